@@ -1,0 +1,68 @@
+"""The micro-batcher: while one statement is in flight, callers gather; the next statement carries them all.
+
+It adds no delay when idle and gives group commit under load.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from common.errors import Overloaded, Unavailable
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Batcher(Generic[T, R]):
+    def __init__(
+        self, flush: Callable[[list[T]], Awaitable[list[R]]], *, limit: int = 200, bound: int = 20_000
+    ) -> None:
+        """`flush` answers a list of items with a list of results in the same order, all or nothing.
+
+        At most `limit` items go into one flush; with `bound` items waiting, `submit` raises Overloaded.
+        """
+        self.flush = flush
+        self.limit = limit
+        self.bound = bound
+        self.waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self.worker: asyncio.Task[None] | None = None
+
+    async def submit(self, item: T) -> R:
+        """The result for this item; raises what its flush raised."""
+        if len(self.waiting) >= self.bound:
+            raise Overloaded
+        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self.waiting.append((item, future))
+        if self.worker is None or self.worker.done():
+            self.worker = asyncio.create_task(self.work())
+        return await future
+
+    async def work(self) -> None:
+        while self.waiting:
+            taken = [self.waiting.popleft() for _ in range(min(self.limit, len(self.waiting)))]
+            batch = [(item, future) for item, future in taken if not future.done()]
+            if batch:
+                await self.settle(batch)
+
+    async def settle(self, batch: list[tuple[T, asyncio.Future[R]]]) -> None:
+        try:
+            results = await self.flush([item for item, _ in batch])
+        except Unavailable as error:
+            for _, future in batch:
+                fail(future, error)
+        except Exception as error:  # whatever it is belongs to the callers, not to this task
+            if len(batch) == 1:
+                fail(batch[0][1], error)
+                return
+            for single in batch:  # one bad row must not fail its neighbours
+                await self.settle([single])
+        else:
+            for (_, future), result in zip(batch, results, strict=True):
+                if not future.done():
+                    future.set_result(result)
+
+
+def fail(future: asyncio.Future[R], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

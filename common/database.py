@@ -1,0 +1,89 @@
+"""The pool of connections to PostgreSQL: every call has a deadline, and an outage is one exception."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from common.errors import DatabaseUnavailable
+
+ACQUIRE_SECONDS = 5.0
+STATEMENT_SECONDS = 15.0
+
+# What asyncpg raises while a server is down, starting, stopping, failing over or cutting us off. InterfaceError and
+# InternalClientError are its answers to a connection that died under it.
+OUTAGES = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.QueryCanceledError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+
+
+class Database:
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+        self.pool = pool
+
+    @classmethod
+    async def connect(cls, url: str, *, size: int = 10, application: str) -> "Database":
+        """A pool of at most `size` connections; opens none yet, so it succeeds while the server is down."""
+        settings = {"application_name": application}
+        pool = await asyncpg.create_pool(
+            url, min_size=0, max_size=size, timeout=ACQUIRE_SECONDS, server_settings=settings
+        )
+        return cls(pool)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A connection inside a transaction; raises DatabaseUnavailable where there is none in time."""
+        try:
+            async with self.pool.acquire(timeout=ACQUIRE_SECONDS) as connection, connection.transaction():
+                yield connection
+        except OUTAGES as error:
+            raise DatabaseUnavailable(f"database: {type(error).__name__}: {error}") from error
+
+    async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
+        """The rows of one statement, in a transaction of its own; raises DatabaseUnavailable."""
+        try:
+            async with self.pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
+                return await connection.fetch(query, *values, timeout=STATEMENT_SECONDS)
+        except OUTAGES as error:
+            raise DatabaseUnavailable(f"database: {type(error).__name__}: {error}") from error
+
+    async def fetch_one(self, query: str, *values: object) -> asyncpg.Record | None:
+        rows = await self.fetch(query, *values)
+        return rows[0] if rows else None
+
+    async def wait(self, seconds: float) -> None:
+        """Returns once the server answers; raises DatabaseUnavailable if it doesn't within the time."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while True:
+            try:
+                await self.fetch("SELECT 1")
+            except DatabaseUnavailable:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise
+                await asyncio.sleep(0.2)
+            else:
+                return
+
+    async def close(self) -> None:
+        """Gives running statements a moment, then cuts them off."""
+        try:
+            await asyncio.wait_for(self.pool.close(), 5)
+        except TimeoutError:
+            self.pool.terminate()
+
+
+def columns(rows: Sequence[Sequence[object]], count: int) -> list[list[object]]:
+    """Rows turned into `count` columns, as `unnest` takes them; right for no rows too."""
+    return [[row[index] for row in rows] for index in range(count)]

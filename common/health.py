@@ -1,0 +1,68 @@
+"""/healthz, /readyz and /metrics for the services that have no web framework."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Check = Callable[[], Awaitable[bool]]
+
+
+class Server(uvicorn.Server):
+    """uvicorn, leaving signals to the service that runs it."""
+
+    @contextmanager
+    def capture_signals(self) -> "Iterator[None]":
+        yield
+
+
+async def report(checks: Mapping[str, Check]) -> tuple[bool, dict[str, str]]:
+    """Whether all is ready, and each dependency by name as "ok" or "down"."""
+    states = {name: "ok" if await check() else "down" for name, check in checks.items()}
+    return all(state == "ok" for state in states.values()), states
+
+
+def serve(host: str, port: int, checks: Mapping[str, Check]) -> Server:
+    """A server of the three paths; run it with `serve()`, stop it by setting `should_exit`."""
+
+    async def respond(path: str) -> tuple[int, str, bytes]:
+        match path:
+            case "/healthz":
+                return 200, "application/json", b'{"status":"ok"}'
+            case "/readyz":
+                ready, states = await report(checks)
+                body = {"status": "ok" if ready else "down", "checks": states}
+                return 200 if ready else 503, "application/json", msgspec.json.encode(body)
+            case "/metrics":
+                return 200, CONTENT_TYPE_LATEST, generate_latest()
+            case _:
+                return 404, "text/plain", b"not found"
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        status, content_type, body = await respond(scope["path"])
+        headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return Server(configuration(app, host, port))
+
+
+def configuration(app: Any, host: str, port: int, **options: Any) -> uvicorn.Config:
+    """How every HTTP server of ours runs: quiet, no lifespan of its own, no headers about itself."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        ws="none",
+        **options,
+    )

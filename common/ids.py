@@ -1,0 +1,50 @@
+"""Typed, time-sorted ids: UUIDv7 (RFC 9562) in the database, TypeID text outside (`job_01h455vb4pex5vsknk084sn02q`)."""
+
+import os
+import time
+from enum import StrEnum
+from uuid import UUID
+
+ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, as TypeID 0.3 asks
+PAIRS = [high + low for high in ALPHABET for low in ALPHABET]
+VALUES = {character: value for value, character in enumerate(ALPHABET)}
+LENGTH = 26
+
+
+class Kind(StrEnum):
+    """The prefix of an id outside the database."""
+
+    TENANT = "tnt"
+    KEY = "key"
+    JOB = "job"
+    EVENT = "evt"
+    WEBHOOK = "whk"
+    DELIVERY = "dlv"
+
+
+def new() -> UUID:
+    """A UUIDv7 of this millisecond; ids of one millisecond are in no order."""
+    stamp = time.time_ns() // 1_000_000
+    random = int.from_bytes(os.urandom(10))
+    high, low = random >> 64 & 0xFFF, random & (1 << 62) - 1
+    return UUID(int=stamp << 80 | 7 << 76 | high << 64 | 2 << 62 | low)
+
+
+def show(kind: Kind, value: UUID) -> str:
+    """The id as people and programs outside see it."""
+    number = value.int
+    return f"{kind}_" + "".join([PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+
+
+def parse(kind: Kind, text: str) -> UUID | None:
+    """The UUID in a shown id, or None where the text is not an id of this kind."""
+    prefix, separator, suffix = text.rpartition("_")
+    if not separator or prefix != kind or len(suffix) != LENGTH or suffix[0] > "7":
+        return None
+    number = 0
+    for character in suffix:
+        value = VALUES.get(character)
+        if value is None:
+            return None
+        number = number << 5 | value
+    return UUID(int=number)

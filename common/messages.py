@@ -1,0 +1,44 @@
+"""Every message that crosses the broker: one tagged union, the version in the tag.
+
+    JobQueued   gateway, sweeper → charonia.jobs   → dispatcher
+    JobEvent    dispatcher       → charonia.events → notifier
+
+A message is a doorbell: it names a row and carries no truth of its own, so losing, doubling or reordering one
+is harmless.
+"""
+
+from uuid import UUID
+
+import msgspec
+
+from common.errors import Reject
+
+
+class JobQueued(msgspec.Struct, frozen=True, tag="job.queued/1"):
+    """A job may be claimed."""
+
+    job_id: UUID
+
+
+class JobEvent(msgspec.Struct, frozen=True, tag="job.event/1"):
+    """An event of a job was recorded; whoever asked for it is to be told."""
+
+    event_id: UUID
+
+
+Message = JobQueued | JobEvent
+
+encoder = msgspec.json.Encoder()
+decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    return encoder.encode(message)
+
+
+def decode(body: bytes) -> Message:
+    """The message in a body; raises Reject with the reason where there is none."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Reject(f"undecodable message: {error}") from error

@@ -1,0 +1,133 @@
+"""The outbox: messages committed together with the change they announce.
+
+The committing process publishes at once and deletes the row on the broker's confirm. The relay, in every service,
+publishes what is left over, so a crash or an absent broker between commit and publish loses nothing.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from uuid import UUID
+
+import msgspec
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from common import ids, messages, sql, topology, tracing
+from common.batching import Batcher
+from common.broker import Publisher
+from common.database import Database
+from common.errors import BrokerUnavailable, Unavailable, Unroutable
+from common.jobs import Priority
+from common.logs import Log
+from common.messages import JobEvent, JobQueued
+
+QUERIES = sql.load("common", "outbox.sql")
+IN_FLIGHT = 1000  # publishes of this process at a time; what is over that is left to the relay
+RELAY_BATCH = 500
+RELAY_SECONDS = 1.0
+POSTPONE_SECONDS = 10.0
+
+log = Log("outbox")
+
+
+class OutboxRow(msgspec.Struct, frozen=True):
+    id: UUID
+    exchange: str
+    routing_key: str
+    body: bytes
+    traceparent: str
+
+
+def ring_job(job_id: UUID, priority: Priority, model: str, traceparent: str) -> OutboxRow:
+    """The doorbell for a job that may be claimed."""
+    body = messages.encode(JobQueued(job_id))
+    return OutboxRow(ids.new(), topology.JOBS, topology.job_key(priority, model), body, traceparent)
+
+
+def ring_event(event_id: UUID, event_type: str, traceparent: str) -> OutboxRow:
+    """The doorbell for an event that was recorded."""
+    body = messages.encode(JobEvent(event_id))
+    return OutboxRow(ids.new(), topology.EVENTS, event_type, body, traceparent)
+
+
+class Outbox:
+    def __init__(self, database: Database, publisher: Publisher) -> None:
+        self.database = database
+        self.publisher = publisher
+        self.sending: set[asyncio.Task[None]] = set()
+        self.confirmations: Batcher[UUID, None] = Batcher(self.confirm, limit=1000)
+
+    def announce(self, rows: Iterable[OutboxRow]) -> None:
+        """Publishes rows just committed, without waiting: a slow broker must not slow down who committed them."""
+        for row in rows:
+            if len(self.sending) >= IN_FLIGHT or not self.publisher.link.is_up:
+                return
+            task = asyncio.create_task(self.send(row))
+            self.sending.add(task)
+            task.add_done_callback(self.sending.discard)
+
+    async def send(self, row: OutboxRow) -> None:
+        if await self.publish(row):
+            try:
+                await self.confirmations.submit(row.id)
+            except Unavailable as error:
+                log.warning("outbox.not_confirmed", id=row.id, error=error)  # the relay publishes it again: harmless
+
+    async def confirm(self, rows: list[UUID]) -> list[None]:
+        await self.database.fetch(QUERIES["confirm"], rows)
+        return [None] * len(rows)
+
+    async def publish(self, row: OutboxRow) -> bool:
+        """Whether the broker took it."""
+        attributes = {
+            "messaging.system": "rabbitmq",
+            "messaging.operation.type": "send",
+            "messaging.operation.name": "publish",
+            "messaging.destination.name": row.exchange,
+            "messaging.rabbitmq.destination.routing_key": row.routing_key,
+            "messaging.message.id": str(row.id),
+        }
+        with tracing.tracer.start_as_current_span(
+            f"send {row.exchange}", tracing.context_of(row.traceparent), SpanKind.PRODUCER, attributes
+        ) as span:
+            headers = {"traceparent": tracing.show(span)}
+            try:
+                await self.publisher.publish(
+                    row.exchange, row.routing_key, row.body, message_id=row.id, headers=headers
+                )
+            except (BrokerUnavailable, Unroutable) as error:
+                span.set_status(Status(StatusCode.ERROR, str(error)))
+                log.warning("message.not_published", routing_key=row.routing_key, error=error)
+                return False
+        return True
+
+    async def relay(self) -> None:
+        """Publishes what was left over, until cancelled."""
+        while True:
+            try:
+                taken = await self.sweep() if self.publisher.link.is_up else 0
+            except Unavailable as error:
+                log.warning("outbox.relay_waits", error=error)
+                taken = 0
+            if taken < RELAY_BATCH:
+                await asyncio.sleep(RELAY_SECONDS)
+
+    async def sweep(self) -> int:
+        """Publishes one batch of due rows; how many there were."""
+        async with self.database.transaction() as connection:
+            found = await connection.fetch(QUERIES["take_due"], RELAY_BATCH)
+            rows = [OutboxRow(**record) for record in found]
+            taken = await asyncio.gather(*(self.publish(row) for row in rows))
+            sent = [row.id for row, ok in zip(rows, taken, strict=True) if ok]
+            left = [row.id for row, ok in zip(rows, taken, strict=True) if not ok]
+            if sent:
+                await connection.execute(QUERIES["confirm"], sent)
+            if left:
+                await connection.execute(QUERIES["postpone"], left, POSTPONE_SECONDS)
+        if rows:
+            log.info("outbox.relayed", sent=len(sent), left=len(left))
+        return len(sent)
+
+    async def drain(self, seconds: float) -> None:
+        """Waits for publishes under way; what is not confirmed by then is the relay's."""
+        if self.sending:
+            await asyncio.wait(self.sending, timeout=seconds)

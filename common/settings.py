@@ -1,0 +1,46 @@
+"""Settings from the environment: a frozen Struct, each field the variable `CHARONIA_<FIELD>`."""
+
+import os
+from collections.abc import Mapping
+from typing import Literal, TypeVar
+
+import msgspec
+
+from common.errors import SettingsError
+
+PREFIX = "CHARONIA_"
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What every service reads."""
+
+    database_url: str
+    amqp_url: str
+    host: str = "127.0.0.1"
+    port: int
+    log_format: Literal["text", "json"] = "text"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    shutdown_grace: float = 25.0  # seconds from SIGTERM to giving back what still runs
+
+
+def load(kind: type[S], environ: Mapping[str, str] = os.environ) -> S:
+    """The settings in an environment.
+
+    Lists are written with commas, booleans as true or false. Raises SettingsError naming the variable.
+    """
+    values: dict[str, object] = {}
+    for field in msgspec.structs.fields(kind):
+        name = PREFIX + field.name.upper()
+        text = environ.get(name)
+        if text is None or text == "":
+            if field.required:
+                raise SettingsError(f"{name} is not set")
+            continue
+        origin = getattr(field.type, "__origin__", field.type)
+        raw: object = [part.strip() for part in text.split(",") if part.strip()] if origin in (list, tuple) else text
+        try:
+            values[field.name] = msgspec.convert(raw, field.type, strict=False)
+        except msgspec.ValidationError as error:
+            raise SettingsError(f"{name} is wrong: {error}") from error
+    return kind(**values)

@@ -1,0 +1,51 @@
+"""Names of exchanges and queues, and their one declaration.
+
+Whoever starts first declares, and everybody declares again on each new connection: a queue that somebody
+deleted is back with the next one.
+"""
+
+from aio_pika import ExchangeType
+from aio_pika.abc import AbstractChannel
+
+from common.jobs import Priority
+
+JOBS = "charonia.jobs"
+EVENTS = "charonia.events"
+DEAD = "charonia.dead"
+NOTIFIER_QUEUE = "notifier.events"
+
+# Valid on RabbitMQ 3.10 and 4.x. The limit is explicit because 4.x defaults to 20 while 3.10 has none; it only
+# guards against a handler that dies of its message, so it is far above what restarts of a broker can count up to.
+QUORUM: dict[str, str | int] = {
+    "x-queue-type": "quorum",
+    "x-delivery-limit": 100,
+    "x-dead-letter-exchange": DEAD,
+    "x-dead-letter-strategy": "at-least-once",
+    "x-overflow": "reject-publish",  # without it at-least-once dead-lettering silently isn't
+}
+
+
+def job_key(priority: Priority, model: str) -> str:
+    return f"job.{priority}.{model}"
+
+
+def job_queue(model: str, priority: Priority) -> str:
+    return f"jobs.{model}.{priority}"
+
+
+async def declare_exchanges(channel: AbstractChannel) -> None:
+    """The exchanges, the dead-letter queue and the notifier's queue: what every service counts on."""
+    await channel.declare_exchange(JOBS, ExchangeType.TOPIC, durable=True)
+    events = await channel.declare_exchange(EVENTS, ExchangeType.TOPIC, durable=True)
+    dead = await channel.declare_exchange(DEAD, ExchangeType.FANOUT, durable=True)
+    graveyard = await channel.declare_queue(DEAD, durable=True, arguments={"x-queue-type": "quorum"})
+    await graveyard.bind(dead)
+    notifier = await channel.declare_queue(NOTIFIER_QUEUE, durable=True, arguments={**QUORUM})
+    await notifier.bind(events, "job.#")
+
+
+async def declare_model(channel: AbstractChannel, model: str) -> None:
+    """The queues of one model, a queue for each priority."""
+    for priority in Priority:
+        queue = await channel.declare_queue(job_queue(model, priority), durable=True, arguments={**QUORUM})
+        await queue.bind(JOBS, job_key(priority, model))

@@ -1,0 +1,81 @@
+"""One trace for each job, in W3C trace context; off, at no cost, unless the OTEL_* variables name an endpoint."""
+
+import os
+import secrets
+from collections.abc import Mapping
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, TraceFlags
+
+VERSION_LENGTH = 55  # of a traceparent of version 00
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+
+tracer = trace.get_tracer("charonia")
+
+
+def configure(service: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Starts the SDK where an OTLP endpoint is set; without one a span is a no-op that passes its parent on."""
+    if not any(environ.get(name) for name in ENDPOINTS) or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return
+    # Imported here so that a service without tracing does not pay for the SDK in memory.
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+
+    exporter: SpanExporter
+    if environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf") == "grpc":
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
+
+        exporter = GrpcExporter()
+    else:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
+
+        exporter = HttpExporter()
+    name = environ.get("OTEL_SERVICE_NAME", f"charonia-{service}")
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+
+
+def shutdown() -> None:
+    """Sends what is still buffered, within the exporter's own deadline."""
+    provider = trace.get_tracer_provider()
+    if stop := getattr(provider, "shutdown", None):
+        stop()
+
+
+def parse(traceparent: str | None) -> SpanContext | None:
+    """The span named by a traceparent; None for none or an invalid one, as W3C asks: start anew then."""
+    if traceparent is None or len(traceparent) < VERSION_LENGTH:
+        return None
+    version, trace_id, span_id, flags = traceparent[:2], traceparent[3:35], traceparent[36:52], traceparent[53:55]
+    dashes = traceparent[2] + traceparent[35] + traceparent[52]
+    if dashes != "---" or version == "ff" or (version == "00" and len(traceparent) > VERSION_LENGTH):
+        return None
+    if not set(version + trace_id + span_id + flags) <= set("0123456789abcdef"):
+        return None
+    found = SpanContext(int(trace_id, 16), int(span_id, 16), True, TraceFlags(int(flags, 16)))
+    return found if found.is_valid else None
+
+
+def context_of(traceparent: str | None) -> Context:
+    """The context to start a child of this traceparent in; a root where there is none."""
+    parent = parse(traceparent)
+    return trace.set_span_in_context(NonRecordingSpan(parent), Context()) if parent else Context()
+
+
+def show(span: Span) -> str:
+    """The traceparent that names a span; a new unsampled one where tracing is off and nothing came in."""
+    context = span.get_span_context()
+    if not context.is_valid:
+        return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-00"
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+
+
+def trace_id(traceparent: str) -> str:
+    return traceparent[3:35]
+
+
+def is_sampled(traceparent: str) -> bool:
+    return bool(int(traceparent[53:55], 16) & TraceFlags.SAMPLED)

@@ -1,0 +1,1 @@
+"""The three services; none imports another."""
