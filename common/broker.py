@@ -57,6 +57,10 @@ class Link:
     def is_up(self) -> bool:
         return self.connection is not None and not self.lost.is_set()
 
+    async def check(self) -> bool:
+        """For /readyz."""
+        return self.is_up
+
     def lose(self, *_: object) -> None:
         self.lost.set()
 

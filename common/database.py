@@ -10,6 +10,7 @@ from common.errors import DatabaseUnavailable
 
 ACQUIRE_SECONDS = 5.0
 STATEMENT_SECONDS = 15.0
+CHECK_SECONDS = 2.0
 
 # What asyncpg raises while a server is down, starting, stopping, failing over or cutting us off. InterfaceError and
 # InternalClientError are its answers to a connection that died under it.
@@ -62,6 +63,15 @@ class Database:
     async def fetch_one(self, query: str, *values: object) -> asyncpg.Record | None:
         rows = await self.fetch(query, *values)
         return rows[0] if rows else None
+
+    async def check(self) -> bool:
+        """For /readyz: whether the server answers soon."""
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                await self.fetch("SELECT 1")
+        except (TimeoutError, DatabaseUnavailable):
+            return False
+        return True
 
     async def wait(self, seconds: float) -> None:
         """Returns once the server answers; raises DatabaseUnavailable if it doesn't within the time."""

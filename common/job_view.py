@@ -1,5 +1,6 @@
 """The Job as clients and receivers see it: one shape for the API and for webhooks."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal
 from uuid import UUID
@@ -157,3 +158,8 @@ def write_event(row: JobRow, links: Links, event_type: str, at: datetime, output
     if thin:
         view = msgspec.structs.replace(view, outputs_url=view.urls.self)
     return msgspec.json.encode(EventBody(event_type, show_time(at), view))
+
+
+def read_job(record: Mapping[str, object]) -> JobRow:
+    """The row in a record that has the columns of `jobs` and `metadata`, others ignored."""
+    return msgspec.convert(dict(record), JobRow, builtin_types=(UUID, datetime, bytes))

@@ -1,0 +1,70 @@
+"""The life of a service process: settings, loops, a signal, draining, the end."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+
+from common import logs, tracing
+from common.errors import CharoniaError, SettingsError
+from common.settings import Settings, load
+
+S = TypeVar("S", bound=Settings)
+Run = Callable[[S, asyncio.Event], Awaitable[None]]
+
+
+def main(service: str, kind: type[S], run: Run[S]) -> int:
+    """Runs a service until SIGTERM or SIGINT; its exit code: 0 drained, 1 failed, 2 wrong settings."""
+    try:
+        settings = load(kind)
+    except SettingsError as error:
+        print(f"{service}: {error}", file=sys.stderr)
+        return 2
+    logs.configure(settings.log_format, settings.log_level)
+    tracing.configure(service)
+    try:
+        uvloop.run(listen(run, settings))
+    except SettingsError as error:
+        print(f"{service}: {error}", file=sys.stderr)
+        return 2
+    except CharoniaError as error:
+        print(f"{service}: {error}", file=sys.stderr)
+        return 1
+    finally:
+        tracing.shutdown()
+        logging.shutdown()
+    return 0
+
+
+async def listen(run: Run[S], settings: S) -> None:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    await run(settings, stopping)
+
+
+async def keep_running(
+    loops: dict[str, Coroutine[Any, Any, None]], stopping: asyncio.Event, drain: Callable[[], Awaitable[None]]
+) -> None:
+    """Runs loops that never end until `stopping` is set, drains while they still run, and ends them.
+
+    A loop that ends by itself is a bug: it takes the service down, drained, with its error.
+    """
+    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
+    waiting: asyncio.Task[Any] = asyncio.create_task(stopping.wait(), name="stopping")
+    done, _ = await asyncio.wait([*tasks, waiting], return_when=asyncio.FIRST_COMPLETED)
+    stopping.set()
+    try:
+        await drain()
+    finally:
+        waiting.cancel()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=10)
+    for task in done - {waiting}:
+        task.result()
+        raise CharoniaError(f"the loop '{task.get_name()}' ended by itself")

@@ -1,0 +1,77 @@
+"""The dispatcher, put together."""
+
+import asyncio
+from functools import partial
+
+from common import health, topology
+from common.broker import Consumer, Publisher, Subscription
+from common.database import Database
+from common.job_view import Links
+from common.jobs import Priority
+from common.lifecycle import keep_running
+from common.logs import Log
+from common.outbox import Outbox
+from services.dispatcher.catalogue import Catalogue, Runnable
+from services.dispatcher.record import Recorder
+from services.dispatcher.run import Runner
+from services.dispatcher.settings import DispatcherSettings
+from services.dispatcher.store import Store
+from services.dispatcher.sweep import Sweeper
+from services.dispatcher.triton import Triton
+
+HANDLERS_SECONDS = 1.0  # for claims under way when the dispatcher stops
+OUTBOX_SECONDS = 5.0  # for messages on their way to the broker then
+
+log = Log("dispatcher")
+
+
+async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
+    """Serves until `stopping` is set, then drains."""
+    database = await Database.connect(settings.database_url, application="charonia-dispatcher")
+    publisher = Publisher(settings.amqp_url, settings.worker)
+    consumer = Consumer(settings.amqp_url, settings.worker)
+    outbox = Outbox(database, publisher)
+    store = Store(database)
+    recorder = Recorder(store, outbox, Links(settings.public_url, settings.trace_url))
+    triton = Triton(settings.triton_url, settings.max_message)
+    runner = Runner(triton, store, recorder, worker=settings.worker, lease=settings.lease)
+
+    async def adopt(model: Runnable) -> None:
+        for priority in Priority:
+            await consumer.subscribe(
+                Subscription(
+                    topology.job_queue(model.name, priority),
+                    max(1, model.slots.size // 2),
+                    partial(topology.declare_model, model=model.name),
+                    partial(runner.handle, model, priority),
+                )
+            )
+
+    catalogue = Catalogue(triton, store, adopt, interval=settings.catalogue_interval, slots=settings.slots)
+    checks = {"database": database.check, "broker": consumer.link.check, "triton": catalogue.check}
+    server = health.serve(settings.host, settings.port, checks)
+
+    async def drain() -> None:
+        await consumer.stop(HANDLERS_SECONDS)
+        await runner.stop(settings.shutdown_grace)
+        await outbox.drain(OUTBOX_SECONDS)
+
+    log.info("dispatcher.started", worker=settings.worker, triton=settings.triton_url)
+    try:
+        await keep_running(
+            {
+                "publisher": publisher.link.run(),
+                "consumer": consumer.link.run(),
+                "relay": outbox.relay(),
+                "catalogue": catalogue.watch(),
+                "leases": runner.renew(),
+                "sweeper": Sweeper(store, recorder, outbox, settings.sweep_interval).run(),
+                "health": server.serve(),
+            },
+            stopping,
+            drain,
+        )
+    finally:
+        await triton.close()
+        await database.close()
+    log.info("dispatcher.stopped", worker=settings.worker)

@@ -1,0 +1,147 @@
+"""Keeps the model catalogue current, and each model's gate open only while Triton can run it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from common.errors import Unavailable
+from common.jobs import Priority
+from common.logs import Log
+from services.dispatcher.slots import Slots
+from services.dispatcher.store import Store
+from services.dispatcher.triton import Model, Triton, TritonDown
+
+PROBE_SECONDS = 0.3  # between looks while something is away
+REFRESH_SECONDS = 10.0  # a row not refreshed for three times as long counts as not ready
+
+log = Log("catalogue")
+
+
+class Runnable:
+    """A model this dispatcher runs: its versions, its slots, and a gate that is open while it can run."""
+
+    def __init__(self, name: str, alarm: asyncio.Event) -> None:
+        """`alarm` asks for a look at Triton."""
+        self.name = name
+        self.alarm = alarm
+        self.versions: dict[str, Model] = {}
+        self.ready: set[str] = set()
+        self.slots = Slots(1)
+        self.gate = asyncio.Event()
+
+    async def acquire(self, priority: Priority) -> None:
+        """Returns with a slot held while the model can run."""
+        while True:
+            await self.gate.wait()
+            await self.slots.acquire(priority)
+            if self.gate.is_set():
+                return
+            self.slots.release()
+
+    def suspect(self) -> None:
+        """Closes the gate until the next look at Triton, which comes at once."""
+        self.gate.clear()
+        self.alarm.set()
+
+    def describe(self, version: str | None) -> Model | None:
+        """What a version declares, or the newest known where none is asked for."""
+        if version is not None:
+            return self.versions.get(version)
+        newest = max(self.ready or self.versions, key=order_version, default=None)
+        return None if newest is None else self.versions[newest]
+
+    def count_slots(self) -> int:
+        """Twice what Triton runs at once, so that its batcher always has the next batch at hand."""
+        return max(model.instances * max(1, model.max_batch_size) for model in self.versions.values()) * 2
+
+
+def order_version(version: str) -> tuple[int, str]:
+    return (int(version), "") if version.isdecimal() else (-1, version)
+
+
+class Catalogue:
+    def __init__(
+        self, triton: Triton, store: Store, adopt: Callable[[Runnable], Awaitable[None]], *, interval: float, slots: int
+    ) -> None:
+        """`adopt` makes a new model's queues and consumes them; `slots` of 0 means what Triton can use."""
+        self.triton = triton
+        self.store = store
+        self.adopt = adopt
+        self.interval = interval
+        self.slots = slots
+        self.models: dict[str, Runnable] = {}
+        self.up = False
+        self.alarm = asyncio.Event()
+        self.saved_at = -REFRESH_SECONDS
+        self.saved: list[tuple[Model, bool]] = []
+
+    async def check(self) -> bool:
+        """For /readyz: whether Triton answers."""
+        return self.up
+
+    async def watch(self) -> None:
+        """Looks at Triton again and again, until cancelled."""
+        while True:
+            self.alarm.clear()
+            steady = await self.look()
+            try:
+                async with asyncio.timeout(self.interval if steady else PROBE_SECONDS):
+                    await self.alarm.wait()
+                await asyncio.sleep(PROBE_SECONDS)  # many alarms make one look
+            except TimeoutError:
+                continue
+
+    async def look(self) -> bool:
+        """Takes in what Triton has now and writes it down; whether all is well."""
+        was_up = self.up
+        try:
+            ready = await self.triton.list_ready()
+            await self.learn(ready)
+            self.up = True
+        except TritonDown as error:
+            ready, self.up = set(), False
+            if was_up or not self.models:
+                log.warning("triton.down", error=error)
+        if self.up and not was_up:
+            log.info("triton.up", models=len({name for name, _ in ready}))
+        self.mark(ready)
+        try:
+            await self.save()
+        except Unavailable as error:
+            log.warning("catalogue.not_saved", error=error)
+            return False
+        return self.up and all(model.gate.is_set() for model in self.models.values())
+
+    async def learn(self, ready: set[tuple[str, str]]) -> None:
+        """Describes each version that has become ready and adopts each model that is new."""
+        for name, version in sorted(ready):
+            known = self.models.get(name)
+            if known is not None and version in known.ready:
+                continue
+            described = await self.triton.describe(name, version)
+            model = known or Runnable(name, self.alarm)
+            model.versions[version] = described
+            model.slots.resize(self.slots or model.count_slots())
+            if known is None:
+                self.models[name] = model
+                await self.adopt(model)
+
+    def mark(self, ready: set[tuple[str, str]]) -> None:
+        for model in self.models.values():
+            model.ready = {version for version in model.versions if (model.name, version) in ready}
+            if model.ready and not model.gate.is_set():
+                log.info("model.ready", model=model.name, slots=model.slots.size)
+                model.gate.set()
+            elif not model.ready and model.gate.is_set():
+                log.warning("model.away", model=model.name)
+                model.gate.clear()
+
+    async def save(self) -> None:
+        rows = [
+            (described, version in model.ready)
+            for model in self.models.values()
+            for version, described in model.versions.items()
+        ]
+        if rows and (rows != self.saved or time.monotonic() - self.saved_at > REFRESH_SECONDS):
+            await self.store.save_models(rows)
+            self.saved, self.saved_at = rows, time.monotonic()

@@ -1,0 +1,192 @@
+-- name: claim_jobs
+-- Claims those of the jobs ($1) that may run now for a worker ($2), for a lease of $3 seconds. In order of id, so that
+-- two dispatchers never wait for each other in a circle.
+WITH open AS (
+  SELECT id
+  FROM jobs
+  WHERE id = ANY($1::uuid[])
+    AND status = 'queued'
+    AND run_at <= now()
+    AND (expires_at IS NULL OR expires_at > now())
+  ORDER BY id
+  FOR UPDATE
+)
+UPDATE jobs j
+SET status = 'processing',
+    attempt = attempt + 1,
+    claim = claim + 1,
+    worker = $2,
+    lease_until = now() + make_interval(secs => $3::double precision),
+    started_at = now(),
+    ring_at = NULL
+FROM open
+JOIN job_inputs i ON i.job_id = open.id
+WHERE j.id = open.id
+RETURNING
+  j.*, i.tensors, i.parameters, i.metadata,
+  (
+    coalesce('job.started' = ANY(i.callback_events), false)
+    OR EXISTS (
+      SELECT 1
+      FROM webhooks w, unnest(w.events) pattern
+      WHERE w.tenant_id = j.tenant_id AND 'job.started' LIKE replace(pattern, '*', '%')
+    )
+  ) AS wants_started;
+
+-- name: record_events
+-- Events without a change of state, each with its doorbell.
+WITH new AS (
+  SELECT *
+  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::bytea[],
+              $8::uuid[], $9::text[], $10::text[], $11::bytea[], $12::text[])
+    AS t(id, tenant_id, job_id, model, type, created_at, body,
+         message_id, exchange, routing_key, message, traceparent)
+), recorded AS (
+  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body)
+  SELECT id, tenant_id, job_id, model, type, created_at, body FROM new
+)
+INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
+SELECT message_id, exchange, routing_key, message, traceparent FROM new;
+
+-- name: end_jobs
+-- Ends jobs, each only if it is still in the state (was) and under the claim that the caller knows; with the end go
+-- its outputs, its event and the event's doorbell. Returns the ids of those that were.
+WITH done AS (
+  SELECT *
+  FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
+              $9::double precision[], $10::timestamptz[], $11::bytea[],
+              $12::uuid[], $13::text[], $14::bytea[],
+              $15::uuid[], $16::text[], $17::text[], $18::bytea[], $19::text[])
+    AS t(id, claim, was, status, version, error_code, error_message, error_retryable,
+         inference_ms, finished_at, outputs,
+         event_id, event_type, event_body,
+         message_id, exchange, routing_key, message, traceparent)
+  ORDER BY id
+), locked AS (
+  SELECT j.id
+  FROM jobs j
+  JOIN done ON j.id = done.id AND j.claim = done.claim AND j.status = done.was
+  ORDER BY j.id
+  FOR UPDATE OF j
+), ended AS (
+  UPDATE jobs j
+  SET status = done.status,
+      version = coalesce(done.version, j.version),
+      error_code = done.error_code,
+      error_message = done.error_message,
+      error_retryable = done.error_retryable,
+      inference_ms = done.inference_ms,
+      finished_at = done.finished_at,
+      lease_until = NULL,
+      worker = NULL,
+      ring_at = NULL
+  FROM done
+  JOIN locked USING (id)
+  WHERE j.id = done.id
+  RETURNING j.id, j.tenant_id, j.model
+), answered AS (
+  INSERT INTO job_outputs (job_id, outputs)
+  SELECT id, outputs FROM ended JOIN done USING (id) WHERE outputs IS NOT NULL
+  ON CONFLICT (job_id) DO UPDATE SET outputs = excluded.outputs -- of an earlier life, before the client's own retry
+), recorded AS (
+  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body)
+  SELECT event_id, tenant_id, ended.id, model, event_type, finished_at, event_body FROM ended JOIN done USING (id)
+), announced AS (
+  INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
+  SELECT message_id, exchange, routing_key, message, traceparent FROM ended JOIN done USING (id)
+)
+SELECT id FROM ended;
+
+-- name: requeue_jobs
+-- Queues jobs again, due after a delay (seconds), each only under the claim that the caller knows. A sweeper rings.
+-- Returns the ids of those that were.
+WITH back AS (
+  SELECT *
+  FROM unnest($1::uuid[], $2::bigint[], $3::double precision[], $4::boolean[], $5::text[],
+              $6::text[], $7::text[], $8::boolean[])
+    AS t(id, claim, delay, given_back, fallback, error_code, error_message, error_retryable)
+  ORDER BY id
+), locked AS (
+  SELECT j.id
+  FROM jobs j
+  JOIN back ON j.id = back.id AND j.claim = back.claim AND j.status = 'processing'
+  ORDER BY j.id
+  FOR UPDATE OF j
+)
+UPDATE jobs j
+SET status = 'queued',
+    run_at = now() + make_interval(secs => back.delay),
+    ring_at = now() + make_interval(secs => back.delay),
+    attempt = j.attempt - back.given_back::integer,
+    interruptions = j.interruptions + back.given_back::integer,
+    model = coalesce(back.fallback, j.model),
+    version = CASE WHEN back.fallback IS NULL THEN j.version END,
+    fallback_model = CASE WHEN back.fallback IS NULL THEN j.fallback_model END,
+    max_attempts = CASE WHEN back.fallback IS NULL THEN j.max_attempts ELSE j.attempt + 1 END,
+    error_code = back.error_code,
+    error_message = back.error_message,
+    error_retryable = back.error_retryable,
+    lease_until = NULL,
+    worker = NULL
+FROM back
+JOIN locked USING (id)
+WHERE j.id = back.id
+RETURNING j.id;
+
+-- name: renew_leases
+-- The heartbeat: renews the leases of the jobs ($1) under their claims ($2) by $3 seconds. Returns those still held.
+UPDATE jobs j
+SET lease_until = now() + make_interval(secs => $3::double precision)
+FROM (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS t(id, claim) ORDER BY id) held
+WHERE j.id = held.id AND j.claim = held.claim AND j.lease_until IS NOT NULL
+RETURNING j.id;
+
+-- name: find_abandoned
+-- Running jobs whose lease has lapsed: their dispatcher died, or is cut off.
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.lease_until < now()
+ORDER BY j.lease_until
+LIMIT $1;
+
+-- name: find_expired
+-- Queued jobs that waited longer than their client allowed.
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.status = 'queued' AND j.expires_at <= now()
+ORDER BY j.expires_at
+LIMIT $1;
+
+-- name: take_unrung
+-- Queued jobs whose doorbell is due: scheduled ones, retries, and ones whose message may have been lost. The next ring
+-- comes after as long as they have waited, so that a long queue is not filled with doubled messages.
+WITH due AS (
+  SELECT id FROM jobs WHERE status = 'queued' AND ring_at <= now() ORDER BY ring_at LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+UPDATE jobs j
+SET ring_at = now() + greatest(interval '1 minute', now() - j.run_at)
+FROM due
+WHERE j.id = due.id
+RETURNING j.id, j.model, j.priority, j.traceparent;
+
+-- name: add_messages
+INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
+SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[]);
+
+-- name: save_models
+-- The catalogue, as one dispatcher sees it.
+INSERT INTO models (name, version, ready, decoupled, max_batch_size, instances, inputs, outputs, updated_at)
+SELECT t.*, now()
+FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::integer[], $6::integer[], $7::jsonb[],
+            $8::jsonb[]) AS t(name, version, ready, decoupled, max_batch_size, instances, inputs, outputs)
+ORDER BY t.name, t.version
+ON CONFLICT (name, version) DO UPDATE
+SET ready = excluded.ready,
+    decoupled = excluded.decoupled,
+    max_batch_size = excluded.max_batch_size,
+    instances = excluded.instances,
+    inputs = excluded.inputs,
+    outputs = excluded.outputs,
+    updated_at = now();

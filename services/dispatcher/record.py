@@ -1,0 +1,170 @@
+"""What became of an attempt, written down: the job's end with its event, or its way back to the queue."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Literal, TypeVar, assert_never
+from uuid import UUID
+
+import msgspec
+
+from common import ids, tracing
+from common.batching import Batcher
+from common.errors import Unavailable
+from common.job_view import JobRow, Links, write_event
+from common.jobs import Failure, Status
+from common.logs import Log
+from common.outbox import Outbox, ring_event
+from services.dispatcher import metrics, retry
+from services.dispatcher.inference import Answer
+from services.dispatcher.store import ClaimedJob, End, Event, Requeue, Store
+
+PAUSE_SECONDS = 0.5  # before another try while the database is away
+
+T = TypeVar("T")
+log = Log("job")
+
+
+class Recorder:
+    def __init__(self, store: Store, outbox: Outbox, links: Links) -> None:
+        self.store = store
+        self.outbox = outbox
+        self.links = links
+        self.ends: Batcher[End, bool] = Batcher(self.end_jobs)
+        self.requeues: Batcher[Requeue, bool] = Batcher(self.requeue_jobs)
+
+    async def end_jobs(self, ends: list[End]) -> list[bool]:
+        ended = await self.store.end_jobs(ends)
+        return [end.id in ended for end in ends]
+
+    async def requeue_jobs(self, requeues: list[Requeue]) -> list[bool]:
+        queued = await self.store.requeue_jobs(requeues)
+        return [back.id in queued for back in requeues]
+
+    async def announce_start(self, job: ClaimedJob, traceparent: str) -> None:
+        """Where it is lost, so is this dispatcher, and the next attempt announces itself."""
+        at = job.row.started_at
+        assert at is not None, "a claimed job has started"
+        event = self.make_event(job.row, "job.started", at, None, traceparent)
+        try:
+            await self.store.record_events([(job.row, at, event)])
+        except Unavailable as error:
+            log.warning("job.start_not_announced", job_id=show(job.row.id), error=error)
+        else:
+            self.outbox.announce([event.message])
+
+    async def succeed(self, job: ClaimedJob, answer: Answer, at: datetime, inference_ms: float, trace: str) -> None:
+        row = msgspec.structs.replace(
+            job.row,
+            status=Status.SUCCEEDED,
+            version=answer.version,
+            finished_at=at,
+            inference_ms=inference_ms,
+            error_code=None,
+        )
+        await self.end(job, "processing", row, trace, answer.outputs)
+
+    async def settle(
+        self, job: ClaimedJob, outcome: retry.Attempted | retry.Interrupted, at: datetime, trace: str
+    ) -> None:
+        """Records a failed attempt; what follows from it is retry.py's to say."""
+        row, failure = job.row, outcome.failure
+        policy = retry.Policy(
+            row.attempt, row.max_attempts, job.interruptions, job.initial_delay, job.max_delay, job.fallback_model
+        )
+        match retry.decide(policy, outcome, random.random()):  # noqa: S311 -- jitter, not a secret
+            case retry.GiveBack():
+                await self.requeue(job, Requeue(id=row.id, claim=job.claim, failure=failure, given_back=True))
+            case retry.Again(delay):
+                await self.requeue(job, Requeue(id=row.id, claim=job.claim, failure=failure, delay=delay))
+            case retry.FallBack(model):
+                await self.requeue(job, Requeue(id=row.id, claim=job.claim, failure=failure, fallback=model))
+            case retry.Fail():
+                await self.end(job, "processing", fail(row, Status.FAILED, failure, at), trace)
+            case never:
+                assert_never(never)
+
+    async def expire(self, job: ClaimedJob, at: datetime) -> None:
+        failure = Failure("expired", "the job was not started within its expires_in", False)
+        await self.end(job, "queued", fail(job.row, Status.EXPIRED, failure, at), job.row.traceparent)
+
+    async def end(
+        self,
+        job: ClaimedJob,
+        was: Literal["processing", "queued"],
+        row: JobRow,
+        trace: str,
+        outputs: bytes | None = None,
+    ) -> None:
+        assert row.finished_at is not None, "an ended job has an end"
+        event = self.make_event(row, f"job.{row.status}", row.finished_at, outputs, trace)
+        failure = None
+        if row.error_code is not None:
+            failure = Failure(row.error_code, row.error_message or "", bool(row.error_retryable))
+        end = End(
+            id=row.id,
+            claim=job.claim,
+            was=was,
+            status=row.status,
+            finished_at=row.finished_at,
+            event=event,
+            version=row.version,
+            failure=failure,
+            inference_ms=row.inference_ms,
+            outputs=outputs,
+        )
+        outcome: dict[str, object] = {"model": row.model, "job_id": show(row.id), "attempt": row.attempt}
+        outcome |= {"error": row.error_code} if row.error_code else {}
+        if await persist(self.ends.submit, end):
+            self.outbox.announce([event.message])
+            metrics.jobs_ended.labels(row.model, row.status).inc()
+            log.info(f"job.{row.status}", **outcome, trace_id=tracing.trace_id(trace))
+        else:
+            log.warning("job.result_too_late", **outcome)
+
+    async def requeue(self, job: ClaimedJob, back: Requeue) -> None:
+        done = await persist(self.requeues.submit, back)
+        log.info(
+            "job.requeued" if done else "job.requeue_too_late",
+            model=back.fallback or job.row.model,
+            job_id=show(back.id),
+            attempt=job.row.attempt,
+            error=back.failure.code,
+            delay=round(back.delay, 3),
+            given_back=back.given_back,
+            trace_id=tracing.trace_id(job.row.traceparent),
+        )
+
+    def make_event(self, row: JobRow, kind: str, at: datetime, outputs: bytes | None, trace: str) -> Event:
+        event_id = ids.new()
+        body = write_event(row, self.links, kind, at, outputs)
+        return Event(event_id, kind, body, ring_event(event_id, kind, trace))
+
+
+def fail(row: JobRow, status: Status, failure: Failure, at: datetime) -> JobRow:
+    return msgspec.structs.replace(
+        row,
+        status=status,
+        finished_at=at,
+        error_code=failure.code,
+        error_message=failure.message,
+        error_retryable=failure.retryable,
+    )
+
+
+async def persist(submit: Callable[[T], Awaitable[bool]], item: T) -> bool:
+    """Tries until the database takes it: a result must not be lost to a restart of the database.
+
+    Bounded by the slots, each of which holds one result at most; ends with the task that runs it.
+    """
+    while True:
+        try:
+            return await submit(item)
+        except Unavailable as error:
+            log.warning("job.result_waits", error=error)
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+def show(job_id: UUID) -> str:
+    return ids.show(ids.Kind.JOB, job_id)

@@ -1,0 +1,63 @@
+"""What becomes of a job whose attempt failed. Pure."""
+
+import msgspec
+
+from common.jobs import Failure
+
+# A job in flight when Triton goes away gets its attempt back, but only so often: it might be what kills the server.
+MAX_INTERRUPTIONS = 3
+
+
+class Interrupted(msgspec.Struct, frozen=True):
+    """Triton, or the model, went away under the attempt: most likely not the job's doing."""
+
+    failure: Failure
+
+
+class Attempted(msgspec.Struct, frozen=True):
+    """The attempt failed by itself."""
+
+    failure: Failure
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """A job's counts at the time, this attempt included, and its `retry` (delays in seconds)."""
+
+    attempt: int
+    max_attempts: int
+    interruptions: int
+    initial_delay: float
+    max_delay: float
+    fallback_model: str | None
+
+
+class GiveBack(msgspec.Struct, frozen=True):
+    """Queue it again as if this attempt had not been."""
+
+
+class Again(msgspec.Struct, frozen=True):
+    """Queue it again, due after `delay` seconds."""
+
+    delay: float
+
+
+class FallBack(msgspec.Struct, frozen=True):
+    """Queue it again at once for one attempt on another model."""
+
+    model: str
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """It has failed for good."""
+
+
+def decide(policy: Policy, outcome: Attempted | Interrupted, chance: float) -> GiveBack | Again | FallBack | Fail:
+    """`chance` is a random number in [0, 1): full jitter, so that jobs that failed together do not return together."""
+    if isinstance(outcome, Interrupted) and policy.interruptions < MAX_INTERRUPTIONS:
+        return GiveBack()
+    if outcome.failure.retryable and policy.attempt < policy.max_attempts:
+        ceiling = min(policy.max_delay, policy.initial_delay * 2.0 ** min(policy.attempt - 1, 60))
+        return Again(ceiling * chance)
+    if policy.fallback_model is not None:
+        return FallBack(policy.fallback_model)
+    return Fail()

@@ -1,0 +1,154 @@
+"""A message becomes a claim, and a claim an inference."""
+
+import asyncio
+import time
+from datetime import datetime, timedelta
+from functools import partial
+from uuid import UUID
+
+from opentelemetry.trace import SpanKind
+
+from common import ids, tracing
+from common.batching import Batcher
+from common.errors import Reject, Retry, Unavailable
+from common.jobs import Failure, Priority
+from common.logs import Log
+from common.messages import JobQueued, Message
+from services.dispatcher import metrics, retry
+from services.dispatcher.catalogue import Runnable
+from services.dispatcher.inference import Answer, Question, infer
+from services.dispatcher.record import Recorder
+from services.dispatcher.store import ClaimedJob, Requeue, Store
+from services.dispatcher.triton import InferenceError, Triton
+
+HOLD_SECONDS = 600.0  # a message waits so long here, far below RabbitMQ's acknowledgement timeout of 30 minutes
+PAUSE_SECONDS = 1.0  # with the slot held, before a message goes back because the database is away
+
+Key = tuple[UUID, int]  # a job and its claim
+log = Log("run")
+
+
+class Runner:
+    def __init__(self, triton: Triton, store: Store, recorder: Recorder, *, worker: str, lease: float) -> None:
+        self.triton = triton
+        self.store = store
+        self.recorder = recorder
+        self.worker = worker
+        self.lease = lease
+        self.running: dict[Key, tuple[asyncio.Task[None], ClaimedJob]] = {}
+        self.claims: Batcher[UUID, ClaimedJob | None] = Batcher(self.claim)
+
+    async def handle(self, model: Runnable, priority: Priority, message: Message, traceparent: str | None) -> None:
+        """Waits for the model and a slot, claims the job and starts it; then the message has done its work."""
+        if not isinstance(message, JobQueued):
+            raise Reject(f"a {type(message).__name__} does not belong in a queue of jobs")
+        try:
+            async with asyncio.timeout(HOLD_SECONDS):
+                await model.acquire(priority)
+        except TimeoutError:
+            raise Retry("no slot became free in time") from None
+        # A claim under way is not torn off when the channel is lost and this handler is cancelled.
+        await asyncio.shield(asyncio.create_task(self.start(model, message.job_id, traceparent)))
+
+    async def start(self, model: Runnable, job_id: UUID, traceparent: str | None) -> None:
+        """Claims the job and runs it in a task of its own, or frees the slot where there is nothing to run."""
+        try:
+            job = await self.claims.submit(job_id)
+        except Unavailable as error:
+            await asyncio.sleep(PAUSE_SECONDS)
+            model.slots.release()
+            raise Retry(str(error)) from error
+        if job is None:
+            model.slots.release()
+            metrics.stale_messages.inc()
+            return
+        key = (job_id, job.claim)
+        task = asyncio.create_task(self.run(model, job, traceparent))
+        self.running[key] = (task, job)
+        metrics.slots_used.labels(model.name).inc()
+        task.add_done_callback(partial(self.forget, model, key))
+
+    def forget(self, model: Runnable, key: Key, task: asyncio.Task[None]) -> None:
+        self.running.pop(key, None)
+        model.slots.release()
+        metrics.slots_used.labels(model.name).dec()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Its lease lapses now, and a sweeper decides what becomes of it.
+            log.error("run.broke", job_id=ids.show(ids.Kind.JOB, key[0]), error=repr(error))
+
+    async def claim(self, jobs: list[UUID]) -> list[ClaimedJob | None]:
+        claimed = {job.row.id: job for job in await self.store.claim_jobs(jobs, self.worker, self.lease)}
+        return [claimed.pop(job_id, None) for job_id in jobs]  # pop: a doubled message claims nothing
+
+    async def run(self, model: Runnable, job: ClaimedJob, traceparent: str | None) -> None:
+        """Runs a claimed job to its end, or back to the queue."""
+        attributes: dict[str, str | int] = {
+            "messaging.system": "rabbitmq",
+            "messaging.operation.type": "process",
+            "messaging.operation.name": "process",
+            "messaging.destination.name": f"jobs.{model.name}.{job.row.priority}",
+            "charonia.job_id": ids.show(ids.Kind.JOB, job.row.id),
+            "charonia.attempt": job.row.attempt,
+        }
+        context = tracing.context_of(traceparent or job.row.traceparent)
+        name = f"process jobs.{model.name}"
+        with tracing.tracer.start_as_current_span(name, context, SpanKind.CONSUMER, attributes) as span:
+            here = tracing.show(span)
+            if job.wants_started:
+                await self.recorder.announce_start(job, here)
+            started = time.monotonic()
+            try:
+                answer = await self.attempt(model, job)
+            except InferenceError as error:
+                if error.outage:
+                    model.suspect()
+                outcome = retry.Interrupted if error.outage else retry.Attempted
+                at = self.tell_time(job, time.monotonic() - started)
+                await self.recorder.settle(job, outcome(error.failure), at, here)
+            else:
+                seconds = time.monotonic() - started
+                await self.recorder.succeed(job, answer, self.tell_time(job, seconds), seconds * 1000, here)
+
+    def tell_time(self, job: ClaimedJob, seconds: float) -> datetime:
+        """The database's time so long after the claim: no clock of ours decides."""
+        assert job.row.started_at is not None, "a claimed job has started"
+        return job.row.started_at + timedelta(seconds=seconds)
+
+    async def attempt(self, model: Runnable, job: ClaimedJob) -> Answer:
+        declared = model.describe(job.row.version)
+        if declared is None:
+            text = f"model '{model.name}' has no version {job.row.version}"
+            raise InferenceError(Failure("model_not_found", text, False))
+        shown = ids.show(ids.Kind.JOB, job.row.id)
+        question = Question(shown, model.name, job.row.version, job.tensors or b"", job.parameters, job.timeout)
+        with metrics.inference_seconds.labels(model.name).time():
+            return await infer(self.triton, question, declared)
+
+    async def renew(self) -> None:
+        """The heartbeat: renews all leases in one statement, again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(self.lease / 3)
+            held = list(self.running)
+            if not held:
+                continue
+            try:
+                kept = await self.store.renew_leases(held, self.lease)
+            except Unavailable as error:
+                log.warning("lease.not_renewed", jobs=len(held), error=error)
+                continue
+            for key in held:
+                if key[0] not in kept and key in self.running:
+                    log.warning("lease.lost", job_id=ids.show(ids.Kind.JOB, key[0]))
+                    self.running[key][0].cancel()  # somebody else runs it, or it has ended
+
+    async def stop(self, grace: float) -> None:
+        """Lets what runs end within the grace (seconds) and hands the rest back to the queue."""
+        if self.running:
+            await asyncio.wait([task for task, _ in self.running.values()], timeout=grace)
+        left = list(self.running.values())
+        for task, _ in left:
+            task.cancel()
+        failure = Failure("worker_stopped", "the worker stopped before the attempt ended", True)
+        backs = [Requeue(id=job.row.id, claim=job.claim, failure=failure, given_back=True) for _, job in left]
+        if backs:
+            await self.store.requeue_jobs(backs)

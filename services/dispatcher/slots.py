@@ -1,0 +1,50 @@
+"""Slots: how many inferences of a model run at once, and whose turn is next."""
+
+import asyncio
+import heapq
+import time
+from collections.abc import Callable
+
+from common.jobs import Priority
+
+# The ageing rule: who waits this many seconds longer draws level with the class above that has only just come.
+HANDICAPS = {Priority.HIGH: 0.0, Priority.NORMAL: 10.0, Priority.LOW: 60.0}
+
+
+class Slots:
+    def __init__(self, size: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.size = size
+        self.used = 0
+        self.clock = clock
+        self.waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        self.arrivals = 0
+
+    async def acquire(self, priority: Priority) -> None:
+        """Returns with a slot held; the highest class goes first, and older before newer."""
+        if self.used < self.size and not self.waiting:
+            self.used += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self.arrivals += 1
+        heapq.heappush(self.waiting, (self.clock() + HANDICAPS[priority], self.arrivals, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()  # the slot was handed over in the moment of the cancellation
+            raise
+
+    def release(self) -> None:
+        self.used -= 1
+        self.serve()
+
+    def resize(self, size: int) -> None:
+        self.size = size
+        self.serve()
+
+    def serve(self) -> None:
+        while self.waiting and self.used < self.size:
+            turn = heapq.heappop(self.waiting)[2]
+            if not turn.done():
+                self.used += 1
+                turn.set_result(None)

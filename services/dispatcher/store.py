@@ -1,0 +1,154 @@
+"""The dispatcher's statements, one function each."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+import msgspec
+
+from common import sql
+from common.database import Database, columns
+from common.job_view import JobRow, read_job
+from common.jobs import Failure, Priority, Status
+from common.outbox import OutboxRow, ring_job
+from services.dispatcher.triton import Model
+
+QUERIES = sql.load("services.dispatcher")
+
+
+class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job under a claim: the view's row and what running it takes (times in seconds)."""
+
+    row: JobRow
+    claim: int
+    timeout: float
+    interruptions: int
+    initial_delay: float
+    max_delay: float
+    fallback_model: str | None
+    tensors: bytes | None
+    parameters: bytes | None
+    wants_started: bool
+
+
+class Event(msgspec.Struct, frozen=True):
+    """An event to record, with its webhook body and its doorbell."""
+
+    id: UUID
+    type: str
+    body: bytes
+    message: OutboxRow
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job ends; `was` and `claim` are the fence."""
+
+    id: UUID
+    claim: int
+    was: Literal["processing", "queued"]
+    status: Status
+    finished_at: datetime
+    event: Event
+    version: str | None = None
+    failure: Failure | None = None
+    inference_ms: float | None = None
+    outputs: bytes | None = None
+
+
+class Requeue(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job goes back to the queue; `claim` is the fence, `delay` is in seconds."""
+
+    id: UUID
+    claim: int
+    failure: Failure
+    delay: float = 0.0
+    given_back: bool = False
+    fallback: str | None = None
+
+
+def read_claimed(record: object) -> ClaimedJob:
+    values = dict(record)  # type: ignore[call-overload]
+    own = {name: values[name] for name in ClaimedJob.__struct_fields__ if name != "row"}
+    return ClaimedJob(row=read_job(values), **own)
+
+
+class Store:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def claim_jobs(self, jobs: Sequence[UUID], worker: str, lease: float) -> list[ClaimedJob]:
+        found = await self.database.fetch(QUERIES["claim_jobs"], jobs, worker, lease)
+        return [read_claimed(record) for record in found]
+
+    async def record_events(self, jobs: Sequence[tuple[JobRow, datetime, Event]]) -> None:
+        rows = [
+            (event.id, row.tenant_id, row.id, row.model, event.type, at, event.body, *spread(event.message))
+            for row, at, event in jobs
+        ]
+        await self.database.fetch(QUERIES["record_events"], *columns(rows, 12))
+
+    async def end_jobs(self, ends: Sequence[End]) -> set[UUID]:
+        rows = [
+            (
+                *(end.id, end.claim, end.was, end.status, end.version, *spread_failure(end.failure)),
+                *(end.inference_ms, end.finished_at, end.outputs),
+                *(end.event.id, end.event.type, end.event.body, *spread(end.event.message)),
+            )
+            for end in ends
+        ]
+        found = await self.database.fetch(QUERIES["end_jobs"], *columns(rows, 19))
+        return {record["id"] for record in found}
+
+    async def requeue_jobs(self, requeues: Sequence[Requeue]) -> set[UUID]:
+        rows = [
+            (back.id, back.claim, back.delay, back.given_back, back.fallback, *spread_failure(back.failure))
+            for back in requeues
+        ]
+        found = await self.database.fetch(QUERIES["requeue_jobs"], *columns(rows, 8))
+        return {record["id"] for record in found}
+
+    async def renew_leases(self, claims: Sequence[tuple[UUID, int]], lease: float) -> set[UUID]:
+        found = await self.database.fetch(QUERIES["renew_leases"], *columns(claims, 2), lease)
+        return {record["id"] for record in found}
+
+    async def find_abandoned(self, limit: int) -> list[tuple[ClaimedJob, datetime]]:
+        """Each with the database's time."""
+        found = await self.database.fetch(QUERIES["find_abandoned"], limit)
+        return [(read_claimed(record), record["now"]) for record in found]
+
+    async def find_expired(self, limit: int) -> list[tuple[ClaimedJob, datetime]]:
+        """Each with the database's time."""
+        found = await self.database.fetch(QUERIES["find_expired"], limit)
+        return [(read_claimed(record), record["now"]) for record in found]
+
+    async def ring_due(self, limit: int) -> list[OutboxRow]:
+        """Writes a doorbell for each job whose turn it is, and returns them to be announced."""
+        async with self.database.transaction() as connection:
+            due = await connection.fetch(QUERIES["take_unrung"], limit)
+            rows = [
+                ring_job(record["id"], Priority(record["priority"]), record["model"], record["traceparent"])
+                for record in due
+            ]
+            if rows:
+                await connection.execute(QUERIES["add_messages"], *columns([spread(row) for row in rows], 5))
+        return rows
+
+    async def save_models(self, models: Sequence[tuple[Model, bool]]) -> None:
+        """Each model with whether it is ready."""
+        rows = [
+            (
+                *(model.name, model.version, ready, model.decoupled, model.max_batch_size, model.instances),
+                *(msgspec.json.encode(model.inputs).decode(), msgspec.json.encode(model.outputs).decode()),
+            )
+            for model, ready in models
+        ]
+        await self.database.fetch(QUERIES["save_models"], *columns(rows, 8))
+
+
+def spread(row: OutboxRow) -> tuple[object, ...]:
+    return row.id, row.exchange, row.routing_key, row.body, row.traceparent
+
+
+def spread_failure(failure: Failure | None) -> tuple[object, ...]:
+    return (None, None, None) if failure is None else (failure.code, failure.message, failure.retryable)

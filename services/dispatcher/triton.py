@@ -1,0 +1,184 @@
+"""Triton's gRPC API: one client, its catalogue, and what its errors mean (facts by experiment, see docs/triton.md)."""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Any, NamedTuple
+
+import grpc
+import msgspec
+from tritonclient.grpc import service_pb2 as pb
+from tritonclient.grpc import service_pb2_grpc
+
+from common.jobs import Failure
+from common.tensors import Datatype, Signature, Tensor
+
+CALL_SECONDS = 3.0
+
+
+class TritonDown(Exception):
+    """Triton does not answer."""
+
+
+class InferenceError(Exception):
+    """An inference failed."""
+
+    def __init__(self, failure: Failure, *, outage: bool = False) -> None:
+        """`outage`: the server or the model is away, which is most likely not this job's doing."""
+        super().__init__(failure.message)
+        self.failure = failure
+        self.outage = outage
+
+
+class Model(msgspec.Struct, frozen=True):
+    """One version of a model that is ready; shapes include the batch dimension."""
+
+    name: str
+    version: str
+    decoupled: bool
+    max_batch_size: int
+    instances: int
+    inputs: list[Signature]
+    outputs: list[Signature]
+
+
+class Response(NamedTuple):
+    version: str
+    tensors: list[Tensor]
+
+
+class Rule(NamedTuple):
+    """What an error means whose message contains `text`."""
+
+    text: str
+    code: str
+    retryable: bool
+    outage: bool = False
+
+
+# Over a stream most errors come without a code, so their text decides; the first rule that fits counts.
+RULES = (
+    Rule("has no available versions", "model_unavailable", retryable=True, outage=True),
+    Rule("Server is stopping", "triton_unavailable", retryable=True, outage=True),
+    Rule("Request for unknown model", "model_not_found", retryable=False),
+    Rule("Exceeds maximum queue size", "triton_queue_full", retryable=True),
+    Rule("Request timeout expired", "triton_queue_timeout", retryable=True),
+    Rule("is not healthy", "model_crashed", retryable=True),
+    Rule("unexpected inference input", "invalid_input", retryable=False),
+    Rule("expected number of inputs", "invalid_input", retryable=False),
+    Rule("unexpected shape for input", "invalid_input", retryable=False),
+    Rule("data-type is", "invalid_input", retryable=False),
+    Rule("failed to connect to all addresses", "triton_unavailable", retryable=True, outage=True),
+)
+CODES = {
+    grpc.StatusCode.UNAVAILABLE: Rule("", "triton_unavailable", retryable=True, outage=True),
+    grpc.StatusCode.INVALID_ARGUMENT: Rule("", "invalid_input", retryable=False),
+    grpc.StatusCode.NOT_FOUND: Rule("", "model_not_found", retryable=False),
+    grpc.StatusCode.UNIMPLEMENTED: Rule("", "unsupported", retryable=False),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Rule("", "too_large", retryable=False),
+    grpc.StatusCode.DEADLINE_EXCEEDED: Rule("", "timeout", retryable=True),
+    grpc.StatusCode.CANCELLED: Rule("", "inference_canceled", retryable=True),
+}
+OTHERWISE = Rule("", "inference_failed", retryable=True)
+
+
+def explain(message: str, code: grpc.StatusCode | None = None) -> InferenceError:
+    """The error in a message of Triton's, without the server's paths."""
+    found = next((rule for rule in RULES if rule.text in message), None)
+    rule = found or (CODES.get(code, OTHERWISE) if code else OTHERWISE)
+    # UNAVAILABLE with a sentence of the model's own comes from a model that answered: the server is there.
+    lost = any(mark in message for mark in ("Socket closed", "Connection re", "recvmsg", "Server exiting", "ping"))
+    outage = rule.outage and (found is not None or lost)
+    return InferenceError(Failure(rule.code, strip_paths(message), rule.retryable), outage=outage)
+
+
+def strip_paths(message: str) -> str:
+    text = message.split("\n\nAt:\n")[0]
+    return re.sub(r"^\[request id: [^\]]*\] ", "", text).strip()[:2000]
+
+
+class Triton:
+    def __init__(self, url: str, max_message: int) -> None:
+        """`url` is host:port; `max_message` bounds a request and a response, in bytes."""
+        self.channel = grpc.aio.insecure_channel(
+            url,
+            options=[
+                ("grpc.max_send_message_length", max_message),
+                ("grpc.max_receive_message_length", max_message),
+                ("grpc.initial_reconnect_backoff_ms", 200),
+                ("grpc.min_reconnect_backoff_ms", 200),
+                ("grpc.max_reconnect_backoff_ms", 1000),
+                ("grpc.keepalive_time_ms", 10_000),
+                ("grpc.http2.ping_timeout_ms", 5_000),
+            ],
+        )
+        self.stub: Any = service_pb2_grpc.GRPCInferenceServiceStub(self.channel)
+
+    async def list_ready(self) -> set[tuple[str, str]]:
+        """(name, version) of what can run now; raises TritonDown."""
+        try:
+            index = await self.stub.RepositoryIndex(pb.RepositoryIndexRequest(), timeout=CALL_SECONDS)
+            live = await self.stub.ServerLive(pb.ServerLiveRequest(), timeout=CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise TritonDown(error.details()) from error
+        if not live.live:
+            raise TritonDown("the server is not live")
+        return {(model.name, model.version) for model in index.models if model.state == "READY"}
+
+    async def describe(self, name: str, version: str) -> Model:
+        """Raises TritonDown, also where the model has gone meanwhile."""
+        try:
+            metadata = await self.stub.ModelMetadata(
+                pb.ModelMetadataRequest(name=name, version=version), timeout=CALL_SECONDS
+            )
+            answer = await self.stub.ModelConfig(
+                pb.ModelConfigRequest(name=name, version=version), timeout=CALL_SECONDS
+            )
+        except grpc.aio.AioRpcError as error:
+            raise TritonDown(error.details()) from error
+        config = answer.config
+        optional = {tensor.name for tensor in config.input if tensor.optional}
+        return Model(
+            name=name,
+            version=version,
+            decoupled=config.model_transaction_policy.decoupled,
+            max_batch_size=config.max_batch_size,
+            instances=sum(group.count for group in config.instance_group) or 1,  # an ensemble has none
+            inputs=[read_signature(tensor, tensor.name in optional) for tensor in metadata.inputs],
+            outputs=[read_signature(tensor, False) for tensor in metadata.outputs],
+        )
+
+    async def infer(self, request: Any, metadata: Sequence[tuple[str, str]]) -> AsyncGenerator[Response, None]:
+        """The responses as they come, one for a model that is not decoupled. Raises InferenceError.
+
+        Always over a stream of its own: traced unary calls corrupt this Triton's memory.
+        """
+
+        async def send() -> AsyncIterator[Any]:
+            yield request
+
+        call = self.stub.ModelStreamInfer(send(), metadata=(("triton_grpc_error", "true"), *metadata))
+        try:
+            async for message in call:
+                if message.error_message:
+                    raise explain(message.error_message)
+                yield read_response(message.infer_response)
+        except grpc.aio.AioRpcError as error:
+            raise explain(error.details() or str(error.code()), error.code()) from error
+        finally:
+            call.cancel()  # nothing where the stream has ended
+
+    async def close(self) -> None:
+        await self.channel.close(1)
+
+
+def read_signature(tensor: Any, optional: bool) -> Signature:
+    return Signature(tensor.name, Datatype(tensor.datatype), list(tensor.shape), optional)
+
+
+def read_response(response: Any) -> Response:
+    raws = response.raw_output_contents
+    tensors = [
+        Tensor(output.name, Datatype(output.datatype), list(output.shape), raw)
+        for output, raw in zip(response.outputs, raws, strict=True)
+    ]
+    return Response(response.model_version, tensors)
