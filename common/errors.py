@@ -7,6 +7,7 @@ CharoniaError
 │   ├── BrokerUnavailable
 │   └── Overloaded       a bounded buffer of our own is full
 ├── Unroutable           the broker has no queue for a message
+├── AddressRefused       a URL or address that no webhook may be sent to: see addresses.py
 └── Refused              settlement of a message: see broker.py
     ├── Retry
     └── Reject
@@ -42,6 +43,10 @@ class Overloaded(Unavailable):
 
 class Unroutable(CharoniaError):
     """The broker has no queue for this message."""
+
+
+class AddressRefused(CharoniaError):
+    """Webhooks may not be sent to this address."""
 
 
 class Refused(CharoniaError):

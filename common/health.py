@@ -1,6 +1,6 @@
 """/healthz, /readyz and /metrics for the services that have no web framework."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,13 @@ class Server(uvicorn.Server):
         yield
 
 
-async def report(checks: Mapping[str, Check]) -> tuple[bool, dict[str, str]]:
-    """Whether all is ready, and each dependency by name as "ok" or "down"."""
+async def report(checks: Mapping[str, Check], optional: Container[str] = ()) -> tuple[bool, dict[str, Any]]:
+    """Whether all but the optional ones are ready, and the body that says so, each dependency by name."""
     states = {name: "ok" if await check() else "down" for name, check in checks.items()}
-    return all(state == "ok" for state in states.values()), states
+    down = [name for name, state in states.items() if state == "down"]
+    ready = all(name in optional for name in down)
+    status = "ok" if not down else "degraded" if ready else "down"
+    return ready, {"status": status, "checks": states}
 
 
 def serve(host: str, port: int, checks: Mapping[str, Check]) -> Server:
@@ -36,8 +39,7 @@ def serve(host: str, port: int, checks: Mapping[str, Check]) -> Server:
             case "/healthz":
                 return 200, "application/json", b'{"status":"ok"}'
             case "/readyz":
-                ready, states = await report(checks)
-                body = {"status": "ok" if ready else "down", "checks": states}
+                ready, body = await report(checks)
                 return 200 if ready else 503, "application/json", msgspec.json.encode(body)
             case "/metrics":
                 return 200, CONTENT_TYPE_LATEST, generate_latest()

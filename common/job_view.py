@@ -162,4 +162,4 @@ def write_event(row: JobRow, links: Links, event_type: str, at: datetime, output
 
 def read_job(record: Mapping[str, object]) -> JobRow:
     """The row in a record that has the columns of `jobs` and `metadata`, others ignored."""
-    return msgspec.convert(dict(record), JobRow, builtin_types=(UUID, datetime, bytes))
+    return msgspec.convert(record, JobRow, builtin_types=(UUID, datetime, bytes))

@@ -113,6 +113,7 @@ CREATE TABLE events (
   fanned_out_at timestamptz -- when its deliveries were made
 );
 CREATE INDEX events_by_job ON events (job_id);
+CREATE INDEX events_unheard ON events (created_at) WHERE fanned_out_at IS NULL;
 
 CREATE TABLE webhooks (
   id uuid PRIMARY KEY,

@@ -1,0 +1,124 @@
+"""The gateway, put together."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+from litestar import Litestar, Request
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.middleware import DefineMiddleware
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import SwaggerRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
+
+from common import health, ids
+from common.addresses import Policy
+from common.broker import Publisher
+from common.database import Database
+from common.job_view import Links
+from common.lifecycle import keep_running
+from common.logs import Log
+from common.outbox import Outbox
+from common.sealing import Sealer
+from services.gateway import errors, observe
+from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_key
+from services.gateway.catalogue import Catalogue
+from services.gateway.routes import jobs, models, operations, webhooks
+from services.gateway.settings import GatewaySettings
+from services.gateway.store import Store
+from services.gateway.submit import Submitter
+
+STARTUP_SECONDS = 30.0  # for the database to answer
+OUTBOX_SECONDS = 5.0  # for messages on their way to the broker when the gateway stops
+BODY_SECONDS = 60.0  # for a client to send its body
+
+log = Log("gateway")
+
+
+class ApiRequest(Request[Any, Any, Any]):
+    async def json(self) -> Any:
+        """The body, straight as the type that the handler takes; Litestar's own way loses strictness and pointers."""
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                body = await self.body()
+        except TimeoutError:
+            text = f"the body did not arrive within {BODY_SECONDS:g} s"
+            raise errors.Problem(HTTPStatus.REQUEST_TIMEOUT, "body_too_slow", text) from None
+        field = self.route_handler.parsed_data_field
+        assert field is not None, "Litestar asks only for a handler that takes a body"
+        return errors.decode_body(body, field.annotation)
+
+
+def build(settings: GatewaySettings, database: Database, publisher: Publisher, outbox: Outbox) -> Litestar:
+    """The application around its open connections."""
+    store = Store(database)
+    catalogue = Catalogue(store)
+    policy = Policy.parse(settings.allowed_networks, settings.allow_http)
+    provided = {
+        "store": store,
+        "catalogue": catalogue,
+        "policy": policy,
+        "sealer": Sealer(settings.encryption_keys),
+        "links": Links(settings.public_url.rstrip("/"), settings.trace_url.rstrip("/")),
+        "submitter": Submitter(store, catalogue, outbox, policy),
+    }
+    checks = {"database": database.check, "broker": publisher.link.check}
+    return Litestar(
+        route_handlers=[jobs.router, models.router, webhooks.router, operations.router],
+        request_class=ApiRequest,
+        dependencies={
+            name: Provide(lambda value=value: value, sync_to_thread=False) for name, value in provided.items()
+        },
+        middleware=[DefineMiddleware(Authentication, exclude=r"^/(?!v1(/|$))")],
+        exception_handlers=errors.HANDLERS,
+        request_max_body_size=settings.max_body,
+        state=State({"keyring": Keyring(store), "checks": checks, "max_body": settings.max_body}),
+        openapi_config=OpenAPIConfig(
+            title="Charonia",
+            version="1",
+            description="Asynchronous inference for NVIDIA Triton.",
+            path="/docs",
+            render_plugins=[SwaggerRenderPlugin(path="/")],
+            components=Components(security_schemes={"key": SecurityScheme(type="http", scheme="bearer")}),
+            security=[{"key": []}],
+        ),
+    )
+
+
+async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
+    """Serves until `stopping` is set, then drains."""
+    database = await Database.connect(
+        settings.database_url, size=settings.database_pool, application="charonia-gateway"
+    )
+    publisher = Publisher(settings.amqp_url, "charonia-gateway")
+    outbox = Outbox(database, publisher)
+    app = build(settings, database, publisher, outbox)
+    await database.wait(STARTUP_SECONDS)
+    await bootstrap(settings, Store(database))
+    options = {"timeout_graceful_shutdown": round(settings.shutdown_grace), "timeout_keep_alive": 75}
+    server = health.Server(health.configuration(observe.observe(app), settings.host, settings.port, **options))
+    serving = asyncio.create_task(server.serve())
+
+    async def serve() -> None:
+        await asyncio.shield(serving)
+
+    async def drain() -> None:
+        server.should_exit = True
+        await asyncio.wait([serving], timeout=settings.shutdown_grace + 5)
+        await outbox.drain(OUTBOX_SECONDS)
+
+    log.info("gateway.started", host=settings.host, port=settings.port)
+    loops = {"http": serve(), "publisher": publisher.link.run(), "relay": outbox.relay()}
+    try:
+        await keep_running(loops, stopping, drain)
+    finally:
+        await database.close()
+    log.info("gateway.stopped")
+
+
+async def bootstrap(settings: GatewaySettings, store: Store) -> None:
+    """Makes the first key, where one is set."""
+    if settings.bootstrap_key:
+        tenant = await ensure_tenant(store, Sealer(settings.encryption_keys), "default")
+        await store.add_key(ids.new(), tenant, "bootstrap", hash_key(settings.bootstrap_key))

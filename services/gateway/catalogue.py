@@ -1,0 +1,55 @@
+"""The model catalogue, read from the rows that dispatchers keep. The gateway never talks to Triton."""
+
+import asyncio
+import time
+from collections import defaultdict
+from http import HTTPStatus
+
+from services.gateway.errors import Problem
+from services.gateway.store import ModelVersion, Store
+
+FRESH_SECONDS = 1.0
+
+
+class Catalogue:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.models: dict[str, list[ModelVersion]] = {}
+        self.read_at = float("-inf")
+        self.reading = asyncio.Lock()
+
+    async def read(self) -> dict[str, list[ModelVersion]]:
+        """Each model's versions, oldest first; at most FRESH_SECONDS old."""
+        if time.monotonic() - self.read_at > FRESH_SECONDS:
+            async with self.reading:
+                if time.monotonic() - self.read_at > FRESH_SECONDS:
+                    await self.refresh()
+        return self.models
+
+    async def refresh(self) -> None:
+        models: dict[str, list[ModelVersion]] = defaultdict(list)
+        for row in await self.store.list_models():
+            models[row.name].append(row)
+        self.models = {name: sorted(versions, key=order_version) for name, versions in models.items()}
+        self.read_at = time.monotonic()
+
+    async def find(self, name: str, version: str | None = None) -> ModelVersion:
+        """The version, or the newest that is ready, or the newest; raises Problem (404) naming what there is."""
+        versions = (await self.read()).get(name)
+        if versions is None:
+            raise unknown(f"there is no model '{name}'", "models", list(self.models))
+        if version is None:
+            return next((each for each in reversed(versions) if each.ready), versions[-1])
+        for each in versions:
+            if each.version == version:
+                return each
+        raise unknown(f"model '{name}' has no version '{version}'", "versions", [each.version for each in versions])
+
+
+def order_version(row: ModelVersion) -> tuple[int, str]:
+    return (int(row.version), "") if row.version.isdecimal() else (-1, row.version)
+
+
+def unknown(what: str, kind: str, names: list[str]) -> Problem:
+    known = ", ".join(f"'{name}'" for name in names) or "none: is a dispatcher running?"
+    return Problem(HTTPStatus.NOT_FOUND, "model_not_found", f"{what}; known {kind}: {known}")

@@ -1,0 +1,141 @@
+"""Every error as application/problem+json (RFC 9457), and the one table from our exceptions to HTTP."""
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+
+from common.errors import Unavailable
+from common.logs import Log
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 5  # what Retry-After says when a dependency is down
+PATH = re.compile(r" - at `\$(.*)`$")
+STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+FIELD = re.compile(r"field `([^`]+)`")
+
+log = Log("http")
+
+
+class FieldError(msgspec.Struct, frozen=True):
+    """`pointer` is a JSON pointer (RFC 6901) into the body, or the name of a header or query parameter."""
+
+    pointer: str
+    detail: str
+
+
+class ProblemBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: list[FieldError] = []
+
+
+class Problem(Exception):
+    """An answer that is an error."""
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        code: str,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """`code` is stable: programs may rely on it as the end of `type`."""
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = list(errors)
+        self.headers = dict(headers or {})
+
+
+def invalid(*errors: FieldError) -> Problem:
+    """422 for well-formed JSON that says something wrong."""
+    count = "1 field is" if len(errors) == 1 else f"{len(errors)} fields are"
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", f"{count} not as they should be", errors=errors)
+
+
+def not_found(what: str) -> Problem:
+    return Problem(HTTPStatus.NOT_FOUND, "not_found", f"there is no such {what}")
+
+
+def decode_body(body: bytes, kind: Any) -> Any:
+    """The body as the type that a call takes; raises Problem: 400 for bad JSON, 422 with a pointer for a bad field."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise invalid(locate(str(error))) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, "malformed_json", f"the body is not JSON: {error}") from error
+
+
+def locate(message: str) -> FieldError:
+    """The pointer and the sentence in an error of msgspec's."""
+    found = PATH.search(message)
+    text = message[: found.start()] if found else message
+    steps = [name or index for name, index in STEP.findall(found.group(1))] if found else []
+    field = FIELD.search(text)
+    if field and ("unknown field" in text or "missing required field" in text):
+        steps.append(field.group(1))
+    pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps if step != "...")
+    return FieldError(pointer, text)
+
+
+def answer(request: Request[Any, Any, Any], problem: Problem) -> Response[ProblemBody]:
+    body = ProblemBody(
+        type=f"urn:charonia:problem:{problem.code}",
+        title=problem.status.phrase,
+        status=problem.status,
+        detail=problem.detail,
+        instance=request.url.path,
+        errors=problem.errors,
+    )
+    return Response(body, status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers)
+
+
+def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[ProblemBody]:
+    """Litestar's own errors: unknown path, wrong method, body over the limit, bad parameter."""
+    status = HTTPStatus(error.status_code)
+    if isinstance(error, ValidationException):
+        fields = [FieldError(str(each.get("key", "")), str(each.get("message", ""))) for each in extras(error)]
+        return answer(request, invalid(*fields))
+    if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        limit = request.app.state.max_body
+        text = f"the body is over the limit of {limit} bytes"
+        return answer(request, Problem(status, "body_too_large", text, headers={"Connection": "close"}))
+    code = status.phrase.lower().replace(" ", "_").replace("-", "_")
+    return answer(request, Problem(status, code, error.detail, headers=error.headers))
+
+
+def extras(error: ValidationException) -> list[dict[str, Any]]:
+    return error.extra if isinstance(error.extra, list) else []
+
+
+def answer_unavailable(request: Request[Any, Any, Any], error: Unavailable) -> Response[ProblemBody]:
+    log.warning("request.unavailable", path=request.url.path, error=error)
+    text = "a service this one depends on does not answer; nothing was accepted"
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return answer(request, Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=headers))
+
+
+def answer_bug(request: Request[Any, Any, Any], error: Exception) -> Response[ProblemBody]:
+    log.exception("request.broke", path=request.url.path, error=repr(error))
+    text = "this is a fault of Charonia's; the log has it"
+    return answer(request, Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", text))
+
+
+HANDLERS: dict[Any, Any] = {
+    Problem: answer,
+    HTTPException: answer_http,
+    Unavailable: answer_unavailable,
+    Exception: answer_bug,
+}

@@ -1,0 +1,112 @@
+-- name: find_keys
+-- The tenants of API keys, by hash; revoked ones have none.
+SELECT key_hash, id, tenant_id FROM api_keys WHERE key_hash = ANY($1::bytea[]) AND revoked_at IS NULL;
+
+-- name: add_tenant
+INSERT INTO tenants (id, name, webhook_secret) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING;
+
+-- name: find_tenant
+SELECT id FROM tenants WHERE name = $1;
+
+-- name: add_key
+INSERT INTO api_keys (id, tenant_id, name, key_hash) VALUES ($1, $2, $3, $4) ON CONFLICT (key_hash) DO NOTHING;
+
+-- name: find_tenant_secret
+SELECT webhook_secret FROM tenants WHERE id = $1;
+
+-- name: list_models
+-- The catalogue; a row that no dispatcher has refreshed for a while counts as not ready.
+SELECT name, version, ready AND updated_at > now() - interval '30 seconds' AS ready,
+       decoupled, max_batch_size, inputs, outputs
+FROM models
+ORDER BY name, version;
+
+-- name: count_queued
+-- Waiting jobs by model and priority.
+SELECT model, priority, count(*) AS jobs FROM jobs WHERE status = 'queued' GROUP BY model, priority;
+
+-- name: submit_jobs
+-- Jobs with their inputs, each with its doorbell unless it is scheduled: then a sweeper rings when it is due.
+WITH new AS (
+  SELECT *
+  FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::timestamptz[],
+              $8::double precision[], $9::double precision[], $10::double precision[], $11::double precision[],
+              $12::text[], $13::text[],
+              $14::bytea[], $15::bytea[], $16::bytea[], $17::text[], $18::text[],
+              $19::uuid[], $20::text[], $21::text[], $22::bytea[])
+    AS t(id, tenant_id, model, version, priority, max_attempts, run_at,
+         expires_in, timeout, initial_delay, max_delay,
+         fallback_model, traceparent,
+         tensors, parameters, metadata, callback_url, callback_events,
+         message_id, exchange, routing_key, message)
+), added AS (
+  INSERT INTO jobs (id, tenant_id, model, version, priority, status, max_attempts, run_at, ring_at, expires_at,
+                    timeout, initial_delay, max_delay, fallback_model, traceparent)
+  SELECT id, tenant_id, model, version, priority, 'queued', max_attempts,
+         greatest(run_at, now()),
+         CASE WHEN run_at > now() THEN run_at ELSE now() + interval '1 minute' END,
+         greatest(run_at, now()) + make_interval(secs => expires_in),
+         timeout, initial_delay, max_delay, fallback_model, traceparent
+  FROM new
+  RETURNING id, created_at, run_at, expires_at
+), inputs AS (
+  INSERT INTO job_inputs (job_id, tensors, parameters, metadata, callback_url, callback_events)
+  SELECT id, tensors, parameters, metadata, callback_url, string_to_array(callback_events, ',') FROM new
+), messages AS (
+  INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
+  SELECT message_id, exchange, routing_key, message, traceparent
+  FROM new
+  WHERE run_at IS NULL OR run_at <= now()
+)
+SELECT id, created_at, run_at, expires_at FROM added;
+
+-- name: find_job
+-- A tenant's job with its outputs, the state of its webhooks, and how many wait before it (counted up to 10,000).
+SELECT
+  j.*, i.metadata, o.outputs,
+  CASE
+    WHEN d.exhausted > 0 THEN 'failed'
+    WHEN d.pending > 0 THEN 'pending'
+    WHEN i.callback_url IS NOT NULL AND j.finished_at IS NULL THEN 'pending'
+    WHEN 'job.' || j.status = ANY(i.callback_events) AND d.final_callbacks = 0 THEN 'pending'
+    WHEN d.succeeded > 0 THEN 'succeeded'
+    ELSE 'none'
+  END AS webhook_status,
+  CASE WHEN j.status = 'queued' THEN (
+    SELECT count(*) + 1
+    FROM (
+      SELECT 1
+      FROM jobs q
+      WHERE q.status = 'queued' AND q.model = j.model AND q.priority = j.priority AND q.id < j.id
+      LIMIT 10000
+    ) ahead
+  ) END AS queue_position
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+LEFT JOIN job_outputs o ON o.job_id = j.id AND j.status = 'succeeded'
+CROSS JOIN LATERAL (
+  SELECT
+    count(*) FILTER (WHERE d.status = 'exhausted') AS exhausted,
+    count(*) FILTER (WHERE d.status = 'pending') AS pending,
+    count(*) FILTER (WHERE d.status = 'succeeded') AS succeeded,
+    count(*) FILTER (WHERE d.webhook_id IS NULL AND e.type = 'job.' || j.status) AS final_callbacks
+  FROM deliveries d
+  JOIN events e ON e.id = d.event_id
+  WHERE d.job_id = j.id
+) d
+WHERE j.id = $1 AND j.tenant_id = $2;
+
+-- name: add_webhook
+INSERT INTO webhooks (id, tenant_id, url, events, models, description, headers, signing, secret)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+RETURNING *;
+
+-- name: list_webhooks
+-- A page of a tenant's subscriptions, oldest first, from behind an id.
+SELECT * FROM webhooks WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3;
+
+-- name: find_webhook
+SELECT * FROM webhooks WHERE id = $1 AND tenant_id = $2;
+
+-- name: delete_webhook
+DELETE FROM webhooks WHERE id = $1 AND tenant_id = $2 RETURNING id;

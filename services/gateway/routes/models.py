@@ -1,0 +1,44 @@
+"""The model catalogue."""
+
+from collections.abc import Sequence
+
+from litestar import Router, get
+
+from common.jobs import Priority
+from common.tensors import Signature
+from services.gateway.catalogue import Catalogue
+from services.gateway.schemas import ModelList, ModelView, TensorView, VersionView
+from services.gateway.store import ModelVersion, Store
+
+
+@get("/", summary="What can be run", operation_id="list_models")
+async def list_models(catalogue: Catalogue, store: Store) -> ModelList:
+    models, queued = await catalogue.read(), await store.count_queued()
+    return ModelList([view_model(versions, queued) for _, versions in sorted(models.items())])
+
+
+@get("/{name:str}", summary="One model", operation_id="get_model")
+async def get_model(name: str, catalogue: Catalogue, store: Store) -> ModelView:
+    await catalogue.find(name)
+    return view_model((await catalogue.read())[name], await store.count_queued())
+
+
+def view_model(versions: Sequence[ModelVersion], queued: dict[tuple[str, str], int]) -> ModelView:
+    newest = next((each for each in reversed(versions) if each.ready), versions[-1])
+    return ModelView(
+        name=newest.name,
+        ready=newest.ready,
+        streaming=newest.decoupled,
+        max_batch_size=newest.max_batch_size,
+        versions=[VersionView(each.version, each.ready) for each in versions],
+        inputs=view_tensors(newest.inputs),
+        outputs=view_tensors(newest.outputs),
+        queue={priority: queued.get((newest.name, priority), 0) for priority in Priority},
+    )
+
+
+def view_tensors(signatures: Sequence[Signature]) -> list[TensorView]:
+    return [TensorView(each.name, each.datatype, each.shape, each.optional) for each in signatures]
+
+
+router = Router("/v1/models", route_handlers=[list_models, get_model], tags=["Models"])

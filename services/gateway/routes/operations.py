@@ -1,0 +1,28 @@
+"""Health, readiness and metrics."""
+
+from typing import Any
+
+from litestar import MediaType, Request, Response, Router, get
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from common.health import report
+
+
+@get("/healthz", summary="The process is alive", operation_id="healthz")
+async def healthz() -> dict[str, str]:
+    return {"status": "ok"}
+
+
+@get("/readyz", summary="Whether each dependency answers, by name", operation_id="readyz")
+async def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
+    """503 without the database; without the broker jobs are still accepted, and run when it is back."""
+    ready, body = await report(request.app.state.checks, optional={"broker"})
+    return Response(body, status_code=200 if ready else 503)
+
+
+@get("/metrics", summary="Prometheus metrics", operation_id="metrics", media_type=MediaType.TEXT)
+async def metrics() -> Response[bytes]:
+    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
+
+router = Router("/", route_handlers=[healthz, readyz, metrics], tags=["Operations"], security=[{}])

@@ -1,0 +1,137 @@
+"""What clients send, and what is answered besides the Job. Unknown fields are refused, so a typo never passes."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from common.jobs import Priority
+from common.tensors import Datatype
+
+CallbackEvent = Literal["job.started", "job.succeeded", "job.failed", "job.canceled", "job.expired"]
+Url = Annotated[str, Meta(min_length=1, max_length=2048, description="https, to a public address")]
+# PostgreSQL's text has no NUL.
+Text = Annotated[str, Meta(max_length=1000, pattern=r"^[^\x00]*$")]
+Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
+EventPattern = Annotated[
+    str,
+    Meta(
+        pattern=r"^(\*|[a-z]+(\.[a-z]+)*(\.\*)?|\*(\.[a-z]+)+)$",
+        max_length=100,
+        description="an event type; `*` stands for one word, `job.*` for all that begin so",
+    ),
+]
+
+
+class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tensor as in the Open Inference Protocol; data row-major, flat or nested."""
+
+    name: str
+    shape: list[Annotated[int, Meta(ge=0)]]
+    datatype: Datatype
+    data: Any
+
+
+class Callback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where to send this job's events; without `events`, those that end it."""
+
+    url: Url
+    events: Annotated[list[CallbackEvent], Meta(min_length=1, max_length=10)] = msgspec.field(
+        default_factory=lambda: ["job.succeeded", "job.failed", "job.canceled", "job.expired"]
+    )
+
+
+class RetryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Exponential backoff with full jitter; delays in seconds."""
+
+    max_attempts: Annotated[int, Meta(ge=1, le=100)] = 5
+    initial_delay: Annotated[float, Meta(ge=0, le=86_400)] = 1.0
+    max_delay: Annotated[float, Meta(ge=0, le=604_800)] = 300.0
+
+
+class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    model: Name
+    version: Name | None = None
+    inputs: Annotated[
+        dict[str, Any] | list[InputTensor],
+        Meta(description='by name: nested lists or {"base64"}; or a list as in the Open Inference Protocol'),
+    ]
+    parameters: dict[str, bool | int | float | str] | None = None
+    priority: Priority = Priority.NORMAL
+    webhook: Callback | None = None
+    metadata: Annotated[dict[str, Any], Meta(description="at most 16 KiB; returned and delivered")] | None = None
+    run_at: Annotated[datetime, Meta(tz=True, description="not before; RFC 3339")] | None = None
+    expires_in: Annotated[float, Meta(gt=0, le=31_536_000, description="seconds it may wait")] | None = None
+    timeout: Annotated[float, Meta(gt=0, le=604_800, description="seconds one attempt may run")] = 600.0
+    retry: RetryRule = RetryRule()
+    fallback_model: Name | None = None
+
+
+class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: Url
+    events: Annotated[list[EventPattern], Meta(min_length=1, max_length=50)] = msgspec.field(
+        default_factory=lambda: ["job.*"]
+    )
+    models: Annotated[list[Name], Meta(min_length=1, max_length=100)] | None = None
+    description: Text | None = None
+    headers: Annotated[dict[str, str], Meta(max_length=20)] | None = None
+    signing: Literal["hmac", "ed25519"] = "hmac"
+
+
+class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A subscription. `secret` (hmac) is shown once, when it is created; header values never."""
+
+    id: str
+    url: str
+    events: list[str]
+    models: list[str] | None
+    description: str | None
+    headers: dict[str, str] | None
+    signing: Literal["hmac", "ed25519"]
+    created_at: str
+    secret: str | msgspec.UnsetType = msgspec.UNSET
+    public_key: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class WebhookPage(msgspec.Struct, frozen=True):
+    items: list[WebhookView]
+    next_cursor: str | None
+
+
+class SecretView(msgspec.Struct, frozen=True):
+    """The tenant's secret, which signs callbacks given per job."""
+
+    secret: str
+
+
+class TensorView(msgspec.Struct, frozen=True):
+    """-1 in the shape stands for any size; a batch dimension is included."""
+
+    name: str
+    datatype: Datatype
+    shape: list[int]
+    optional: bool
+
+
+class VersionView(msgspec.Struct, frozen=True):
+    version: str
+    ready: bool
+
+
+class ModelView(msgspec.Struct, frozen=True, kw_only=True):
+    """A model, as its newest version declares it; `queue` counts waiting jobs by priority."""
+
+    name: str
+    ready: bool
+    streaming: bool
+    max_batch_size: int
+    versions: list[VersionView]
+    inputs: list[TensorView]
+    outputs: list[TensorView]
+    queue: dict[Priority, int]
+
+
+class ModelList(msgspec.Struct, frozen=True):
+    items: list[ModelView]
+    next_cursor: str | None = None

@@ -1,0 +1,191 @@
+"""The gateway's statements, one function each."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from common import sql
+from common.database import Database, columns
+from common.job_view import JobRow, WebhookStatus, read_job
+from common.jobs import Priority
+from common.outbox import OutboxRow
+from common.tensors import Signature
+
+QUERIES = sql.load("services.gateway")
+
+
+class Key(NamedTuple):
+    """An API key that is valid, and whose it is."""
+
+    id: UUID
+    tenant_id: UUID
+
+
+class ModelVersion(msgspec.Struct, frozen=True):
+    """A row of the catalogue; shapes include the batch dimension."""
+
+    name: str
+    version: str
+    ready: bool
+    decoupled: bool
+    max_batch_size: int
+    inputs: list[Signature]
+    outputs: list[Signature]
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to be added; times in seconds, payloads as bytes, `message` its doorbell."""
+
+    id: UUID
+    tenant_id: UUID
+    model: str
+    version: str | None
+    priority: Priority
+    max_attempts: int
+    run_at: datetime | None
+    expires_in: float | None
+    timeout: float
+    initial_delay: float
+    max_delay: float
+    fallback_model: str | None
+    traceparent: str
+    tensors: bytes
+    parameters: bytes | None
+    metadata: bytes | None
+    callback_url: str | None
+    callback_events: Sequence[str] | None
+    message: OutboxRow
+
+
+class Times(NamedTuple):
+    """What the database's clock said."""
+
+    created_at: datetime
+    run_at: datetime
+    expires_at: datetime | None
+
+
+class FoundJob(NamedTuple):
+    row: JobRow
+    outputs: bytes | None
+    webhook_status: WebhookStatus
+    queue_position: int | None
+
+
+class NewWebhook(msgspec.Struct, frozen=True, kw_only=True):
+    """A subscription to be added; `headers` and `secret` sealed."""
+
+    id: UUID
+    tenant_id: UUID
+    url: str
+    events: Sequence[str]
+    models: Sequence[str] | None
+    description: str | None
+    headers: bytes | None
+    signing: Literal["hmac", "ed25519"]
+    secret: bytes
+
+
+class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
+    id: UUID
+    url: str
+    events: list[str]
+    models: list[str] | None
+    description: str | None
+    headers: bytes | None
+    signing: Literal["hmac", "ed25519"]
+    secret: bytes
+    created_at: datetime
+
+
+def read_webhook(record: Mapping[str, object]) -> WebhookRow:
+    return msgspec.convert(record, WebhookRow, builtin_types=(UUID, datetime, bytes))
+
+
+def read_model(record: asyncpg.Record) -> ModelVersion:
+    inputs = msgspec.json.decode(record["inputs"], type=list[Signature])
+    outputs = msgspec.json.decode(record["outputs"], type=list[Signature])
+    return ModelVersion(
+        *(record["name"], record["version"], record["ready"], record["decoupled"], record["max_batch_size"]),
+        *(inputs, outputs),
+    )
+
+
+class Store:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def find_keys(self, hashes: Sequence[bytes]) -> dict[bytes, Key]:
+        found = await self.database.fetch(QUERIES["find_keys"], hashes)
+        return {record["key_hash"]: Key(record["id"], record["tenant_id"]) for record in found}
+
+    async def add_tenant(self, tenant_id: UUID, name: str, sealed_secret: bytes) -> None:
+        """Nothing where there is one of that name."""
+        await self.database.fetch(QUERIES["add_tenant"], tenant_id, name, sealed_secret)
+
+    async def find_tenant(self, name: str) -> UUID | None:
+        record = await self.database.fetch_one(QUERIES["find_tenant"], name)
+        return record["id"] if record else None
+
+    async def add_key(self, key_id: UUID, tenant_id: UUID, name: str, key_hash: bytes) -> None:
+        """Nothing where the key is there already."""
+        await self.database.fetch(QUERIES["add_key"], key_id, tenant_id, name, key_hash)
+
+    async def find_tenant_secret(self, tenant_id: UUID) -> bytes:
+        """Sealed."""
+        record = await self.database.fetch_one(QUERIES["find_tenant_secret"], tenant_id)
+        assert record is not None, "an authenticated tenant exists"
+        secret: bytes = record["webhook_secret"]
+        return secret
+
+    async def list_models(self) -> list[ModelVersion]:
+        return [read_model(record) for record in await self.database.fetch(QUERIES["list_models"])]
+
+    async def count_queued(self) -> dict[tuple[str, str], int]:
+        """Waiting jobs by (model, priority)."""
+        found = await self.database.fetch(QUERIES["count_queued"])
+        return {(record["model"], record["priority"]): record["jobs"] for record in found}
+
+    async def submit_jobs(self, jobs: Sequence[NewJob]) -> dict[UUID, Times]:
+        """All or none."""
+        rows = [
+            (
+                *(job.id, job.tenant_id, job.model, job.version, job.priority, job.max_attempts, job.run_at),
+                *(job.expires_in, job.timeout, job.initial_delay, job.max_delay),
+                *(job.fallback_model, job.traceparent),
+                *(job.tensors, job.parameters, job.metadata, job.callback_url),
+                None if job.callback_events is None else ",".join(job.callback_events),
+                *(job.message.id, job.message.exchange, job.message.routing_key, job.message.body),
+            )
+            for job in jobs
+        ]
+        found = await self.database.fetch(QUERIES["submit_jobs"], *columns(rows, 22))
+        return {record["id"]: Times(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
+
+    async def find_job(self, job_id: UUID, tenant_id: UUID) -> FoundJob | None:
+        record = await self.database.fetch_one(QUERIES["find_job"], job_id, tenant_id)
+        if record is None:
+            return None
+        return FoundJob(read_job(dict(record)), record["outputs"], record["webhook_status"], record["queue_position"])
+
+    async def add_webhook(self, webhook: NewWebhook) -> WebhookRow:
+        values = msgspec.structs.astuple(webhook)
+        record = await self.database.fetch_one(QUERIES["add_webhook"], *values)
+        assert record is not None, "an INSERT … RETURNING returns its row"
+        return read_webhook(dict(record))
+
+    async def list_webhooks(self, tenant_id: UUID, after: UUID | None, limit: int) -> list[WebhookRow]:
+        found = await self.database.fetch(QUERIES["list_webhooks"], tenant_id, after, limit)
+        return [read_webhook(dict(record)) for record in found]
+
+    async def find_webhook(self, webhook_id: UUID, tenant_id: UUID) -> WebhookRow | None:
+        record = await self.database.fetch_one(QUERIES["find_webhook"], webhook_id, tenant_id)
+        return read_webhook(dict(record)) if record else None
+
+    async def delete_webhook(self, webhook_id: UUID, tenant_id: UUID) -> bool:
+        """Whether there was one."""
+        return await self.database.fetch_one(QUERIES["delete_webhook"], webhook_id, tenant_id) is not None

@@ -1,0 +1,137 @@
+"""A request becomes a job: checked whole, then committed with its doorbell, then rung."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import msgspec
+
+from common import ids, tensors
+from common.addresses import Policy, check_url
+from common.batching import Batcher
+from common.errors import AddressRefused
+from common.job_view import JobRow
+from common.jobs import Status
+from common.outbox import Outbox, ring_job
+from common.tensors import Tensor
+from services.gateway.catalogue import Catalogue
+from services.gateway.errors import FieldError, Problem, invalid
+from services.gateway.schemas import SubmitJob
+from services.gateway.store import ModelVersion, NewJob, Store, Times
+from services.gateway.tensors import read_inputs
+
+MAX_METADATA = 16 * 1024
+FURTHEST = timedelta(days=366)
+RESERVED = "triton_"  # parameters that begin so are Triton's own
+
+
+class Submitter:
+    def __init__(self, store: Store, catalogue: Catalogue, outbox: Outbox, policy: Policy) -> None:
+        self.catalogue = catalogue
+        self.outbox = outbox
+        self.policy = policy
+        self.store = store
+        self.batcher: Batcher[NewJob, Times] = Batcher(self.add)
+
+    async def add(self, jobs: list[NewJob]) -> list[Times]:
+        times = await self.store.submit_jobs(jobs)
+        return [times[job.id] for job in jobs]
+
+    async def submit(self, tenant_id: UUID, request: SubmitJob, traceparent: str) -> JobRow:
+        """The job, committed; raises Problem (404, 422) before anything is written, Unavailable where it can't be."""
+        model = await self.catalogue.find(request.model, request.version)
+        job = build(tenant_id, request, self.check(request, model), traceparent)
+        if request.fallback_model is not None:
+            await self.check_fallback(request, request.fallback_model, job.tensors)
+        times = await self.batcher.submit(job)
+        if times.run_at <= times.created_at:
+            self.outbox.announce([job.message])
+        return show(job, times)
+
+    def check(self, request: SubmitJob, model: ModelVersion) -> list[Tensor]:
+        found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size)
+        errors += check_options(request)
+        if request.webhook is not None:
+            try:
+                check_url(request.webhook.url, self.policy)
+            except AddressRefused as error:
+                errors.append(FieldError("/webhook/url", str(error)))
+        if errors:
+            raise invalid(*errors)
+        return found
+
+    async def check_fallback(self, request: SubmitJob, name: str, packed: bytes) -> None:
+        """The fallback must be able to take what was packed for the model."""
+        try:
+            model = await self.catalogue.find(name)
+        except Problem as problem:
+            raise invalid(FieldError("/fallback_model", problem.detail)) from problem
+        found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size)
+        if errors or tensors.pack(found) != packed:
+            text = f"'{name}' does not take the inputs of '{request.model}'"
+            raise invalid(FieldError("/fallback_model", text), *errors)
+
+
+def check_options(request: SubmitJob) -> list[FieldError]:
+    errors = []
+    if request.retry.max_delay < request.retry.initial_delay:
+        errors.append(FieldError("/retry/max_delay", "is below initial_delay"))
+    if request.run_at is not None and request.run_at > datetime.now(UTC) + FURTHEST:
+        errors.append(FieldError("/run_at", f"is further away than {FURTHEST.days} days"))
+    for name, value in (request.parameters or {}).items():
+        pointer = f"/parameters/{name}"
+        if name.startswith(RESERVED):
+            errors.append(FieldError(pointer, f"names that begin with '{RESERVED}' are reserved"))
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            errors.append(FieldError(pointer, "does not fit 64 bits"))
+    if request.metadata is not None and len(msgspec.json.encode(request.metadata)) > MAX_METADATA:
+        errors.append(FieldError("/metadata", f"is over {MAX_METADATA} bytes"))
+    return errors
+
+
+def build(tenant_id: UUID, request: SubmitJob, found: list[Tensor], traceparent: str) -> NewJob:
+    job_id = ids.new()
+    return NewJob(
+        id=job_id,
+        tenant_id=tenant_id,
+        model=request.model,
+        version=request.version,
+        priority=request.priority,
+        max_attempts=request.retry.max_attempts,
+        run_at=request.run_at,
+        expires_in=request.expires_in,
+        timeout=request.timeout,
+        initial_delay=request.retry.initial_delay,
+        max_delay=request.retry.max_delay,
+        fallback_model=request.fallback_model,
+        traceparent=traceparent,
+        tensors=tensors.pack(found),
+        parameters=msgspec.json.encode(request.parameters) if request.parameters else None,
+        metadata=None if request.metadata is None else msgspec.json.encode(request.metadata),
+        callback_url=request.webhook.url if request.webhook else None,
+        callback_events=request.webhook.events if request.webhook else None,
+        message=ring_job(job_id, request.priority, request.model, traceparent),
+    )
+
+
+def show(job: NewJob, times: Times) -> JobRow:
+    return JobRow(
+        id=job.id,
+        tenant_id=job.tenant_id,
+        model=job.model,
+        version=job.version,
+        priority=job.priority,
+        status=Status.QUEUED,
+        attempt=0,
+        max_attempts=job.max_attempts,
+        created_at=times.created_at,
+        run_at=times.run_at,
+        started_at=None,
+        finished_at=None,
+        expires_at=times.expires_at,
+        error_code=None,
+        error_message=None,
+        error_retryable=None,
+        inference_ms=None,
+        traceparent=job.traceparent,
+        metadata=job.metadata,
+    )
