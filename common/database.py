@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeAlias
+from typing import TypeAlias
 
 import asyncpg
 
@@ -27,7 +29,7 @@ OUTAGES = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
-Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"  # generic in its stubs only
 
 
 class Database:

@@ -47,48 +47,45 @@ class Response(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What an error means whose message contains `text`."""
+    """What an error means whose message matches `pattern`."""
 
-    text: str
+    pattern: str
     code: str
     retryable: bool
     outage: bool = False
 
 
-# Over a stream most errors come without a code, so their text decides; the first rule that fits counts.
+# An error comes over a stream without its code (the header that asks for codes crashes the server, see docs/triton.md),
+# so its text decides; the first rule that fits counts. A model that begins its message with the name of a code
+# says by it whether trying again may help.
 RULES = (
     Rule("has no available versions", "model_unavailable", retryable=True, outage=True),
     Rule("Server is stopping", "triton_unavailable", retryable=True, outage=True),
     Rule("Request for unknown model", "model_not_found", retryable=False),
     Rule("Exceeds maximum queue size", "triton_queue_full", retryable=True),
     Rule("Request timeout expired", "triton_queue_timeout", retryable=True),
-    Rule("is not healthy", "model_crashed", retryable=True),
+    Rule("Stub process .* is not healthy", "model_crashed", retryable=True),
     Rule("unexpected inference input", "invalid_input", retryable=False),
     Rule("expected number of inputs", "invalid_input", retryable=False),
     Rule("unexpected shape for input", "invalid_input", retryable=False),
-    Rule("data-type is", "invalid_input", retryable=False),
-    Rule("failed to connect to all addresses", "triton_unavailable", retryable=True, outage=True),
+    Rule("inference input .* data-type is", "invalid_input", retryable=False),
+    Rule("^(INVALID_ARG|INVALID_ARGUMENT|OUT_OF_RANGE|FAILED_PRECONDITION)\\b", "invalid_input", retryable=False),
+    Rule("^(UNSUPPORTED|UNIMPLEMENTED|NOT_FOUND|PERMISSION_DENIED)\\b", "inference_refused", retryable=False),
 )
+OTHERWISE = Rule("", "inference_failed", retryable=True)
+# What gRPC itself says of a call: the connection is away, or a message was too large for it.
 CODES = {
     grpc.StatusCode.UNAVAILABLE: Rule("", "triton_unavailable", retryable=True, outage=True),
-    grpc.StatusCode.INVALID_ARGUMENT: Rule("", "invalid_input", retryable=False),
-    grpc.StatusCode.NOT_FOUND: Rule("", "model_not_found", retryable=False),
-    grpc.StatusCode.UNIMPLEMENTED: Rule("", "unsupported", retryable=False),
     grpc.StatusCode.RESOURCE_EXHAUSTED: Rule("", "too_large", retryable=False),
-    grpc.StatusCode.DEADLINE_EXCEEDED: Rule("", "timeout", retryable=True),
-    grpc.StatusCode.CANCELLED: Rule("", "inference_canceled", retryable=True),
+    grpc.StatusCode.UNIMPLEMENTED: Rule("", "unsupported", retryable=False),
 }
-OTHERWISE = Rule("", "inference_failed", retryable=True)
 
 
 def explain(message: str, code: grpc.StatusCode | None = None) -> InferenceError:
-    """The error in a message of Triton's, without the server's paths."""
-    found = next((rule for rule in RULES if rule.text in message), None)
-    rule = found or (CODES.get(code, OTHERWISE) if code else OTHERWISE)
-    # UNAVAILABLE with a sentence of the model's own comes from a model that answered: the server is there.
-    lost = any(mark in message for mark in ("Socket closed", "Connection re", "recvmsg", "Server exiting", "ping"))
-    outage = rule.outage and (found is not None or lost)
-    return InferenceError(Failure(rule.code, strip_paths(message), rule.retryable), outage=outage)
+    """The error in a message of Triton's, without the server's paths; `code` where the call itself failed."""
+    matching = (rule for rule in RULES if re.search(rule.pattern, message))
+    rule = next(matching, CODES.get(code, OTHERWISE) if code else OTHERWISE)
+    return InferenceError(Failure(rule.code, strip_paths(message), rule.retryable), outage=rule.outage)
 
 
 def strip_paths(message: str) -> str:
@@ -156,7 +153,7 @@ class Triton:
         async def send() -> AsyncIterator[Any]:
             yield request
 
-        call = self.stub.ModelStreamInfer(send(), metadata=(("triton_grpc_error", "true"), *metadata))
+        call = self.stub.ModelStreamInfer(send(), metadata=tuple(metadata))
         try:
             async for message in call:
                 if message.error_message:

@@ -50,6 +50,15 @@ class ApiRequest(Request[Any, Any, Any]):
         return errors.decode_body(body, field.annotation)
 
 
+def provide(value: object) -> Provide:
+    """What handlers get under a name: always the same."""
+
+    def get() -> Any:
+        return value
+
+    return Provide(get, sync_to_thread=False)
+
+
 def build(settings: GatewaySettings, database: Database, publisher: Publisher, outbox: Outbox) -> Litestar:
     """The application around its open connections."""
     store = Store(database)
@@ -67,12 +76,11 @@ def build(settings: GatewaySettings, database: Database, publisher: Publisher, o
     return Litestar(
         route_handlers=[jobs.router, models.router, webhooks.router, operations.router],
         request_class=ApiRequest,
-        dependencies={
-            name: Provide(lambda value=value: value, sync_to_thread=False) for name, value in provided.items()
-        },
+        dependencies={name: provide(value) for name, value in provided.items()},
         middleware=[DefineMiddleware(Authentication, exclude=r"^/(?!v1(/|$))")],
         exception_handlers=errors.HANDLERS,
         request_max_body_size=settings.max_body,
+        logging_config=None,  # ours is set already
         state=State({"keyring": Keyring(store), "checks": checks, "max_body": settings.max_body}),
         openapi_config=OpenAPIConfig(
             title="Charonia",

@@ -60,8 +60,8 @@ class Problem(Exception):
 
 def invalid(*errors: FieldError) -> Problem:
     """422 for well-formed JSON that says something wrong."""
-    count = "1 field is" if len(errors) == 1 else f"{len(errors)} fields are"
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", f"{count} not as they should be", errors=errors)
+    text = "; ".join(f"{error.pointer or 'the body'}: {error.detail}" for error in errors[:3])
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", text, errors=errors)
 
 
 def not_found(what: str) -> Problem:

@@ -1,0 +1,54 @@
+# Everything is run from here; CI calls nothing else.
+PYTHON ?= python3.11
+VENV := .venv
+RUN := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help up demo test check bench migrate ci lock clean
+
+help: ## what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+up: $(STAMP) ## the whole stack on this machine, without containers, until Ctrl-C
+	@exec $(RUN) -m deploy.local up
+
+demo: $(STAMP) ## the stack, and one real job through it: an image of text to a verified webhook
+	@exec $(RUN) -m deploy.local.demo
+
+test: $(STAMP) ## every test, with a real PostgreSQL, RabbitMQ and Triton
+	@$(RUN) -m deploy.local prepare
+	@exec $(RUN) -m pytest -q $(ARGS)
+
+check: $(STAMP) ## formatting, lint, types, layers, dead code
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/vulture
+
+bench: $(STAMP) ## measures the stack; JSON in benchmarks/results
+	@$(RUN) -m deploy.local prepare
+	@exec $(RUN) -m benchmarks $(ARGS)
+
+migrate: $(STAMP) ## brings the database of CHARONIA_DATABASE_URL to the newest schema
+	@exec $(RUN) -m common.migrate
+
+ci: check test ## what a submission must pass
+
+lock: ## requirements.txt anew from pyproject.toml (needs uv)
+	uv pip compile --universal --python-version 3.11 --all-extras --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements.txt
+
+clean: ## removes what make has made, data of the stacks included
+	rm -rf $(VENV) .charonia .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
+
+$(STAMP): requirements.txt
+	@command -v $(PYTHON) >/dev/null || { echo "needs $(PYTHON)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  if [ "$$(id -u)" = 0 ]; then \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv; \
+	  else echo "run as root: apt-get install python3-venv"; exit 1; fi; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@touch $@

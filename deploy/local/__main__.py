@@ -1,0 +1,90 @@
+"""`python -m deploy.local up` runs the stack until it is interrupted; `prepare` only installs what it needs."""
+
+import argparse
+import os
+import signal
+import sys
+import time
+from types import FrameType
+
+from deploy.local.errors import LocalError
+from deploy.local.services import DEVELOPMENT_KEY
+from deploy.local.settings import Settings
+from deploy.local.stack import Stack
+from deploy.local.system import ensure_packages
+from deploy.local.terminal import say, show
+from deploy.local.triton_venv import ensure_venv
+
+WATCH = 0.5  # seconds between two looks at the processes
+
+READY = """
+Charonia is ready.
+
+  API   {url}
+  docs  {url}/docs
+  key   {key} (for development)
+  logs  {logs}
+
+Try it:
+
+  curl -s {url}/v1/jobs -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \\
+    -d '{example}'
+
+Ctrl-C stops everything.
+"""
+EXAMPLE = '{"model": "echo", "inputs": {"x": {"datatype": "FP32", "shape": [1, 3], "data": [1, 2, 3]}}}'
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m deploy.local", description=__doc__)
+    parser.add_argument("command", choices=["up", "prepare"])
+    command = parser.parse_args().command
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)  # also where a shell started us in the background, deaf to it
+    try:
+        settings = Settings.load(os.environ)
+        prepare(settings)
+        if command == "up":
+            up(settings)
+    except KeyboardInterrupt:
+        say("Stopped.")
+    except LocalError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
+
+
+def prepare(settings: Settings) -> None:
+    """Install what is missing of the system's packages and of the Triton environment."""
+    say("Looking for PostgreSQL, RabbitMQ and Triton; what is missing is installed, which can take minutes.")
+    for package in ensure_packages():
+        say(f"Installed {package}.")
+    if ensure_venv(settings.triton_venv):
+        say(f"Created {settings.triton_venv} for Triton.")
+
+
+def up(settings: Settings) -> None:
+    """Run the stack until it is interrupted; raise LocalError where a part of it ends by itself."""
+    started = time.monotonic()
+    stack = Stack(settings, on_line=show)
+    try:
+        stack.start()
+        say(READY.format(url=stack.url, key=DEVELOPMENT_KEY, logs=stack.log_dir, example=EXAMPLE))
+        say(f"Started in {time.monotonic() - started:.1f} s.")
+        while True:
+            stack.check()
+            time.sleep(WATCH)
+    finally:
+        # A second Ctrl-C must not leave half of the servers behind; each stop has a deadline of its own.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        say("Stopping …")
+        stack.stop()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""The user PostgreSQL runs as, because it refuses to run as root, and the place where that user can keep data."""
+
+import hashlib
+import os
+import pwd
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.local.errors import MissingPrograms
+
+SYSTEM_USER = "postgres"
+
+
+@dataclass(frozen=True)
+class Account:
+    """`name` is None where we are an ordinary user ourselves and PostgreSQL can be too."""
+
+    name: str | None
+
+    @classmethod
+    def for_postgres(cls) -> "Account":
+        """Return the account to use; raise MissingPrograms where root finds no user `postgres`."""
+        if os.geteuid() != 0:
+            return cls(None)
+        try:
+            pwd.getpwnam(SYSTEM_USER)
+        except KeyError as error:
+            raise MissingPrograms(f"no user {SYSTEM_USER}, which the package postgresql creates") from error
+        return cls(SYSTEM_USER)
+
+    @property
+    def options(self) -> list[str]:
+        """The options of setpriv(1) that become this user."""
+        return [] if self.name is None else ["--reuid", self.name, "--regid", self.name, "--init-groups"]
+
+    def place(self, wanted: Path) -> Path:
+        """Create a directory that only this user can enter, and return it.
+
+        It is `wanted` where the user can get there. Below a closed directory, such as /root, `wanted` becomes
+        a link to a directory in the user's home; once that link is gone, so is what it led to.
+        """
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        if self.name is None:
+            wanted.mkdir(mode=0o700, exist_ok=True)
+            return wanted
+        entry = pwd.getpwnam(self.name)
+        place = wanted if _open_to_others(wanted) else Path(entry.pw_dir) / _unique_name(wanted)
+        if place != wanted and not wanted.is_symlink():
+            shutil.rmtree(place, ignore_errors=True)
+            wanted.symlink_to(place)
+        place.mkdir(mode=0o700, exist_ok=True)
+        os.chown(place, entry.pw_uid, entry.pw_gid)
+        return place
+
+    def remove(self, wanted: Path) -> None:
+        """Remove what place() created."""
+        if wanted.is_symlink():
+            shutil.rmtree(wanted.readlink(), ignore_errors=True)
+            wanted.unlink()
+        shutil.rmtree(wanted, ignore_errors=True)
+
+    def give(self, path: Path) -> None:
+        """Make this user the owner of a file."""
+        if self.name is not None:
+            entry = pwd.getpwnam(self.name)
+            os.chown(path, entry.pw_uid, entry.pw_gid)
+
+
+def _open_to_others(path: Path) -> bool:
+    return all(parent.stat().st_mode & 0o001 for parent in path.parent.resolve().joinpath("x").parents)
+
+
+def _unique_name(path: Path) -> str:
+    return f"charonia-{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"

@@ -1,0 +1,66 @@
+"""The log file of a process: its tail for error messages, its new lines for the terminal."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+LARGE = 10_000_000  # bytes; a larger file is set aside (one old file is kept) at the next start
+LINE = 65_536  # bytes of a line that are shown at once
+POLL = 0.1  # seconds between two looks at the file
+
+Listener = Callable[[str, str], None]  # called with the name of the process and a line of its output
+
+
+class Log:
+    """A file that a child process writes directly, so that nothing of ours can hold the child up."""
+
+    def __init__(self, name: str, path: Path, on_line: Listener | None = None) -> None:
+        self.path = path
+        self._name = name
+        self._on_line = on_line
+        self._start = 0
+
+    def open(self) -> BinaryIO:
+        """Open for a new run of the child, which appends."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.path.exists() and self.path.stat().st_size > LARGE:
+            self.path.replace(self.path.with_suffix(".log.1"))
+        file = self.path.open("ab")
+        self._start = file.tell()
+        return file
+
+    def tail(self, lines: int = 20) -> str:
+        """Return the last lines of the present run."""
+        if not self.path.exists():
+            return ""
+        with self.path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(self._start, size - LINE))
+            last = deque(file.read(LINE).splitlines(), maxlen=lines)
+        return "\n".join(line.decode(errors="replace") for line in last)
+
+    def follow(self, ended: Callable[[], bool]) -> None:
+        """Call the listener, if there is one, with each new line until the child has ended."""
+        if self._on_line is not None:
+            follower = threading.Thread(
+                target=self._follow, args=(self._on_line, self._start, ended), name=f"follow-{self._name}", daemon=True
+            )
+            follower.start()
+
+    def _follow(self, on_line: Listener, start: int, ended: Callable[[], bool]) -> None:
+        with self.path.open("rb") as file:
+            file.seek(start)
+            partial = b""
+            while True:
+                last = ended()  # asked before reading: what was written before the end is read below
+                while chunk := file.readline(LINE):
+                    partial += chunk
+                    if partial.endswith(b"\n") or len(partial) >= LINE:
+                        on_line(self._name, partial.decode(errors="replace").rstrip("\n"))
+                        partial = b""
+                if last:
+                    return
+                time.sleep(POLL)

@@ -1,0 +1,129 @@
+"""A private PostgreSQL."""
+
+import os
+import secrets
+import shutil
+import signal
+from pathlib import Path
+
+from deploy.local.account import Account
+from deploy.local.command import run, succeeds
+from deploy.local.errors import MissingPrograms
+from deploy.local.log import Listener
+from deploy.local.ports import HOST
+from deploy.local.process import Process
+from deploy.local.server import Server
+
+DATABASE = USER = "charonia"
+CONNECTIONS = 200
+PASSWORD = "password"  # noqa: S105 - the name of the file that holds it
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+class Postgres(Server):
+    """Listens on loopback only, with a generated password; keeps its data below `directory`.
+
+    `durable=False` is for tests: it survives kill -9 of the server, but not of the machine.
+    """
+
+    def __init__(self, directory: Path, port: int, *, durable: bool = True, on_line: Listener | None = None) -> None:
+        self._bin = find_programs()
+        self._port = port
+        self._durable = durable
+        self._account = Account.for_postgres()
+        self._wanted = directory.absolute() / "postgres"
+        self._home = self._account.place(self._wanted)
+        self._data = self._home / "data"
+        self._password = self._remembered_password()
+        options = {
+            "listen_addresses": HOST,
+            "port": str(port),
+            "max_connections": str(CONNECTIONS),
+            "unix_socket_directories": "",  # their path may be no longer than 107 bytes; nobody needs them
+        }
+        options |= {} if durable else FAST
+        self.process = Process(
+            "postgres",
+            [
+                str(self._bin / "postgres"),
+                "-D",
+                str(self._data),
+                *(f"--{key}={value}" for key, value in options.items()),
+            ],
+            env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+            cwd=Path("/"),
+            log=directory / "log" / "postgres.log",
+            stop_signal=signal.SIGINT,  # "fast": ends sessions instead of waiting for them
+            identity=self._account.options,
+            on_line=on_line,
+        )
+
+    @property
+    def url(self) -> str:
+        """The URL of the database `charonia`, password included."""
+        return self.url_of(DATABASE)
+
+    def url_of(self, database: str) -> str:
+        """The URL of another database."""
+        return f"postgresql://{USER}:{self._password}@{HOST}:{self._port}/{database}"
+
+    def create_database(self, name: str, template: str = "template0") -> str:
+        """Create a database, as a copy of an idle one if wanted; return its URL."""
+        self.query(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        return self.url_of(name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, with its sessions."""
+        self.query(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+    def query(self, statement: str, database: str = "postgres") -> str:
+        """Run one statement with psql; return its rows, columns separated by |."""
+        target = ["-h", HOST, "-p", str(self._port), "-U", USER, "-d", database]
+        argv = [str(self._bin / "psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", *target, "-c", statement]
+        env = {"PATH": os.defpath, "PGPASSWORD": self._password, "PGCONNECT_TIMEOUT": "5"}
+        return run(argv, timeout=30, env=env).strip()
+
+    def delete(self) -> None:
+        """Stop it and remove its data, which may be outside the stack's directory (see account.py)."""
+        self.stop()
+        self._account.remove(self._wanted)
+
+    def prepare(self) -> None:
+        """Create the cluster unless there is one."""
+        if self._data.exists():
+            return
+        fresh = self._home / "data.new"  # renamed when complete, so that an interrupted initdb leaves no half cluster
+        shutil.rmtree(fresh, ignore_errors=True)
+        options = ["-U", USER, f"--pwfile={self._home / PASSWORD}", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C"]
+        options += [] if self._durable else ["--no-sync"]
+        argv = ["setpriv", *self._account.options, str(self._bin / "initdb"), "-D", str(fresh), *options]
+        run(argv if self._account.options else argv[1:], timeout=60, env={"PATH": os.defpath, "LC_ALL": "C"})
+        fresh.rename(self._data)
+
+    def probe(self) -> bool:
+        """Whether it accepts connections."""
+        return succeeds([str(self._bin / "pg_isready"), "-q", "-h", HOST, "-p", str(self._port), "-t", "1"], timeout=2)
+
+    def greet(self) -> None:
+        """Create the database `charonia` unless there is one."""
+        if not self.query(f"SELECT 1 FROM pg_database WHERE datname = '{DATABASE}'"):  # noqa: S608 - a constant
+            self.create_database(DATABASE)
+
+    def _remembered_password(self) -> str:
+        file = self._home / PASSWORD
+        if not file.exists():
+            file.touch(mode=0o600)
+            file.write_text(secrets.token_urlsafe(24))
+            self._account.give(file)
+        return file.read_text()
+
+
+def find_programs() -> Path:
+    """Return the folder of the newest PostgreSQL; raise MissingPrograms where there is none."""
+    packaged = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if packaged:
+        return packaged[-1].parent
+    found = shutil.which("initdb")
+    if found is None:
+        raise MissingPrograms("PostgreSQL is not installed (no initdb in /usr/lib/postgresql/*/bin nor on PATH)")
+    return Path(found).resolve().parent

@@ -1,0 +1,104 @@
+"""Charonia's own services, as processes that get all they know through their environment."""
+
+import base64
+import os
+import secrets
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from deploy.local.http import answers_200
+from deploy.local.log import Listener
+from deploy.local.ports import HOST
+from deploy.local.process import Process
+from deploy.local.server import Server
+from deploy.local.settings import ROOT
+
+DEVELOPMENT_KEY = "ch_dev"
+MIGRATION = 120.0  # seconds a migration may take
+DEVELOPMENT = {
+    "CHARONIA_HOST": HOST,
+    "CHARONIA_BOOTSTRAP_KEY": DEVELOPMENT_KEY,
+    # Receivers on the same machine, without TLS: nothing for production.
+    "CHARONIA_ALLOWED_NETWORKS": "127.0.0.0/8,::1/128",
+    "CHARONIA_ALLOW_HTTP": "true",
+}
+
+
+class Service(Server):
+    """One instance of a service; `kind` is gateway, dispatcher or notifier."""
+
+    ready_within = 60.0
+    stop_within = 30.0  # its own grace is 25
+
+    def __init__(
+        self,
+        kind: str,
+        port: int,
+        environment: Mapping[str, str],
+        log_dir: Path,
+        *,
+        name: str | None = None,
+        on_line: Listener | None = None,
+    ) -> None:
+        self.kind = kind
+        self.port = port
+        self.url = f"http://{HOST}:{port}"
+        name = name or kind
+        env = {"OTEL_SERVICE_NAME": f"charonia-{kind}"} | dict(environment) | {"CHARONIA_PORT": str(port)}
+        self.process = Process(
+            name,
+            [sys.executable, "-m", f"services.{kind}"],
+            env=env,
+            cwd=ROOT,
+            log=log_dir / f"{name}.log",
+            on_line=on_line,
+        )
+
+    def probe(self) -> bool:
+        """Whether it says itself that it is ready."""
+        return answers_200(self.port, "/readyz")
+
+
+def migrate(environment: Mapping[str, str], log_dir: Path, on_line: Listener | None = None) -> None:
+    """Bring the database's schema up to date; raise ProcessDied, with the end of its log, where that fails."""
+    process = Process(
+        "migrate",
+        [sys.executable, "-m", "common.migrate"],
+        env=environment,
+        cwd=ROOT,
+        log=log_dir / "migrate.log",
+        on_line=on_line,
+    )
+    process.start()
+    try:
+        if process.wait_exit(MIGRATION) != 0:
+            process.check()  # which fails, and tells why
+    finally:
+        process.stop()
+
+
+def environment_for(
+    database_url: str, amqp_url: str, triton_address: str, key: str, passed: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment of every service; what the caller `passed` wins."""
+    system = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE") if name in os.environ}
+    connections = {
+        "CHARONIA_DATABASE_URL": database_url,
+        "CHARONIA_AMQP_URL": amqp_url,
+        "CHARONIA_TRITON_URL": triton_address,
+        "CHARONIA_ENCRYPTION_KEYS": key,
+    }
+    return system | {"PYTHONUNBUFFERED": "1"} | DEVELOPMENT | connections | dict(passed)
+
+
+def encryption_key(stack_dir: Path) -> str:
+    """Return the stack's Fernet key, which is created once: without it the secrets in the database are lost."""
+    file = stack_dir / "encryption.key"
+    if not file.exists():
+        fresh = file.with_suffix(".new")  # renamed when complete: half a key would be as good as none
+        fresh.unlink(missing_ok=True)
+        fresh.touch(mode=0o600)
+        fresh.write_text(base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+        fresh.rename(file)
+    return file.read_text().strip()

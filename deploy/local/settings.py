@@ -1,0 +1,99 @@
+"""The variables of the local stack."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from deploy.local.errors import InvalidSetting
+from deploy.local.ports import free_block
+
+ROOT = Path(__file__).resolve().parents[2]  # of the repository
+INSTANCES = 16  # of one service at most, so that the defaults for ports do not overlap
+PRIVATE_INSTANCES = 4  # the same for a stack on free ports
+PATHS = ("stack_dir", "triton_venv", "model_repository")
+COUNTS = ("gateways", "dispatchers", "notifiers")
+SERVICE_PORTS = ("gateway_port", "dispatcher_port", "notifier_port")
+PORTS = (
+    *SERVICE_PORTS,
+    "postgres_port",
+    "rabbitmq_port",
+    "rabbitmq_dist_port",
+    "rabbitmq_epmd_port",
+    "triton_http_port",
+    "triton_grpc_port",
+    "triton_metrics_port",
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Paths, loopback ports, and how many instances of each service run; instance i listens on its port + i."""
+
+    stack_dir: Path = ROOT / ".charonia" / "stack"
+    triton_venv: Path = ROOT / ".charonia" / "triton-venv"
+    model_repository: Path = ROOT / "deploy" / "models"
+    gateways: int = 1
+    dispatchers: int = 1
+    notifiers: int = 1
+    gateway_port: int = 8080
+    dispatcher_port: int = 8100
+    notifier_port: int = 8200
+    postgres_port: int = 5433
+    rabbitmq_port: int = 5673
+    rabbitmq_dist_port: int = 5674
+    rabbitmq_epmd_port: int = 5675
+    triton_http_port: int = 8000
+    triton_grpc_port: int = 8001
+    triton_metrics_port: int = 8002
+    durable: bool = True
+    """Whether PostgreSQL survives a failure of the machine; tests do without."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """CHARONIA_* and OTEL_* variables for the services, which win over those of the stack."""
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str]) -> "Settings":
+        """Read the variables STACK_DIR, GATEWAY_PORT, …; raise InvalidSetting, which names the bad one."""
+        defaults = cls()
+        read: dict[str, Any] = {name: _path(environ, name, getattr(defaults, name)) for name in PATHS}
+        read |= {name: _number(environ, name, getattr(defaults, name), 0, INSTANCES) for name in COUNTS}
+        read |= {name: _number(environ, name, getattr(defaults, name), 1, 65535) for name in PORTS}
+        for offset, name in enumerate(("rabbitmq_dist_port", "rabbitmq_epmd_port"), start=1):
+            read[name] = _number(environ, name, read["rabbitmq_port"] + offset, 1, 65535)
+        passed = {key: value for key, value in environ.items() if key.startswith(("CHARONIA_", "OTEL_"))}
+        return replace(defaults, **read, environment=passed)
+
+    @classmethod
+    def private(cls, stack_dir: Path, *, gateways: int = 1, dispatchers: int = 1, notifiers: int = 1) -> "Settings":
+        """Settings of a stack for tests: on free ports, with room for more instances, and not durable."""
+        servers = [name for name in PORTS if name not in SERVICE_PORTS]
+        first = free_block(len(servers) + len(SERVICE_PORTS) * PRIVATE_INSTANCES)
+        chosen: dict[str, Any] = {name: first + index for index, name in enumerate(servers)}
+        first += len(servers)
+        chosen |= {name: first + index * PRIVATE_INSTANCES for index, name in enumerate(SERVICE_PORTS)}
+        chosen |= {"gateways": gateways, "dispatchers": dispatchers, "notifiers": notifiers}
+        return cls(stack_dir=stack_dir, durable=False, **chosen)
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Every port that will be listened on, under the variable that moves it."""
+        found = {name.upper(): getattr(self, name) for name in PORTS if name not in SERVICE_PORTS}
+        for count, name in zip(COUNTS, SERVICE_PORTS, strict=True):
+            first = getattr(self, name)
+            for index in range(getattr(self, count)):
+                found[f"{name.upper()} (+{index})" if index else name.upper()] = first + index
+        return found
+
+
+def _number(environ: Mapping[str, str], name: str, default: int, lowest: int, highest: int) -> int:
+    variable = name.upper()
+    text = environ.get(variable) or str(default)
+    if not text.isascii() or not text.isdigit() or not lowest <= int(text) <= highest:
+        raise InvalidSetting(f"{variable} is {text!r}, not a whole number from {lowest} to {highest}")
+    return int(text)
+
+
+def _path(environ: Mapping[str, str], name: str, default: Path) -> Path:
+    """A relative path counts from the root of the repository, wherever the command is given."""
+    text = environ.get(name.upper())
+    return ROOT / Path(text).expanduser() if text else default

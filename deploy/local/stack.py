@@ -1,0 +1,126 @@
+"""All servers and services of a stack, composed."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+
+from deploy.local.errors import LocalError
+from deploy.local.lock import Lock
+from deploy.local.log import Listener
+from deploy.local.ports import require_free
+from deploy.local.postgres import Postgres
+from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.server import Server
+from deploy.local.services import Service, encryption_key, environment_for, migrate
+from deploy.local.settings import Settings
+from deploy.local.triton import Triton
+
+
+class Stack:
+    """Needs the system's packages and the Triton environment (`python -m deploy.local prepare`).
+
+    Blocking: from asyncio call it through asyncio.to_thread. Use it as a context manager, or call stop() in any case.
+    """
+
+    def __init__(self, settings: Settings, on_line: Listener | None = None) -> None:
+        self.settings = settings
+        self.log_dir = settings.stack_dir.absolute() / "log"
+        self._on_line = on_line
+        self._lock = Lock(settings.stack_dir)
+        directory = settings.stack_dir
+        # The first two talk much when they start; their lines stay in their files.
+        self.postgres = Postgres(directory, settings.postgres_port, durable=settings.durable)
+        self.rabbitmq = RabbitMQ(
+            directory,
+            settings.rabbitmq_port,
+            settings.rabbitmq_dist_port,
+            settings.rabbitmq_epmd_port,
+        )
+        self.triton = Triton(
+            directory,
+            settings.model_repository,
+            settings.triton_grpc_port,
+            settings.triton_http_port,
+            settings.triton_metrics_port,
+            settings.triton_venv,
+            otlp_endpoint=settings.environment.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
+            on_line=on_line,
+        )
+        self.environment = environment_for(
+            self.postgres.url,
+            self.rabbitmq.url,
+            self.triton.grpc_address,
+            encryption_key(directory),
+            settings.environment,
+        )
+        self.gateways = self._services("gateway", settings.gateways, settings.gateway_port)
+        self.dispatchers = self._services("dispatcher", settings.dispatchers, settings.dispatcher_port)
+        self.notifiers = self._services("notifier", settings.notifiers, settings.notifier_port)
+
+    @property
+    def servers(self) -> list[Server]:
+        """What others have built, in the order of starting; the slowest first."""
+        return [self.rabbitmq, self.triton, self.postgres]
+
+    @property
+    def services(self) -> list[Service]:
+        """What we have built, in the order of starting."""
+        return [*self.dispatchers, *self.notifiers, *self.gateways]
+
+    @property
+    def url(self) -> str:
+        """The URL of the first gateway."""
+        return f"http://127.0.0.1:{self.settings.gateway_port}"
+
+    def start(self) -> None:
+        """Start everything and wait until it is ready; raise LocalError and leave nothing behind where that fails."""
+        self._lock.acquire()
+        try:
+            require_free(self.settings.ports)
+            self.start_servers()
+            migrate(self.environment, self.log_dir, self._on_line)
+            self.start_services()
+        except BaseException:
+            self.stop()
+            raise
+
+    def start_servers(self) -> None:
+        """Start PostgreSQL, RabbitMQ and Triton at the same time, because each needs seconds."""
+        _start(self.servers)
+
+    def start_services(self) -> None:
+        """Start the services at the same time, on a database that is up to date."""
+        _start(self.services)
+
+    def stop(self) -> None:
+        """Stop what runs, services first; returns when nothing runs any more."""
+        for member in (*reversed(self.services), *self.servers):
+            with suppress(LocalError):
+                member.stop()
+        self._lock.release()
+
+    def check(self) -> None:
+        """Raise ProcessDied where something has ended by itself since start()."""
+        for member in (*self.servers, *self.services):
+            member.process.check()
+
+    def __enter__(self) -> "Stack":
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    def _services(self, kind: str, count: int, port: int) -> list[Service]:
+        names = [kind] if count == 1 else [f"{kind}-{index + 1}" for index in range(count)]
+        return [
+            Service(kind, port + index, self.environment, self.log_dir, name=name, on_line=self._on_line)
+            for index, name in enumerate(names)
+        ]
+
+
+def _start(members: Sequence[Server]) -> None:
+    for member in members:
+        member.launch()
+    for member in members:
+        member.wait_ready()

@@ -1,0 +1,69 @@
+"""Packages of the operating system: which are needed, and how they are installed where we may."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from deploy.local import postgres, rabbitmq
+from deploy.local.command import run
+from deploy.local.errors import MissingPrograms
+
+POLICY = Path("/usr/sbin/policy-rc.d")  # Debian asks it whether a package may start its service
+
+
+def missing_packages() -> list[str]:
+    """Return the Debian packages whose programs are not found."""
+    needed: dict[str, Callable[[], bool]] = {
+        "postgresql": lambda: _found(postgres.find_programs),
+        "rabbitmq-server": lambda: _found(rabbitmq.find_scripts) and shutil.which("epmd") is not None,
+        "util-linux": lambda: shutil.which("setpriv") is not None,
+        "python3-venv": lambda: find_spec("ensurepip") is not None,
+    }
+    return [package for package, present in needed.items() if not present()]
+
+
+def ensure_packages() -> list[str]:
+    """Install what is missing, as root on Debian; return what was installed.
+
+    Raises MissingPrograms, which says what to run, where that is not possible; takes minutes on a slow network.
+    """
+    missing = missing_packages()
+    if not missing:
+        return []
+    install = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
+    if shutil.which("apt-get") is None:
+        raise MissingPrograms(f"these Debian packages, or what corresponds to them, are missing: {', '.join(missing)}")
+    if os.geteuid() != 0:
+        raise MissingPrograms(f"programs are missing; run: sudo apt-get update && sudo {' '.join(install)}")
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    run(["apt-get", "update"], timeout=300, env=env)
+    with _services_left_alone():
+        run(install, timeout=900, env=env)
+    if still := missing_packages():
+        raise MissingPrograms(f"{', '.join(still)}: installed, but their programs are not found")
+    return missing
+
+
+@contextmanager
+def _services_left_alone() -> Iterator[None]:
+    """Keep packages from starting their services: they would take ports and memory, and nobody asked for them."""
+    if POLICY.exists():  # this machine has its own opinion
+        yield
+        return
+    POLICY.write_text("#!/bin/sh\nexit 101\n")
+    POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        POLICY.unlink(missing_ok=True)
+
+
+def _found(find: Callable[[], Path]) -> bool:
+    try:
+        find()
+    except MissingPrograms:
+        return False
+    return True

@@ -1,0 +1,137 @@
+"""A private Triton, from the wheel of PyTriton, which carries the server and its Python backend."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from deploy.local.command import run
+from deploy.local.errors import MissingPrograms
+from deploy.local.http import answers_200
+from deploy.local.log import Listener
+from deploy.local.ports import HOST
+from deploy.local.process import Process
+from deploy.local.server import Server
+
+EXIT_TIMEOUT = 5  # seconds that running requests get when the server is asked to end
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where POSIX shared memory is on Linux
+FLAGS = {
+    "exit-on-error": "false",  # a broken model is not ready, the others serve
+    "exit-timeout-secs": str(EXIT_TIMEOUT),
+    "log-info": "false",
+    "log-warning": "false",
+    "allow-gpu-metrics": "false",
+    # Without these the server ends connections of clients whose keepalive pings are frequent.
+    "grpc-http2-min-recv-ping-interval-without-data": "5000",
+    "grpc-http2-max-pings-without-data": "0",
+    "grpc-keepalive-permit-without-calls": "1",
+}
+
+
+class Triton(Server):
+    """Listens on loopback only. `venv` is what triton_venv.ensure_venv() made.
+
+    With `otlp_endpoint` (http://host:port) it sends its spans of every request that brings a traceparent there.
+    """
+
+    ready_within = 90.0
+    stop_within = EXIT_TIMEOUT + 5.0
+
+    def __init__(
+        self,
+        directory: Path,
+        model_repository: Path,
+        grpc_port: int,
+        http_port: int,
+        metrics_port: int,
+        venv: Path,
+        *,
+        otlp_endpoint: str | None = None,
+        model_control: Literal["none", "explicit", "poll"] = "none",
+        on_line: Listener | None = None,
+    ) -> None:
+        self.grpc_address = f"{HOST}:{grpc_port}"
+        self.metrics_url = f"http://{HOST}:{metrics_port}/metrics"
+        self._http_port = http_port
+        self._venv = venv.absolute()
+        self._package = _find_package(self._venv)
+        self._backends = directory.absolute() / "triton" / "backends"
+        self._shared_memory = f"charonia_{grpc_port}_"  # no two servers on one port: the prefix is ours alone
+        ports = {"grpc": grpc_port, "http": http_port, "metrics": metrics_port}
+        flags = FLAGS | {
+            "model-repository": str(model_repository.absolute()),
+            "model-control-mode": model_control,
+            "backend-directory": str(self._backends),
+            "backend-config": f"python,shm-region-prefix-name={self._shared_memory}",
+        }
+        for service, port in ports.items():
+            flags |= {f"{service}-port": str(port), f"{service}-address": HOST}
+        if model_control == "explicit":
+            flags["load-model"] = "*"
+        server = str(self._package / "bin" / "tritonserver")
+        self.process = Process(
+            "triton",
+            # Without the first option the server asks each model for its configuration: 0.3 s a model.
+            [server, "--disable-auto-complete-config", *_options(flags), *_tracing(otlp_endpoint)],
+            env=self._environment(),
+            cwd=directory,
+            log=directory.absolute() / "log" / "triton.log",
+            on_line=on_line,
+        )
+
+    def prepare(self) -> None:
+        """Lay out the Python backend, and remove what a killed server left in shared memory."""
+        for stale in SHARED_MEMORY.glob(f"{self._shared_memory}*"):
+            with suppress(FileNotFoundError):
+                stale.unlink()
+        folder = self._backends / "python"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        # Links, because the library finds what it needs relative to its real place in the wheel.
+        for file in (self._package / "backends" / "python").iterdir():
+            (folder / file.name).symlink_to(file)
+        version = self._package.parents[2].name.removeprefix("python")
+        stub = "triton_python_backend_stub"
+        (folder / stub).symlink_to(self._package / "python_backend_stubs" / version / stub)
+
+    def probe(self) -> bool:
+        """Whether every model is loaded."""
+        return answers_200(self._http_port, "/v2/health/ready")
+
+    def _environment(self) -> dict[str, str]:
+        python = self._venv / "bin" / "python"
+        # The stub links the interpreter's library; that of another interpreter has other modules.
+        libraries = run([str(python), "-c", "import sysconfig; print(sysconfig.get_config_var('LIBDIR'))"], timeout=20)
+        return {
+            "PATH": f"{self._venv / 'bin'}:{os.environ.get('PATH', os.defpath)}",
+            "LD_LIBRARY_PATH": libraries.strip(),
+            "LANG": "C.UTF-8",
+            "HOME": os.environ.get("HOME", "/"),
+        }
+
+
+def _find_package(venv: Path) -> Path:
+    found = sorted(venv.glob("lib/python3.*/site-packages/pytriton/tritonserver"))
+    if not found:
+        raise MissingPrograms(f"no Triton in {venv}: run `python -m deploy.local prepare`")
+    return found[-1]
+
+
+def _options(flags: Mapping[str, str]) -> list[str]:
+    return [f"--{key}={value}" for key, value in flags.items()]
+
+
+def _tracing(endpoint: str | None) -> list[str]:
+    if endpoint is None:
+        return []
+    settings = [
+        "mode=opentelemetry",
+        f"opentelemetry,url={endpoint.rstrip('/')}/v1/traces",
+        "opentelemetry,resource=service.name=triton",
+        "rate=0",  # only requests that bring a traceparent; sampling others corrupts this server's memory
+        "level=TIMESTAMPS",
+    ]
+    # Some traceparent headers are only recognised when they are forwarded as parameters too.
+    return [*(f"--trace-config={setting}" for setting in settings), "--grpc-header-forward-pattern=traceparent"]

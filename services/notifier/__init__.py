@@ -1,0 +1,1 @@
+"""Event → deliveries → signed webhooks."""

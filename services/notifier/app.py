@@ -1,0 +1,62 @@
+"""The notifier, put together."""
+
+import asyncio
+
+from common import health, topology
+from common.addresses import Policy
+from common.broker import Consumer, Publisher, Subscription
+from common.database import Database
+from common.lifecycle import keep_running
+from common.logs import Log
+from common.outbox import Outbox
+from common.sealing import Sealer
+from services.notifier.fanout import Fanout
+from services.notifier.outbound import Outbound
+from services.notifier.sender import Sender
+from services.notifier.settings import NotifierSettings
+from services.notifier.store import Store
+
+PREFETCH = 200  # events: one batch of the fan-out
+HANDLERS_SECONDS = 2.0  # for events being fanned out when the notifier stops
+OUTBOX_SECONDS = 2.0  # for messages on their way to the broker then
+
+log = Log("notifier")
+
+
+async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
+    """Serves until `stopping` is set, then drains."""
+    sealer = Sealer(settings.encryption_keys)
+    policy = Policy.parse(settings.allowed_networks, settings.allow_http)
+    timeout, concurrency = settings.delivery_timeout, settings.delivery_concurrency
+    database = await Database.connect(settings.database_url, application="charonia-notifier")
+    publisher = Publisher(settings.amqp_url, "notifier")
+    consumer = Consumer(settings.amqp_url, "notifier")
+    outbox = Outbox(database, publisher)
+    store = Store(database)
+    sender = Sender.open(sealer, policy, timeout=timeout, concurrency=concurrency)
+    outbound = Outbound(store, sender, settings.delivery_schedule, timeout, concurrency)
+    fanout = Fanout(store, settings.delivery_schedule[0], outbound.wake)
+    await consumer.subscribe(Subscription(topology.NOTIFIER_QUEUE, PREFETCH, topology.declare_exchanges, fanout.handle))
+    checks = {"database": database.check, "broker": consumer.link.check}
+    server = health.serve(settings.host, settings.port, checks)
+
+    async def drain() -> None:
+        await consumer.stop(HANDLERS_SECONDS)
+        await outbound.stop(settings.shutdown_grace)
+        await outbox.drain(OUTBOX_SECONDS)
+
+    log.info("notifier.started", schedule=len(settings.delivery_schedule), timeout=timeout)
+    loops = {
+        "publisher": publisher.link.run(),
+        "consumer": consumer.link.run(),
+        "relay": outbox.relay(),
+        "fanout": fanout.sweep(),
+        "outbound": outbound.run(),
+        "health": server.serve(),
+    }
+    try:
+        await keep_running(loops, stopping, drain)
+    finally:
+        await sender.close()
+        await database.close()
+    log.info("notifier.stopped")

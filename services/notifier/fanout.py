@@ -1,0 +1,76 @@
+"""Event → deliveries, one for each receiver; `Outbound` then sends them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import assert_never
+from uuid import UUID
+
+from opentelemetry.trace import SpanKind
+
+from common import topology, tracing
+from common.batching import Batcher
+from common.errors import Reject, Retry, Unavailable
+from common.logs import Log
+from common.messages import JobEvent, JobQueued, Message
+from services.notifier import metrics
+from services.notifier.store import Store
+
+PAUSE_SECONDS = 1.0  # before a message goes back to the queue while the database is away
+UNHEARD_SECONDS = 60.0  # until then an event's message may still be on its way
+UNHEARD_LIMIT = 500
+SWEEP_SECONDS = 15.0
+ATTRIBUTES = {
+    "messaging.system": "rabbitmq",
+    "messaging.operation.type": "process",
+    "messaging.operation.name": "process",
+    "messaging.destination.name": topology.NOTIFIER_QUEUE,
+}
+
+log = Log("fanout")
+
+
+class Fanout:
+    def __init__(self, store: Store, first_delay: float, wake: Callable[[], None]) -> None:
+        """`first_delay` (seconds) is before a delivery's first attempt; `wake` is called when there are new ones."""
+        self.store = store
+        self.first_delay = first_delay
+        self.wake = wake
+        self.batches: Batcher[tuple[UUID, str], None] = Batcher(self.add)
+
+    async def handle(self, message: Message, traceparent: str | None) -> None:
+        """Returns once the deliveries are committed."""
+        match message:
+            case JobEvent():
+                await self.take(message.event_id, traceparent)
+            case JobQueued():
+                raise Reject("the notifier takes events only")
+            case _:
+                assert_never(message)
+
+    async def take(self, event_id: UUID, traceparent: str | None) -> None:
+        context = tracing.context_of(traceparent)
+        name = f"process {topology.NOTIFIER_QUEUE}"
+        with tracing.tracer.start_as_current_span(name, context, SpanKind.CONSUMER, ATTRIBUTES) as span:
+            try:
+                await self.batches.submit((event_id, tracing.show(span)))
+            except Unavailable as error:
+                await asyncio.sleep(PAUSE_SECONDS)  # else the broker would hand it back at once, in a hot loop
+                raise Retry(f"the event was not fanned out: {error}") from error
+
+    async def add(self, events: list[tuple[UUID, str]]) -> list[None]:
+        added = await self.store.add_deliveries(dict(events), self.first_delay)
+        metrics.events_fanned_out.inc(len(events))
+        if added:
+            self.wake()
+        return [None] * len(events)
+
+    async def sweep(self) -> None:
+        """Fans out events whose message never came, until cancelled: a message may be lost, an event may not."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                if events := await self.store.find_unheard(UNHEARD_SECONDS, UNHEARD_LIMIT):
+                    await self.add(list(events.items()))
+                    log.warning("events.unheard", count=len(events))
+            except Unavailable as error:
+                log.warning("events.sweep_waits", error=error)
