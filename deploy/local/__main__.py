@@ -32,7 +32,7 @@ Try it:
 
 Ctrl-C stops everything.
 """
-EXAMPLE = '{"model": "echo", "inputs": {"x": {"datatype": "FP32", "shape": [1, 3], "data": [1, 2, 3]}}}'
+EXAMPLE = '{"model": "echo", "inputs": {"x": [[1, 2, 3]]}}'
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import SwaggerRenderPlugin
+from litestar.openapi.plugins import JsonRenderPlugin, SwaggerRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 
 from common import health, ids
@@ -86,8 +86,8 @@ def build(settings: GatewaySettings, database: Database, publisher: Publisher, o
             title="Charonia",
             version="1",
             description="Asynchronous inference for NVIDIA Triton.",
-            path="/docs",
-            render_plugins=[SwaggerRenderPlugin(path="/")],
+            path="/",
+            render_plugins=[SwaggerRenderPlugin(path="/docs"), JsonRenderPlugin(path="/openapi.json")],
             components=Components(security_schemes={"key": SecurityScheme(type="http", scheme="bearer")}),
             security=[{"key": []}],
         ),
