@@ -119,6 +119,8 @@ class Catalogue:
             if known is not None and version in known.ready:
                 continue
             described = await self.triton.describe(name, version)
+            if described is None:
+                continue
             model = known or Runnable(name, self.alarm)
             model.versions[version] = described
             model.slots.resize(self.slots or model.count_slots())

@@ -36,6 +36,7 @@ class Runner:
         self.worker = worker
         self.lease = lease
         self.running: dict[Key, tuple[asyncio.Task[None], ClaimedJob]] = {}
+        self.starting: set[asyncio.Task[None]] = set()
         self.claims: Batcher[UUID, ClaimedJob | None] = Batcher(self.claim)
 
     async def handle(self, model: Runnable, priority: Priority, message: Message, traceparent: str | None) -> None:
@@ -47,19 +48,23 @@ class Runner:
                 await model.acquire(priority)
         except TimeoutError:
             raise Retry("no slot became free in time") from None
-        # A claim under way is not torn off when the channel is lost and this handler is cancelled.
-        await asyncio.shield(asyncio.create_task(self.start(model, message.job_id, traceparent)))
+        starting = asyncio.create_task(self.start(model, message.job_id, traceparent))
+        self.starting.add(starting)
+        starting.add_done_callback(self.starting.discard)
+        await asyncio.shield(starting)  # a claim under way is not torn off when the channel is lost
 
     async def start(self, model: Runnable, job_id: UUID, traceparent: str | None) -> None:
         """Claims the job and runs it in a task of its own, or frees the slot where there is nothing to run."""
+        job = None
         try:
             job = await self.claims.submit(job_id)
         except Unavailable as error:
             await asyncio.sleep(PAUSE_SECONDS)
-            model.slots.release()
             raise Retry(str(error)) from error
+        finally:
+            if job is None:
+                model.slots.release()
         if job is None:
-            model.slots.release()
             metrics.stale_messages.inc()
             return
         key = (job_id, job.claim)
@@ -143,6 +148,8 @@ class Runner:
 
     async def stop(self, grace: float) -> None:
         """Lets what runs end within the grace (seconds) and hands the rest back to the queue."""
+        if self.starting:
+            await asyncio.wait(self.starting, timeout=grace)
         if self.running:
             await asyncio.wait([task for task, _ in self.running.values()], timeout=grace)
         left = list(self.running.values())
@@ -150,5 +157,8 @@ class Runner:
             task.cancel()
         failure = Failure("worker_stopped", "the worker stopped before the attempt ended", True)
         backs = [Requeue(id=job.row.id, claim=job.claim, failure=failure, given_back=True) for _, job in left]
-        if backs:
-            await self.store.requeue_jobs(backs)
+        try:
+            if backs:
+                await self.store.requeue_jobs(backs)
+        except Unavailable as error:
+            log.warning("run.not_handed_back", jobs=len(backs), error=error)  # their leases lapse instead

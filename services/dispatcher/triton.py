@@ -76,6 +76,7 @@ OTHERWISE = Rule("", "inference_failed", retryable=True)
 # What gRPC itself says of a call: the connection is away, or a message was too large for it.
 CODES = {
     grpc.StatusCode.UNAVAILABLE: Rule("", "triton_unavailable", retryable=True, outage=True),
+    grpc.StatusCode.CANCELLED: Rule("", "triton_unavailable", retryable=True, outage=True),
     grpc.StatusCode.RESOURCE_EXHAUSTED: Rule("", "too_large", retryable=False),
     grpc.StatusCode.UNIMPLEMENTED: Rule("", "unsupported", retryable=False),
 }
@@ -121,8 +122,8 @@ class Triton:
             raise TritonDown("the server is not live")
         return {(model.name, model.version) for model in index.models if model.state == "READY"}
 
-    async def describe(self, name: str, version: str) -> Model:
-        """Raises TritonDown, also where the model has gone meanwhile."""
+    async def describe(self, name: str, version: str) -> Model | None:
+        """None where the model has gone meanwhile; raises TritonDown."""
         try:
             metadata = await self.stub.ModelMetadata(
                 pb.ModelMetadataRequest(name=name, version=version), timeout=CALL_SECONDS
@@ -131,6 +132,8 @@ class Triton:
                 pb.ModelConfigRequest(name=name, version=version), timeout=CALL_SECONDS
             )
         except grpc.aio.AioRpcError as error:
+            if error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
+                return None
             raise TritonDown(error.details()) from error
         config = answer.config
         optional = {tensor.name for tensor in config.input if tensor.optional}
@@ -154,11 +157,15 @@ class Triton:
             yield request
 
         call = self.stub.ModelStreamInfer(send(), metadata=tuple(metadata))
+        failure = None
         try:
-            async for message in call:
+            async for message in call:  # to its end: a cancel that races with completion can crash the server
                 if message.error_message:
-                    raise explain(message.error_message)
-                yield read_response(message.infer_response)
+                    failure = failure or explain(message.error_message)
+                elif failure is None:
+                    yield read_response(message.infer_response)
+            if failure is not None:
+                raise failure
         except grpc.aio.AioRpcError as error:
             raise explain(error.details() or str(error.code()), error.code()) from error
         finally:
