@@ -4,7 +4,7 @@ import asyncio
 from http import HTTPStatus
 from typing import Any
 
-from litestar import Litestar, Request
+from litestar import Litestar, Request, Router
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
@@ -72,12 +72,16 @@ def build(settings: GatewaySettings, database: Database, publisher: Publisher, o
         "links": Links(settings.public_url.rstrip("/"), settings.trace_url.rstrip("/")),
         "submitter": Submitter(store, catalogue, outbox, policy),
     }
+    api = Router(
+        "/v1",
+        route_handlers=[jobs.router, models.router, webhooks.router],
+        middleware=[DefineMiddleware(Authentication)],
+    )
     checks = {"database": database.check, "broker": publisher.link.check}
     return Litestar(
-        route_handlers=[jobs.router, models.router, webhooks.router, operations.router],
+        route_handlers=[api, operations.router],
         request_class=ApiRequest,
         dependencies={name: provide(value) for name, value in provided.items()},
-        middleware=[DefineMiddleware(Authentication, exclude=r"^/(?!v1(/|$))")],
         exception_handlers=errors.HANDLERS,
         request_max_body_size=settings.max_body,
         logging_config=None,  # ours is set already

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.openapi.datastructures import ResponseSpec
 
 from common.errors import Unavailable
 from common.logs import Log
@@ -58,6 +59,28 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
 
+WHEN = {
+    HTTPStatus.BAD_REQUEST: "The body is not JSON",
+    HTTPStatus.UNAUTHORIZED: "No API key, or one that is not known",
+    HTTPStatus.NOT_FOUND: "There is no such thing, or it is another tenant's",
+    HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is over the limit",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "A field is not as it should be; `errors` points to it",
+    HTTPStatus.SERVICE_UNAVAILABLE: "A dependency is down; see `Retry-After`",
+}
+READING = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE)
+FINDING = (*READING, HTTPStatus.NOT_FOUND)
+SENDING = (*READING, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+def document(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:
+    """The errors of a call, for its OpenAPI."""
+    return {
+        int(status): ResponseSpec(ProblemBody, description=WHEN[status], media_type=MEDIA_TYPE, generate_examples=False)
+        for status in statuses
+    }
+
+
 def invalid(*errors: FieldError) -> Problem:
     """422 for well-formed JSON that says something wrong."""
     text = "; ".join(f"{error.pointer or 'the body'}: {error.detail}" for error in errors[:3])
@@ -106,6 +129,8 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     """Litestar's own errors: unknown path, wrong method, body over the limit, bad parameter."""
     status = HTTPStatus(error.status_code)
     if isinstance(error, ValidationException):
+        if any(each.get("key") == "data" for each in extras(error)):  # Litestar asks for no body where there is none
+            return answer(request, Problem(HTTPStatus.BAD_REQUEST, "malformed_json", "the body is empty"))
         fields = [FieldError(str(each.get("key", "")), str(each.get("message", ""))) for each in extras(error)]
         return answer(request, invalid(*fields))
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:

@@ -28,7 +28,7 @@ class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tensor as in the Open Inference Protocol; data row-major, flat or nested."""
 
     name: str
-    shape: list[Annotated[int, Meta(ge=0)]]
+    shape: list[Annotated[int, Meta(ge=0, le=2**63 - 1)]]
     datatype: Datatype
     data: Any
 

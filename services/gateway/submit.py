@@ -17,7 +17,7 @@ from services.gateway.catalogue import Catalogue
 from services.gateway.errors import FieldError, Problem, invalid
 from services.gateway.schemas import SubmitJob
 from services.gateway.store import ModelVersion, NewJob, Store, Times
-from services.gateway.tensors import read_inputs
+from services.gateway.tensors import escape, read_inputs
 
 MAX_METADATA = 16 * 1024
 FURTHEST = timedelta(days=366)
@@ -78,7 +78,7 @@ def check_options(request: SubmitJob) -> list[FieldError]:
     if request.run_at is not None and request.run_at > datetime.now(UTC) + FURTHEST:
         errors.append(FieldError("/run_at", f"is further away than {FURTHEST.days} days"))
     for name, value in (request.parameters or {}).items():
-        pointer = f"/parameters/{name}"
+        pointer = f"/parameters/{escape(name)}"
         if name.startswith(RESERVED):
             errors.append(FieldError(pointer, f"names that begin with '{RESERVED}' are reserved"))
         if type(value) is int and not -(2**63) <= value < 2**63:

@@ -15,6 +15,7 @@ from services.gateway.errors import FieldError
 from services.gateway.schemas import InputTensor
 
 MAX_RANK = 16
+INFINITE = 0x7F80  # in BF16, without the sign
 SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  # as in protobuf's JSON
 
 
@@ -77,7 +78,7 @@ def read_input(value: Any, signature: Signature, *, batched: bool) -> Tensor:
         return read_protocol_tensor(value, signature)
     if is_raw(value) and signature.datatype is not Datatype.BYTES:
         raw = decode_raw(value)
-        shape = infer_shape(len(raw), signature)
+        shape = infer_shape(len(raw), signature, batched=batched)
         return Tensor(signature.name, signature.datatype, shape, raw)
     shape, flat = flatten(value)
     shape = fit_shape(shape, signature, batched=batched)
@@ -149,10 +150,10 @@ def fit_shape(shape: list[int], signature: Signature, *, batched: bool) -> list[
     raise InvalidTensor(f"expected shape {signature.shape}, got {shape}")
 
 
-def infer_shape(size: int, signature: Signature) -> list[int]:
+def infer_shape(size: int, signature: Signature, *, batched: bool) -> list[int]:
     """The shape that raw bytes fill, where at most one dimension (beside a batch of one) is open."""
     wanted = signature.shape
-    if wanted.count(-1) > 1 and wanted[0] == -1:
+    if batched and wanted.count(-1) > 1:
         wanted = [1, *wanted[1:]]
     known = math.prod(dimension for dimension in wanted if dimension != -1) * SIZES[signature.datatype]
     if wanted.count(-1) > 1:
@@ -185,7 +186,10 @@ def encode_numbers(flat: list[Any], datatype: Datatype) -> bytes:
         case Datatype.FP16:
             return struct.pack(f"<{len(flat)}e", *flat)
         case Datatype.BF16:
-            return struct.pack(f"<{len(flat)}H", *map(round_half, struct.unpack(f"<{len(flat)}I", to_single(flat))))
+            halves = list(map(round_half, struct.unpack(f"<{len(flat)}I", to_single(flat))))
+            if any(half & 0x7FFF == INFINITE and math.isfinite(value) for half, value in zip(halves, flat, strict=True)):
+                raise OverflowError("too large")
+            return struct.pack(f"<{len(flat)}H", *halves)
         case Datatype.FP32:
             return to_single(flat)
         case _:

@@ -10,7 +10,7 @@ from common import ids, tracing
 from common.job_view import JobView, Links, view_job
 from common.logs import Log
 from services.gateway import metrics
-from services.gateway.errors import not_found
+from services.gateway.errors import FINDING, SENDING, document, not_found
 from services.gateway.schemas import SubmitJob
 from services.gateway.store import Key, Store
 from services.gateway.submit import Submitter
@@ -18,7 +18,13 @@ from services.gateway.submit import Submitter
 log = Log("job")
 
 
-@post("/", status_code=HTTPStatus.ACCEPTED, summary="Submit a job", operation_id="submit_job")
+@post(
+    "/",
+    status_code=HTTPStatus.ACCEPTED,
+    summary="Submit a job",
+    operation_id="submit_job",
+    responses=document(*SENDING, HTTPStatus.NOT_FOUND),
+)
 async def submit_job(
     request: Request[Key, Any, Any], data: SubmitJob, submitter: Submitter, links: Links
 ) -> Response[JobView]:
@@ -31,7 +37,7 @@ async def submit_job(
     return Response(view, headers={"Location": f"/v1/jobs/{view.id}"})
 
 
-@get("/{job_id:str}", summary="The state of a job", operation_id="get_job")
+@get("/{job_id:str}", summary="The state of a job", operation_id="get_job", responses=document(*FINDING))
 async def get_job(request: Request[Key, Any, Any], job_id: str, store: Store, links: Links) -> JobView:
     """`queue_position` is approximate."""
     parsed = ids.parse(ids.Kind.JOB, job_id)
@@ -47,4 +53,4 @@ async def get_job(request: Request[Key, Any, Any], job_id: str, store: Store, li
     )
 
 
-router = Router("/v1/jobs", route_handlers=[submit_job, get_job], tags=["Jobs"])
+router = Router("/jobs", route_handlers=[submit_job, get_job], tags=["Jobs"])

@@ -7,17 +7,18 @@ from litestar import Router, get
 from common.jobs import Priority
 from common.tensors import Signature
 from services.gateway.catalogue import Catalogue
+from services.gateway.errors import FINDING, READING, document
 from services.gateway.schemas import ModelList, ModelView, TensorView, VersionView
 from services.gateway.store import ModelVersion, Store
 
 
-@get("/", summary="What can be run", operation_id="list_models")
+@get("/", summary="What can be run", operation_id="list_models", responses=document(*READING))
 async def list_models(catalogue: Catalogue, store: Store) -> ModelList:
     models, queued = await catalogue.read(), await store.count_queued()
     return ModelList([view_model(versions, queued) for _, versions in sorted(models.items())])
 
 
-@get("/{name:str}", summary="One model", operation_id="get_model")
+@get("/{name:str}", summary="One model", operation_id="get_model", responses=document(*FINDING))
 async def get_model(name: str, catalogue: Catalogue, store: Store) -> ModelView:
     await catalogue.find(name)
     return view_model((await catalogue.read())[name], await store.count_queued())
@@ -41,4 +42,4 @@ def view_tensors(signatures: Sequence[Signature]) -> list[TensorView]:
     return [TensorView(each.name, each.datatype, each.shape, each.optional) for each in signatures]
 
 
-router = Router("/v1/models", route_handlers=[list_models, get_model], tags=["Models"])
+router = Router("/models", route_handlers=[list_models, get_model], tags=["Models"])

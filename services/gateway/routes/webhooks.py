@@ -1,17 +1,18 @@
 """Webhook subscriptions, and the secret that signs callbacks given per job."""
 
+from http import HTTPStatus
 from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, Response, Router, delete, get, post
-from litestar.params import Parameter
+from litestar.params import Dependency, Parameter
 
 from common import ids, signing
 from common.addresses import Policy, check_host, check_url
 from common.errors import AddressRefused
 from common.job_view import show_time
 from common.sealing import Sealer
-from services.gateway.errors import FieldError, invalid, not_found
+from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
 from services.gateway.headers import check_headers
 from services.gateway.schemas import CreateWebhook, SecretView, WebhookPage, WebhookView
 from services.gateway.store import Key, NewWebhook, Store, WebhookRow
@@ -19,11 +20,12 @@ from services.gateway.store import Key, NewWebhook, Store, WebhookRow
 HIDDEN = "***"  # a header's value may be a credential
 
 Caller = Request[Key, Any, Any]
+OurPolicy = Annotated[Policy, Dependency(skip_validation=True)]  # it has types that msgspec does not convert
 
 
-@post("/", summary="Subscribe", operation_id="create_webhook")
+@post("/", summary="Subscribe", operation_id="create_webhook", responses=document(*SENDING))
 async def create_webhook(
-    request: Caller, data: CreateWebhook, store: Store, sealer: Sealer, policy: Policy
+    request: Caller, data: CreateWebhook, store: Store, sealer: Sealer, policy: OurPolicy
 ) -> Response[WebhookView]:
     """The secret (hmac) is in this answer and in no later one."""
     errors = check_headers(data.headers or {})
@@ -54,7 +56,12 @@ async def create_webhook(
     return Response(view, headers={"Location": f"/v1/webhooks/{view.id}"})
 
 
-@get("/", summary="Your subscriptions", operation_id="list_webhooks")
+@get(
+    "/",
+    summary="Your subscriptions",
+    operation_id="list_webhooks",
+    responses=document(*READING, HTTPStatus.UNPROCESSABLE_ENTITY),
+)
 async def list_webhooks(
     request: Caller,
     store: Store,
@@ -71,7 +78,7 @@ async def list_webhooks(
     return WebhookPage(items, items[-1].id if len(rows) > limit else None)
 
 
-@get("/{webhook_id:str}", summary="A subscription", operation_id="get_webhook")
+@get("/{webhook_id:str}", summary="A subscription", operation_id="get_webhook", responses=document(*FINDING))
 async def get_webhook(request: Caller, webhook_id: str, store: Store, sealer: Sealer) -> WebhookView:
     parsed = ids.parse(ids.Kind.WEBHOOK, webhook_id)
     row = await store.find_webhook(parsed, request.user.tenant_id) if parsed else None
@@ -80,7 +87,7 @@ async def get_webhook(request: Caller, webhook_id: str, store: Store, sealer: Se
     return view_webhook(row, sealer)
 
 
-@delete("/{webhook_id:str}", summary="Unsubscribe", operation_id="delete_webhook")
+@delete("/{webhook_id:str}", summary="Unsubscribe", operation_id="delete_webhook", responses=document(*FINDING))
 async def delete_webhook(request: Caller, webhook_id: str, store: Store) -> None:
     """What is still pending for it is dropped."""
     parsed = ids.parse(ids.Kind.WEBHOOK, webhook_id)
@@ -88,7 +95,12 @@ async def delete_webhook(request: Caller, webhook_id: str, store: Store) -> None
         raise not_found("webhook")
 
 
-@get("/v1/webhook-secret", summary="The secret that signs callbacks given per job", operation_id="get_webhook_secret")
+@get(
+    "/webhook-secret",
+    summary="The secret that signs callbacks given per job",
+    operation_id="get_webhook_secret",
+    responses=document(*READING),
+)
 async def get_webhook_secret(request: Caller, store: Store, sealer: Sealer) -> SecretView:
     return SecretView(sealer.open(await store.find_tenant_secret(request.user.tenant_id)).decode())
 
@@ -111,5 +123,5 @@ def view_webhook(row: WebhookRow, sealer: Sealer) -> WebhookView:
     )
 
 
-subscriptions = Router("/v1/webhooks", route_handlers=[create_webhook, list_webhooks, get_webhook, delete_webhook])
+subscriptions = Router("/webhooks", route_handlers=[create_webhook, list_webhooks, get_webhook, delete_webhook])
 router = Router("/", route_handlers=[subscriptions, get_webhook_secret], tags=["Webhooks"])
