@@ -184,8 +184,11 @@ class Consumer:
 
     async def furnish(self, connection: AbstractConnection) -> None:
         self.tags.clear()
-        for subscription in tuple(self.subscriptions.values()):
-            await self.consume(connection, subscription)
+        consumed: set[str] = set()
+        while waiting := self.subscriptions.keys() - consumed:  # more may be added meanwhile
+            queue = min(waiting)
+            await self.consume(connection, self.subscriptions[queue])
+            consumed.add(queue)
 
     async def consume(self, connection: AbstractConnection, subscription: Subscription) -> None:
         declaring = await connection.channel()

@@ -21,6 +21,7 @@ from services.gateway.tensors import escape, read_inputs
 
 MAX_METADATA = 16 * 1024
 FURTHEST = timedelta(days=366)
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # no earlier, as the year 1 of some zones is none in UTC
 RESERVED = "triton_"  # parameters that begin so are Triton's own
 
 
@@ -97,7 +98,7 @@ def build(tenant_id: UUID, request: SubmitJob, found: list[Tensor], traceparent:
         version=request.version,
         priority=request.priority,
         max_attempts=request.retry.max_attempts,
-        run_at=request.run_at,
+        run_at=None if request.run_at is None else max(request.run_at, LONG_AGO),
         expires_in=request.expires_in,
         timeout=request.timeout,
         initial_delay=request.retry.initial_delay,

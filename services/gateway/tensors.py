@@ -212,7 +212,10 @@ def round_half(bits: int) -> int:
 
 def encode_element(element: Any, index: int) -> bytes:
     if is_raw(element):
-        data = decode_raw(element)
+        try:
+            data = decode_raw(element)
+        except InvalidTensor as error:
+            raise InvalidTensor(f"element {index} is {error.detail}") from error
     elif isinstance(element, str):
         data = encode_text(element, index)
     else:

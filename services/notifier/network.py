@@ -5,6 +5,7 @@ covers literal addresses too, as no resolver ever sees those.
 """
 
 import socket
+import ssl
 from typing import Any
 
 import aiohttp
@@ -63,7 +64,10 @@ def open_session(policy: Policy, concurrency: int) -> aiohttp.ClientSession:
             raise ForbiddenConnection(str(error)) from error
         return socket.socket(family, kind, protocol)
 
+    trust = ssl.create_default_context()  # of the system, or of SSL_CERT_FILE and SSL_CERT_DIR
+    trust.set_alpn_protocols(["http/1.1"])
     connector = aiohttp.TCPConnector(
+        ssl=trust,
         resolver=CheckedResolver(policy),
         socket_factory=make_socket,
         limit=concurrency,

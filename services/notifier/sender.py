@@ -150,5 +150,5 @@ def finish(span: Span, outcome: Outcome) -> None:
     if outcome.fault is not None:
         # The convention wants the status code as the type where there is one.
         by_status = outcome.fault is Fault.HTTP_STATUS
-        span.set_attribute("error.type", str(outcome.status_code) if by_status else outcome.fault)
+        span.set_attribute("error.type", str(outcome.status_code if by_status else outcome.fault))
         span.set_status(Status(StatusCode.ERROR, outcome.fault))

@@ -1,0 +1,82 @@
+"""A receiver on loopback, and deliveries to it."""
+
+import asyncio
+import datetime
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import msgspec
+from cryptography.fernet import Fernet
+
+from common.addresses import Policy
+from common.sealing import Sealer
+from common.signing import new_secret
+from services.notifier.outcome import Outcome
+from services.notifier.sender import Sender
+from services.notifier.store import Claim
+
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+LOCAL = Policy.parse(["127.0.0.0/8"], allow_http=True)
+TIMEOUT = 1.0
+SECRET = new_secret("hmac")
+SEALER = Sealer([Fernet.generate_key().decode()])
+BODY = b'{"b":1, "a": "\xc3\xa9"}'
+
+
+def claim(url: str, **changes: object) -> Claim:
+    now = datetime.datetime.now(datetime.UTC)
+    made = Claim(UUID(int=1), UUID(int=2), 1, url, "", None, BODY, SEALER.seal(SECRET.encode()), now, 0.0, 0)
+    return msgspec.structs.replace(made, **changes)
+
+
+class Receiver:
+    """A server on a free port that answers each request with `answer`, and keeps what it was sent."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.heads: list[bytes] = []
+        self.bodies: list[bytes] = []
+        self.connections = 0
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                self.heads.append(head)
+                self.bodies.append(await reader.readexactly(len(BODY)))
+                await self.answer(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def receive(answer: Answer, context: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
+    receiver = Receiver(answer)
+    server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0, ssl=context)
+    receiver.port = server.sockets[0].getsockname()[1]
+    try:
+        yield receiver
+    finally:
+        server.close()
+
+
+def write(response: bytes) -> Answer:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(response)
+        await writer.drain()
+
+    return answer
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nSet-Cookie: session=1\r\n\r\nok"
+
+
+async def attempt(sender: Sender, answer: Answer) -> Outcome:
+    async with receive(answer) as receiver:
+        return await sender.send(claim(f"http://127.0.0.1:{receiver.port}/hook"))

@@ -1,0 +1,157 @@
+"""Where webhooks may go."""
+
+import socket
+
+import pytest
+
+from common import addresses
+from common.addresses import Policy, check_address, check_host, check_url
+from common.errors import AddressRefused, SettingsError
+
+PUBLIC = Policy()
+LOOPBACK = Policy.parse(["127.0.0.0/8"], allow_http=True)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.255"),
+        *("168.63.129.16", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.192", "192.0.2.1"),
+        *("192.88.99.1", "192.168.1.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1"),
+        *("224.0.0.1", "224.0.1.1", "239.255.255.255", "240.0.0.1", "255.255.255.255"),
+        *("::", "::1", "::7f00:1", "::8.8.8.8", "::ffff:127.0.0.1", "::ffff:8.8.8.8", "64:ff9b::a9fe:a9fe"),
+        *("64:ff9b::8.8.8.8", "64:ff9b:1::1", "2002:7f00:1::", "2002:808:808::1", "2001::1", "2001:db8::1"),
+        *("2001:2::1", "3fff::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1"),
+        *("100::1", "4000::1", "5f00::1"),
+    ],
+)
+def test_addresses_that_are_not_public_are_refused(address: str) -> None:
+    with pytest.raises(AddressRefused, match="may not be sent"):
+        check_address(address, PUBLIC)
+
+
+@pytest.mark.parametrize(
+    "address", ["8.8.8.8", "1.1.1.1", "172.32.0.1", "100.128.0.1", "192.0.1.1", "2606:4700::1111", "2a00:1450::1"]
+)
+def test_public_addresses_pass(address: str) -> None:
+    check_address(address, PUBLIC)
+
+
+def test_allowed_networks_override_the_table() -> None:
+    check_address("127.0.0.1", LOOPBACK)
+    with pytest.raises(AddressRefused):
+        check_address("10.0.0.1", LOOPBACK)
+
+
+def test_an_allowed_wrapper_does_not_let_through_what_it_wraps() -> None:
+    nat64 = Policy.parse(["64:ff9b::/96", "2002::/16", "2001::/32"], allow_http=False)
+    check_address("64:ff9b::8.8.8.8", nat64)
+    for address in ("64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "2001:0:808:808:0:0:5601:5601"):
+        with pytest.raises(AddressRefused, match=r"169\.254\.169\.254"):
+            check_address(address, nat64)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com/hook?a=b",
+        "https://example.com:8443",
+        "https://8.8.8.8/",
+        "https://[2606:4700::1111]/",
+        "https://bücher.example/",
+        "HTTPS://Example.com/",
+    ],
+)
+def test_ordinary_urls_pass(url: str) -> None:
+    check_url(url, PUBLIC)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("http://example.com/", "https://"),
+        ("ftp://example.com/", "https://"),
+        ("//example.com/", "https://"),
+        ("", "https://"),
+        ("https://", "host"),
+        ("https:///path", "host"),
+        ("https://user@example.com/", "user name"),
+        ("https://user:password@example.com/", "user name"),
+        ("https://@example.com/", "user name"),
+        ("https://example.com/#part", "fragment"),
+        ("https://example.com/#", "fragment"),
+        ("https://example.com/a b", "spaces"),
+        ("https://example.com/\n", "spaces"),
+        ("https://example.com\\@10.0.0.1/", "backslashes"),
+        ("https://example.com/\u2028", None),
+        ("https://example.com:0/", "port 0"),
+        ("https://example.com:22/", "port 22"),
+        ("https://example.com:5432/", "port 5432"),
+        ("https://example.com:99999/", "not a URL"),
+        ("https://example.com:x/", "not a URL"),
+        ("https://[::1/", "not a URL"),
+        ("https://%31%32%37.0.0.1/", "plain host"),
+        ("https://127.0.0.1/", "loopback"),
+        ("https://127.0.0.1./", "loopback"),
+        ("https://2130706433/", "loopback"),
+        ("https://0x7f000001/", "loopback"),
+        ("https://0x7f.0.0.1/", "loopback"),
+        ("https://0177.0.0.1/", "loopback"),
+        ("https://127.1/", "loopback"),
+        ("https://0/", "unspecified"),
+        ("https://[::1]/", "loopback"),
+        ("https://[::ffff:169.254.169.254]/", "link-local"),
+        ("https://169.254.169.254/latest/meta-data/", "link-local"),
+        ("https://example.com/" + "a" * 2048, "2048"),
+    ],
+)
+def test_urls_are_refused_with_a_reason(url: str, reason: str | None) -> None:
+    if reason is None:  # a line separator is data in a path, not a way around the check
+        check_url(url, PUBLIC)
+        return
+    with pytest.raises(AddressRefused, match=reason):
+        check_url(url, PUBLIC)
+
+
+def test_plain_http_and_loopback_can_be_allowed() -> None:
+    check_url("http://127.0.0.1:22901/", LOOPBACK)
+    check_url("http://2130706433/", LOOPBACK)
+
+
+def test_a_wrong_network_names_the_variable() -> None:
+    with pytest.raises(SettingsError, match="CHARONIA_ALLOWED_NETWORKS"):
+        Policy.parse(["127.0.0.1/8"], allow_http=False)
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What look-ups answer; none for a name that does not exist."""
+    found: list[str] = []
+
+    async def resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
+        if not found:
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        if found == ["down"]:
+            raise socket.gaierror(socket.EAI_AGAIN, "try again")
+        return [(socket.AF_INET, address) for address in found]
+
+    monkeypatch.setattr(addresses, "resolve", resolve)
+    return found
+
+
+async def test_every_address_of_a_host_is_checked(answers: list[str]) -> None:
+    answers[:] = ["8.8.8.8", "1.1.1.1"]
+    await check_host("https://example.com/", PUBLIC)
+    answers.append("10.0.0.1")
+    with pytest.raises(AddressRefused, match=r"10\.0\.0\.1"):
+        await check_host("https://example.com/", PUBLIC)
+
+
+async def test_a_host_without_addresses_is_refused(answers: list[str]) -> None:
+    with pytest.raises(AddressRefused, match="has no address"):
+        await check_host("https://nosuch.example/", PUBLIC)
+
+
+async def test_a_look_up_that_fails_for_now_is_not_the_clients_fault(answers: list[str]) -> None:
+    answers[:] = ["down"]
+    await check_host("https://example.com/", PUBLIC)

@@ -1,0 +1,103 @@
+"""The micro-batcher."""
+
+import asyncio
+
+import pytest
+
+from common.batching import Batcher
+from common.errors import DatabaseUnavailable, Overloaded
+
+
+class Recorder:
+    """A flush that waits for `gate` and keeps what it was given."""
+
+    def __init__(self, *bad: int) -> None:
+        self.bad = bad
+        self.batches: list[list[int]] = []
+        self.started = asyncio.Event()
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def flush(self, items: list[int]) -> list[int]:
+        self.batches.append(items)
+        self.started.set()
+        await self.gate.wait()
+        if set(items) & set(self.bad):
+            raise ValueError("bad row")
+        return [item * 10 for item in items]
+
+
+async def test_each_caller_gets_its_own_result() -> None:
+    batcher = Batcher(Recorder().flush)
+    assert await asyncio.gather(*(batcher.submit(item) for item in range(5))) == [0, 10, 20, 30, 40]
+
+
+async def test_callers_gather_while_a_flush_is_under_way() -> None:
+    recorder = Recorder()
+    recorder.gate.clear()
+    batcher = Batcher(recorder.flush)
+    first = asyncio.create_task(batcher.submit(1))
+    await recorder.started.wait()
+    others = [asyncio.create_task(batcher.submit(item)) for item in (2, 3, 4)]
+    await asyncio.sleep(0)
+    recorder.gate.set()
+    assert await asyncio.gather(first, *others) == [10, 20, 30, 40]
+    assert recorder.batches == [[1], [2, 3, 4]]
+
+
+async def test_a_flush_takes_no_more_than_the_limit() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.flush, limit=2)
+    await asyncio.gather(*(batcher.submit(item) for item in range(5)))
+    assert recorder.batches == [[0, 1], [2, 3], [4]]
+
+
+async def test_a_bad_row_does_not_fail_its_neighbours() -> None:
+    batcher = Batcher(Recorder(2).flush)
+    results = await asyncio.gather(*(batcher.submit(item) for item in (1, 2, 3)), return_exceptions=True)
+    assert results[0] == 10
+    assert isinstance(results[1], ValueError)
+    assert results[2] == 30
+
+
+async def test_an_outage_fails_all_at_once_and_the_next_batch_is_tried() -> None:
+    calls: list[int] = []
+
+    async def flush(items: list[int]) -> list[int]:
+        calls.append(len(items))
+        if len(calls) == 1:
+            raise DatabaseUnavailable
+        return items
+
+    batcher = Batcher(flush)
+    results = await asyncio.gather(*(batcher.submit(item) for item in (1, 2, 3)), return_exceptions=True)
+    assert [type(result) for result in results] == [DatabaseUnavailable] * 3
+    assert await batcher.submit(4) == 4
+    assert calls == [3, 1]
+
+
+async def test_the_buffer_is_bounded() -> None:
+    recorder = Recorder()
+    recorder.gate.clear()
+    batcher = Batcher(recorder.flush, limit=1, bound=2)
+    tasks = [asyncio.create_task(batcher.submit(item)) for item in (1, 2)]
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded):
+        await batcher.submit(3)
+    recorder.gate.set()
+    assert await asyncio.gather(*tasks) == [10, 20]
+
+
+async def test_who_gave_up_waiting_is_left_out() -> None:
+    recorder = Recorder()
+    recorder.gate.clear()
+    batcher = Batcher(recorder.flush)
+    first = asyncio.create_task(batcher.submit(1))
+    await recorder.started.wait()
+    second, third = (asyncio.create_task(batcher.submit(item)) for item in (2, 3))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.wait([second])
+    recorder.gate.set()
+    assert (await first, await third) == (10, 30)
+    assert recorder.batches == [[1], [3]]

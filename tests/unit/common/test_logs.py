@@ -1,0 +1,65 @@
+"""Log lines."""
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from common.logs import JsonFormatter, Log, TextFormatter
+
+
+@pytest.fixture
+def lines() -> Iterator[list[logging.LogRecord]]:
+    """What is logged from here on."""
+    handler = Keeper()
+    logger = logging.getLogger("charonia")
+    level = logger.level
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler)
+    yield handler.records
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+class Keeper(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+def test_text_is_for_people(lines: list[logging.LogRecord]) -> None:
+    Log("test").warning("delivery.failed", delivery_id="dlv_1", attempt=2)
+    lines[0].created, lines[0].msecs = 1.5, 500.0
+    assert TextFormatter().format(lines[0]) == "00:00:01.500 warning delivery.failed delivery_id=dlv_1 attempt=2"
+
+
+def test_json_is_for_machines(lines: list[logging.LogRecord]) -> None:
+    Log("test").info("job.ended", job_id="job_1", text='ü"\n')
+    lines[0].created, lines[0].msecs = 1.5, 500.0
+    line = JsonFormatter().format(lines[0])
+    assert "\n" not in line
+    assert json.loads(line) == {
+        "time": "1970-01-01T00:00:01.500Z",
+        "level": "info",
+        "event": "job.ended",
+        "job_id": "job_1",
+        "text": 'ü"\n',
+    }
+
+
+def test_an_exception_brings_its_traceback(lines: list[logging.LogRecord]) -> None:
+    try:
+        raise KeyError("missing")
+    except KeyError:
+        Log("test").exception("message.failed", queue="q")
+    assert "KeyError: 'missing'" in json.loads(JsonFormatter().format(lines[0]))["exception"]
+    assert TextFormatter().format(lines[0]).endswith("KeyError: 'missing'")
+
+
+def test_a_field_may_have_any_name(lines: list[logging.LogRecord]) -> None:
+    Log("test").error("odd", name="n", message="m", args="a")
+    assert json.loads(JsonFormatter().format(lines[0])).items() >= {("name", "n"), ("message", "m"), ("args", "a")}

@@ -1,0 +1,51 @@
+"""W3C trace context."""
+
+import pytest
+
+from common import tracing
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize("text", [f"00-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN}-00", f"cc-{TRACE}-{SPAN}-01-more"])
+def test_a_traceparent_is_read(text: str) -> None:
+    found = tracing.parse(text)
+    assert found is not None
+    assert (f"{found.trace_id:032x}", f"{found.span_id:016x}") == (TRACE, SPAN)
+    assert found.trace_flags.sampled == tracing.is_sampled(text)
+    assert found.is_remote
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "junk",
+        f"00-{TRACE}-{SPAN}",
+        f"00-{TRACE}-{SPAN}-01-more",
+        f"ff-{TRACE}-{SPAN}-01",
+        f"00-{'0' * 32}-{SPAN}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"00-{TRACE.upper()}-{SPAN}-01",
+        f"00_{TRACE}_{SPAN}_01",
+        f"00-{TRACE}-{SPAN}-0x",
+        f"00-{TRACE[:-1]}١-{SPAN}-01",
+    ],
+)
+def test_anything_else_starts_anew(text: str | None) -> None:
+    assert tracing.parse(text) is None
+
+
+def test_without_tracing_a_span_passes_its_parent_on() -> None:
+    text = f"00-{TRACE}-{SPAN}-01"
+    with tracing.tracer.start_as_current_span("anything", tracing.context_of(text)) as span:
+        assert tracing.show(span) == text
+
+
+def test_without_a_parent_a_trace_is_made_up_and_not_sampled() -> None:
+    with tracing.tracer.start_as_current_span("anything", tracing.context_of(None)) as span:
+        first, second = tracing.show(span), tracing.show(span)
+    assert tracing.parse(first) is not None
+    assert not tracing.is_sampled(first)
+    assert tracing.trace_id(first) != tracing.trace_id(second)

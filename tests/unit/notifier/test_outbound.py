@@ -1,0 +1,34 @@
+"""What is written down of an attempt."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from services.notifier.outbound import name_result, write_record
+from services.notifier.outcome import Fault, Outcome
+from services.notifier.schedule import Again, Exhausted, Succeeded
+from services.notifier.store import Claim
+
+AT = datetime(2026, 11, 20, tzinfo=UTC)
+CLAIM = Claim(UUID(int=1), UUID(int=2), 3, "https://example.com", "00-a-b-00", None, b"{}", b"", AT, 0.0, 2)
+
+
+def test_a_success() -> None:
+    outcome = Outcome(status_code=204, response=b"thanks", seconds=0.25)
+    record = write_record(CLAIM, outcome, Succeeded())
+    assert (record.id, record.attempt, record.status, record.delay) == (CLAIM.id, 3, "succeeded", None)
+    assert (record.started_at, record.duration_ms, record.response) == (AT, 250.0, b"thanks")
+    assert (record.status_code, record.error, record.counted) == (204, None, True)
+
+
+def test_a_failure_comes_back() -> None:
+    record = write_record(CLAIM, Outcome(fault=Fault.TIMEOUT), Again(5.0))
+    assert (record.status, record.delay, record.counted, record.error) == ("pending", 5.0, True, "timeout")
+
+
+def test_our_own_fault_does_not_count() -> None:
+    assert not write_record(CLAIM, Outcome(fault=Fault.LOCAL_FAULT), Again(5.0, counted=False)).counted
+
+
+def test_results_have_names() -> None:
+    verdicts = (Succeeded(), Again(1.0), Again(1.0, counted=False), Exhausted())
+    assert [name_result(verdict) for verdict in verdicts] == ["succeeded", "failed", "postponed", "exhausted"]
