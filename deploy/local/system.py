@@ -1,7 +1,9 @@
 """Packages of the operating system: which are needed, and how they are installed where we may."""
 
+import ctypes
 import os
 import shutil
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -21,6 +23,7 @@ def missing_packages() -> list[str]:
         "rabbitmq-server": lambda: _found(rabbitmq.find_scripts) and shutil.which("epmd") is not None,
         "util-linux": lambda: shutil.which("setpriv") is not None,
         "python3-venv": lambda: find_spec("ensurepip") is not None,
+        "libpython3.11": _has_libpython,  # Triton's Python backend is linked against it
     }
     return [package for package, present in needed.items() if not present()]
 
@@ -59,6 +62,17 @@ def _services_left_alone() -> Iterator[None]:
         yield
     finally:
         POLICY.unlink(missing_ok=True)
+
+
+def _has_libpython() -> bool:
+    name = "libpython3.11.so.1.0"
+    if (Path(sysconfig.get_config_var("LIBDIR")) / name).exists():
+        return True
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
 
 
 def _found(find: Callable[[], Path]) -> bool:
