@@ -136,7 +136,8 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         limit = request.app.state.max_body
         text = f"the body is over the limit of {limit} bytes"
-        return answer(request, Problem(status, "body_too_large", text, headers={"Connection": "close"}))
+        # The connection stays: closed with data unread it would be reset, and few clients would see this answer.
+        return answer(request, Problem(status, "body_too_large", text))
     code = status.phrase.lower().replace(" ", "_").replace("-", "_")
     return answer(request, Problem(status, code, error.detail, headers=error.headers))
 

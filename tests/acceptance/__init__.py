@@ -1,0 +1,1 @@
+"""The promises, each proved on real processes, driven as a client, a receiver and an operator would."""

@@ -1,0 +1,154 @@
+"""A client of the API: the contract's shapes, read strictly, so that every answer in these tests is checked."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Literal, TypeVar
+
+import httpx
+import msgspec
+
+from tests.acceptance.waiting import eventually
+
+Status = Literal["queued", "processing", "canceling", "succeeded", "failed", "canceled", "expired"]
+Inputs = Mapping[str, object] | Sequence[object]
+TERMINAL: tuple[Status, ...] = ("succeeded", "failed", "canceled", "expired")
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What may have no field but those named."""
+
+
+class Output(Strict, frozen=True):
+    name: str
+    datatype: str
+    shape: list[int]
+    data: list[object]
+    response: int | None = None  # of streaming models only
+
+
+class Failure(Strict, frozen=True):
+    code: str
+    message: str
+    retryable: bool
+
+
+class Metrics(Strict, frozen=True):
+    queue_ms: int | None
+    inference_ms: int | None
+    total_ms: int | None
+
+
+class Urls(Strict, frozen=True):
+    self: str
+    cancel: str
+    events: str
+    deliveries: str
+    trace: str | None
+
+
+class Job(Strict, frozen=True):
+    id: str
+    status: Status
+    model: str
+    version: str | None
+    priority: Literal["high", "normal", "low"]
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    run_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    expires_at: datetime | None
+    outputs: list[Output] | None
+    error: Failure | None
+    queue_position: int | None
+    webhook_status: Literal["none", "pending", "succeeded", "failed"]
+    metadata: dict[str, object]
+    trace_id: str
+    metrics: Metrics
+    urls: Urls
+    outputs_url: str | None = None  # in a webhook, instead of large outputs
+
+    def output(self, name: str) -> list[object]:
+        """The data of the one output of that name."""
+        (found,) = [output for output in self.outputs or [] if output.name == name]
+        return found.data
+
+
+class Subscription(Strict, frozen=True):
+    id: str
+    url: str
+    events: list[str]
+    models: list[str] | None
+    description: str | None
+    headers: dict[str, str] | None
+    signing: Literal["hmac", "ed25519"]
+    created_at: datetime
+    secret: str | None = None
+    public_key: str | None = None
+
+
+class Secret(Strict, frozen=True):
+    secret: str
+
+
+class Api:
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self.http = http
+
+    async def submit(self, model: str, inputs: Inputs, **options: object) -> Job:
+        """The job as accepted; `options` are further fields of the request."""
+        return await self.post({"model": model, "inputs": inputs, **options})
+
+    async def post(self, request: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Job:
+        answer = await self.http.post("/v1/jobs", json=request, headers=headers)
+        job = read(answer, 202, Job)
+        assert answer.headers["location"] == f"/v1/jobs/{job.id}"
+        return job
+
+    async def get(self, job_id: str) -> Job:
+        return read(await self.http.get(f"/v1/jobs/{job_id}"), 200, Job)
+
+    async def wait(self, job_id: str, *statuses: Status, within: float = 20.0) -> Job:
+        """The job, once it is in one of these states, or in a terminal one where none is named."""
+
+        async def look() -> Job | None:
+            job = await self.get(job_id)
+            return job if job.status in (statuses or TERMINAL) else None
+
+        return await eventually(look, f"{job_id} is {' or '.join(statuses or TERMINAL)}", within)
+
+    async def wait_for_webhooks(self, job_id: str) -> Job:
+        """The job, once its webhooks are no longer pending."""
+
+        async def look() -> Job | None:
+            job = await self.get(job_id)
+            return job if job.webhook_status != "pending" else None
+
+        return await eventually(look, f"the webhooks of {job_id} are settled")
+
+    async def run(self, model: str, inputs: Inputs, **options: object) -> Job:
+        """The job at its end."""
+        return await self.wait((await self.submit(model, inputs, **options)).id)
+
+    async def callback_secret(self) -> str:
+        return read(await self.http.get("/v1/webhook-secret"), 200, Secret).secret
+
+    @asynccontextmanager
+    async def subscribed(self, url: str, **options: object) -> AsyncIterator[Subscription]:
+        """A subscription, deleted at the end."""
+        answer = await self.http.post("/v1/webhooks", json={"url": url, **options})
+        subscription = read(answer, 201, Subscription)
+        try:
+            yield subscription
+        finally:
+            gone = await self.http.delete(f"/v1/webhooks/{subscription.id}")
+            assert (gone.status_code, gone.content) == (204, b"")
+
+
+def read(answer: httpx.Response, status: int, kind: type[S]) -> S:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    return msgspec.json.decode(answer.content, type=kind)

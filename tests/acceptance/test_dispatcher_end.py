@@ -1,0 +1,48 @@
+"""A dispatcher may die, or be asked to stop, in the middle of a job."""
+
+import asyncio
+import signal
+
+from deploy.local.stack import Stack
+from tests.acceptance.client import Api
+from tests.acceptance.metrics import read_metric, wait_for_metric
+from tests.acceptance.samples import work
+
+RETRY = {"initial_delay": 0}
+
+
+async def test_a_job_whose_dispatcher_is_killed_completes_by_another_attempt(breakable: Stack, api: Api) -> None:
+    executions = breakable.triton.metrics_url, "work_executions_total"
+    submitted = await api.submit("work", work(1500), retry=RETRY)
+    await wait_for_metric(*executions, 1, request_id=submitted.id)
+    dispatcher = breakable.dispatchers[0]
+    await asyncio.to_thread(dispatcher.kill)
+    assert dispatcher.process.returncode == -signal.SIGKILL
+    assert (await api.get(submitted.id)).status == "processing"
+
+    await asyncio.to_thread(dispatcher.start)
+    job = await api.wait(submitted.id)
+    assert (job.status, job.attempt, job.error, job.output("slept")) == ("succeeded", 2, None, [1500])
+    assert await read_metric(*executions, request_id=job.id) == 2
+
+
+async def test_a_dispatcher_that_is_asked_to_stop_finishes_its_job(breakable: Stack, api: Api) -> None:
+    executions = breakable.triton.metrics_url, "work_executions_total"
+    submitted = await api.submit("work", work(1000))
+    await wait_for_metric(*executions, 1, request_id=submitted.id)
+    code = await asyncio.to_thread(breakable.dispatchers[0].stop)
+    job = await api.get(submitted.id)
+    assert code == 0
+    assert (job.status, job.attempt, job.output("slept")) == ("succeeded", 1, [1000])
+
+
+async def test_jobs_submitted_while_no_dispatcher_runs_wait_in_line(breakable: Stack, api: Api) -> None:
+    assert await asyncio.to_thread(breakable.dispatchers[0].stop) == 0
+    submitted = [await api.submit("echo", {"x": [[value]]}) for value in (1.0, 2.0)]
+    assert [(await api.get(job.id)).queue_position for job in submitted] == [1, 2]
+    await asyncio.to_thread(breakable.dispatchers[0].start)
+    jobs = [await api.wait(job.id) for job in submitted]
+    assert [(job.status, job.attempt, job.output("y")) for job in jobs] == [
+        ("succeeded", 1, [2.0]),
+        ("succeeded", 1, [4.0]),
+    ]
