@@ -82,10 +82,8 @@ class Triton(Server):
         )
 
     def prepare(self) -> None:
-        """Lay out the Python backend, and remove what a killed server left in shared memory."""
-        for stale in SHARED_MEMORY.glob(f"{self._shared_memory}*"):
-            with suppress(FileNotFoundError):
-                stale.unlink()
+        """Lay out the Python backend."""
+        self._clear_memory()
         folder = self._backends / "python"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -95,6 +93,21 @@ class Triton(Server):
         version = self._package.parents[2].name.removeprefix("python")
         stub = "triton_python_backend_stub"
         (folder / stub).symlink_to(self._package / "python_backend_stubs" / version / stub)
+
+    def stop(self) -> int | None:
+        code = super().stop()
+        self._clear_memory()
+        return code
+
+    def kill(self) -> None:
+        super().kill()
+        self._clear_memory()
+
+    def _clear_memory(self) -> None:
+        """Remove what a dead server, or a dead model of it, left in shared memory."""
+        for stale in SHARED_MEMORY.glob(f"{self._shared_memory}*"):
+            with suppress(FileNotFoundError):
+                stale.unlink()
 
     def probe(self) -> bool:
         """Whether every model is loaded."""
