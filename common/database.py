@@ -14,7 +14,7 @@ STATEMENT_SECONDS = 15.0
 CHECK_SECONDS = 2.0
 
 # What asyncpg raises while a server is down, starting, stopping, failing over or cutting us off. InterfaceError and
-# InternalClientError are its answers to a connection that died under it.
+# InternalClientError are its answers to a connection that died under it. A deadlock goes away by itself as well.
 OUTAGES = (
     OSError,
     TimeoutError,
@@ -25,6 +25,7 @@ OUTAGES = (
     asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TooManyConnectionsError,
     asyncpg.QueryCanceledError,
+    asyncpg.DeadlockDetectedError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )

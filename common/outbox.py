@@ -112,7 +112,7 @@ class Outbox:
                 await asyncio.sleep(RELAY_SECONDS)
 
     async def sweep(self) -> int:
-        """Publishes one batch of due rows; how many there were."""
+        """Publishes one batch of due rows; how many the broker took."""
         async with self.database.transaction() as connection:
             found = await connection.fetch(QUERIES["take_due"], RELAY_BATCH)
             rows = [OutboxRow(**record) for record in found]

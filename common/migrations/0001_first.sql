@@ -69,7 +69,8 @@ CREATE TABLE jobs (
 ) WITH (fillfactor = 80);
 
 CREATE INDEX jobs_by_ring ON jobs (ring_at) WHERE status = 'queued';
-CREATE INDEX jobs_by_expiry ON jobs (expires_at) WHERE status = 'queued' AND expires_at IS NOT NULL;
+CREATE INDEX jobs_by_expiry ON jobs (expires_at)
+  WHERE status = 'queued' AND started_at IS NULL AND expires_at IS NOT NULL;
 CREATE INDEX jobs_by_lease ON jobs (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX jobs_in_queue ON jobs (model, priority, id) WHERE status = 'queued';
 

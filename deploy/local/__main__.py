@@ -82,7 +82,7 @@ def up(settings: Settings) -> None:
         stack.stop()
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 

@@ -7,7 +7,7 @@ WITH open AS (
   WHERE id = ANY($1::uuid[])
     AND status = 'queued'
     AND run_at <= now()
-    AND (expires_at IS NULL OR expires_at > now())
+    AND (expires_at IS NULL OR expires_at > now() OR started_at IS NOT NULL)
   ORDER BY id
   FOR UPDATE
 )
@@ -50,7 +50,7 @@ SELECT message_id, exchange, routing_key, message, traceparent FROM new;
 
 -- name: end_jobs
 -- Ends jobs, each only if it is still in the state (was) and under the claim that the caller knows; with the end go
--- its outputs, its event and the event's doorbell. Returns the ids of those that were.
+-- its outputs, its event and the event's doorbell. Returns the ids of the events of those that were.
 WITH done AS (
   SELECT *
   FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
@@ -63,39 +63,40 @@ WITH done AS (
          message_id, exchange, routing_key, message, traceparent)
   ORDER BY id
 ), locked AS (
-  SELECT j.id
+  SELECT done.event_id
   FROM jobs j
   JOIN done ON j.id = done.id AND j.claim = done.claim AND j.status = done.was
   ORDER BY j.id
   FOR UPDATE OF j
+), chosen AS ( -- the first, where a job ends twice in one call: a lapsed one by its sweeper and by its dispatcher
+  SELECT DISTINCT ON (done.id) done.* FROM done JOIN locked USING (event_id) ORDER BY done.id, event_id
 ), ended AS (
   UPDATE jobs j
-  SET status = done.status,
-      version = coalesce(done.version, j.version),
-      error_code = done.error_code,
-      error_message = done.error_message,
-      error_retryable = done.error_retryable,
-      inference_ms = done.inference_ms,
-      finished_at = done.finished_at,
+  SET status = chosen.status,
+      version = coalesce(chosen.version, j.version),
+      error_code = chosen.error_code,
+      error_message = chosen.error_message,
+      error_retryable = chosen.error_retryable,
+      inference_ms = chosen.inference_ms,
+      finished_at = chosen.finished_at,
       lease_until = NULL,
       worker = NULL,
       ring_at = NULL
-  FROM done
-  JOIN locked USING (id)
-  WHERE j.id = done.id
+  FROM chosen
+  WHERE j.id = chosen.id
   RETURNING j.id, j.tenant_id, j.model
 ), answered AS (
   INSERT INTO job_outputs (job_id, outputs)
-  SELECT id, outputs FROM ended JOIN done USING (id) WHERE outputs IS NOT NULL
+  SELECT id, outputs FROM ended JOIN chosen USING (id) WHERE outputs IS NOT NULL
   ON CONFLICT (job_id) DO UPDATE SET outputs = excluded.outputs -- of an earlier life, before the client's own retry
 ), recorded AS (
   INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body)
-  SELECT event_id, tenant_id, ended.id, model, event_type, finished_at, event_body FROM ended JOIN done USING (id)
+  SELECT event_id, tenant_id, ended.id, model, event_type, finished_at, event_body FROM ended JOIN chosen USING (id)
 ), announced AS (
   INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
-  SELECT message_id, exchange, routing_key, message, traceparent FROM ended JOIN done USING (id)
+  SELECT message_id, exchange, routing_key, message, traceparent FROM ended JOIN chosen USING (id)
 )
-SELECT id FROM ended;
+SELECT event_id FROM ended JOIN chosen USING (id);
 
 -- name: requeue_jobs
 -- Queues jobs again, due after a delay (seconds), each only under the claim that the caller knows. A sweeper rings.
@@ -103,8 +104,8 @@ SELECT id FROM ended;
 WITH back AS (
   SELECT *
   FROM unnest($1::uuid[], $2::bigint[], $3::double precision[], $4::boolean[], $5::text[],
-              $6::text[], $7::text[], $8::boolean[])
-    AS t(id, claim, delay, given_back, fallback, error_code, error_message, error_retryable)
+              $6::text[], $7::text[], $8::boolean[], $9::boolean[])
+    AS t(id, claim, delay, given_back, fallback, error_code, error_message, error_retryable, interrupted)
   ORDER BY id
 ), locked AS (
   SELECT j.id
@@ -118,7 +119,7 @@ SET status = 'queued',
     run_at = now() + make_interval(secs => back.delay),
     ring_at = now() + make_interval(secs => back.delay),
     attempt = j.attempt - back.given_back::integer,
-    interruptions = j.interruptions + back.given_back::integer,
+    interruptions = j.interruptions + back.interrupted::integer,
     model = coalesce(back.fallback, j.model),
     version = CASE WHEN back.fallback IS NULL THEN j.version END,
     fallback_model = CASE WHEN back.fallback IS NULL THEN j.fallback_model END,
@@ -130,15 +131,23 @@ SET status = 'queued',
     worker = NULL
 FROM back
 JOIN locked USING (id)
-WHERE j.id = back.id
+WHERE j.id = back.id AND j.claim = back.claim
 RETURNING j.id;
 
 -- name: renew_leases
 -- The heartbeat: renews the leases of the jobs ($1) under their claims ($2) by $3 seconds. Returns those still held.
+WITH held AS (
+  SELECT j.id
+  FROM jobs j
+  JOIN unnest($1::uuid[], $2::bigint[]) AS t(id, claim) ON j.id = t.id AND j.claim = t.claim
+  WHERE j.lease_until IS NOT NULL
+  ORDER BY j.id
+  FOR UPDATE OF j
+)
 UPDATE jobs j
 SET lease_until = now() + make_interval(secs => $3::double precision)
-FROM (SELECT * FROM unnest($1::uuid[], $2::bigint[]) AS t(id, claim) ORDER BY id) held
-WHERE j.id = held.id AND j.claim = held.claim AND j.lease_until IS NOT NULL
+FROM held
+WHERE j.id = held.id
 RETURNING j.id;
 
 -- name: find_abandoned
@@ -151,11 +160,11 @@ ORDER BY j.lease_until
 LIMIT $1;
 
 -- name: find_expired
--- Queued jobs that waited longer than their client allowed.
+-- Queued jobs that waited for their first start longer than their client allowed.
 SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
-WHERE j.status = 'queued' AND j.expires_at <= now()
+WHERE j.status = 'queued' AND j.started_at IS NULL AND j.expires_at <= now()
 ORDER BY j.expires_at
 LIMIT $1;
 

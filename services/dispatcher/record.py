@@ -36,7 +36,7 @@ class Recorder:
 
     async def end_jobs(self, ends: list[End]) -> list[bool]:
         ended = await self.store.end_jobs(ends)
-        return [end.id in ended for end in ends]
+        return [end.event.id in ended for end in ends]
 
     async def requeue_jobs(self, requeues: list[Requeue]) -> list[bool]:
         queued = await self.store.requeue_jobs(requeues)
@@ -75,7 +75,8 @@ class Recorder:
         )
         match retry.decide(policy, outcome, random.random()):  # noqa: S311 -- jitter, not a secret
             case retry.GiveBack():
-                await self.requeue(job, Requeue(id=row.id, claim=job.claim, failure=failure, given_back=True))
+                back = Requeue(id=row.id, claim=job.claim, failure=failure, given_back=True, interrupted=True)
+                await self.requeue(job, back)
             case retry.Again(delay):
                 await self.requeue(job, Requeue(id=row.id, claim=job.claim, failure=failure, delay=delay))
             case retry.FallBack(model):

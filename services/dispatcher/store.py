@@ -63,7 +63,8 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     claim: int
     failure: Failure
     delay: float = 0.0
-    given_back: bool = False
+    given_back: bool = False  # the attempt does not count
+    interrupted: bool = False  # Triton went away under it, which happens to a job only so often
     fallback: str | None = None
 
 
@@ -89,6 +90,7 @@ class Store:
         await self.database.fetch(QUERIES["record_events"], *columns(rows, 12))
 
     async def end_jobs(self, ends: Sequence[End]) -> set[UUID]:
+        """The ids of the events that were recorded."""
         rows = [
             (
                 *(end.id, end.claim, end.was, end.status, end.version, *spread_failure(end.failure)),
@@ -98,14 +100,17 @@ class Store:
             for end in ends
         ]
         found = await self.database.fetch(QUERIES["end_jobs"], *columns(rows, 19))
-        return {record["id"] for record in found}
+        return {record["event_id"] for record in found}
 
     async def requeue_jobs(self, requeues: Sequence[Requeue]) -> set[UUID]:
         rows = [
-            (back.id, back.claim, back.delay, back.given_back, back.fallback, *spread_failure(back.failure))
+            (
+                *(back.id, back.claim, back.delay, back.given_back, back.fallback),
+                *(*spread_failure(back.failure), back.interrupted),
+            )
             for back in requeues
         ]
-        found = await self.database.fetch(QUERIES["requeue_jobs"], *columns(rows, 8))
+        found = await self.database.fetch(QUERIES["requeue_jobs"], *columns(rows, 9))
         return {record["id"] for record in found}
 
     async def renew_leases(self, claims: Sequence[tuple[UUID, int]], lease: float) -> set[UUID]:

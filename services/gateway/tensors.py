@@ -187,7 +187,8 @@ def encode_numbers(flat: list[Any], datatype: Datatype) -> bytes:
             return struct.pack(f"<{len(flat)}e", *flat)
         case Datatype.BF16:
             halves = list(map(round_half, struct.unpack(f"<{len(flat)}I", to_single(flat))))
-            if any(half & 0x7FFF == INFINITE and math.isfinite(value) for half, value in zip(halves, flat, strict=True)):
+            infinite = (value for half, value in zip(halves, flat, strict=True) if half & 0x7FFF == INFINITE)
+            if any(map(math.isfinite, infinite)):
                 raise OverflowError("too large")
             return struct.pack(f"<{len(flat)}H", *halves)
         case Datatype.FP32:

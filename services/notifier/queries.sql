@@ -99,13 +99,13 @@ WITH given AS (
       finished_at = CASE WHEN g.status <> 'pending' THEN now() END
   FROM given g
   JOIN held USING (id)
-  WHERE d.id = g.id
-  RETURNING d.id
+  WHERE d.id = g.id AND d.attempt = g.attempt
+  RETURNING d.id, d.attempt
 ), written AS (
   INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
   SELECT id, g.attempt, g.started_at, g.duration_ms, g.status_code, g.error, g.response
   FROM given g
-  JOIN moved USING (id)
+  JOIN moved USING (id, attempt)
   WHERE g.counted
 )
 SELECT id FROM moved;

@@ -1,0 +1,53 @@
+"""A migrated database of its own for each test, and a virtual host for each module."""
+
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from common.database import Database
+from common.migrate import migrate
+from deploy.local.postgres import Postgres
+from deploy.local.rabbitmq import RabbitMQ
+from services.gateway.store import Store
+from tests.integration.jobs import add_tenant
+
+TEMPLATE = "migrated"
+
+
+@pytest.fixture(scope="session")
+async def template(postgres: Postgres) -> str:
+    """A migrated database that nobody is connected to."""
+    await migrate(postgres.create_database(TEMPLATE))
+    return TEMPLATE
+
+
+@pytest.fixture
+def database_url(postgres: Postgres, template: str) -> str:
+    return postgres.create_database(f"test_{uuid4().hex}", template)
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    pool = await Database.connect(database_url, application="tests")
+    yield pool
+    await pool.close()
+
+
+@pytest.fixture
+async def tenant(database: Database) -> UUID:
+    return await add_tenant(Store(database), "default")
+
+
+@pytest.fixture(scope="module")
+async def schema(postgres: Postgres, template: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
+    """A connection to a migrated database that a whole module shares, because it changes nothing in it."""
+    connection = await asyncpg.connect(postgres.create_database(f"schema_{uuid4().hex}", template))
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture(scope="module")
+def amqp_url(rabbitmq: RabbitMQ) -> str:
+    return rabbitmq.create_vhost(f"test_{uuid4().hex}")

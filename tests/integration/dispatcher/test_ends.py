@@ -1,0 +1,146 @@
+"""The end of a job is recorded once, with its event and doorbell, and only by who holds the claim."""
+
+import asyncio
+from typing import Literal
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from common import ids
+from common.database import Database
+from common.jobs import Failure, Status
+from services.dispatcher.store import Store
+from tests.integration.jobs import claim, look, make_due, new_end, new_requeue, submit, trace
+
+
+@pytest.fixture
+def store(database: Database) -> Store:
+    return Store(database)
+
+
+async def test_an_end_comes_with_its_outputs_event_and_doorbell(database: Database, store: Store, tenant: UUID) -> None:
+    job = await claim(database, await submit(database, tenant))
+    end = new_end(job, outputs=b'[{"name":"y"}]', version="2", inference_ms=1.5)
+    assert await store.end_jobs([end])
+    state = await look(database, job.row.id)
+    assert (state.status, state.lease_until, state.worker) == (Status.SUCCEEDED, None, None)
+    assert await trace(database, job.row.id) == (["job.succeeded"], ["job.succeeded"], [b'[{"name":"y"}]'])
+    (doorbell,) = await database.fetch("SELECT * FROM outbox WHERE id = $1", end.event.message.id)
+    assert doorbell["body"] == end.event.message.body
+
+
+async def test_an_old_claim_records_nothing_at_all(database: Database, store: Store, tenant: UUID) -> None:
+    old = await claim(database, await submit(database, tenant))
+    await store.requeue_jobs([new_requeue(old)])
+    await make_due(database, old.row.id)
+    new = await claim(database, old.row.id)
+    assert new.claim == old.claim + 1
+    before = await look(database, old.row.id)
+    assert await store.end_jobs([new_end(old)]) == set()
+    assert (await look(database, old.row.id))._replace(now=before.now) == before
+    assert await trace(database, old.row.id) == ([], [], [])
+
+
+async def test_the_fence_holds_though_the_attempt_was_given_back(
+    database: Database, store: Store, tenant: UUID
+) -> None:
+    old = await claim(database, await submit(database, tenant))
+    await store.requeue_jobs([new_requeue(old, given_back=True)])
+    await make_due(database, old.row.id)
+    new = await claim(database, old.row.id)
+    assert new.row.attempt == old.row.attempt
+    assert await store.end_jobs([new_end(old)]) == set()
+    assert await store.end_jobs([new_end(new)])
+
+
+@pytest.mark.parametrize("was", ["processing", "queued"])
+async def test_an_end_under_a_wrong_state_records_nothing(
+    database: Database, store: Store, tenant: UUID, was: Literal["processing", "queued"]
+) -> None:
+    job = await claim(database, await submit(database, tenant))
+    if was == "processing":
+        await store.requeue_jobs([new_requeue(job)])
+    assert await store.end_jobs([new_end(job, Status.FAILED, was=was)]) == set()
+    assert await trace(database, job.row.id) == ([], [], [])
+
+
+async def test_a_second_end_records_nothing(database: Database, store: Store, tenant: UUID) -> None:
+    job = await claim(database, await submit(database, tenant))
+    assert await store.end_jobs([new_end(job)])
+    assert await store.end_jobs([new_end(job, Status.FAILED)]) == set()
+    assert (await look(database, job.row.id)).status is Status.SUCCEEDED
+    assert await trace(database, job.row.id) == (["job.succeeded"], ["job.succeeded"], [b"[]"])
+
+
+async def test_of_ends_at_the_same_time_one_is_recorded(database: Database, store: Store, tenant: UUID) -> None:
+    job = await claim(database, await submit(database, tenant))
+    ended = await asyncio.gather(*(store.end_jobs([new_end(job)]) for _ in range(6)))
+    assert sum(map(len, ended)) == 1
+    assert await trace(database, job.row.id) == (["job.succeeded"], ["job.succeeded"], [b"[]"])
+
+
+async def test_one_call_ends_many_jobs_each_in_its_own_way(database: Database, store: Store, tenant: UUID) -> None:
+    jobs = [await claim(database, await submit(database, tenant)) for _ in range(3)]
+    stale = await claim(database, await submit(database, tenant))
+    await store.requeue_jobs([new_requeue(stale)])
+    waiting = await submit(database, tenant)
+    expired = await claim(database, await submit(database, tenant))
+    await store.requeue_jobs([new_requeue(expired)])
+    ends = [
+        new_end(jobs[2], Status.FAILED, failure=Failure("broken", "for good", False)),
+        new_end(stale),
+        new_end(expired, Status.EXPIRED, was="queued"),
+        new_end(jobs[0], outputs=b"[0]"),
+        new_end(jobs[1], outputs=b"[1]"),
+    ]
+    assert len(await store.end_jobs(ends)) == 4
+    assert (await trace(database, jobs[0].row.id)).outputs == [b"[0]"]
+    assert (await trace(database, jobs[1].row.id)).outputs == [b"[1]"]
+    failed = await look(database, jobs[2].row.id)
+    assert (failed.status, failed.error_code) == (Status.FAILED, "broken")
+    assert (await look(database, expired.row.id)).status is Status.EXPIRED
+    assert (await look(database, stale.row.id)).status is Status.QUEUED
+    assert (await look(database, waiting)).status is Status.QUEUED
+
+
+@pytest.mark.parametrize("stale_first", [True, False])
+async def test_an_old_claim_loses_against_the_new_one_in_the_same_call(
+    database: Database, store: Store, tenant: UUID, stale_first: bool
+) -> None:
+    old = await claim(database, await submit(database, tenant))
+    await store.requeue_jobs([new_requeue(old)])
+    await make_due(database, old.row.id)
+    new = await claim(database, old.row.id)
+    ends = [new_end(old, Status.FAILED), new_end(new, outputs=b"[1]")]
+    assert await store.end_jobs(ends if stale_first else ends[::-1]) == {ends[1].event.id}
+    assert (await look(database, old.row.id)).status is Status.SUCCEEDED
+    assert await trace(database, old.row.id) == (["job.succeeded"], ["job.succeeded"], [b"[1]"])
+
+
+async def test_a_job_that_ends_twice_in_one_call_ends_once(database: Database, store: Store, tenant: UUID) -> None:
+    """A sweeper gives a lapsed job up in the moment in which its own dispatcher has the answer."""
+    job = await claim(database, await submit(database, tenant))
+    assert len(await store.end_jobs([new_end(job, Status.FAILED), new_end(job)])) == 1
+    events, doorbells, outputs = await trace(database, job.row.id)
+    status = (await look(database, job.row.id)).status
+    assert (events, doorbells) == ([f"job.{status}"], [f"job.{status}"])
+    assert len(outputs) == (status is Status.SUCCEEDED)
+
+
+async def test_a_bad_end_in_a_call_records_nothing_of_it(database: Database, store: Store, tenant: UUID) -> None:
+    good, bad = [await claim(database, await submit(database, tenant)) for _ in range(2)]
+    with pytest.raises(asyncpg.PostgresError):
+        await store.end_jobs([new_end(good), new_end(bad, Status.FAILED, failure=Failure("a\x00", "", True))])
+    assert (await look(database, good.row.id)).status is Status.PROCESSING
+    assert await trace(database, good.row.id) == ([], [], [])
+
+
+async def test_an_event_of_a_running_job_changes_no_state(database: Database, store: Store, tenant: UUID) -> None:
+    job = await claim(database, await submit(database, tenant))
+    started = new_end(job, Status.FAILED).event
+    assert job.row.started_at is not None
+    await store.record_events([(job.row, job.row.started_at, started)])
+    assert (await look(database, job.row.id)).status is Status.PROCESSING
+    assert (await trace(database, job.row.id)).doorbells == [started.message.routing_key]
+    assert ids.parse(ids.Kind.EVENT, ids.show(ids.Kind.EVENT, started.id)) == started.id

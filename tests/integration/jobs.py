@@ -1,0 +1,135 @@
+"""Jobs as the gateway writes them and the dispatcher ends them, and a look at what is in the database."""
+
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from common import ids, tensors
+from common.database import Database
+from common.jobs import Failure, Priority, Status
+from common.outbox import ring_event, ring_job
+from common.tensors import Datatype, Tensor
+from services.dispatcher.store import ClaimedJob, End, Event, Requeue
+from services.dispatcher.store import Store as DispatcherStore
+from services.gateway.store import NewJob, Store
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+PACKED = tensors.pack([Tensor("x", Datatype.FP32, [1, 1], bytes(4))])
+TRANSIENT = Failure("inference_failed", "try again", True)
+LEASE = 60.0
+
+
+async def add_tenant(store: Store, name: str) -> UUID:
+    tenant = ids.new()
+    await store.add_tenant(tenant, name, b"sealed")
+    return tenant
+
+
+def new_job(tenant: UUID, **changes: Any) -> NewJob:
+    job_id = ids.new()
+    values: dict[str, Any] = {
+        "id": job_id,
+        "tenant_id": tenant,
+        "model": "echo",
+        "version": None,
+        "priority": Priority.NORMAL,
+        "max_attempts": 3,
+        "run_at": None,
+        "expires_in": None,
+        "timeout": 10.0,
+        "initial_delay": 1.0,
+        "max_delay": 10.0,
+        "fallback_model": None,
+        "traceparent": TRACEPARENT,
+        "tensors": PACKED,
+        "parameters": None,
+        "metadata": None,
+        "callback_url": None,
+        "callback_events": None,
+        "message": ring_job(job_id, Priority.NORMAL, "echo", TRACEPARENT),
+    }
+    return NewJob(**values | changes)
+
+
+async def submit(database: Database, tenant: UUID, **changes: Any) -> UUID:
+    job = new_job(tenant, **changes)
+    await Store(database).submit_jobs([job])
+    return job.id
+
+
+async def claim(database: Database, job_id: UUID, worker: str = "w", lease: float = LEASE) -> ClaimedJob:
+    (job,) = await DispatcherStore(database).claim_jobs([job_id], worker, lease)
+    return job
+
+
+def new_end(job: ClaimedJob, status: Status = Status.SUCCEEDED, **changes: Any) -> End:
+    kind = f"job.{status}"
+    event_id = ids.new()
+    values: dict[str, Any] = {
+        "id": job.row.id,
+        "claim": job.claim,
+        "was": "processing",
+        "status": status,
+        "finished_at": (job.row.started_at or job.row.created_at) + timedelta(seconds=1),
+        "event": Event(event_id, kind, b"{}", ring_event(event_id, kind, TRACEPARENT)),
+        "failure": None if status is Status.SUCCEEDED else TRANSIENT,
+        "outputs": b"[]" if status is Status.SUCCEEDED else None,
+    }
+    return End(**values | changes)
+
+
+def new_requeue(job: ClaimedJob, **changes: Any) -> Requeue:
+    values: dict[str, Any] = {"id": job.row.id, "claim": job.claim, "failure": TRANSIENT}
+    return Requeue(**values | changes)
+
+
+class JobState(NamedTuple):
+    status: Status
+    attempt: int
+    claim: int
+    max_attempts: int
+    interruptions: int
+    model: str
+    run_at: datetime
+    ring_at: datetime | None
+    lease_until: datetime | None
+    worker: str | None
+    error_code: str | None
+    fallback_model: str | None
+    now: datetime
+
+
+STATE = f"SELECT {', '.join(JobState._fields[:-1])}, now() AS now FROM jobs WHERE id = $1"  # noqa: S608 -- field names
+
+
+async def look(database: Database, job_id: UUID) -> JobState:
+    record = await database.fetch_one(STATE, job_id)
+    assert record is not None
+    return JobState(**{**record, "status": Status(record["status"])})
+
+
+class Traces(NamedTuple):
+    """What ends leave behind: their events' types, the doorbells waiting in the outbox, the outputs."""
+
+    events: list[str]
+    doorbells: list[str]
+    outputs: list[bytes]
+
+
+async def trace(database: Database, job_id: UUID) -> Traces:
+    events = await database.fetch("SELECT type FROM events WHERE job_id = $1 ORDER BY type", job_id)
+    doorbells = await database.fetch(
+        "SELECT routing_key FROM outbox WHERE exchange = 'charonia.events' ORDER BY routing_key"
+    )
+    outputs = await database.fetch("SELECT outputs FROM job_outputs WHERE job_id = $1", job_id)
+    return Traces(*([record[0] for record in found] for found in (events, doorbells, outputs)))
+
+
+async def lapse(database: Database, job_id: UUID) -> None:
+    """The job's lease runs out now."""
+    await database.fetch("UPDATE jobs SET lease_until = now() - interval '1 second' WHERE id = $1", job_id)
+
+
+async def make_due(database: Database, job_id: UUID) -> None:
+    """A queued job may run, and is to be rung for, now."""
+    await database.fetch("UPDATE jobs SET run_at = now(), ring_at = now() WHERE id = $1 AND status = 'queued'", job_id)

@@ -1,0 +1,56 @@
+"""Publishing: a message is in a queue, or the caller is told that it is not."""
+
+import asyncio
+
+import pytest
+
+from common import ids, topology
+from common.broker import Publisher
+from common.errors import BrokerUnavailable, Unroutable
+from common.jobs import Priority
+from tests.integration.brokers import connected, drain, publishing
+
+
+async def publish(publisher: Publisher, model: str) -> str:
+    """The id of a message that the broker has."""
+    message_id = ids.new()
+    key = topology.job_key(Priority.HIGH, model)
+    await publisher.publish(topology.JOBS, key, b"{}", message_id=message_id, headers={"traceparent": "t"})
+    return str(message_id)
+
+
+async def declare(url: str, model: str) -> str:
+    async with connected(url) as channel:
+        await topology.declare_exchanges(channel)
+        await topology.declare_model(channel, model)
+    return topology.job_queue(model, Priority.HIGH)
+
+
+async def test_a_published_message_is_persistent_and_carries_its_id_and_headers(amqp_url: str) -> None:
+    queue = await declare(amqp_url, "kept")
+    async with publishing(amqp_url) as publisher:
+        message_id = await publish(publisher, "kept")
+    (message,) = await drain(amqp_url, queue, 1)
+    assert (message.message_id, message.body, message.headers["traceparent"]) == (message_id, b"{}", "t")
+    assert message.delivery_mode == 2
+
+
+async def test_a_message_that_no_queue_takes_is_unroutable(amqp_url: str) -> None:
+    await declare(amqp_url, "known")
+    async with publishing(amqp_url) as publisher:
+        with pytest.raises(Unroutable, match=r"job\.high\.unknown"):
+            await publish(publisher, "unknown")
+        assert await publish(publisher, "known")  # the channel has survived it
+
+
+async def test_of_many_at_once_each_learns_its_own_fate(amqp_url: str) -> None:
+    await declare(amqp_url, "many")
+    async with publishing(amqp_url) as publisher:
+        models = ["many" if number % 3 else "nowhere" for number in range(60)]
+        outcomes = await asyncio.gather(*(publish(publisher, model) for model in models), return_exceptions=True)
+    assert [isinstance(outcome, Unroutable) for outcome in outcomes] == [model == "nowhere" for model in models]
+
+
+async def test_a_publisher_never_connected_is_unavailable_at_once() -> None:
+    with pytest.raises(BrokerUnavailable):
+        await publish(Publisher("amqp://127.0.0.1:1/", "tests"), "any")

@@ -1,0 +1,20 @@
+"""Waiting for a condition, with a deadline, instead of sleeping."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+DEADLINE = 20.0  # seconds; generous, because nobody waits longer than it takes
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, seconds: float = DEADLINE) -> None:
+    """Returns once the condition holds; fails where it does not within the time."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while True:
+        holds = condition()
+        if isinstance(holds, Awaitable):
+            holds = await holds
+        if holds:
+            return
+        assert loop.time() < deadline, f"not within {seconds:g} s: {what}"
+        await asyncio.sleep(0.02)

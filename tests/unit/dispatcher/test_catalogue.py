@@ -1,0 +1,106 @@
+"""A model's gate, slots and versions."""
+
+import asyncio
+
+import pytest
+
+from common.jobs import Priority
+from services.dispatcher.catalogue import Runnable
+from services.dispatcher.triton import Model
+
+
+def model(version: str, *, instances: int = 1, max_batch_size: int = 0) -> Model:
+    return Model("echo", version, False, max_batch_size, instances, [], [])
+
+
+def runnable(*versions: Model, ready: tuple[str, ...] = ()) -> Runnable:
+    found = Runnable("echo", asyncio.Event())
+    found.versions = {each.version: each for each in versions}
+    found.ready = set(ready)
+    return found
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_slot_is_given_only_while_the_gate_is_open() -> None:
+    echo = runnable(model("1"))
+    waiting = asyncio.create_task(echo.acquire(Priority.HIGH))
+    await settle()
+    assert echo.slots.used == 0
+    echo.gate.set()
+    await waiting
+    assert echo.slots.used == 1
+
+
+async def test_a_slot_that_comes_after_the_gate_has_closed_is_given_back() -> None:
+    echo = runnable(model("1"))
+    echo.gate.set()
+    await echo.acquire(Priority.HIGH)
+    waiting = asyncio.create_task(echo.acquire(Priority.HIGH))
+    await settle()
+    echo.suspect()
+    echo.slots.release()
+    await settle()
+    assert not waiting.done()
+    assert echo.slots.used == 0
+    echo.gate.set()
+    await waiting
+    assert echo.slots.used == 1
+
+
+async def test_a_waiter_cancelled_at_the_gate_or_in_the_queue_holds_nothing() -> None:
+    echo = runnable(model("1"))
+    at_gate = asyncio.create_task(echo.acquire(Priority.LOW))
+    await settle()
+    at_gate.cancel()
+    echo.gate.set()
+    await echo.acquire(Priority.LOW)
+    in_queue = asyncio.create_task(echo.acquire(Priority.LOW))
+    await settle()
+    in_queue.cancel()
+    await asyncio.wait([at_gate, in_queue])
+    echo.slots.release()
+    assert echo.slots.used == 0
+
+
+async def test_suspicion_closes_the_gate_and_raises_the_alarm() -> None:
+    echo = runnable(model("1"))
+    echo.gate.set()
+    echo.suspect()
+    assert not echo.gate.is_set()
+    assert echo.alarm.is_set()
+
+
+@pytest.mark.parametrize(
+    ("asked", "ready", "found"),
+    [
+        ("2", (), "2"),
+        ("7", ("2",), None),
+        (None, ("2", "10"), "10"),
+        (None, ("2", "9"), "9"),
+        (None, (), "10"),
+        (None, ("old",), "old"),
+    ],
+)
+def test_the_newest_ready_version_answers_where_none_is_asked_for(
+    asked: str | None, ready: tuple[str, ...], found: str | None
+) -> None:
+    echo = runnable(model("2"), model("10"), model("9"), model("old"), ready=ready)
+    described = echo.describe(asked)
+    assert (described.version if described else None) == found
+
+
+def test_a_model_never_seen_has_no_description() -> None:
+    assert runnable().describe(None) is None
+
+
+@pytest.mark.parametrize(("instances", "max_batch_size", "slots"), [(1, 0, 2), (3, 0, 6), (1, 8, 16), (2, 4, 16)])
+def test_slots_are_twice_what_triton_runs_at_once(instances: int, max_batch_size: int, slots: int) -> None:
+    assert runnable(model("1", instances=instances, max_batch_size=max_batch_size)).count_slots() == slots
+
+
+def test_the_greediest_version_decides_about_slots() -> None:
+    assert runnable(model("1", instances=4), model("2", max_batch_size=16)).count_slots() == 32
