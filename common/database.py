@@ -41,7 +41,12 @@ class Database:
         """A pool of at most `size` connections; opens none yet, so it succeeds while the server is down."""
         settings = {"application_name": application}
         pool = await asyncpg.create_pool(
-            url, min_size=0, max_size=size, timeout=ACQUIRE_SECONDS, server_settings=settings
+            url,
+            min_size=0,
+            max_size=size,
+            timeout=ACQUIRE_SECONDS,
+            server_settings=settings,
+            reset=keep_session,
         )
         return cls(pool)
 
@@ -94,6 +99,10 @@ class Database:
             await asyncio.wait_for(self.pool.close(), 5)
         except TimeoutError:
             self.pool.terminate()
+
+
+async def keep_session(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    """Resets nothing when a connection goes back: no state of a session is ever set, and each reset is a commit."""
 
 
 def columns(rows: Sequence[Sequence[object]], count: int) -> list[list[object]]:

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import threading
 from collections.abc import Mapping
 
 from opentelemetry import trace
@@ -9,6 +10,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, TraceFlags
 
 VERSION_LENGTH = 55  # of a traceparent of version 00
+SHUTDOWN_SECONDS = 5.0
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 tracer = trace.get_tracer("charonia")
@@ -33,16 +35,18 @@ def configure(service: str, environ: Mapping[str, str] = os.environ) -> None:
 
         exporter = HttpExporter()
     name = environ.get("OTEL_SERVICE_NAME", f"charonia-{service}")
-    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}))
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
 
 
 def shutdown() -> None:
-    """Sends what is still buffered, within the exporter's own deadline."""
+    """Sends what is still buffered; gives up on a collector that does not take it in time."""
     provider = trace.get_tracer_provider()
     if stop := getattr(provider, "shutdown", None):
-        stop()
+        sending = threading.Thread(target=stop, name="last-spans", daemon=True)
+        sending.start()
+        sending.join(SHUTDOWN_SECONDS)
 
 
 def parse(traceparent: str | None) -> SpanContext | None:

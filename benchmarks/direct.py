@@ -1,0 +1,59 @@
+"""`python -m benchmarks.direct host:port`: calls Triton as the dispatcher does, without Charonia.
+
+Each call is a ModelStreamInfer of its own, closed after one request, over one connection.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import numpy as np
+from tritonclient.grpc import service_pb2 as pb
+from tritonclient.grpc import service_pb2_grpc
+
+from benchmarks.driver import Answering, serve
+
+LEAD = 0.5  # seconds of load before counting begins
+CALL = 30.0  # seconds
+
+
+@asynccontextmanager
+async def open_load() -> AsyncIterator[Answering]:
+    channel = grpc.aio.insecure_channel(sys.argv[1])
+    stub: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+    request = pb.ModelInferRequest(model_name="echo")
+    request.inputs.add(name="x", datatype="FP32", shape=[1, 3])
+    request.raw_input_contents.append(np.array([1, 2, 3], dtype=np.float32).tobytes())
+
+    async def send() -> AsyncIterator[Any]:
+        yield request
+
+    async def call() -> bool:
+        messages = [message async for message in stub.ModelStreamInfer(send(), timeout=CALL)]
+        return len(messages) == 1 and not messages[0].error_message
+
+    async def answer(question: dict[str, Any]) -> dict[str, Any]:
+        begin = time.perf_counter() + LEAD
+        end = begin + question["seconds"]
+        counts = {"calls": 0, "counted": 0, "failed": 0}
+
+        async def work() -> None:
+            while time.perf_counter() < end:
+                done = await call()
+                counts["calls"] += 1
+                counts["failed"] += not done
+                counts["counted"] += done and begin <= time.perf_counter() < end
+
+        await asyncio.gather(*(work() for _ in range(question["in_flight"])))
+        return counts
+
+    yield answer
+    await channel.close()
+
+
+if __name__ == "__main__":
+    serve(open_load)
