@@ -117,7 +117,7 @@ class Publisher:
         await declaring.close()
         channel = await connection.channel(on_return_raises=True)
         channel.close_callbacks.add(self.link.lose)
-        names = (topology.JOBS, topology.EVENTS)
+        names = (topology.JOBS, topology.EVENTS, topology.CONTROL)
         self.exchanges = {name: await channel.get_exchange(name, ensure=False) for name in names}
 
     async def publish(

@@ -1,7 +1,8 @@
 """Every message that crosses the broker: one tagged union, the version in the tag.
 
-    JobQueued   gateway, sweeper → charonia.jobs   → dispatcher
-    JobEvent    dispatcher       → charonia.events → notifier
+    JobQueued   gateway, sweeper    → charonia.jobs    → dispatcher
+    JobEvent    gateway, dispatcher → charonia.events  → notifier
+    CancelJob   gateway             → charonia.control → every dispatcher
 
 A message is a doorbell: it names a row and carries no truth of its own, so losing, doubling or reordering one
 is harmless.
@@ -26,7 +27,13 @@ class JobEvent(msgspec.Struct, frozen=True, tag="job.event/1"):
     event_id: UUID
 
 
-Message = JobQueued | JobEvent
+class CancelJob(msgspec.Struct, frozen=True, tag="job.cancel/1"):
+    """A running job is to be canceled by whoever runs it."""
+
+    job_id: UUID
+
+
+Message = JobQueued | JobEvent | CancelJob
 
 encoder = msgspec.json.Encoder()
 decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)

@@ -18,7 +18,7 @@ from common.database import Database
 from common.errors import BrokerUnavailable, Unavailable, Unroutable
 from common.jobs import Priority
 from common.logs import Log
-from common.messages import JobEvent, JobQueued
+from common.messages import CancelJob, JobEvent, JobQueued
 
 QUERIES = sql.load("common", "outbox.sql")
 IN_FLIGHT = 1000  # publishes of this process at a time; what is over that is left to the relay
@@ -37,6 +37,11 @@ class OutboxRow(msgspec.Struct, frozen=True):
     traceparent: str
 
 
+def spread(row: OutboxRow) -> tuple[object, ...]:
+    """Its columns, in the order of the statements that insert it."""
+    return row.id, row.exchange, row.routing_key, row.body, row.traceparent
+
+
 def ring_job(job_id: UUID, priority: Priority, model: str, traceparent: str) -> OutboxRow:
     """The doorbell for a job that may be claimed."""
     body = messages.encode(JobQueued(job_id))
@@ -47,6 +52,11 @@ def ring_event(event_id: UUID, event_type: str, traceparent: str) -> OutboxRow:
     """The doorbell for an event that was recorded."""
     body = messages.encode(JobEvent(event_id))
     return OutboxRow(ids.new(), topology.EVENTS, event_type, body, traceparent)
+
+
+def ring_cancel(job_id: UUID, traceparent: str) -> OutboxRow:
+    """The doorbell for a running job that is to be canceled."""
+    return OutboxRow(ids.new(), topology.CONTROL, "job.cancel", messages.encode(CancelJob(job_id)), traceparent)
 
 
 class Outbox:

@@ -11,6 +11,7 @@ from common.jobs import Priority
 
 JOBS = "charonia.jobs"
 EVENTS = "charonia.events"
+CONTROL = "charonia.control"
 DEAD = "charonia.dead"
 NOTIFIER_QUEUE = "notifier.events"
 
@@ -37,11 +38,18 @@ async def declare_exchanges(channel: AbstractChannel) -> None:
     """The exchanges, the dead-letter queue and the notifier's queue: what every service counts on."""
     await channel.declare_exchange(JOBS, ExchangeType.TOPIC, durable=True)
     events = await channel.declare_exchange(EVENTS, ExchangeType.TOPIC, durable=True)
+    await channel.declare_exchange(CONTROL, ExchangeType.FANOUT, durable=True)
     dead = await channel.declare_exchange(DEAD, ExchangeType.FANOUT, durable=True)
     graveyard = await channel.declare_queue(DEAD, durable=True, arguments={"x-queue-type": "quorum"})
     await graveyard.bind(dead)
     notifier = await channel.declare_queue(NOTIFIER_QUEUE, durable=True, arguments={**QUORUM})
     await notifier.bind(events, "job.#")
+
+
+async def declare_control(channel: AbstractChannel, queue: str) -> None:
+    """A dispatcher's own queue of control messages; it goes with the connection."""
+    own = await channel.declare_queue(queue, exclusive=True, auto_delete=True)
+    await own.bind(CONTROL)
 
 
 async def declare_model(channel: AbstractChannel, model: str) -> None:

@@ -20,6 +20,7 @@ from services.dispatcher.sweep import Sweeper
 from services.dispatcher.triton import Triton
 
 HANDLERS_SECONDS = 1.0  # for claims under way when the dispatcher stops
+CONTROL_PREFETCH = 100
 OUTBOX_SECONDS = 5.0  # for messages on their way to the broker then
 
 log = Log("dispatcher")
@@ -48,6 +49,10 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
             )
 
     catalogue = Catalogue(triton, store, adopt, interval=settings.catalogue_interval, slots=settings.slots)
+    control = f"control.{settings.worker}"
+    await consumer.subscribe(
+        Subscription(control, CONTROL_PREFETCH, partial(topology.declare_control, queue=control), runner.take_control)
+    )
     checks = {"database": database.check, "broker": consumer.link.check, "triton": catalogue.check}
     server = health.serve(settings.host, settings.port, checks)
 

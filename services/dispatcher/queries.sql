@@ -49,8 +49,9 @@ INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
 SELECT message_id, exchange, routing_key, message, traceparent FROM new;
 
 -- name: end_jobs
--- Ends jobs, each only if it is still in the state (was) and under the claim that the caller knows; with the end go
--- its outputs, its event and the event's doorbell. Returns the ids of the events of those that were.
+-- Ends jobs, each only if it still is queued or running, as the caller says (was), and under the claim that the caller
+-- knows; with the end go its outputs, its attempt, its event and the event's doorbell. A job being canceled is running:
+-- whichever comes first decides. Returns the ids of the events of those that were.
 WITH done AS (
   SELECT *
   FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
@@ -63,13 +64,17 @@ WITH done AS (
          message_id, exchange, routing_key, message, traceparent)
   ORDER BY id
 ), locked AS (
-  SELECT done.event_id
+  SELECT done.event_id, j.worker, j.started_at
   FROM jobs j
-  JOIN done ON j.id = done.id AND j.claim = done.claim AND j.status = done.was
+  JOIN done ON j.id = done.id AND j.claim = done.claim
+    AND done.was = CASE WHEN j.lease_until IS NOT NULL THEN 'running' ELSE j.status END
   ORDER BY j.id
   FOR UPDATE OF j
 ), chosen AS ( -- the first, where a job ends twice in one call: a lapsed one by its sweeper and by its dispatcher
-  SELECT DISTINCT ON (done.id) done.* FROM done JOIN locked USING (event_id) ORDER BY done.id, event_id
+  SELECT DISTINCT ON (done.id) done.*, worker, started_at
+  FROM done
+  JOIN locked USING (event_id)
+  ORDER BY done.id, event_id
 ), ended AS (
   UPDATE jobs j
   SET status = chosen.status,
@@ -84,7 +89,15 @@ WITH done AS (
       ring_at = NULL
   FROM chosen
   WHERE j.id = chosen.id
-  RETURNING j.id, j.tenant_id, j.model
+  RETURNING j.id, j.tenant_id, j.model, j.attempt
+), attempted AS (
+  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code,
+                            error_message)
+  SELECT id, claim, attempt, model, worker, started_at, greatest(started_at, finished_at), status, error_code,
+         error_message
+  FROM ended
+  JOIN chosen USING (id)
+  WHERE was = 'running'
 ), answered AS (
   INSERT INTO job_outputs (job_id, outputs)
   SELECT id, outputs FROM ended JOIN chosen USING (id) WHERE outputs IS NOT NULL
@@ -108,11 +121,19 @@ WITH back AS (
     AS t(id, claim, delay, given_back, fallback, error_code, error_message, error_retryable, interrupted)
   ORDER BY id
 ), locked AS (
-  SELECT j.id
+  SELECT back.*, j.attempt, j.model, j.worker, j.started_at
   FROM jobs j
   JOIN back ON j.id = back.id AND j.claim = back.claim AND j.status = 'processing'
   ORDER BY j.id
   FOR UPDATE OF j
+), chosen AS ( -- one, where a lapsed job is returned by its sweeper and by its dispatcher in one call
+  SELECT DISTINCT ON (id) * FROM locked ORDER BY id
+), attempted AS (
+  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code,
+                            error_message)
+  SELECT id, claim, attempt, model, worker, started_at, now(), CASE WHEN given_back THEN 'returned' ELSE 'failed' END,
+         error_code, error_message
+  FROM chosen
 )
 UPDATE jobs j
 SET status = 'queued',
@@ -129,13 +150,13 @@ SET status = 'queued',
     error_retryable = back.error_retryable,
     lease_until = NULL,
     worker = NULL
-FROM back
-JOIN locked USING (id)
-WHERE j.id = back.id AND j.claim = back.claim
+FROM chosen back
+WHERE j.id = back.id
 RETURNING j.id;
 
 -- name: renew_leases
--- The heartbeat: renews the leases of the jobs ($1) under their claims ($2) by $3 seconds. Returns those still held.
+-- The heartbeat: renews the leases of the jobs ($1) under their claims ($2) by $3 seconds. Returns those still held,
+-- with whether they are to be canceled: so a lost message of the cancellation only delays it.
 WITH held AS (
   SELECT j.id
   FROM jobs j
@@ -148,7 +169,7 @@ UPDATE jobs j
 SET lease_until = now() + make_interval(secs => $3::double precision)
 FROM held
 WHERE j.id = held.id
-RETURNING j.id;
+RETURNING j.id, j.status = 'canceling' AS canceling;
 
 -- name: find_abandoned
 -- Running jobs whose lease has lapsed: their dispatcher died, or is cut off.

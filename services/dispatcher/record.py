@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import Literal, TypeVar, assert_never
 from uuid import UUID
 
@@ -63,7 +64,7 @@ class Recorder:
             inference_ms=inference_ms,
             error_code=None,
         )
-        await self.end(job, "processing", row, trace, answer.outputs)
+        await self.end(job, "running", row, trace, answer.outputs)
 
     async def settle(
         self, job: ClaimedJob, outcome: retry.Attempted | retry.Interrupted, at: datetime, trace: str
@@ -73,18 +74,26 @@ class Recorder:
         policy = retry.Policy(
             row.attempt, row.max_attempts, job.interruptions, job.initial_delay, job.max_delay, job.fallback_model
         )
+        requeue = partial(Requeue, id=row.id, claim=job.claim, failure=failure)
         match retry.decide(policy, outcome, random.random()):  # noqa: S311 -- jitter, not a secret
             case retry.GiveBack():
-                back = Requeue(id=row.id, claim=job.claim, failure=failure, given_back=True, interrupted=True)
-                await self.requeue(job, back)
+                back = requeue(given_back=True, interrupted=True)
             case retry.Again(delay):
-                await self.requeue(job, Requeue(id=row.id, claim=job.claim, failure=failure, delay=delay))
+                back = requeue(delay=delay)
             case retry.FallBack(model):
-                await self.requeue(job, Requeue(id=row.id, claim=job.claim, failure=failure, fallback=model))
+                back = requeue(fallback=model)
             case retry.Fail():
-                await self.end(job, "processing", fail(row, Status.FAILED, failure, at), trace)
+                await self.end(job, "running", fail(row, Status.FAILED, failure, at), trace)
+                return
             case never:
                 assert_never(never)
+        if not await self.requeue(job, back):
+            await self.cancel(job, at, trace)
+
+    async def cancel(self, job: ClaimedJob, at: datetime, trace: str) -> None:
+        """Ends a running job whose client asked for it; nothing where it is no longer running."""
+        row = msgspec.structs.replace(job.row, status=Status.CANCELED, finished_at=at, error_code=None)
+        await self.end(job, "running", row, trace)
 
     async def expire(self, job: ClaimedJob, at: datetime) -> None:
         failure = Failure("expired", "the job was not started within its expires_in", False)
@@ -93,7 +102,7 @@ class Recorder:
     async def end(
         self,
         job: ClaimedJob,
-        was: Literal["processing", "queued"],
+        was: Literal["running", "queued"],
         row: JobRow,
         trace: str,
         outputs: bytes | None = None,
@@ -124,7 +133,8 @@ class Recorder:
         else:
             log.warning("job.result_too_late", **outcome)
 
-    async def requeue(self, job: ClaimedJob, back: Requeue) -> None:
+    async def requeue(self, job: ClaimedJob, back: Requeue) -> bool:
+        """Whether it is queued again: not where another claim has it, nor where it is being canceled."""
         done = await persist(self.requeues.submit, back)
         log.info(
             "job.requeued" if done else "job.requeue_too_late",
@@ -136,6 +146,7 @@ class Recorder:
             given_back=back.given_back,
             trace_id=tracing.trace_id(job.row.traceparent),
         )
+        return done
 
     def make_event(self, row: JobRow, kind: str, at: datetime, outputs: bytes | None, trace: str) -> Event:
         event_id = ids.new()

@@ -1,7 +1,9 @@
 """A message becomes a claim, and a claim an inference."""
 
 import asyncio
+import contextlib
 import time
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -13,7 +15,7 @@ from common.batching import Batcher
 from common.errors import Reject, Retry, Unavailable
 from common.jobs import Failure, Priority
 from common.logs import Log
-from common.messages import JobQueued, Message
+from common.messages import CancelJob, JobQueued, Message
 from services.dispatcher import metrics, retry
 from services.dispatcher.catalogue import Runnable
 from services.dispatcher.inference import Answer, Question, infer
@@ -22,10 +24,27 @@ from services.dispatcher.store import ClaimedJob, Requeue, Store
 from services.dispatcher.triton import InferenceError, Triton
 
 HOLD_SECONDS = 600.0  # a message waits so long here, far below RabbitMQ's acknowledgement timeout of 30 minutes
+BEAT_SECONDS = 0.1
 PAUSE_SECONDS = 1.0  # with the slot held, before a message goes back because the database is away
 
 Key = tuple[UUID, int]  # a job and its claim
 log = Log("run")
+
+
+@dataclass
+class Running:
+    """A claimed job, the task that sees it to its end, and in it the one that asks Triton."""
+
+    job: ClaimedJob
+    task: asyncio.Task[None] | None = None
+    inference: asyncio.Task[Answer] | None = None
+    canceling: bool = False
+
+    def cancel(self) -> None:
+        """The client wants no answer any more."""
+        self.canceling = True
+        if self.inference is not None:
+            self.inference.cancel()
 
 
 class Runner:
@@ -35,7 +54,8 @@ class Runner:
         self.recorder = recorder
         self.worker = worker
         self.lease = lease
-        self.running: dict[Key, tuple[asyncio.Task[None], ClaimedJob]] = {}
+        self.running: dict[Key, Running] = {}
+        self.beat = asyncio.Event()
         self.starting: set[asyncio.Task[None]] = set()
         self.claims: Batcher[UUID, ClaimedJob | None] = Batcher(self.claim)
 
@@ -68,10 +88,10 @@ class Runner:
             metrics.stale_messages.inc()
             return
         key = (job_id, job.claim)
-        task = asyncio.create_task(self.run(model, job, traceparent))
-        self.running[key] = (task, job)
+        running = self.running[key] = Running(job)
+        running.task = asyncio.create_task(self.run(model, running, traceparent))
         metrics.slots_used.labels(model.name).inc()
-        task.add_done_callback(partial(self.forget, model, key))
+        running.task.add_done_callback(partial(self.forget, model, key))
 
     def forget(self, model: Runnable, key: Key, task: asyncio.Task[None]) -> None:
         self.running.pop(key, None)
@@ -85,8 +105,19 @@ class Runner:
         claimed = {job.row.id: job for job in await self.store.claim_jobs(jobs, self.worker, self.lease)}
         return [claimed.pop(job_id, None) for job_id in jobs]  # pop: a doubled message claims nothing
 
-    async def run(self, model: Runnable, job: ClaimedJob, traceparent: str | None) -> None:
+    async def take_control(self, message: Message, _traceparent: str | None) -> None:
+        """Cancels a job if it runs here, or asks for a heartbeat: it may be in the middle of being claimed."""
+        if not isinstance(message, CancelJob):
+            raise Reject(f"a {type(message).__name__} is no control message")
+        here = [running for (job_id, _), running in self.running.items() if job_id == message.job_id]
+        for running in here:
+            running.cancel()
+        if not here:
+            self.beat.set()
+
+    async def run(self, model: Runnable, running: Running, traceparent: str | None) -> None:
         """Runs a claimed job to its end, or back to the queue."""
+        job = running.job
         attributes: dict[str, str | int] = {
             "messaging.system": "rabbitmq",
             "messaging.operation.type": "process",
@@ -103,21 +134,30 @@ class Runner:
                 await self.recorder.announce_start(job, here)
             started = time.monotonic()
             try:
-                answer = await self.attempt(model, job)
+                answer = await self.infer(model, running)
             except InferenceError as error:
                 if error.outage:
                     model.suspect()
                 outcome = retry.Interrupted if error.outage else retry.Attempted
-                at = self.tell_time(job, time.monotonic() - started)
+                at = tell_time(job, time.monotonic() - started)
                 await self.recorder.settle(job, outcome(error.failure), at, here)
+            except asyncio.CancelledError:
+                if not running.canceling:
+                    raise
+                await self.recorder.cancel(job, tell_time(job, time.monotonic() - started), here)
             else:
                 seconds = time.monotonic() - started
-                await self.recorder.succeed(job, answer, self.tell_time(job, seconds), seconds * 1000, here)
+                await self.recorder.succeed(job, answer, tell_time(job, seconds), seconds * 1000, here)
 
-    def tell_time(self, job: ClaimedJob, seconds: float) -> datetime:
-        """The database's time so long after the claim: no clock of ours decides."""
-        assert job.row.started_at is not None, "a claimed job has started"
-        return job.row.started_at + timedelta(seconds=seconds)
+    async def infer(self, model: Runnable, running: Running) -> Answer:
+        """One attempt in a task of its own, so that a cancellation of the job ends it and nothing else."""
+        if running.canceling:
+            raise asyncio.CancelledError
+        running.inference = asyncio.create_task(self.attempt(model, running.job))
+        try:
+            return await running.inference
+        finally:
+            running.inference.cancel()  # where this task is cancelled itself
 
     async def attempt(self, model: Runnable, job: ClaimedJob) -> Answer:
         declared = model.describe(job.row.version)
@@ -132,7 +172,11 @@ class Runner:
     async def renew(self) -> None:
         """The heartbeat: renews all leases in one statement, again and again, until cancelled."""
         while True:
-            await asyncio.sleep(self.lease / 3)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.lease / 3):
+                    await self.beat.wait()
+                await asyncio.sleep(BEAT_SECONDS)  # a claim under way is committed by then; many calls make one beat
+            self.beat.clear()
             held = list(self.running)
             if not held:
                 continue
@@ -142,23 +186,39 @@ class Runner:
                 log.warning("lease.not_renewed", jobs=len(held), error=error)
                 continue
             for key in held:
-                if key[0] not in kept and key in self.running:
-                    log.warning("lease.lost", job_id=ids.show(ids.Kind.JOB, key[0]))
-                    self.running[key][0].cancel()  # somebody else runs it, or it has ended
+                self.heed(key, kept.get(key[0]))
+
+    def heed(self, key: Key, canceling: bool | None) -> None:
+        """What the heartbeat says of a job: None where its claim is lost."""
+        running = self.running.get(key)
+        if running is None or running.task is None:
+            return
+        if canceling is None:
+            log.warning("lease.lost", job_id=ids.show(ids.Kind.JOB, key[0]))
+            running.task.cancel()  # somebody else runs it, or it has ended
+        elif canceling and not running.canceling:
+            running.cancel()
 
     async def stop(self, grace: float) -> None:
         """Lets what runs end within the grace (seconds) and hands the rest back to the queue."""
         if self.starting:
             await asyncio.wait(self.starting, timeout=grace)
-        if self.running:
-            await asyncio.wait([task for task, _ in self.running.values()], timeout=grace)
-        left = list(self.running.values())
-        for task, _ in left:
-            task.cancel()
+        if tasks := [running.task for running in self.running.values() if running.task is not None]:
+            await asyncio.wait(tasks, timeout=grace)
+        left = [running for running in self.running.values() if running.task is not None]
+        for running in left:
+            if running.task is not None:
+                running.task.cancel()
         failure = Failure("worker_stopped", "the worker stopped before the attempt ended", True)
-        backs = [Requeue(id=job.row.id, claim=job.claim, failure=failure, given_back=True) for _, job in left]
+        backs = [Requeue(id=each.job.row.id, claim=each.job.claim, failure=failure, given_back=True) for each in left]
         try:
             if backs:
                 await self.store.requeue_jobs(backs)
         except Unavailable as error:
             log.warning("run.not_handed_back", jobs=len(backs), error=error)  # their leases lapse instead
+
+
+def tell_time(job: ClaimedJob, seconds: float) -> datetime:
+    """The database's time so long after the claim: no clock of ours decides."""
+    assert job.row.started_at is not None, "a claimed job has started"
+    return job.row.started_at + timedelta(seconds=seconds)

@@ -11,7 +11,7 @@ from common import sql
 from common.database import Database, columns
 from common.job_view import JobRow, read_job
 from common.jobs import Failure, Priority, Status
-from common.outbox import OutboxRow, ring_job
+from common.outbox import OutboxRow, ring_job, spread
 from services.dispatcher.triton import Model
 
 QUERIES = sql.load("services.dispatcher")
@@ -46,7 +46,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
 
     id: UUID
     claim: int
-    was: Literal["processing", "queued"]
+    was: Literal["running", "queued"]
     status: Status
     finished_at: datetime
     event: Event
@@ -113,9 +113,10 @@ class Store:
         found = await self.database.fetch(QUERIES["requeue_jobs"], *columns(rows, 9))
         return {record["id"] for record in found}
 
-    async def renew_leases(self, claims: Sequence[tuple[UUID, int]], lease: float) -> set[UUID]:
+    async def renew_leases(self, claims: Sequence[tuple[UUID, int]], lease: float) -> dict[UUID, bool]:
+        """Those still held, each with whether it is to be canceled."""
         found = await self.database.fetch(QUERIES["renew_leases"], *columns(claims, 2), lease)
-        return {record["id"] for record in found}
+        return {record["id"]: record["canceling"] for record in found}
 
     async def find_abandoned(self, limit: int) -> list[tuple[ClaimedJob, datetime]]:
         """Each with the database's time."""
@@ -149,10 +150,6 @@ class Store:
             for model, ready in models
         ]
         await self.database.fetch(QUERIES["save_models"], *columns(rows, 8))
-
-
-def spread(row: OutboxRow) -> tuple[object, ...]:
-    return row.id, row.exchange, row.routing_key, row.body, row.traceparent
 
 
 def spread_failure(failure: Failure | None) -> tuple[object, ...]:

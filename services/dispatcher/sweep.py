@@ -3,7 +3,7 @@
 import asyncio
 
 from common.errors import Unavailable
-from common.jobs import Failure
+from common.jobs import Failure, Status
 from common.logs import Log
 from common.outbox import Outbox
 from services.dispatcher import retry
@@ -40,7 +40,14 @@ class Sweeper:
         await asyncio.gather(*(self.recorder.expire(job, now) for job, now in expired))
         abandoned = await self.store.find_abandoned(BATCH)
         outcome = retry.Attempted(ABANDONED)
-        await asyncio.gather(*(self.recorder.settle(job, outcome, now, job.row.traceparent) for job, now in abandoned))
+        await asyncio.gather(
+            *(
+                self.recorder.cancel(job, now, job.row.traceparent)
+                if job.row.status is Status.CANCELING
+                else self.recorder.settle(job, outcome, now, job.row.traceparent)
+                for job, now in abandoned
+            )
+        )
         rows = await self.store.ring_due(BATCH)
         self.outbox.announce(rows)
         return BATCH in (len(expired), len(abandoned), len(rows))

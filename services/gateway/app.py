@@ -24,7 +24,8 @@ from common.sealing import Sealer
 from services.gateway import errors, observe
 from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_key
 from services.gateway.catalogue import Catalogue
-from services.gateway.routes import jobs, models, operations, webhooks
+from services.gateway.control import Control
+from services.gateway.routes import control, jobs, models, operations, webhooks
 from services.gateway.settings import GatewaySettings
 from services.gateway.store import Store
 from services.gateway.submit import Submitter
@@ -64,17 +65,19 @@ def build(settings: GatewaySettings, database: Database, publisher: Publisher, o
     store = Store(database)
     catalogue = Catalogue(store)
     policy = Policy.parse(settings.allowed_networks, settings.allow_http)
+    links = Links(settings.public_url.rstrip("/"), settings.trace_url.rstrip("/"))
     provided = {
         "store": store,
         "catalogue": catalogue,
         "policy": policy,
         "sealer": Sealer(settings.encryption_keys),
-        "links": Links(settings.public_url.rstrip("/"), settings.trace_url.rstrip("/")),
+        "links": links,
+        "control": Control(database, catalogue, outbox, links),
         "submitter": Submitter(store, catalogue, outbox, policy),
     }
     api = Router(
         "/v1",
-        route_handlers=[jobs.router, models.router, webhooks.router],
+        route_handlers=[jobs.router, control.router, models.router, webhooks.router],
         middleware=[DefineMiddleware(Authentication)],
     )
     checks = {"database": database.check, "broker": publisher.link.check}

@@ -63,6 +63,7 @@ WHEN = {
     HTTPStatus.BAD_REQUEST: "The body is not JSON",
     HTTPStatus.UNAUTHORIZED: "No API key, or one that is not known",
     HTTPStatus.NOT_FOUND: "There is no such thing, or it is another tenant's",
+    HTTPStatus.CONFLICT: "The job is not in a state for it",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is over the limit",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A field is not as it should be; `errors` points to it",

@@ -110,3 +110,91 @@ SELECT * FROM webhooks WHERE id = $1 AND tenant_id = $2;
 
 -- name: delete_webhook
 DELETE FROM webhooks WHERE id = $1 AND tenant_id = $2 RETURNING id;
+
+-- name: lock_job
+-- A tenant's job, held until the transaction ends, with the database's time.
+SELECT j.*, i.metadata, now() AS now
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.id = $1 AND j.tenant_id = $2
+FOR UPDATE OF j;
+
+-- name: cancel_queued
+-- A locked job ($1) that has not begun ends at once ($2), with its event and the event's doorbell.
+WITH ended AS (
+  UPDATE jobs SET status = 'canceled', finished_at = $2, ring_at = NULL WHERE id = $1 RETURNING id, tenant_id, model
+), recorded AS (
+  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body)
+  SELECT $3, tenant_id, id, model, $4, $2, $5 FROM ended
+)
+INSERT INTO outbox (id, exchange, routing_key, body, traceparent) VALUES ($6, $7, $8, $9, $10);
+
+-- name: cancel_running
+-- A locked job ($1) that runs is to be canceled by its dispatcher, which is told.
+WITH marked AS (
+  UPDATE jobs SET status = 'canceling' WHERE id = $1
+)
+INSERT INTO outbox (id, exchange, routing_key, body, traceparent) VALUES ($2, $3, $4, $5, $6);
+
+-- name: find_revivable
+-- Those of a tenant's jobs ($2) that ended in one of these states ($3), with what their model takes.
+SELECT j.id, j.model, i.tensors
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.tenant_id = $1 AND j.id = ANY($2::uuid[]) AND j.status = ANY($3::text[]);
+
+-- name: revive_jobs
+-- Jobs ($2) of a tenant that ended in one of these states ($3) begin anew, on another model ($4) where one is given.
+-- Their claim goes on counting, so nothing of an earlier life can pass for the new one's.
+WITH ended AS (
+  SELECT id FROM jobs WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND status = ANY($3::text[]) ORDER BY id FOR UPDATE
+), forgotten AS (
+  DELETE FROM job_outputs USING ended WHERE job_id = ended.id
+)
+UPDATE jobs j
+SET status = 'queued',
+    model = coalesce($4, j.model),
+    version = CASE WHEN $4::text IS NULL THEN j.version END,
+    attempt = 0,
+    interruptions = 0,
+    run_at = now(),
+    ring_at = now() + interval '1 minute',
+    started_at = NULL,
+    finished_at = NULL,
+    expires_at = NULL,
+    error_code = NULL,
+    error_message = NULL,
+    error_retryable = NULL,
+    inference_ms = NULL
+FROM ended
+WHERE j.id = ended.id
+RETURNING j.id, j.model, j.priority, j.traceparent;
+
+-- name: add_messages
+-- Messages of jobs that begin anew.
+INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
+SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[]);
+
+-- name: list_attempts
+-- The attempts at a tenant's job that have ended, oldest first.
+SELECT a.attempt, a.model, a.worker, a.started_at, a.finished_at, a.status, a.error_code, a.error_message
+FROM job_attempts a
+JOIN jobs j ON j.id = a.job_id
+WHERE a.job_id = $1 AND j.tenant_id = $2
+ORDER BY a.claim;
+
+-- name: list_dead
+-- A page of a tenant's failed jobs, newest first, from before an id ($2), of a model ($3), with an error ($4), created
+-- in a time ($5 to $6).
+SELECT j.*, i.metadata
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.tenant_id = $1
+  AND j.status = 'failed'
+  AND ($2::uuid IS NULL OR j.id < $2)
+  AND ($3::text IS NULL OR j.model = $3)
+  AND ($4::text IS NULL OR j.error_code = $4)
+  AND ($5::timestamptz IS NULL OR j.created_at >= $5)
+  AND ($6::timestamptz IS NULL OR j.created_at < $6)
+ORDER BY j.id DESC
+LIMIT $7;

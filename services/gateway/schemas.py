@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from common.job_view import JobView
 from common.jobs import Priority
 from common.tensors import Datatype
 
@@ -22,6 +23,15 @@ EventPattern = Annotated[
         description="an event type; `*` stands for one word, `job.*` for all that begin so",
     ),
 ]
+
+
+class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which failed jobs; what is left out is open."""
+
+    model: Name | None = None
+    error: Name | None = None
+    created_after: Annotated[datetime, Meta(tz=True)] | None = None
+    created_before: Annotated[datetime, Meta(tz=True)] | None = None
 
 
 class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,3 +145,51 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
 class ModelList(msgspec.Struct, frozen=True):
     items: list[ModelView]
     next_cursor: str | None = None
+
+
+class RetryJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another model, where the first is what failed."""
+
+    model: Name | None = None
+
+
+class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+    """`status` is succeeded, failed, canceled, or returned: then it used up none of the job's attempts."""
+
+    attempt: int
+    status: str
+    model: str
+    worker: str
+    started_at: str
+    finished_at: str
+    duration_ms: int
+    error_code: str | None
+    error_message: str | None
+
+
+class AttemptList(msgspec.Struct, frozen=True):
+    items: list[AttemptView]
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """Jobs without their outputs; `webhook_status` is not looked up here."""
+
+    items: list[JobView]
+    next_cursor: str | None
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Either `ids`, or the newest `limit` that `filter` finds; on another model where one is given."""
+
+    ids: Annotated[list[str], Meta(min_length=1, max_length=1000)] | None = None
+    filter: DeadFilter | None = None
+    model: Name | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """`skipped` are no failed jobs of yours, or the model does not take their inputs."""
+
+    replayed: list[str]
+    skipped: list[str]
+    remaining: bool

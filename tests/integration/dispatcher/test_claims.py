@@ -103,7 +103,7 @@ async def test_a_lease_is_renewed_only_under_its_own_claim(database: Database, s
     ended = await claim(database, await submit(database, tenant))
     await store.end_jobs([new_end(ended)])
     claims = [(job.row.id, job.claim) for job in (held, lost, ended)]
-    assert await store.renew_leases(claims, 500.0) == {held.row.id}
+    assert await store.renew_leases(claims, 500.0) == {held.row.id: False}
     renewed, untouched = await look(database, held.row.id), await look(database, again.row.id)
     assert renewed.lease_until is not None
     assert untouched.lease_until is not None
@@ -116,7 +116,7 @@ async def test_a_lapsed_lease_can_still_be_renewed_while_nobody_took_the_job(
 ) -> None:
     job = await claim(database, await submit(database, tenant))
     await lapse(database, job.row.id)
-    assert await store.renew_leases([(job.row.id, job.claim)], LEASE) == {job.row.id}
+    assert await store.renew_leases([(job.row.id, job.claim)], LEASE) == {job.row.id: False}
     assert await store.find_abandoned(10) == []
 
 

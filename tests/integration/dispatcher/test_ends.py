@@ -54,12 +54,12 @@ async def test_the_fence_holds_though_the_attempt_was_given_back(
     assert await store.end_jobs([new_end(new)])
 
 
-@pytest.mark.parametrize("was", ["processing", "queued"])
+@pytest.mark.parametrize("was", ["running", "queued"])
 async def test_an_end_under_a_wrong_state_records_nothing(
-    database: Database, store: Store, tenant: UUID, was: Literal["processing", "queued"]
+    database: Database, store: Store, tenant: UUID, was: Literal["running", "queued"]
 ) -> None:
     job = await claim(database, await submit(database, tenant))
-    if was == "processing":
+    if was == "running":
         await store.requeue_jobs([new_requeue(job)])
     assert await store.end_jobs([new_end(job, Status.FAILED, was=was)]) == set()
     assert await trace(database, job.row.id) == ([], [], [])

@@ -98,7 +98,7 @@ class Life(RuleBasedStateMachine):
     @rule(numbers=st.lists(NUMBER, max_size=3))
     def renew(self, numbers: list[int]) -> None:
         jobs = [job for number in numbers if (job := self.pick(number))]
-        expected = {job.row.id for job in jobs if self.holds(job)}
+        expected = {job.row.id: False for job in jobs if self.holds(job)}
         assert self.do(self.store.renew_leases([(job.row.id, job.claim) for job in jobs], 1000.0)) == expected
 
     @rule(number=st.integers(0, JOBS - 1))

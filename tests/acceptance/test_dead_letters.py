@@ -1,0 +1,135 @@
+"""What failed for good is kept: listed, looked into, and run again."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import httpx
+import msgspec
+
+from tests.acceptance.client import Api, Job, Strict, read
+from tests.acceptance.samples import LINES, fault, picture
+
+ONCE = {"max_attempts": 1}
+
+
+class Attempt(Strict, frozen=True):
+    attempt: int
+    status: str
+    model: str
+    worker: str
+    started_at: datetime
+    finished_at: datetime
+    duration_ms: int
+    error_code: str | None
+    error_message: str | None
+
+
+class Attempts(Strict, frozen=True):
+    items: list[Attempt]
+
+
+class Page(Strict, frozen=True):
+    items: list[Job]
+    next_cursor: str | None
+
+
+class Replayed(Strict, frozen=True):
+    replayed: list[str]
+    skipped: list[str]
+    remaining: bool
+
+
+async def replay(api: Api, **request: object) -> Replayed:
+    return read(await api.http.post("/v1/dead-letters/replay", json=request), 202, Replayed)
+
+
+async def list_dead(api: Api, **query: str | int) -> Page:
+    return read(await api.http.get("/v1/dead-letters", params=query), 200, Page)
+
+
+def flaky(failures: int) -> dict[str, object]:
+    """Fails so often, then succeeds."""
+    return fault("fail_times", failures) | {"key": [str(uuid4())]}
+
+
+async def test_a_failed_job_is_a_dead_letter_until_it_is_replayed(api: Api, stranger: Api) -> None:
+    failed = await api.run("faulty", flaky(1), retry=ONCE)
+    assert failed.status == "failed"
+    (found,) = [job for job in (await list_dead(api)).items if job.id == failed.id]
+    assert (found.status, found.error, found.outputs) == ("failed", failed.error, None)
+    assert failed.id not in [job.id for job in (await list_dead(stranger)).items]
+    assert await replay(stranger, ids=[failed.id]) == Replayed([], [failed.id], False)
+
+    assert await replay(api, ids=[failed.id]) == Replayed([failed.id], [], False)
+    again = await api.wait(failed.id)
+    assert (again.status, again.attempt, again.error) == ("succeeded", 1, None)
+    assert failed.id not in [job.id for job in (await list_dead(api)).items]
+    assert await replay(api, ids=[failed.id]) == Replayed([], [failed.id], False)
+
+
+async def test_dead_letters_are_filtered_and_paged(api: Api) -> None:
+    since = datetime.now(UTC) - timedelta(seconds=1)
+    jobs = [await api.run("faulty", fault("invalid")) for _ in range(3)]
+    wanted = {"model": "faulty", "error": "invalid_input", "created_after": since.isoformat()}
+    first = await list_dead(api, **wanted, limit=2)
+    assert [job.id for job in first.items] == [jobs[2].id, jobs[1].id]
+    assert first.next_cursor is not None
+    second = await list_dead(api, **wanted, limit=2, cursor=first.next_cursor)
+    assert ([job.id for job in second.items], second.next_cursor) == ([jobs[0].id], None)
+    assert (await list_dead(api, **wanted | {"model": "echo"})).items == []
+    assert (await list_dead(api, **wanted | {"error": "timeout"})).items == []
+    assert (await list_dead(api, created_before=since.isoformat(), error="nothing")).items == []
+
+
+async def test_a_filter_replays_what_it_finds(api: Api) -> None:
+    since = datetime.now(UTC) - timedelta(seconds=1)
+    jobs = [await api.run("faulty", flaky(1), retry=ONCE) for _ in range(2)]
+    wanted = {"model": "faulty", "error": "inference_failed", "created_after": since.isoformat()}
+    assert await replay(api, filter=wanted, limit=1) == Replayed([jobs[1].id], [], True)
+    assert await replay(api, filter=wanted) == Replayed([jobs[0].id], [], False)
+    assert [(await api.wait(job.id)).status for job in jobs] == ["succeeded", "succeeded"]
+
+
+async def test_an_ended_job_is_run_again_on_another_model(api: Api) -> None:
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    job = await api.submit("ocr", picture(), run_at=tomorrow)
+    assert (await retry(api, job)).status_code == 409
+    await api.http.post(f"/v1/jobs/{job.id}/cancel")
+    refused = await retry(api, job, model="echo")
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/model")
+    unknown = await retry(api, job, model="nope")
+    assert (unknown.status_code, unknown.json()["errors"][0]["pointer"]) == (422, "/model")
+
+    assert read(await retry(api, job, model="ocr_stream"), 202, Job).status == "queued"
+    ended = await api.wait(job.id)
+    assert (ended.status, ended.model) == ("succeeded", "ocr_stream")
+    assert [output.data for output in ended.outputs or [] if output.name == "text"] == [[line] for line in LINES]
+    assert (await retry(api, job)).status_code == 409
+
+
+async def retry(api: Api, job: Job, **request: str) -> httpx.Response:
+    """With no body at all where nothing is asked for."""
+    content = msgspec.json.encode(request) if request else None
+    return await api.http.post(f"/v1/jobs/{job.id}/retry", content=content)
+
+
+async def test_the_attempts_at_a_job_are_kept_and_shown(api: Api, stranger: Api) -> None:
+    job = await api.run("faulty", flaky(2), retry={"max_attempts": 5, "initial_delay": 0.05})
+    assert (job.status, job.attempt) == ("succeeded", 3)
+    found = read(await api.http.get(f"/v1/jobs/{job.id}/attempts"), 200, Attempts).items
+    assert [(each.attempt, each.status, each.error_code) for each in found] == [
+        (1, "failed", "inference_failed"),
+        (2, "failed", "inference_failed"),
+        (3, "succeeded", None),
+    ]
+    assert all(each.worker and each.model == "faulty" for each in found)
+    assert all(each.started_at <= each.finished_at for each in found)
+    assert (await stranger.http.get(f"/v1/jobs/{job.id}/attempts")).status_code == 404
+
+
+async def test_many_dead_letters_are_replayed_in_one_call(api: Api) -> None:
+    jobs = await asyncio.gather(*(api.run("faulty", flaky(1), retry=ONCE) for _ in range(10)))
+    done = await replay(api, ids=[job.id for job in jobs])
+    assert (sorted(done.replayed), done.skipped) == (sorted(job.id for job in jobs), [])
+    assert {(await api.wait(job.id)).status for job in jobs} == {"succeeded"}
