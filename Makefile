@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test check bench migrate ci lock clean
+.PHONY: help up demo test check bench storm migrate ci lock clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,6 +31,10 @@ bench: $(STAMP) ## measures the stack; JSON in benchmarks/results
 	@$(RUN) -m deploy.local prepare
 	@exec $(RUN) -m benchmarks $(ARGS)
 
+storm: $(STAMP) ## minutes of load while everything is killed, frozen and restarted; then every promise is checked
+	@$(RUN) -m deploy.local prepare
+	@exec $(RUN) -m tests.storm $(ARGS)
+
 migrate: $(STAMP) ## brings the database of CHARONIA_DATABASE_URL to the newest schema
 	@exec $(RUN) -m common.migrate
 
@@ -49,6 +53,7 @@ $(STAMP): requirements.txt
 	  if [ "$$(id -u)" = 0 ]; then \
 	    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv; \
 	  else echo "run as root: apt-get install python3-venv"; exit 1; fi; }
+	@echo "Installing Python packages into $(VENV)."
 	@$(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	@touch $@

@@ -77,6 +77,7 @@ PORTS = frozenset(
         *(6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080, 11211, 25672, 27017),
     }
 )
+HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*\.?")
 FORBIDDEN = re.compile(r"[^\x21-\x7e\xa1-\U0010ffff]|\\")  # what parsers of URLs read in different ways
 
 
@@ -100,6 +101,7 @@ def check_url(url: str, policy: Policy) -> None:
     host = split(url, policy).hostname or ""
     if (literal := read_literal(host)) is not None:
         check_address(literal, policy)
+    check_name(host)
 
 
 async def check_host(url: str, policy: Policy) -> None:
@@ -172,6 +174,24 @@ def split(url: str, policy: Policy) -> SplitResult:
     if port is not None:
         check_port(port)
     return parts
+
+
+def check_name(host: str) -> None:
+    """Raises AddressRefused for a host that no connection can be made to, or that parsers read in different ways."""
+    try:
+        ip_address(host)
+    except ValueError:
+        pass
+    else:
+        return
+    try:
+        name = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError as error:
+        raise AddressRefused(f"the host {host[:100]} is not a name: {error}") from error
+    if read_literal(name) is not None:
+        raise AddressRefused("write the address in its usual form, such as 192.0.2.1")
+    if not HOST.fullmatch(name):
+        raise AddressRefused(f"the host {host[:100]} is not a name")
 
 
 def read_literal(host: str) -> str | None:

@@ -12,19 +12,27 @@ from common.errors import Overloaded, Unavailable
 
 T = TypeVar("T")
 R = TypeVar("R")
+HEAVY = 8 * 1024 * 1024  # bytes: what one statement carries well within its deadline
 
 
 class Batcher(Generic[T, R]):
     def __init__(
-        self, flush: Callable[[list[T]], Awaitable[list[R]]], *, limit: int = 200, bound: int = 20_000
+        self,
+        flush: Callable[[list[T]], Awaitable[list[R]]],
+        *,
+        limit: int = 200,
+        bound: int = 20_000,
+        weigh: Callable[[T], int] | None = None,
     ) -> None:
         """`flush` answers a list of items with a list of results in the same order, all or nothing.
 
-        At most `limit` items go into one flush; with `bound` items waiting, `submit` raises Overloaded.
+        At most `limit` items, or as many as weigh HEAVY together, go into one flush, and at least one; with `bound`
+        items waiting, `submit` raises Overloaded.
         """
         self.flush = flush
         self.limit = limit
         self.bound = bound
+        self.weigh = weigh
         self.waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self.worker: asyncio.Task[None] | None = None
 
@@ -40,10 +48,19 @@ class Batcher(Generic[T, R]):
 
     async def work(self) -> None:
         while self.waiting:
-            taken = [self.waiting.popleft() for _ in range(min(self.limit, len(self.waiting)))]
-            batch = [(item, future) for item, future in taken if not future.done()]
+            batch = [(item, future) for item, future in self.take() if not future.done()]
             if batch:
                 await self.settle(batch)
+
+    def take(self) -> list[tuple[T, asyncio.Future[R]]]:
+        taken: list[tuple[T, asyncio.Future[R]]] = []
+        weight = 0
+        while self.waiting and len(taken) < self.limit:
+            weight += self.weigh(self.waiting[0][0]) if self.weigh else 0
+            if taken and weight > HEAVY:
+                break
+            taken.append(self.waiting.popleft())
+        return taken
 
     async def settle(self, batch: list[tuple[T, asyncio.Future[R]]]) -> None:
         try:

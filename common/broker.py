@@ -23,6 +23,9 @@ CONNECT_SECONDS = 10.0
 CALL_SECONDS = 5.0
 RECONNECT_SECONDS = 0.5
 HEARTBEAT_SECONDS = 10
+PROBE_SECONDS = 10.0  # between looks whether a connection still does what it is for
+REASON_HEADER = "x-charonia-reason"
+QUEUE_HEADER = "x-charonia-queue"
 TROUBLE = (AMQPError, ChannelInvalidStateError, OSError, TimeoutError, RuntimeError)
 
 log = Log("broker")
@@ -45,8 +48,18 @@ async def bounded(call: Awaitable[object]) -> object:
 class Link:
     """One connection, kept alive."""
 
-    def __init__(self, url: str, name: str, furnish: Callable[[AbstractConnection], Awaitable[None]]) -> None:
-        """`furnish` opens what belongs on each new connection, and calls `lose` when part of it is lost."""
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        furnish: Callable[[AbstractConnection], Awaitable[None]],
+        probe: Callable[[AbstractConnection], Awaitable[None]],
+    ) -> None:
+        """`furnish` opens what belongs on each new connection, and calls `lose` when part of it is lost.
+
+        `probe` raises BrokerUnavailable, or takes too long, when the connection no longer does what it is for.
+        """
+        self.probe = probe
         self.url = url
         self.name = name
         self.furnish = furnish
@@ -99,15 +112,28 @@ class Link:
             return
         self.connection = connection
         log.info("broker.connected", connection=self.name)
-        await self.lost.wait()
+        await self.guard(connection)
         log.warning("broker.lost", connection=self.name)
+
+    async def guard(self, connection: AbstractConnection) -> None:
+        """Returns once the connection is lost, or is there and does nothing any more: a watchdog."""
+        while not self.lost.is_set():
+            try:
+                async with asyncio.timeout(PROBE_SECONDS):
+                    await self.lost.wait()
+            except TimeoutError:
+                try:
+                    await bounded(self.probe(connection))
+                except BrokerUnavailable as error:
+                    log.warning("broker.silent", connection=self.name, error=error)
+                    self.lose()
 
 
 class Publisher:
     """Publishes with confirms over a connection of its own."""
 
     def __init__(self, url: str, name: str) -> None:
-        self.link = Link(url, f"{name}-publisher", self.furnish)
+        self.link = Link(url, f"{name}-publisher", self.furnish, self.probe)
         self.channel: AbstractChannel | None = None
         self.exchanges: dict[str, AbstractExchange] = {}
 
@@ -119,6 +145,9 @@ class Publisher:
         channel.close_callbacks.add(self.link.lose)
         names = (topology.JOBS, topology.EVENTS, topology.CONTROL)
         self.exchanges = {name: await channel.get_exchange(name, ensure=False) for name in names}
+
+    async def probe(self, connection: AbstractConnection) -> None:
+        await (await connection.channel()).close()
 
     async def publish(
         self, exchange: str, routing_key: str, body: bytes, *, message_id: UUID, headers: dict[str, str]
@@ -166,10 +195,11 @@ class Consumer:
     """Consumes any number of queues over a connection of its own, a channel for each."""
 
     def __init__(self, url: str, name: str) -> None:
-        self.link = Link(url, f"{name}-consumer", self.furnish)
+        self.link = Link(url, f"{name}-consumer", self.furnish, self.probe)
         self.subscriptions: dict[str, Subscription] = {}
         self.tags: list[tuple[AbstractQueue, str]] = []
         self.handling: set[asyncio.Task[object]] = set()
+        self.graveyard: AbstractExchange | None = None
 
     async def subscribe(self, subscription: Subscription) -> None:
         """Consumes from now on, also on every later connection; a second one for the queue replaces nothing."""
@@ -184,11 +214,26 @@ class Consumer:
 
     async def furnish(self, connection: AbstractConnection) -> None:
         self.tags.clear()
+        declaring = await connection.channel()
+        await topology.declare_exchanges(declaring)
+        await declaring.close()
+        dying = await connection.channel(on_return_raises=True)
+        dying.close_callbacks.add(self.link.lose)
+        self.graveyard = await dying.get_exchange(topology.DEAD, ensure=False)
         consumed: set[str] = set()
         while waiting := self.subscriptions.keys() - consumed:  # more may be added meanwhile
             queue = min(waiting)
             await self.consume(connection, self.subscriptions[queue])
             consumed.add(queue)
+
+    async def probe(self, connection: AbstractConnection) -> None:
+        """Every queue is there and has a consumer."""
+        channel = await connection.channel()
+        for queue in tuple(self.subscriptions):
+            found = await channel.declare_queue(queue, passive=True)
+            if not found.declaration_result.consumer_count:
+                raise BrokerUnavailable(f"nobody consumes {queue}")
+        await channel.close()
 
     async def consume(self, connection: AbstractConnection, subscription: Subscription) -> None:
         declaring = await connection.channel()
@@ -217,7 +262,7 @@ class Consumer:
             await subscription.handle(message, traceparent if isinstance(traceparent, str) else None)
         except Reject as error:
             log.error("message.rejected", queue=subscription.queue, reason=error)
-            settlement = raw.reject(requeue=False)
+            settlement = self.bury(subscription.queue, raw, str(error))
         except Retry as error:
             log.warning("message.returned", queue=subscription.queue, reason=error)
             settlement = raw.nack(requeue=True)
@@ -228,6 +273,20 @@ class Consumer:
             settlement = raw.ack()
         with contextlib.suppress(BrokerUnavailable):  # then it comes again, which is harmless
             await bounded(settlement)
+
+    async def bury(self, queue: str, raw: AbstractIncomingMessage, reason: str) -> None:
+        """Moves a message to the dead-letter queue with the reason; the broker does it, without, where we can't."""
+        headers = {**raw.headers, REASON_HEADER: reason[:1000], QUEUE_HEADER: queue}
+        message = aio_pika.Message(
+            raw.body, headers=headers, message_id=raw.message_id, delivery_mode=aio_pika.DeliveryMode.PERSISTENT
+        )
+        assert self.graveyard is not None, "what is consumed came over a furnished connection"
+        try:
+            await bounded(self.graveyard.publish(message, queue))
+        except BrokerUnavailable:
+            await raw.reject(requeue=False)
+        else:
+            await raw.ack()
 
     async def stop(self, grace: float) -> None:
         """Takes no more messages; lets handlers end within the grace (seconds), then leaves the rest to the broker."""

@@ -34,7 +34,17 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 }
 TERMINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELED, Status.EXPIRED})
 TERMINAL_EVENTS = tuple(f"job.{status}" for status in Status if status in TERMINAL)
-EVENTS = ("job.started", *TERMINAL_EVENTS)
+# Every type of event in the contract, those of later releases too: who subscribes to them is served from then on.
+EVENT_TYPES = (
+    *("job.started", *TERMINAL_EVENTS, "batch.completed"),
+    *("webhook.test", "webhook.disabled", "delivery.exhausted"),
+)
+
+
+def list_patterns(event_type: str) -> list[str]:
+    """The patterns that match a type of two words; `*` stands for one word, and alone for all."""
+    first, second = event_type.split(".")
+    return [event_type, f"{first}.*", f"*.{second}", "*.*", "*"]
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -34,6 +34,9 @@ def main(service: str, kind: type[S], run: Run[S]) -> int:
     except CharoniaError as error:
         print(f"{service}: {error}", file=sys.stderr)
         return 1
+    except SystemExit:  # uvicorn's, after it has said why it can't listen
+        print(f"{service}: cannot listen on {settings.host}:{settings.port}", file=sys.stderr)
+        return 1
     finally:
         tracing.shutdown()
         logging.shutdown()

@@ -2,26 +2,28 @@
 
 import os
 from collections.abc import Mapping
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from common.errors import SettingsError
 
 PREFIX = "CHARONIA_"
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What every service reads."""
 
-    database_url: str
-    amqp_url: str
+    database_url: Annotated[str, Meta(pattern=r"^postgres(ql)?://.")]
+    amqp_url: Annotated[str, Meta(pattern=r"^amqps?://.")]
     host: str = "127.0.0.1"
-    port: int
+    port: Annotated[int, Meta(ge=1, le=65535)]
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    shutdown_grace: float = 25.0  # seconds from SIGTERM to giving back what still runs
+    shutdown_grace: Seconds = 25.0  # seconds from SIGTERM to giving back what still runs
 
 
 def load(kind: type[S], environ: Mapping[str, str] = os.environ) -> S:

@@ -40,7 +40,9 @@ async def declare_exchanges(channel: AbstractChannel) -> None:
     events = await channel.declare_exchange(EVENTS, ExchangeType.TOPIC, durable=True)
     await channel.declare_exchange(CONTROL, ExchangeType.FANOUT, durable=True)
     dead = await channel.declare_exchange(DEAD, ExchangeType.FANOUT, durable=True)
-    graveyard = await channel.declare_queue(DEAD, durable=True, arguments={"x-queue-type": "quorum"})
+    # The limit again explicit: looking through the dead letters returns each, which counts as a delivery.
+    arguments: dict[str, str | int] = {"x-queue-type": "quorum", "x-delivery-limit": 1_000_000}
+    graveyard = await channel.declare_queue(DEAD, durable=True, arguments={**arguments})
     await graveyard.bind(dead)
     notifier = await channel.declare_queue(NOTIFIER_QUEUE, durable=True, arguments={**QUORUM})
     await notifier.bind(events, "job.#")

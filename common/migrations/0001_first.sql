@@ -150,6 +150,7 @@ CREATE TABLE deliveries (
 );
 CREATE INDEX deliveries_by_due ON deliveries (next_at) WHERE status = 'pending';
 CREATE INDEX deliveries_by_job ON deliveries (job_id);
+CREATE INDEX deliveries_by_webhook ON deliveries (webhook_id) WHERE webhook_id IS NOT NULL;
 
 CREATE TABLE attempts (
   delivery_id uuid NOT NULL REFERENCES deliveries ON DELETE CASCADE,

@@ -59,6 +59,7 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     async def drain() -> None:
         await consumer.stop(HANDLERS_SECONDS)
         await runner.stop(settings.shutdown_grace)
+        await recorder.drain(OUTBOX_SECONDS)
         await outbox.drain(OUTBOX_SECONDS)
 
     log.info("dispatcher.started", worker=settings.worker, triton=settings.triton_url)

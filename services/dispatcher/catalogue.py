@@ -26,6 +26,7 @@ class Runnable:
         self.alarm = alarm
         self.versions: dict[str, Model] = {}
         self.ready: set[str] = set()
+        self.described_at: dict[str, float] = {}
         self.slots = Slots(1)
         self.gate = asyncio.Event()
 
@@ -41,6 +42,15 @@ class Runnable:
     def suspect(self) -> None:
         """Closes the gate until the next look at Triton, which comes at once."""
         self.gate.clear()
+        self.alarm.set()
+
+    def is_fresh(self, version: str) -> bool:
+        """Whether what is known of a version was asked for lately: a reload need not show as an outage."""
+        return time.monotonic() - self.described_at[version] < REFRESH_SECONDS
+
+    def doubt(self) -> None:
+        """Asks for what it declares again, at once: it answered something else."""
+        self.described_at = dict.fromkeys(self.described_at, float("-inf"))
         self.alarm.set()
 
     def describe(self, version: str | None) -> Model | None:
@@ -116,13 +126,14 @@ class Catalogue:
         """Describes each version that has become ready and adopts each model that is new."""
         for name, version in sorted(ready):
             known = self.models.get(name)
-            if known is not None and version in known.ready:
+            if known is not None and version in known.ready and known.is_fresh(version):
                 continue
             described = await self.triton.describe(name, version)
             if described is None:
                 continue
             model = known or Runnable(name, self.alarm)
             model.versions[version] = described
+            model.described_at[version] = time.monotonic()
             model.slots.resize(self.slots or model.count_slots())
             if known is None:
                 self.models[name] = model

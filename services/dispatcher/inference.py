@@ -91,7 +91,7 @@ async def collect(triton: Triton, question: Question, model: Model, span: Span) 
     traceparent = tracing.show(span)
     # Triton samples whatever has a traceparent, whatever its flag says: so only what is sampled gets one.
     metadata = [("traceparent", traceparent)] if tracing.is_sampled(traceparent) else []
-    version, responses = model.version, []
+    version, responses, size = model.version, [], 0
     try:
         async with (
             asyncio.timeout(question.timeout),
@@ -100,7 +100,10 @@ async def collect(triton: Triton, question: Question, model: Model, span: Span) 
             async for response in found:
                 version = response.version or version
                 responses.append(response.tensors)
-        size = sum(len(tensor.data) for response in responses for tensor in response)
+                size += sum(len(tensor.data) for tensor in response.tensors)
+                if size > triton.max_message:
+                    text = f"the model's responses are over {triton.max_message} bytes together"
+                    raise InferenceError(Failure("too_large", text, False))
         # A large answer is rendered beside the event loop, which has leases to renew.
         outputs = await asyncio.to_thread(render, responses, model) if size > LARGE else render(responses, model)
         return Answer(version, outputs)

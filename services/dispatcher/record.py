@@ -19,7 +19,7 @@ from common.logs import Log
 from common.outbox import Outbox, ring_event
 from services.dispatcher import metrics, retry
 from services.dispatcher.inference import Answer
-from services.dispatcher.store import ClaimedJob, End, Event, Requeue, Store
+from services.dispatcher.store import ClaimedJob, End, Event, Requeue, Start, Store
 
 PAUSE_SECONDS = 0.5  # before another try while the database is away
 
@@ -32,28 +32,42 @@ class Recorder:
         self.store = store
         self.outbox = outbox
         self.links = links
-        self.ends: Batcher[End, bool] = Batcher(self.end_jobs)
+        self.announcing: set[asyncio.Task[bool]] = set()
+        self.starts: Batcher[Start, bool] = Batcher(self.record_starts)
+        self.ends: Batcher[End, bool] = Batcher(self.end_jobs, weigh=lambda end: len(end.outputs or b""))
         self.requeues: Batcher[Requeue, bool] = Batcher(self.requeue_jobs)
 
     async def end_jobs(self, ends: list[End]) -> list[bool]:
-        ended = await self.store.end_jobs(ends)
-        return [end.event.id in ended for end in ends]
+        """What follows from an end belongs to the statement that made it, not to the task that waits for it."""
+        told = await self.store.end_jobs(ends)
+        ended = [end for end in ends if end.event.id in told]
+        self.outbox.announce([end.event.message for end in ended])
+        for end in ended:
+            metrics.jobs_ended.labels(end.model, end.status).inc()
+        return [end.event.id in told for end in ends]
 
     async def requeue_jobs(self, requeues: list[Requeue]) -> list[bool]:
         queued = await self.store.requeue_jobs(requeues)
         return [back.id in queued for back in requeues]
 
-    async def announce_start(self, job: ClaimedJob, traceparent: str) -> None:
-        """Where it is lost, so is this dispatcher, and the next attempt announces itself."""
+    async def record_starts(self, starts: list[Start]) -> list[bool]:
+        await self.store.record_events(starts)
+        self.outbox.announce([start.event.message for start in starts])
+        return [True] * len(starts)
+
+    def announce_start(self, job: ClaimedJob, traceparent: str) -> None:
+        """Beside the inference, which does not wait. Lost only with this process: then another attempt begins."""
         at = job.row.started_at
         assert at is not None, "a claimed job has started"
-        event = self.make_event(job.row, "job.started", at, None, traceparent)
-        try:
-            await self.store.record_events([(job.row, at, event)])
-        except Unavailable as error:
-            log.warning("job.start_not_announced", job_id=show(job.row.id), error=error)
-        else:
-            self.outbox.announce([event.message])
+        start = Start(job.row, at, self.make_event(job.row, "job.started", at, None, traceparent))
+        task = asyncio.create_task(persist(self.starts.submit, start))
+        self.announcing.add(task)
+        task.add_done_callback(self.announcing.discard)
+
+    async def drain(self, seconds: float) -> None:
+        """Waits for announcements under way."""
+        if self.announcing:
+            await asyncio.wait(self.announcing, timeout=seconds)
 
     async def succeed(self, job: ClaimedJob, answer: Answer, at: datetime, inference_ms: float, trace: str) -> None:
         row = msgspec.structs.replace(
@@ -66,9 +80,7 @@ class Recorder:
         )
         await self.end(job, "running", row, trace, answer.outputs)
 
-    async def settle(
-        self, job: ClaimedJob, outcome: retry.Attempted | retry.Interrupted, at: datetime, trace: str
-    ) -> None:
+    async def settle(self, job: ClaimedJob, outcome: retry.Outcome, at: datetime, trace: str) -> None:
         """Records a failed attempt; what follows from it is retry.py's to say."""
         row, failure = job.row, outcome.failure
         policy = retry.Policy(
@@ -76,8 +88,9 @@ class Recorder:
         )
         requeue = partial(Requeue, id=row.id, claim=job.claim, failure=failure)
         match retry.decide(policy, outcome, random.random()):  # noqa: S311 -- jitter, not a secret
-            case retry.GiveBack():
-                back = requeue(given_back=True, interrupted=True)
+            case retry.GiveBack(delay):
+                interrupted = isinstance(outcome, retry.Interrupted)
+                back = requeue(delay=delay, given_back=True, interrupted=interrupted)
             case retry.Again(delay):
                 back = requeue(delay=delay)
             case retry.FallBack(model):
@@ -116,6 +129,7 @@ class Recorder:
             id=row.id,
             claim=job.claim,
             was=was,
+            model=row.model,
             status=row.status,
             finished_at=row.finished_at,
             event=event,
@@ -127,8 +141,6 @@ class Recorder:
         outcome: dict[str, object] = {"model": row.model, "job_id": show(row.id), "attempt": row.attempt}
         outcome |= {"error": row.error_code} if row.error_code else {}
         if await persist(self.ends.submit, end):
-            self.outbox.announce([event.message])
-            metrics.jobs_ended.labels(row.model, row.status).inc()
             log.info(f"job.{row.status}", **outcome, trace_id=tracing.trace_id(trace))
         else:
             log.warning("job.result_too_late", **outcome)

@@ -6,6 +6,8 @@ from common.jobs import Failure
 
 # A job in flight when Triton goes away gets its attempt back, but only so often: it might be what kills the server.
 MAX_INTERRUPTIONS = 3
+SPREAD_SECONDS = 3.0
+CROWDED_SECONDS = 0.25
 
 
 class Interrupted(msgspec.Struct, frozen=True):
@@ -14,10 +16,19 @@ class Interrupted(msgspec.Struct, frozen=True):
     failure: Failure
 
 
+class Crowded(msgspec.Struct, frozen=True):
+    """The model's own queue was full: nobody's fault, and no reason to count."""
+
+    failure: Failure
+
+
 class Attempted(msgspec.Struct, frozen=True):
     """The attempt failed by itself."""
 
     failure: Failure
+
+
+Outcome = Interrupted | Crowded | Attempted
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -32,7 +43,9 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class GiveBack(msgspec.Struct, frozen=True):
-    """Queue it again as if this attempt had not been."""
+    """Queue it again as if this attempt had not been, due after `delay` seconds."""
+
+    delay: float
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -51,10 +64,13 @@ class Fail(msgspec.Struct, frozen=True):
     """It has failed for good."""
 
 
-def decide(policy: Policy, outcome: Attempted | Interrupted, chance: float) -> GiveBack | Again | FallBack | Fail:
+def decide(policy: Policy, outcome: Outcome, chance: float) -> GiveBack | Again | FallBack | Fail:
     """`chance` is a random number in [0, 1): full jitter, so that jobs that failed together do not return together."""
+    if isinstance(outcome, Crowded):
+        return GiveBack(CROWDED_SECONDS * (1 + chance))
     if isinstance(outcome, Interrupted) and policy.interruptions < MAX_INTERRUPTIONS:
-        return GiveBack()
+        # At once the first time. Later not together with its neighbours of then: one of them may kill the server.
+        return GiveBack(SPREAD_SECONDS * policy.interruptions * chance)
     if outcome.failure.retryable and policy.attempt < policy.max_attempts:
         ceiling = min(policy.max_delay, policy.initial_delay * 2.0 ** min(policy.attempt - 1, 60))
         return Again(ceiling * chance)

@@ -39,6 +39,7 @@ class Running:
     task: asyncio.Task[None] | None = None
     inference: asyncio.Task[Answer] | None = None
     canceling: bool = False
+    settling: bool = False  # Triton is done with it; its end is being written
 
     def cancel(self) -> None:
         """The client wants no answer any more."""
@@ -131,22 +132,20 @@ class Runner:
         with tracing.tracer.start_as_current_span(name, context, SpanKind.CONSUMER, attributes) as span:
             here = tracing.show(span)
             if job.wants_started:
-                await self.recorder.announce_start(job, here)
+                self.recorder.announce_start(job, here)
             started = time.monotonic()
             try:
                 answer = await self.infer(model, running)
             except InferenceError as error:
-                if error.outage:
-                    model.suspect()
-                outcome = retry.Interrupted if error.outage else retry.Attempted
                 at = tell_time(job, time.monotonic() - started)
-                await self.recorder.settle(job, outcome(error.failure), at, here)
+                await self.recorder.settle(job, judge(model, error), at, here)
             except asyncio.CancelledError:
                 if not running.canceling:
                     raise
                 await self.recorder.cancel(job, tell_time(job, time.monotonic() - started), here)
             else:
                 seconds = time.monotonic() - started
+                model.slots.grow()
                 await self.recorder.succeed(job, answer, tell_time(job, seconds), seconds * 1000, here)
 
     async def infer(self, model: Runnable, running: Running) -> Answer:
@@ -157,6 +156,7 @@ class Runner:
         try:
             return await running.inference
         finally:
+            running.settling = True
             running.inference.cancel()  # where this task is cancelled itself
 
     async def attempt(self, model: Runnable, job: ClaimedJob) -> Answer:
@@ -193,6 +193,8 @@ class Runner:
         running = self.running.get(key)
         if running is None or running.task is None:
             return
+        if canceling is None and running.settling:
+            return  # the heartbeat waited for that very write
         if canceling is None:
             log.warning("lease.lost", job_id=ids.show(ids.Kind.JOB, key[0]))
             running.task.cancel()  # somebody else runs it, or it has ended
@@ -216,6 +218,19 @@ class Runner:
                 await self.store.requeue_jobs(backs)
         except Unavailable as error:
             log.warning("run.not_handed_back", jobs=len(backs), error=error)  # their leases lapse instead
+
+
+def judge(model: Runnable, error: InferenceError) -> retry.Outcome:
+    """What a failed attempt says of the job, after the model has heeded what it says of the server."""
+    if error.outage:
+        model.suspect()
+        return retry.Interrupted(error.failure)
+    if error.failure.code in ("invalid_input", "invalid_output"):
+        model.doubt()
+    if error.crowded:
+        model.slots.shrink()
+        return retry.Crowded(error.failure)
+    return retry.Attempted(error.failure)
 
 
 def tell_time(job: ClaimedJob, seconds: float) -> datetime:

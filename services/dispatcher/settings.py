@@ -3,10 +3,12 @@
 import os
 import secrets
 import socket
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
-from common.settings import Settings
+from common.settings import Seconds, Settings
 
 
 def name_worker() -> str:
@@ -14,12 +16,14 @@ def name_worker() -> str:
 
 
 class DispatcherSettings(Settings, frozen=True, kw_only=True):
-    triton_url: str  # host:port of Triton's gRPC
+    triton_url: Annotated[str, Meta(pattern=r"^(\[[^\]]+\]|[^/:\s]+):[0-9]+$")]  # host:port of Triton's gRPC
     public_url: str = ""
     trace_url: str = ""
-    lease: float = 30.0  # seconds a claim holds without a heartbeat
-    catalogue_interval: float = 2.0  # seconds between looks at Triton's models
-    sweep_interval: float = 0.5  # seconds between looks for due, expired and abandoned jobs
-    slots: int = 0  # inferences of one model at a time; 0: what Triton can use
-    max_message: int = 64 * 1024 * 1024  # bytes of one request to, or response from, Triton
+    lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0  # seconds a claim holds without a heartbeat
+    catalogue_interval: Seconds = 2.0  # seconds between looks at Triton's models
+    sweep_interval: Seconds = 0.5  # seconds between looks for due, expired and abandoned jobs
+    slots: Annotated[int, Meta(ge=0, le=10_000)] = 0  # inferences of one model at a time; 0: what Triton can use
+    max_message: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = (
+        64 * 1024 * 1024
+    )  # bytes of one request to, or response from, Triton
     worker: str = msgspec.field(default_factory=name_worker)

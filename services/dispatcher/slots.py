@@ -14,6 +14,7 @@ HANDICAPS = {Priority.HIGH: 0.0, Priority.NORMAL: 10.0, Priority.LOW: 60.0}
 class Slots:
     def __init__(self, size: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.size = size
+        self.limit = float(size)  # what the server bears at the moment, at most the size
         self.used = 0
         self.clock = clock
         self.waiting: list[tuple[float, int, asyncio.Future[None]]] = []
@@ -21,7 +22,7 @@ class Slots:
 
     async def acquire(self, priority: Priority) -> None:
         """Returns with a slot held; the highest class goes first, and older before newer."""
-        if self.used < self.size and not self.waiting:
+        if self.used < int(self.limit) and not self.waiting:
             self.used += 1
             return
         turn = asyncio.get_running_loop().create_future()
@@ -39,11 +40,23 @@ class Slots:
         self.serve()
 
     def resize(self, size: int) -> None:
-        self.size = size
-        self.serve()
+        """A size that stays what it was leaves the limit as it is."""
+        if size != self.size:
+            self.size, self.limit = size, float(size)
+            self.serve()
+
+    def shrink(self) -> None:
+        """The server's queue is full: half as many at a time as there are now."""
+        self.limit = max(1.0, min(self.limit, self.used) / 2)
+
+    def grow(self) -> None:
+        """An inference went well: as many as the limit make it one more, up to the size."""
+        if self.limit < self.size:
+            self.limit = min(float(self.size), self.limit + 1 / self.limit)
+            self.serve()
 
     def serve(self) -> None:
-        while self.waiting and self.used < self.size:
+        while self.waiting and self.used < int(self.limit):
             turn = heapq.heappop(self.waiting)[2]
             if not turn.done():
                 self.used += 1

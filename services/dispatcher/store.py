@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -41,12 +41,21 @@ class Event(msgspec.Struct, frozen=True):
     message: OutboxRow
 
 
+class Start(NamedTuple):
+    """An attempt that began, and the event that says so."""
+
+    row: JobRow
+    at: datetime
+    event: Event
+
+
 class End(msgspec.Struct, frozen=True, kw_only=True):
     """How a job ends; `was` and `claim` are the fence."""
 
     id: UUID
     claim: int
     was: Literal["running", "queued"]
+    model: str
     status: Status
     finished_at: datetime
     event: Event
@@ -82,10 +91,10 @@ class Store:
         found = await self.database.fetch(QUERIES["claim_jobs"], jobs, worker, lease)
         return [read_claimed(record) for record in found]
 
-    async def record_events(self, jobs: Sequence[tuple[JobRow, datetime, Event]]) -> None:
+    async def record_events(self, starts: Sequence[Start]) -> None:
         rows = [
             (event.id, row.tenant_id, row.id, row.model, event.type, at, event.body, *spread(event.message))
-            for row, at, event in jobs
+            for row, at, event in starts
         ]
         await self.database.fetch(QUERIES["record_events"], *columns(rows, 12))
 

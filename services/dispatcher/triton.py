@@ -13,6 +13,7 @@ from common.jobs import Failure
 from common.tensors import Datatype, Signature, Tensor
 
 CALL_SECONDS = 3.0
+QUEUE_FULL = "triton_queue_full"
 
 
 class TritonDown(Exception):
@@ -27,6 +28,11 @@ class InferenceError(Exception):
         super().__init__(failure.message)
         self.failure = failure
         self.outage = outage
+
+    @property
+    def crowded(self) -> bool:
+        """The model's own queue is full: fewer at a time are wanted."""
+        return self.failure.code == QUEUE_FULL
 
 
 class Model(msgspec.Struct, frozen=True):
@@ -62,13 +68,15 @@ RULES = (
     Rule("has no available versions", "model_unavailable", retryable=True, outage=True),
     Rule("Server is stopping", "triton_unavailable", retryable=True, outage=True),
     Rule("Request for unknown model", "model_not_found", retryable=False),
-    Rule("Exceeds maximum queue size", "triton_queue_full", retryable=True),
+    Rule("Exceeds maximum queue size", QUEUE_FULL, retryable=True),
     Rule("Request timeout expired", "triton_queue_timeout", retryable=True),
     Rule("Stub process .* is not healthy", "model_crashed", retryable=True),
     Rule("unexpected inference input", "invalid_input", retryable=False),
     Rule("expected number of inputs", "invalid_input", retryable=False),
     Rule("unexpected shape for input", "invalid_input", retryable=False),
     Rule("inference input .* data-type is", "invalid_input", retryable=False),
+    Rule("invalid value type for .* parameter", "invalid_input", retryable=False),
+    Rule("batch-size must be", "invalid_input", retryable=False),
     Rule("^(INVALID_ARG|INVALID_ARGUMENT|OUT_OF_RANGE|FAILED_PRECONDITION)\\b", "invalid_input", retryable=False),
     Rule("^(UNSUPPORTED|UNIMPLEMENTED|NOT_FOUND|PERMISSION_DENIED)\\b", "inference_refused", retryable=False),
 )
@@ -97,6 +105,7 @@ def strip_paths(message: str) -> str:
 class Triton:
     def __init__(self, url: str, max_message: int) -> None:
         """`url` is host:port; `max_message` bounds a request and a response, in bytes."""
+        self.max_message = max_message
         self.channel = grpc.aio.insecure_channel(
             url,
             options=[

@@ -9,7 +9,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin, SwaggerRenderPlugin
+from litestar.openapi.plugins import SwaggerRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 
 from common import health, ids
@@ -23,6 +23,7 @@ from common.outbox import Outbox
 from common.sealing import Sealer
 from services.gateway import errors, observe
 from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_key
+from services.gateway.budget import Budget
 from services.gateway.catalogue import Catalogue
 from services.gateway.control import Control
 from services.gateway.routes import control, jobs, models, operations, webhooks
@@ -38,17 +39,22 @@ log = Log("gateway")
 
 
 class ApiRequest(Request[Any, Any, Any]):
-    async def json(self) -> Any:
-        """The body, straight as the type that the handler takes; Litestar's own way loses strictness and pointers."""
+    """A request whose body is bounded in time and, together with all others, in memory."""
+
+    async def body(self) -> bytes:
+        self.app.state.budget.take(self.scope, self.headers.get("content-length"))
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                body = await self.body()
+                return await super().body()
         except TimeoutError:
             text = f"the body did not arrive within {BODY_SECONDS:g} s"
             raise errors.Problem(HTTPStatus.REQUEST_TIMEOUT, "body_too_slow", text) from None
+
+    async def json(self) -> Any:
+        """The body, straight as the type that the handler takes; Litestar's own way loses strictness and pointers."""
         field = self.route_handler.parsed_data_field
         assert field is not None, "Litestar asks only for a handler that takes a body"
-        return errors.decode_body(body, field.annotation)
+        return errors.decode_body(await self.body(), field.annotation)
 
 
 def provide(value: object) -> Provide:
@@ -66,7 +72,7 @@ def build(settings: GatewaySettings, database: Database, publisher: Publisher, o
     catalogue = Catalogue(store)
     policy = Policy.parse(settings.allowed_networks, settings.allow_http)
     links = Links(settings.public_url.rstrip("/"), settings.trace_url.rstrip("/"))
-    provided = {
+    provided: dict[str, object] = {
         "store": store,
         "catalogue": catalogue,
         "policy": policy,
@@ -81,6 +87,7 @@ def build(settings: GatewaySettings, database: Database, publisher: Publisher, o
         middleware=[DefineMiddleware(Authentication)],
     )
     checks = {"database": database.check, "broker": publisher.link.check}
+    budget = Budget(settings.max_bodies, settings.max_body)
     return Litestar(
         route_handlers=[api, operations.router],
         request_class=ApiRequest,
@@ -88,13 +95,13 @@ def build(settings: GatewaySettings, database: Database, publisher: Publisher, o
         exception_handlers=errors.HANDLERS,
         request_max_body_size=settings.max_body,
         logging_config=None,  # ours is set already
-        state=State({"keyring": Keyring(store), "checks": checks, "max_body": settings.max_body}),
+        state=State({"keyring": Keyring(store), "checks": checks, "max_body": settings.max_body, "budget": budget}),
         openapi_config=OpenAPIConfig(
             title="Charonia",
             version="1",
             description="Asynchronous inference for NVIDIA Triton.",
-            path="/",
-            render_plugins=[SwaggerRenderPlugin(path="/docs"), JsonRenderPlugin(path="/openapi.json")],
+            path="/docs",
+            render_plugins=[SwaggerRenderPlugin(path="/")],
             components=Components(security_schemes={"key": SecurityScheme(type="http", scheme="bearer")}),
             security=[{"key": []}],
         ),
@@ -112,7 +119,9 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
     await database.wait(STARTUP_SECONDS)
     await bootstrap(settings, Store(database))
     options = {"timeout_graceful_shutdown": round(settings.shutdown_grace), "timeout_keep_alive": 75}
-    server = health.Server(health.configuration(observe.observe(app), settings.host, settings.port, **options))
+    server = health.Server(
+        health.configuration(observe.observe(app.state.budget.guard(app)), settings.host, settings.port, **options)
+    )
     serving = asyncio.create_task(server.serve())
 
     async def serve() -> None:

@@ -14,6 +14,8 @@ from common.errors import Unavailable
 from common.logs import Log
 
 MEDIA_TYPE = "application/problem+json"
+MAX_ERRORS = 20  # in one answer
+MAX_TEXT = 500
 RETRY_SECONDS = 5  # what Retry-After says when a dependency is down
 PATH = re.compile(r" - at `\$(.*)`$")
 STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
@@ -84,8 +86,14 @@ def document(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:
 
 def invalid(*errors: FieldError) -> Problem:
     """422 for well-formed JSON that says something wrong."""
+    errors = tuple(shorten(error) for error in errors[:MAX_ERRORS])
     text = "; ".join(f"{error.pointer or 'the body'}: {error.detail}" for error in errors[:3])
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", text, errors=errors)
+
+
+def shorten(error: FieldError) -> FieldError:
+    """Names come from the client and may be as long as its body."""
+    return FieldError(error.pointer[:MAX_TEXT], error.detail[:MAX_TEXT])
 
 
 def not_found(what: str) -> Problem:
@@ -107,10 +115,12 @@ def locate(message: str) -> FieldError:
     found = PATH.search(message)
     text = message[: found.start()] if found else message
     steps = [name or index for name, index in STEP.findall(found.group(1))] if found else []
+    if "..." in steps:  # a key that msgspec does not tell: point at the object
+        steps = steps[: steps.index("...")]
     field = FIELD.search(text)
     if field and ("unknown field" in text or "missing required field" in text):
         steps.append(field.group(1))
-    pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps if step != "...")
+    pointer = "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
     return FieldError(pointer, text)
 
 
@@ -149,7 +159,7 @@ def extras(error: ValidationException) -> list[dict[str, Any]]:
 
 def answer_unavailable(request: Request[Any, Any, Any], error: Unavailable) -> Response[ProblemBody]:
     log.warning("request.unavailable", path=request.url.path, error=error)
-    text = "a service this one depends on does not answer; nothing was accepted"
+    text = "a service this one depends on does not answer, or too much is waiting; try again later"
     headers = {"Retry-After": str(RETRY_SECONDS)}
     return answer(request, Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=headers))
 

@@ -16,12 +16,7 @@ Url = Annotated[str, Meta(min_length=1, max_length=2048, description="https, to 
 Text = Annotated[str, Meta(max_length=1000, pattern=r"^[^\x00]*$")]
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
 EventPattern = Annotated[
-    str,
-    Meta(
-        pattern=r"^(\*|[a-z]+(\.[a-z]+)*(\.\*)?|\*(\.[a-z]+)+)$",
-        max_length=100,
-        description="an event type; `*` stands for one word, `job.*` for all that begin so",
-    ),
+    str, Meta(max_length=100, description="an event type; `*` stands for one word, `job.*` for all that begin so")
 ]
 
 
@@ -57,7 +52,13 @@ class RetryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_attempts: Annotated[int, Meta(ge=1, le=100)] = 5
     initial_delay: Annotated[float, Meta(ge=0, le=86_400)] = 1.0
-    max_delay: Annotated[float, Meta(ge=0, le=604_800)] = 300.0
+    max_delay: Annotated[float, Meta(ge=0, le=604_800, description="300, or initial_delay if that is more")] | None = (
+        None
+    )
+
+    @property
+    def longest(self) -> float:
+        return max(300.0, self.initial_delay) if self.max_delay is None else self.max_delay
 
 
 class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

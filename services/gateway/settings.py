@@ -1,5 +1,9 @@
 """The gateway's settings."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from common.settings import Settings
 
 
@@ -8,8 +12,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     bootstrap_key: str = ""  # an API key of the tenant "default", made at the start
     public_url: str = ""  # goes before the paths in a job's urls
     trace_url: str = ""  # where traces are looked at, such as http://localhost:16686
-    max_body: int = 16 * 1024 * 1024  # bytes of a request's body
-    database_pool: int = 10
+    max_body: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 16 * 1024 * 1024  # bytes of a request's body
+    max_bodies: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024  # bytes of all bodies being worked on
+    database_pool: Annotated[int, Meta(ge=1, le=1000)] = 10
     # Callbacks and subscriptions: https to public addresses only, unless these allow more.
     allowed_networks: tuple[str, ...] = ()
     allow_http: bool = False

@@ -1,6 +1,7 @@
 """A request becomes a job: checked whole, then committed with its doorbell, then rung."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from uuid import UUID
 
 import msgspec
@@ -19,6 +20,7 @@ from services.gateway.schemas import SubmitJob
 from services.gateway.store import ModelVersion, NewJob, Store, Times
 from services.gateway.tensors import escape, read_inputs
 
+MAX_PARAMETERS = 100
 MAX_METADATA = 16 * 1024
 FURTHEST = timedelta(days=366)
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # no earlier, as the year 1 of some zones is none in UTC
@@ -31,7 +33,7 @@ class Submitter:
         self.outbox = outbox
         self.policy = policy
         self.store = store
-        self.batcher: Batcher[NewJob, Times] = Batcher(self.add)
+        self.batcher: Batcher[NewJob, Times] = Batcher(self.add, weigh=lambda job: len(job.tensors))
 
     async def add(self, jobs: list[NewJob]) -> list[Times]:
         times = await self.store.submit_jobs(jobs)
@@ -74,16 +76,18 @@ class Submitter:
 
 def check_options(request: SubmitJob) -> list[FieldError]:
     errors = []
-    if request.retry.max_delay < request.retry.initial_delay:
+    if request.retry.longest < request.retry.initial_delay:
         errors.append(FieldError("/retry/max_delay", "is below initial_delay"))
     if request.run_at is not None and request.run_at > datetime.now(UTC) + FURTHEST:
         errors.append(FieldError("/run_at", f"is further away than {FURTHEST.days} days"))
-    for name, value in (request.parameters or {}).items():
+    for name, value in islice((request.parameters or {}).items(), MAX_PARAMETERS):
         pointer = f"/parameters/{escape(name)}"
         if name.startswith(RESERVED):
             errors.append(FieldError(pointer, f"names that begin with '{RESERVED}' are reserved"))
         if type(value) is int and not -(2**63) <= value < 2**63:
             errors.append(FieldError(pointer, "does not fit 64 bits"))
+    if len(request.parameters or {}) > MAX_PARAMETERS:
+        errors.append(FieldError("/parameters", f"are over {MAX_PARAMETERS}"))
     if request.metadata is not None and len(msgspec.json.encode(request.metadata)) > MAX_METADATA:
         errors.append(FieldError("/metadata", f"is over {MAX_METADATA} bytes"))
     return errors
@@ -102,7 +106,7 @@ def build(tenant_id: UUID, request: SubmitJob, found: list[Tensor], traceparent:
         expires_in=request.expires_in,
         timeout=request.timeout,
         initial_delay=request.retry.initial_delay,
-        max_delay=request.retry.max_delay,
+        max_delay=request.retry.longest,
         fallback_model=request.fallback_model,
         traceparent=traceparent,
         tensors=tensors.pack(found),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.tensors import CODES, FLOATS, SIZES, Datatype, Signature, Tensor
-from services.gateway.errors import FieldError
+from services.gateway.errors import MAX_ERRORS, FieldError
 from services.gateway.schemas import InputTensor
 
 MAX_RANK = 16
@@ -41,6 +41,8 @@ def read_inputs(
         else [(tensor.name, f"/inputs/{index}", tensor) for index, tensor in enumerate(inputs)]
     )
     for name, pointer, value in named:
+        if len(errors) == MAX_ERRORS:
+            break
         if name not in declared:
             errors.append(FieldError(pointer, f"the model has no input '{name}'; it has {list_names(signatures)}"))
         elif name in tensors:

@@ -69,6 +69,7 @@ def new_end(job: ClaimedJob, status: Status = Status.SUCCEEDED, **changes: Any) 
         "id": job.row.id,
         "claim": job.claim,
         "was": "running",
+        "model": job.row.model,
         "status": status,
         "finished_at": (job.row.started_at or job.row.created_at) + timedelta(seconds=1),
         "event": Event(event_id, kind, b"{}", ring_event(event_id, kind, TRACEPARENT)),

@@ -8,8 +8,8 @@ import pytest
 from aio_pika import Message as Raw
 from aio_pika.abc import AbstractChannel, HeadersType
 
-from common import ids, messages, topology
-from common.broker import Consumer, Subscription
+from common import broker, ids, messages, topology
+from common.broker import QUEUE_HEADER, REASON_HEADER, Consumer, Subscription
 from common.errors import Reject, Retry
 from common.jobs import Priority
 from common.messages import JobQueued, Message
@@ -176,3 +176,27 @@ async def test_messages_not_handled_in_time_are_left_to_the_broker(amqp_url: str
     async with consuming(amqp_url) as consumer:
         await consumer.subscribe(subscription(model, handler))
         await until(lambda: handler.seen == [job], "another consumer gets it")
+
+
+async def test_a_rejected_message_is_buried_with_the_reason_and_its_queue(amqp_url: str, model: str) -> None:
+    await drain(amqp_url, topology.DEAD, 0)
+    async with consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, Handler()))
+        await ring(amqp_url, model, body=b"{")
+        (found,) = await drain(amqp_url, topology.DEAD, 1)
+    assert found.body == b"{"
+    assert found.headers[QUEUE_HEADER] == topology.job_queue(model, Priority.NORMAL)
+    assert "undecodable message" in str(found.headers[REASON_HEADER])
+
+
+async def test_a_consumer_that_is_silently_gone_is_noticed(
+    amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker, "PROBE_SECONDS", 0.2)
+    handler = Handler()
+    async with consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, handler))
+        queue, tag = consumer.tags[-1]
+        await queue.cancel(tag)  # the broker takes it for our wish and says nothing
+        job = await ring(amqp_url, model)
+        await until(lambda: handler.seen == [job], "the message is handled")

@@ -22,7 +22,13 @@ async def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
 
 @get("/metrics", summary="Prometheus metrics", operation_id="metrics", media_type=MediaType.TEXT)
 async def metrics() -> Response[bytes]:
-    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+    # Litestar adds the charset itself.
+    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8"))
 
 
-router = Router("/", route_handlers=[healthz, readyz, metrics], tags=["Operations"], security=[{}])
+@get("/openapi.json", include_in_schema=False)
+async def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
+    return request.app.openapi_schema.to_schema()
+
+
+router = Router("/", route_handlers=[healthz, readyz, metrics, openapi], tags=["Operations"], security=[{}])

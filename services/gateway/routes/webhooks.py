@@ -13,9 +13,9 @@ from common.errors import AddressRefused
 from common.job_view import show_time
 from common.sealing import Sealer
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
-from services.gateway.headers import check_headers
 from services.gateway.schemas import CreateWebhook, SecretView, WebhookPage, WebhookView
 from services.gateway.store import Key, NewWebhook, Store, WebhookRow
+from services.gateway.subscriptions import check_headers, check_patterns
 
 HIDDEN = "***"  # a header's value may be a credential
 
@@ -28,7 +28,7 @@ async def create_webhook(
     request: Caller, data: CreateWebhook, store: Store, sealer: Sealer, policy: OurPolicy
 ) -> Response[WebhookView]:
     """The secret (hmac) is in this answer and in no later one."""
-    errors = check_headers(data.headers or {})
+    errors = check_headers(data.headers or {}) + check_patterns(data.events)
     try:
         check_url(data.url, policy)
         await check_host(data.url, policy)

@@ -10,7 +10,7 @@ import pytest
 from common import ids
 from common.database import Database
 from common.jobs import Failure, Status
-from services.dispatcher.store import Store
+from services.dispatcher.store import Start, Store
 from tests.integration.jobs import claim, look, make_due, new_end, new_requeue, submit, trace
 
 
@@ -140,7 +140,7 @@ async def test_an_event_of_a_running_job_changes_no_state(database: Database, st
     job = await claim(database, await submit(database, tenant))
     started = new_end(job, Status.FAILED).event
     assert job.row.started_at is not None
-    await store.record_events([(job.row, job.row.started_at, started)])
+    await store.record_events([Start(job.row, job.row.started_at, started)])
     assert (await look(database, job.row.id)).status is Status.PROCESSING
     assert (await trace(database, job.row.id)).doorbells == [started.message.routing_key]
     assert ids.parse(ids.Kind.EVENT, ids.show(ids.Kind.EVENT, started.id)) == started.id

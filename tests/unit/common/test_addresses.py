@@ -115,7 +115,35 @@ def test_urls_are_refused_with_a_reason(url: str, reason: str | None) -> None:
 
 def test_plain_http_and_loopback_can_be_allowed() -> None:
     check_url("http://127.0.0.1:22901/", LOOPBACK)
-    check_url("http://2130706433/", LOOPBACK)
+    check_url("http://localhost:22901/", LOOPBACK)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "2130706433",
+        "127.1",
+        "0x7f000001",
+        "017700000001",
+        "127.0.0.1.",
+        "１２７.0.0.1",
+        ".",
+        "a..b",
+        "xn--",
+        "-a",
+        "a" * 64,
+    ],
+)
+def test_a_host_that_no_connection_can_be_made_to_is_refused_though_its_network_is_allowed(host: str) -> None:
+    with pytest.raises(AddressRefused):
+        check_url(f"http://{host}:22901/", LOOPBACK)
+
+
+@pytest.mark.parametrize(
+    "host", ["example.com", "example.com.", "a-b.c_d.example", "bücher.example", "x" * 63 + ".example"]
+)
+def test_a_name_is_a_name(host: str) -> None:
+    check_url(f"https://{host}/", Policy())
 
 
 def test_a_wrong_network_names_the_variable() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from common.batching import Batcher
+from common.batching import HEAVY, Batcher
 from common.errors import DatabaseUnavailable, Overloaded
 
 
@@ -101,3 +101,17 @@ async def test_who_gave_up_waiting_is_left_out() -> None:
     recorder.gate.set()
     assert (await first, await third) == (10, 30)
     assert recorder.batches == [[1], [3]]
+
+
+async def test_heavy_items_go_in_several_flushes_and_one_too_heavy_alone() -> None:
+    sizes: list[list[int]] = []
+
+    async def flush(items: list[int]) -> list[int]:
+        sizes.append(items)
+        return items
+
+    batcher: Batcher[int, int] = Batcher(flush, weigh=lambda item: item)
+    half = HEAVY // 2
+    items = [half, half, 1, 2 * HEAVY, half]
+    assert await asyncio.gather(*(batcher.submit(item) for item in items)) == items
+    assert sizes == [[half, half], [1], [2 * HEAVY], [half]]

@@ -5,6 +5,7 @@ import pytest
 
 from common.errors import SettingsError
 from common.settings import Settings, load
+from services.dispatcher.settings import DispatcherSettings
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -50,7 +51,25 @@ def test_a_wrong_variable_is_named(name: str, value: str) -> None:
 
 
 def test_a_choice_is_one_of_its_words() -> None:
-    required = {"CHARONIA_DATABASE_URL": "d", "CHARONIA_AMQP_URL": "a", "CHARONIA_PORT": "1"}
+    required = {"CHARONIA_DATABASE_URL": "postgres://d", "CHARONIA_AMQP_URL": "amqp://a", "CHARONIA_PORT": "1"}
     assert load(Settings, required).log_format == "text"
     with pytest.raises(SettingsError, match=r"^CHARONIA_LOG_FORMAT is wrong: "):
         load(Settings, required | {"CHARONIA_LOG_FORMAT": "xml"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("PORT", value) for value in ("0", "-1", "65536")],
+        *[("LEASE", value) for value in ("0", "-1", "nan", "inf")],
+        *[("SWEEP_INTERVAL", value) for value in ("0", "-1", "nan")],
+        *[("SLOTS", "-3"), ("MAX_MESSAGE", "0"), ("SHUTDOWN_GRACE", "-1")],
+        *[("DATABASE_URL", "foo"), ("AMQP_URL", "foo"), ("TRITON_URL", "http://x")],
+    ],
+)
+def test_what_a_service_could_not_run_with_is_refused(name: str, value: str) -> None:
+    good = {"DATABASE_URL": "postgresql://d", "AMQP_URL": "amqp://a", "PORT": "1", "TRITON_URL": "localhost:8001"}
+    environ = {f"CHARONIA_{key}": text for key, text in good.items()}
+    load(DispatcherSettings, environ)
+    with pytest.raises(SettingsError, match=f"^CHARONIA_{name} is wrong: "):
+        load(DispatcherSettings, environ | {f"CHARONIA_{name}": value})

@@ -5,9 +5,12 @@ from hypothesis import strategies as st
 
 from common.jobs import Failure
 from services.dispatcher.retry import (
+    CROWDED_SECONDS,
     MAX_INTERRUPTIONS,
+    SPREAD_SECONDS,
     Again,
     Attempted,
+    Crowded,
     Fail,
     FallBack,
     GiveBack,
@@ -32,14 +35,25 @@ def policy(
 
 
 def test_an_interrupted_attempt_is_given_back_even_when_it_was_the_last() -> None:
-    assert decide(policy(attempt=5), Interrupted(TRANSIENT), 0.5) == GiveBack()
+    assert decide(policy(attempt=5), Interrupted(TRANSIENT), 0.5) == GiveBack(0.0)
 
 
 def test_attempts_are_given_back_only_so_often() -> None:
     last = policy(interruptions=MAX_INTERRUPTIONS - 1)
-    assert decide(last, Interrupted(TRANSIENT), 0.5) == GiveBack()
+    assert decide(last, Interrupted(TRANSIENT), 0.5) == GiveBack(SPREAD_SECONDS * (MAX_INTERRUPTIONS - 1) * 0.5)
     over = policy(interruptions=MAX_INTERRUPTIONS)
     assert decide(over, Interrupted(TRANSIENT), 0.5) == Again(0.5)
+
+
+def test_jobs_interrupted_together_again_do_not_come_back_together() -> None:
+    again = policy(interruptions=1)
+    found = {decide(again, Interrupted(TRANSIENT), chance / 10) for chance in range(10)}
+    assert len(found) == 10
+
+
+def test_a_crowded_model_counts_against_nobody_however_often() -> None:
+    over = policy(attempt=5, interruptions=MAX_INTERRUPTIONS)
+    assert decide(over, Crowded(TRANSIENT), 0.5) == GiveBack(CROWDED_SECONDS * 1.5)
 
 
 def test_an_interruption_too_many_on_the_last_attempt_fails_the_job() -> None:

@@ -186,3 +186,22 @@ def test_no_slot_is_lost_or_doubled_whatever_happens(steps: list[Step], lazily: 
 
 def count_holders(tasks: list[asyncio.Task[None]]) -> int:
     return sum(task.done() and not task.cancelled() for task in tasks)
+
+
+async def test_a_full_queue_halves_what_runs_at_once_and_success_brings_it_back() -> None:
+    slots = Slots(8)
+    for _ in range(8):
+        await slots.acquire(Priority.NORMAL)
+    slots.shrink()
+    for _ in range(4):
+        slots.release()
+    waiting = asyncio.create_task(slots.acquire(Priority.NORMAL))
+    await asyncio.sleep(0)
+    assert (slots.used, waiting.done()) == (4, False)
+    for _ in range(40):
+        slots.grow()
+    await waiting
+    assert slots.limit == 8
+    for _ in range(5):
+        slots.shrink()
+    assert slots.limit == 1

@@ -3,7 +3,6 @@
 import time
 from collections import OrderedDict
 
-import numpy as np
 import triton_python_backend_utils as pb_utils
 
 SLICE = 0.01  # seconds between two looks at the cancellations
@@ -23,7 +22,7 @@ class TritonPythonModel:
         for request in requests:
             self._executions.record(request.request_id())
         asked = [_asked(request) for request in requests]
-        cancelled = _sleep(max(asked) / 1000, requests)
+        cancelled = _sleep(max(int(ms.max()) for ms in asked) / 1000, requests)
         if cancelled:
             self._cancelled.add(len(cancelled))
         return [_answer(ms, index in cancelled) for index, ms in enumerate(asked)]
@@ -63,7 +62,7 @@ def _family(name, description):
 
 
 def _asked(request):
-    return int(pb_utils.get_input_tensor_by_name(request, "ms").as_numpy().ravel()[0])
+    return pb_utils.get_input_tensor_by_name(request, "ms").as_numpy()
 
 
 def _sleep(seconds, requests):
@@ -83,4 +82,4 @@ def _answer(ms, cancelled):
     if cancelled:
         error = pb_utils.TritonError("cancelled while it ran", pb_utils.TritonError.CANCELLED)
         return pb_utils.InferenceResponse(error=error)
-    return pb_utils.InferenceResponse([pb_utils.Tensor("slept", np.array([[ms]], dtype=np.int32))])
+    return pb_utils.InferenceResponse([pb_utils.Tensor("slept", ms)])

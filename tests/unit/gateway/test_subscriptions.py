@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.gateway.headers import check_headers
+from services.gateway.subscriptions import check_headers, check_patterns
 
 
 def test_headers_of_the_receivers_own_pass() -> None:
@@ -29,3 +29,19 @@ def test_values_that_could_break_the_request_are_refused(value: str) -> None:
 def test_every_wrong_header_is_told() -> None:
     found = check_headers({"Host": "v", "X-A": "fine", "X-B": "\n"})
     assert [error.pointer for error in found] == ["/headers/Host", "/headers/X-B"]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["job.succeeded", "job.*", "*.succeeded", "*.*", "*", "batch.completed", "webhook.*"]
+)
+def test_a_pattern_matches_some_event(pattern: str) -> None:
+    assert check_patterns([pattern]) == []
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "job.", "Job.*", "job.*.x", "**", "job.suc*", "job succeeded", "job.succeeded\n", "x", "job.nope"]
+)
+def test_a_pattern_that_matches_no_event_is_refused(pattern: str) -> None:
+    (error,) = check_patterns([pattern])
+    assert error.pointer == "/events/0"
+    assert "job.succeeded" in error.detail

@@ -1,0 +1,41 @@
+"""A bound on the bytes of all request bodies being worked on: memory is given out before it is taken."""
+
+from http import HTTPStatus
+from typing import Any
+
+from services.gateway.errors import RETRY_SECONDS, Problem
+
+HELD = "charonia.held"  # where a scope keeps how much its request holds
+
+
+class Budget:
+    def __init__(self, total: int, each: int) -> None:
+        """`total` bytes for all bodies, `each` for one that does not say its length."""
+        self.left = total
+        self.each = each
+
+    def take(self, scope: Any, length: str | None) -> None:
+        """Once for a request; `length` is its Content-Length. Raises Problem (503) where there is no room now."""
+        if HELD in scope:
+            return
+        wanted = min(int(length), self.each) if length and length.isascii() and length.isdigit() else self.each
+        if wanted > self.left:
+            raise Problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "overloaded",
+                "too many large requests at once; try again soon",
+                headers={"Retry-After": str(RETRY_SECONDS)},
+            )
+        self.left -= wanted
+        scope[HELD] = wanted
+
+    def guard(self, app: Any) -> Any:
+        """The ASGI application, after each of whose requests the room is given back."""
+
+        async def guarded(scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await app(scope, receive, send)
+            finally:
+                self.left += scope.pop(HELD, 0)
+
+        return guarded

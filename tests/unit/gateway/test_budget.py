@@ -1,0 +1,33 @@
+"""The bound on all bodies together."""
+
+from typing import Any
+
+import pytest
+
+from services.gateway.budget import Budget
+from services.gateway.errors import Problem
+
+
+async def test_room_is_given_out_until_there_is_none_and_given_back_at_the_end() -> None:
+    budget = Budget(100, each=60)
+    first: dict[str, Any] = {}
+    budget.take(first, "60")
+    budget.take(first, "60")  # asked twice for one request, it is held once
+    with pytest.raises(Problem) as refused:
+        budget.take({}, "50")
+    assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "5"})
+    budget.take({}, "40")
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await budget.guard(app)(first, None, None)
+    budget.take({}, "60")
+
+
+@pytest.mark.parametrize("length", [None, "", "-1", "many", "²", "1000"])
+def test_a_body_of_unknown_or_absurd_length_counts_as_the_largest_allowed(length: str | None) -> None:
+    budget = Budget(100, each=60)
+    budget.take({}, length)
+    assert budget.left == 40
