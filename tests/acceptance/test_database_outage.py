@@ -27,7 +27,7 @@ async def test_a_job_that_runs_while_the_database_dies_keeps_its_result(
         "type": "urn:charonia:problem:unavailable",
         "title": "Service Unavailable",
         "status": 503,
-        "detail": "a service this one depends on does not answer; nothing was accepted",
+        "detail": "a service this one depends on does not answer, or too much is waiting; try again later",
         "instance": "/v1/jobs",
     }
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")

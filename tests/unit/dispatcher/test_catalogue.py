@@ -1,12 +1,15 @@
 """A model's gate, slots and versions."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
 from common.jobs import Priority
-from services.dispatcher.catalogue import Runnable
-from services.dispatcher.triton import Model
+from services.dispatcher.catalogue import Catalogue, Runnable
+from services.dispatcher.store import Store
+from services.dispatcher.triton import Model, Triton
 
 
 def model(version: str, *, instances: int = 1, max_batch_size: int = 0) -> Model:
@@ -104,3 +107,45 @@ def test_slots_are_twice_what_triton_runs_at_once(instances: int, max_batch_size
 
 def test_the_greediest_version_decides_about_slots() -> None:
     assert runnable(model("1", instances=4), model("2", max_batch_size=16)).count_slots() == 32
+
+
+class FakeTriton:
+    """Serves one version, which may be reloaded with another declaration without ever being away."""
+
+    def __init__(self, served: Model) -> None:
+        self.served = served
+        self.asked = 0
+
+    async def list_ready(self) -> set[tuple[str, str]]:
+        return {(self.served.name, self.served.version)}
+
+    async def describe(self, _name: str, _version: str) -> Model:
+        self.asked += 1
+        return self.served
+
+
+class FakeStore:
+    def __init__(self) -> None:
+        self.saved: list[tuple[Model, bool]] = []
+
+    async def save_models(self, models: Sequence[tuple[Model, bool]]) -> None:
+        self.saved = [*models]
+
+
+async def test_a_model_reloaded_in_place_is_described_again_when_it_is_doubted() -> None:
+    triton, store = FakeTriton(model("1", max_batch_size=64)), FakeStore()
+
+    async def adopt(_model: Runnable) -> None:
+        pass
+
+    catalogue = Catalogue(cast("Triton", triton), cast("Store", store), adopt, interval=1.0, slots=0)
+    assert await catalogue.look()
+    assert await catalogue.look()
+    assert (triton.asked, catalogue.models["echo"].slots.size) == (1, 128)
+
+    triton.served = model("1", max_batch_size=8)
+    catalogue.models["echo"].doubt()
+    assert catalogue.alarm.is_set()
+    assert await catalogue.look()
+    assert (catalogue.models["echo"].describe(None), catalogue.models["echo"].slots.size) == (triton.served, 16)
+    assert store.saved == [(triton.served, True)]
