@@ -14,3 +14,4 @@ CREATE TABLE job_attempts (
 );
 
 CREATE INDEX jobs_dead ON jobs (tenant_id, id) WHERE status = 'failed'; -- what an operator lists and replays
+CREATE INDEX jobs_by_end ON jobs (finished_at) WHERE finished_at IS NOT NULL; -- what is old enough to be removed

@@ -12,6 +12,7 @@ from common.lifecycle import keep_running
 from common.logs import Log
 from common.outbox import Outbox
 from services.dispatcher.catalogue import Catalogue, Runnable
+from services.dispatcher.purge import purge
 from services.dispatcher.record import Recorder
 from services.dispatcher.run import Runner
 from services.dispatcher.settings import DispatcherSettings
@@ -72,6 +73,7 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
                 "catalogue": catalogue.watch(),
                 "leases": runner.renew(),
                 "sweeper": Sweeper(store, recorder, outbox, settings.sweep_interval).run(),
+                "purge": purge(store, settings.retention),
                 "health": server.serve(),
             },
             stopping,

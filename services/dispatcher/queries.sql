@@ -220,3 +220,19 @@ SET ready = excluded.ready,
     inputs = excluded.inputs,
     outputs = excluded.outputs,
     updated_at = now();
+
+-- name: purge_jobs
+-- Removes up to $2 jobs that ended more than $1 seconds ago, with all that belongs to them, but none whose webhooks are
+-- still under way. Few at a time and whatever is locked left alone, so that nobody waits for it.
+DELETE FROM jobs
+WHERE id IN (
+  SELECT j.id
+  FROM jobs j
+  WHERE j.finished_at < now() - make_interval(secs => $1::double precision)
+    AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.job_id = j.id AND d.status = 'pending')
+    AND NOT EXISTS (SELECT 1 FROM events e WHERE e.job_id = j.id AND e.fanned_out_at IS NULL)
+  ORDER BY j.finished_at
+  LIMIT $2
+  FOR UPDATE SKIP LOCKED
+)
+RETURNING id;

@@ -149,6 +149,10 @@ class Store:
                 await connection.execute(QUERIES["add_messages"], *columns([spread(row) for row in rows], 5))
         return rows
 
+    async def purge_jobs(self, age: float, limit: int) -> int:
+        """How many were removed of those that ended longer ago (seconds)."""
+        return len(await self.database.fetch(QUERIES["purge_jobs"], age, limit))
+
     async def save_models(self, models: Sequence[tuple[Model, bool]]) -> None:
         """Each model with whether it is ready."""
         rows = [

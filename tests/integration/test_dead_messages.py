@@ -1,0 +1,37 @@
+"""Messages that nobody could handle are looked at, and sent back."""
+
+from aio_pika import Message
+
+from common import dead_messages, ids, topology
+from common.broker import QUEUE_HEADER, REASON_HEADER
+from common.jobs import Priority
+from tests.integration.brokers import connected, count, drain
+from tests.integration.waiting import until
+
+
+async def test_dead_messages_are_listed_and_sent_back_to_where_they_came_from(amqp_url: str) -> None:
+    model = f"m{ids.new().hex}"
+    queue = topology.job_queue(model, Priority.HIGH)
+    async with connected(amqp_url) as channel:
+        await topology.declare_exchanges(channel)
+        await topology.declare_model(channel, model)
+        dead = await channel.get_exchange(topology.DEAD, ensure=False)
+        headers = {QUEUE_HEADER: queue, REASON_HEADER: "of a newer version", "traceparent": "00-a-b-01"}
+        await dead.publish(Message(b"new", headers={**headers}), queue)
+        await dead.publish(Message(b"lost"), "nowhere")
+
+    async def arrived() -> bool:
+        return await count(amqp_url, topology.DEAD) >= 2
+
+    await until(arrived, "both are there")
+    listed = await dead_messages.list_dead(amqp_url, 100)
+    assert f"{queue}: of a newer version: b'new'" in listed
+    assert any("unknown queue" in line and "b'lost'" in line for line in listed)
+
+    await until(arrived, "both are there still")
+    assert await dead_messages.requeue(amqp_url, 100) == [f"back to {queue}: b'new'"]
+    (message,) = await drain(amqp_url, queue, 1)
+    assert (message.body, message.headers["traceparent"]) == (b"new", "00-a-b-01")
+    assert not {QUEUE_HEADER, REASON_HEADER} & message.headers.keys()
+    (left,) = await drain(amqp_url, topology.DEAD, 1)
+    assert left.body == b"lost"
