@@ -22,6 +22,7 @@ from common.messages import Message
 CONNECT_SECONDS = 10.0
 CALL_SECONDS = 5.0
 RECONNECT_SECONDS = 0.5
+PAUSE_SECONDS = 1.0
 HEARTBEAT_SECONDS = 10
 PROBE_SECONDS = 10.0  # between looks whether a connection still does what it is for
 REASON_HEADER = "x-charonia-reason"
@@ -268,6 +269,7 @@ class Consumer:
             settlement = raw.nack(requeue=True)
         except Exception:  # the one catch-all: a message is always settled
             log.exception("message.failed", queue=subscription.queue)
+            await asyncio.sleep(PAUSE_SECONDS)  # else a bug of ours would turn it in a hot loop
             settlement = raw.nack(requeue=True)
         else:
             settlement = raw.ack()

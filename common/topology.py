@@ -16,10 +16,11 @@ DEAD = "charonia.dead"
 NOTIFIER_QUEUE = "notifier.events"
 
 # Valid on RabbitMQ 3.10 and 4.x. The limit is explicit because 4.x defaults to 20 while 3.10 has none; it only
-# guards against a handler that dies of its message, so it is far above what restarts of a broker can count up to.
+# guards against a handler that dies of its message, so it is far above what an outage, ours or the broker's, counts up
+# to at one return a second.
 QUORUM: dict[str, str | int] = {
     "x-queue-type": "quorum",
-    "x-delivery-limit": 100,
+    "x-delivery-limit": 100_000,
     "x-dead-letter-exchange": DEAD,
     "x-dead-letter-strategy": "at-least-once",
     "x-overflow": "reject-publish",  # without it at-least-once dead-lettering silently isn't

@@ -85,6 +85,9 @@ OTHERWISE = Rule("", "inference_failed", retryable=True)
 CODES = {
     grpc.StatusCode.UNAVAILABLE: Rule("", "triton_unavailable", retryable=True, outage=True),
     grpc.StatusCode.CANCELLED: Rule("", "triton_unavailable", retryable=True, outage=True),
+    # A connection that breaks while a stream opens. What the model itself says comes inside the stream.
+    grpc.StatusCode.INTERNAL: Rule("", "triton_unavailable", retryable=True, outage=True),
+    grpc.StatusCode.UNKNOWN: Rule("", "triton_unavailable", retryable=True, outage=True),
     grpc.StatusCode.RESOURCE_EXHAUSTED: Rule("", "too_large", retryable=False),
     grpc.StatusCode.UNIMPLEMENTED: Rule("", "unsupported", retryable=False),
 }

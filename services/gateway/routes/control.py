@@ -56,19 +56,17 @@ async def retry_job(
 ) -> JobView:
     """For a job that failed, was canceled or expired; its attempts count from zero again."""
     parsed, tenant_id = parse_job(job_id), request.user.tenant_id
+    model = data.model if data else None
+    revived = await control.revive(tenant_id, [parsed], RETRYABLE, model)
     found = await store.find_job(parsed, tenant_id)
     if found is None:
         raise not_found("job")
-    if found.row.status not in RETRYABLE:
-        raise conflict(f"the job is {found.row.status}; only a failed, canceled or expired one can be run again")
-    model = data.model if data else None
-    if not await control.revive(tenant_id, [parsed], RETRYABLE, model):
+    if not revived and found.row.status in RETRYABLE and model is not None:
         raise invalid(FieldError("/model", f"'{model}' does not take the job's inputs"))
-    again = await store.find_job(parsed, tenant_id)
-    if again is None:
-        raise not_found("job")
-    log.info("job.retried", job_id=job_id, model=again.row.model)
-    return view_job(again.row, links, webhook_status=again.webhook_status, queue_position=again.queue_position)
+    if not revived:
+        raise conflict(f"the job is {found.row.status}; only a failed, canceled or expired one can be run again")
+    log.info("job.retried", job_id=job_id, model=found.row.model)
+    return view_job(found.row, links, webhook_status=found.webhook_status, queue_position=found.queue_position)
 
 
 @get(

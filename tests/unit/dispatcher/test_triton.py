@@ -55,7 +55,7 @@ CALLS = [
     (grpc.StatusCode.CANCELLED, "", "triton_unavailable", True, True),
     (grpc.StatusCode.RESOURCE_EXHAUSTED, "CLIENT: Sent message larger than max (9 vs. 8)", "too_large", False, False),
     (grpc.StatusCode.UNIMPLEMENTED, "ModelInfer RPC doesn't support models with …", "unsupported", False, False),
-    (grpc.StatusCode.INTERNAL, "something else", "inference_failed", True, False),
+    (grpc.StatusCode.INTERNAL, "something else", "triton_unavailable", True, True),
 ]
 
 

@@ -1,0 +1,88 @@
+"""What the API says of the jobs, once they have come to rest."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from tests.acceptance.client import TERMINAL, Job, Strict
+from tests.storm.client import Client, Missing
+
+READERS = 24  # at a time
+POLL_SECONDS = 0.5
+
+T = TypeVar("T")
+
+
+class Attempt(Strict, frozen=True):
+    """One run of a job; `returned` ones do not count."""
+
+    attempt: int
+    status: str
+    model: str
+    worker: str
+    started_at: datetime
+    finished_at: datetime
+    duration_ms: int
+    error_code: str | None
+    error_message: str | None
+
+
+class Attempts(Strict, frozen=True):
+    items: list[Attempt]
+
+
+@dataclass
+class Evidence:
+    """By job id; `rest` is how many seconds it took until nothing moved any more."""
+
+    jobs: dict[str, Job] = field(default_factory=dict)
+    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    rest: float = 0.0
+
+
+async def gather(client: Client, list_jobs: Callable[[], Iterable[str]], within: float) -> Evidence:
+    """Waits until all jobs are at rest, at most `within` seconds, and reads all there is to know of them.
+
+    `list_jobs` may come to know of more meanwhile: of a submit without an answer, the webhook tells.
+    """
+    evidence, clock = Evidence(), asyncio.get_running_loop().time
+    known: set[str] = set()
+    moving: set[str] = set()
+    began = clock()
+
+    async def look(job_id: str) -> None:
+        try:
+            job = evidence.jobs[job_id] = await client.read(f"/v1/jobs/{job_id}", Job)
+        except Missing:
+            moving.discard(job_id)  # the checker misses it
+            return
+        if job.status in TERMINAL and job.webhook_status != "pending":
+            moving.discard(job_id)
+
+    async def list_attempts(job_id: str) -> None:
+        evidence.attempts[job_id] = (await client.read(f"/v1/jobs/{job_id}/attempts", Attempts)).items
+
+    while True:
+        moving |= {*list_jobs()} - known
+        known |= moving
+        await spread(look, list(moving))
+        if not moving or clock() - began > within:
+            break
+        await asyncio.sleep(POLL_SECONDS)
+    evidence.rest = clock() - began
+    await spread(list_attempts, list(evidence.jobs))
+    return evidence
+
+
+async def spread(work: Callable[[T], Awaitable[None]], items: list[T]) -> None:
+    """Does the work for all items, a few at a time."""
+
+    async def run() -> None:
+        while items:
+            await work(items.pop())
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(READERS):
+            group.create_task(run())
