@@ -1,8 +1,4 @@
-"""RabbitMQ: publish with confirms; consume: decode → handle → settle. Only this module acknowledges.
-
-A plain connection is kept alive by one loop, which makes everything anew whenever the connection, a channel or
-a consumer on it is lost. (docs/decisions/0003-plain-connections.md says why not aio-pika's robust ones.)
-"""
+"""RabbitMQ: publish with confirms; consume: decode → handle → settle. Only this module acknowledges."""
 
 import asyncio
 import contextlib
@@ -12,122 +8,19 @@ from uuid import UUID
 import aio_pika
 import msgspec
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange, AbstractIncomingMessage, AbstractQueue
-from aio_pika.exceptions import AMQPError, ChannelInvalidStateError, DeliveryError, PublishError
+from aio_pika.exceptions import DeliveryError, PublishError
 
 from common import messages, topology
 from common.errors import BrokerUnavailable, Reject, Retry, Unroutable
+from common.link import Link, bounded
 from common.logs import Log
 from common.messages import Message
 
-CONNECT_SECONDS = 10.0
-CALL_SECONDS = 5.0
-RECONNECT_SECONDS = 0.5
 PAUSE_SECONDS = 1.0
-HEARTBEAT_SECONDS = 10
-PROBE_SECONDS = 10.0  # between looks whether a connection still does what it is for
 REASON_HEADER = "x-charonia-reason"
 QUEUE_HEADER = "x-charonia-queue"
-TROUBLE = (AMQPError, ChannelInvalidStateError, OSError, TimeoutError, RuntimeError)
 
 log = Log("broker")
-
-
-async def bounded(call: Awaitable[object]) -> object:
-    """The call within its deadline; raises BrokerUnavailable for whatever a lost connection makes of it."""
-    try:
-        async with asyncio.timeout(CALL_SECONDS):
-            return await call
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise BrokerUnavailable from None  # aio-pika cancels its callers when a heartbeat stays away
-    except TROUBLE as error:
-        raise BrokerUnavailable(f"broker: {type(error).__name__}: {error}") from error
-
-
-class Link:
-    """One connection, kept alive."""
-
-    def __init__(
-        self,
-        url: str,
-        name: str,
-        furnish: Callable[[AbstractConnection], Awaitable[None]],
-        probe: Callable[[AbstractConnection], Awaitable[None]],
-    ) -> None:
-        """`furnish` opens what belongs on each new connection, and calls `lose` when part of it is lost.
-
-        `probe` raises BrokerUnavailable, or takes too long, when the connection no longer does what it is for.
-        """
-        self.probe = probe
-        self.url = url
-        self.name = name
-        self.furnish = furnish
-        self.connection: AbstractConnection | None = None
-        self.lost = asyncio.Event()
-
-    @property
-    def is_up(self) -> bool:
-        return self.connection is not None and not self.lost.is_set()
-
-    async def check(self) -> bool:
-        """For /readyz."""
-        return self.is_up
-
-    def lose(self, *_: object) -> None:
-        self.lost.set()
-
-    async def run(self) -> None:
-        """Connects, again and again, until cancelled."""
-        while True:
-            self.lost.clear()
-            try:
-                async with asyncio.timeout(CONNECT_SECONDS):
-                    connection = await aio_pika.connect(
-                        self.url,
-                        timeout=CALL_SECONDS,
-                        heartbeat=HEARTBEAT_SECONDS,
-                        client_properties={"connection_name": self.name},
-                    )
-            except TROUBLE as error:
-                log.warning("broker.unreachable", connection=self.name, error=f"{type(error).__name__}: {error}")
-                await asyncio.sleep(RECONNECT_SECONDS)
-                continue
-            try:
-                await self.keep(connection)
-            finally:
-                self.connection = None
-                with contextlib.suppress(BrokerUnavailable):
-                    await bounded(connection.close())
-            await asyncio.sleep(RECONNECT_SECONDS)
-
-    async def keep(self, connection: AbstractConnection) -> None:
-        """Furnishes a new connection and returns once something on it is lost."""
-        connection.close_callbacks.add(self.lose)
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await self.furnish(connection)
-        except TROUBLE as error:
-            log.warning("broker.not_usable", connection=self.name, error=f"{type(error).__name__}: {error}")
-            return
-        self.connection = connection
-        log.info("broker.connected", connection=self.name)
-        await self.guard(connection)
-        log.warning("broker.lost", connection=self.name)
-
-    async def guard(self, connection: AbstractConnection) -> None:
-        """Returns once the connection is lost, or is there and does nothing any more: a watchdog."""
-        while not self.lost.is_set():
-            try:
-                async with asyncio.timeout(PROBE_SECONDS):
-                    await self.lost.wait()
-            except TimeoutError:
-                try:
-                    await bounded(self.probe(connection))
-                except BrokerUnavailable as error:
-                    log.warning("broker.silent", connection=self.name, error=error)
-                    self.lose()
 
 
 class Publisher:

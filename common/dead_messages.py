@@ -14,8 +14,9 @@ import msgspec
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
 from common import topology
-from common.broker import CALL_SECONDS, QUEUE_HEADER, REASON_HEADER, TROUBLE
+from common.broker import QUEUE_HEADER, REASON_HEADER
 from common.errors import SettingsError
+from common.link import CALL_SECONDS, TROUBLE
 from common.settings import load
 
 SHOWN_BYTES = 200  # of a body

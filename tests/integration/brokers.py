@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 
-from common.broker import Consumer, Link, Publisher
+from common.broker import Consumer, Publisher
+from common.link import Link
 from tests.integration.waiting import until
 
 

@@ -8,7 +8,7 @@ import pytest
 from aio_pika import Message as Raw
 from aio_pika.abc import AbstractChannel, HeadersType
 
-from common import broker, ids, messages, topology
+from common import ids, link, messages, topology
 from common.broker import QUEUE_HEADER, REASON_HEADER, Consumer, Subscription
 from common.errors import Reject, Retry
 from common.jobs import Priority
@@ -192,7 +192,7 @@ async def test_a_rejected_message_is_buried_with_the_reason_and_its_queue(amqp_u
 async def test_a_consumer_that_is_silently_gone_is_noticed(
     amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(broker, "PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(link, "PROBE_SECONDS", 0.2)
     handler = Handler()
     async with consuming(amqp_url) as consumer:
         await consumer.subscribe(subscription(model, handler))
