@@ -77,6 +77,24 @@ class Job(Strict, frozen=True):
         return found.data
 
 
+class Attempt(Strict, frozen=True):
+    """One run of a job; `returned` ones do not count."""
+
+    attempt: int
+    status: str
+    model: str
+    worker: str
+    started_at: datetime
+    finished_at: datetime
+    duration_ms: int
+    error_code: str | None
+    error_message: str | None
+
+
+class Attempts(Strict, frozen=True):
+    items: list[Attempt]
+
+
 class Subscription(Strict, frozen=True):
     id: str
     url: str

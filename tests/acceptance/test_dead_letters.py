@@ -7,26 +7,10 @@ from uuid import uuid4
 import httpx
 import msgspec
 
-from tests.acceptance.client import Api, Job, Strict, read
+from tests.acceptance.client import Api, Attempts, Job, Strict, read
 from tests.acceptance.samples import LINES, fault, picture
 
 ONCE = {"max_attempts": 1}
-
-
-class Attempt(Strict, frozen=True):
-    attempt: int
-    status: str
-    model: str
-    worker: str
-    started_at: datetime
-    finished_at: datetime
-    duration_ms: int
-    error_code: str | None
-    error_message: str | None
-
-
-class Attempts(Strict, frozen=True):
-    items: list[Attempt]
 
 
 class Page(Strict, frozen=True):

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from tests.acceptance.client import Job
+from tests.acceptance.client import Attempt, Job
 from tests.storm.check_outcome import Finding, show
-from tests.storm.evidence import Attempt
 from tests.storm.ledger import Fault
 from tests.storm.orders import Order
 

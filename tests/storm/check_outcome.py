@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from tests.acceptance.client import TERMINAL, Job
-from tests.storm.evidence import Attempt
+from tests.acceptance.client import TERMINAL, Attempt, Job
 from tests.storm.ledger import Try
 
 Finding = tuple[str, str, str]  # the rule, what was expected, what was seen

@@ -3,34 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TypeVar
 
-from tests.acceptance.client import TERMINAL, Job, Strict
+from tests.acceptance.client import TERMINAL, Attempt, Attempts, Job
 from tests.storm.client import Client, Missing
 
 READERS = 24  # at a time
 POLL_SECONDS = 0.5
 
 T = TypeVar("T")
-
-
-class Attempt(Strict, frozen=True):
-    """One run of a job; `returned` ones do not count."""
-
-    attempt: int
-    status: str
-    model: str
-    worker: str
-    started_at: datetime
-    finished_at: datetime
-    duration_ms: int
-    error_code: str | None
-    error_message: str | None
-
-
-class Attempts(Strict, frozen=True):
-    items: list[Attempt]
 
 
 @dataclass

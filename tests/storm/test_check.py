@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from tests.acceptance.client import Failure, Job
+from tests.acceptance.client import Attempt, Failure, Job
 from tests.acceptance.receiver import Event
 from tests.storm.check import check
-from tests.storm.evidence import Attempt, Evidence
+from tests.storm.evidence import Evidence
 from tests.storm.ledger import SUBSCRIPTION, Call, Delivery, Fault, Ledger, Try
 from tests.storm.orders import Order
 
