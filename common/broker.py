@@ -94,13 +94,14 @@ class Consumer:
         self.tags: list[tuple[AbstractQueue, str]] = []
         self.handling: set[asyncio.Task[object]] = set()
         self.graveyard: AbstractExchange | None = None
+        self.stopping = False
 
     async def subscribe(self, subscription: Subscription) -> None:
         """Consumes from now on, also on every later connection; a second one for the queue replaces nothing."""
         if subscription.queue in self.subscriptions:
             return
         self.subscriptions[subscription.queue] = subscription
-        if self.link.connection is not None:
+        if self.link.connection is not None and not self.stopping:
             try:
                 await bounded(self.consume(self.link.connection, subscription))
             except BrokerUnavailable:
@@ -115,13 +116,15 @@ class Consumer:
         dying.close_callbacks.add(self.link.lose)
         self.graveyard = await dying.get_exchange(topology.DEAD, ensure=False)
         consumed: set[str] = set()
-        while waiting := self.subscriptions.keys() - consumed:  # more may be added meanwhile
+        while not self.stopping and (waiting := self.subscriptions.keys() - consumed):  # more may be added meanwhile
             queue = min(waiting)
             await self.consume(connection, self.subscriptions[queue])
             consumed.add(queue)
 
     async def probe(self, connection: AbstractConnection) -> None:
-        """Every queue is there and has a consumer."""
+        """Every queue is there and has a consumer, until we want none any more."""
+        if self.stopping:
+            return
         channel = await connection.channel()
         for queue in tuple(self.subscriptions):
             found = await channel.declare_queue(queue, passive=True)
@@ -160,6 +163,11 @@ class Consumer:
         except Retry as error:
             log.warning("message.returned", queue=subscription.queue, reason=error)
             settlement = raw.nack(requeue=True)
+        except asyncio.CancelledError:
+            if self.stopping:  # the connection stays up for what this process still has to do
+                with contextlib.suppress(BrokerUnavailable):
+                    await bounded(raw.nack(requeue=True))
+            raise
         except Exception:  # the one catch-all: a message is always settled
             log.exception("message.failed", queue=subscription.queue)
             await asyncio.sleep(PAUSE_SECONDS)  # else a bug of ours would turn it in a hot loop
@@ -184,7 +192,11 @@ class Consumer:
             await raw.ack()
 
     async def stop(self, grace: float) -> None:
-        """Takes no more messages; lets handlers end within the grace (seconds), then leaves the rest to the broker."""
+        """Takes no more messages, whatever becomes of the connection.
+
+        Handlers end within the grace (seconds); what they have not settled by then goes back to its queue at once.
+        """
+        self.stopping = True
         for queue, tag in self.tags:
             with contextlib.suppress(BrokerUnavailable):
                 await bounded(queue.cancel(tag))
@@ -193,3 +205,5 @@ class Consumer:
             await asyncio.wait(self.handling, timeout=grace)
         for task in tuple(self.handling):
             task.cancel()
+        if self.handling:
+            await asyncio.wait(self.handling, timeout=grace)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 from aio_pika import Message as Raw
-from aio_pika.abc import AbstractChannel, HeadersType
+from aio_pika.abc import AbstractChannel, AbstractConnection, HeadersType
 
 from common import ids, link, messages, topology
 from common.broker import QUEUE_HEADER, REASON_HEADER, Consumer, Subscription
@@ -161,7 +161,7 @@ async def test_no_more_than_the_prefetch_is_taken_and_the_rest_stays(amqp_url: s
         await until(lambda: sorted(handler.seen) == sorted(jobs), "all are handled")
 
 
-async def test_messages_not_handled_in_time_are_left_to_the_broker(amqp_url: str, model: str) -> None:
+async def test_messages_not_handled_in_time_go_back_at_once(amqp_url: str, model: str) -> None:
     class Stuck(Handler):
         async def __call__(self, message: Message, traceparent: str | None) -> None:
             await super().__call__(message, traceparent)
@@ -173,9 +173,42 @@ async def test_messages_not_handled_in_time_are_left_to_the_broker(amqp_url: str
         job = await ring(amqp_url, model)
         await until(lambda: stuck.seen == [job], "the message is taken")
         await consumer.stop(0.1)
-    async with consuming(amqp_url) as consumer:
-        await consumer.subscribe(subscription(model, handler))
-        await until(lambda: handler.seen == [job], "another consumer gets it")
+        async with consuming(amqp_url) as other:
+            await other.subscribe(subscription(model, handler))
+            await until(lambda: handler.seen == [job], "another consumer gets it while the first is still connected")
+
+
+@pytest.mark.parametrize("loses", [False, True], ids=["watched", "reconnected"])
+async def test_a_stopped_consumer_takes_nothing_any_more(
+    amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch, loses: bool
+) -> None:
+    monkeypatch.setattr(link, "PROBE_SECONDS", 0.2)
+    late, handler = Handler(), Handler()
+    async with consuming(amqp_url) as consumer, consuming(amqp_url) as other:
+        looks = watch(consumer)
+        await consumer.subscribe(subscription(model, late))
+        await consumer.stop(1)
+        if loses:
+            consumer.link.lose()
+        looks.clear()
+        await until(lambda: len(looks) > 1 and consumer.link.is_up, "the watchdog has looked, the connection is up")
+        await other.subscribe(subscription(model, handler))
+        jobs = {await ring(amqp_url, model) for _ in range(4)}
+        await until(lambda: set(handler.seen + late.seen) == jobs, "all are handled")
+        assert late.seen == []
+
+
+def watch(consumer: Consumer) -> list[None]:
+    """A list that grows with each look of the watchdog."""
+    looks: list[None] = []
+    probe = consumer.link.probe
+
+    async def look(connection: AbstractConnection) -> None:
+        looks.append(None)
+        await probe(connection)
+
+    consumer.link.probe = look
+    return looks
 
 
 async def test_a_rejected_message_is_buried_with_the_reason_and_its_queue(amqp_url: str, model: str) -> None:
