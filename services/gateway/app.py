@@ -26,6 +26,7 @@ from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_k
 from services.gateway.budget import Budget
 from services.gateway.catalogue import Catalogue
 from services.gateway.control import Control
+from services.gateway.rotation import Rotation
 from services.gateway.routes import control, jobs, models, operations, webhooks
 from services.gateway.settings import GatewaySettings
 from services.gateway.store import Store
@@ -95,7 +96,15 @@ def build(settings: GatewaySettings, database: Database, publisher: Publisher, o
         exception_handlers=errors.HANDLERS,
         request_max_body_size=settings.max_body,
         logging_config=None,  # ours is set already
-        state=State({"keyring": Keyring(store), "checks": checks, "max_body": settings.max_body, "budget": budget}),
+        state=State(
+            {
+                "keyring": Keyring(store),
+                "checks": checks,
+                "max_body": settings.max_body,
+                "budget": budget,
+                "rotation": Rotation(),
+            }
+        ),
         openapi_config=OpenAPIConfig(
             title="Charonia",
             version="1",
@@ -118,16 +127,20 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
     app = build(settings, database, publisher, outbox)
     await database.wait(STARTUP_SECONDS)
     await bootstrap(settings, Store(database))
-    options = {"timeout_graceful_shutdown": round(settings.shutdown_grace), "timeout_keep_alive": 75}
-    server = health.Server(
-        health.configuration(observe.observe(app.state.budget.guard(app)), settings.host, settings.port, **options)
-    )
+    rotation: Rotation = app.state.rotation
+    guarded = rotation.guard(observe.observe(app.state.budget.guard(app)))
+    leaving = min(settings.drain, settings.shutdown_grace)
+    options = {"timeout_graceful_shutdown": round(settings.shutdown_grace - leaving), "timeout_keep_alive": 75}
+    server = health.Server(health.configuration(guarded, settings.host, settings.port, **options))
     serving = asyncio.create_task(server.serve())
 
     async def serve() -> None:
         await asyncio.shield(serving)
 
     async def drain() -> None:
+        rotation.leave()
+        log.info("gateway.leaving", seconds=leaving)
+        await asyncio.sleep(leaving)
         server.should_exit = True
         await asyncio.wait([serving], timeout=settings.shutdown_grace + 5)
         await outbox.drain(OUTBOX_SECONDS)

@@ -15,8 +15,10 @@ async def healthz() -> dict[str, str]:
 
 @get("/readyz", summary="Whether each dependency answers, by name", operation_id="readyz")
 async def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
-    """503 without the database; without the broker jobs are still accepted, and run when it is back."""
+    """503 without the database, and from SIGTERM on; without the broker jobs are accepted, and run when it is back."""
     ready, body = await report(request.app.state.checks, optional={"broker"})
+    if request.app.state.rotation.left:
+        ready, body["status"] = False, "stopping"
     return Response(body, status_code=200 if ready else 503)
 
 
