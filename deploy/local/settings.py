@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from deploy.local.errors import InvalidSetting
 from deploy.local.ports import free_block
@@ -48,6 +48,8 @@ class Settings:
     triton_metrics_port: int = 8002
     durable: bool = True
     """Whether PostgreSQL survives a failure of the machine; tests do without."""
+    model_control: Literal["none", "explicit", "poll"] = "none"
+    """How Triton takes up models; tests load and unload them."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """CHARONIA_* and OTEL_* variables for the services, which win over those of the stack."""
 

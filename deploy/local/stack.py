@@ -44,6 +44,7 @@ class Stack:
             settings.triton_metrics_port,
             settings.triton_venv,
             otlp_endpoint=settings.environment.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
+            model_control=settings.model_control,
             on_line=on_line,
         )
         self.environment = environment_for(

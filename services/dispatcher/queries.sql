@@ -117,8 +117,8 @@ SELECT event_id FROM ended JOIN chosen USING (id);
 WITH back AS (
   SELECT *
   FROM unnest($1::uuid[], $2::bigint[], $3::double precision[], $4::boolean[], $5::text[],
-              $6::text[], $7::text[], $8::boolean[], $9::boolean[])
-    AS t(id, claim, delay, given_back, fallback, error_code, error_message, error_retryable, interrupted)
+              $6::text[], $7::text[], $8::boolean[], $9::boolean[], $10::boolean[])
+    AS t(id, claim, delay, given_back, fallback, error_code, error_message, error_retryable, interrupted, refused)
   ORDER BY id
 ), locked AS (
   SELECT back.*, j.attempt, j.model, j.worker, j.started_at
@@ -141,6 +141,7 @@ SET status = 'queued',
     ring_at = now() + make_interval(secs => back.delay),
     attempt = j.attempt - back.given_back::integer,
     interruptions = j.interruptions + back.interrupted::integer,
+    started_at = CASE WHEN NOT back.refused OR j.attempt > 1 THEN j.started_at END, -- NULL: it may still expire
     model = coalesce(back.fallback, j.model),
     version = CASE WHEN back.fallback IS NULL THEN j.version END,
     fallback_model = CASE WHEN back.fallback IS NULL THEN j.fallback_model END,

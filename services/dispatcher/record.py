@@ -89,8 +89,8 @@ class Recorder:
         requeue = partial(Requeue, id=row.id, claim=job.claim, failure=failure)
         match retry.decide(policy, outcome, random.random()):  # noqa: S311 -- jitter, not a secret
             case retry.GiveBack(delay):
-                interrupted = isinstance(outcome, retry.Interrupted)
-                back = requeue(delay=delay, given_back=True, interrupted=interrupted)
+                interrupted, refused = isinstance(outcome, retry.Interrupted), isinstance(outcome, retry.Refused)
+                back = requeue(delay=delay, given_back=True, interrupted=interrupted, refused=refused)
             case retry.Again(delay):
                 back = requeue(delay=delay)
             case retry.FallBack(model):

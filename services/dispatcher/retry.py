@@ -7,7 +7,7 @@ from common.jobs import Failure
 # A job in flight when Triton goes away gets its attempt back, but only so often: it might be what kills the server.
 MAX_INTERRUPTIONS = 3
 SPREAD_SECONDS = 3.0
-CROWDED_SECONDS = 0.25
+REFUSED_SECONDS = 0.25
 
 
 class Interrupted(msgspec.Struct, frozen=True):
@@ -16,8 +16,8 @@ class Interrupted(msgspec.Struct, frozen=True):
     failure: Failure
 
 
-class Crowded(msgspec.Struct, frozen=True):
-    """The model's own queue was full: nobody's fault, and no reason to count."""
+class Refused(msgspec.Struct, frozen=True):
+    """Triton did not take the attempt (it or the model was away, or a queue full): the job can't be the reason."""
 
     failure: Failure
 
@@ -28,7 +28,7 @@ class Attempted(msgspec.Struct, frozen=True):
     failure: Failure
 
 
-Outcome = Interrupted | Crowded | Attempted
+Outcome = Interrupted | Refused | Attempted
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -66,8 +66,8 @@ class Fail(msgspec.Struct, frozen=True):
 
 def decide(policy: Policy, outcome: Outcome, chance: float) -> GiveBack | Again | FallBack | Fail:
     """`chance` is a random number in [0, 1): full jitter, so that jobs that failed together do not return together."""
-    if isinstance(outcome, Crowded):
-        return GiveBack(CROWDED_SECONDS * (1 + chance))
+    if isinstance(outcome, Refused):
+        return GiveBack(REFUSED_SECONDS * (1 + chance))
     if isinstance(outcome, Interrupted) and policy.interruptions < MAX_INTERRUPTIONS:
         # At once the first time. Later not together with its neighbours of then: one of them may kill the server.
         return GiveBack(SPREAD_SECONDS * policy.interruptions * chance)

@@ -224,13 +224,13 @@ def judge(model: Runnable, error: InferenceError) -> retry.Outcome:
     """What a failed attempt says of the job, after the model has heeded what it says of the server."""
     if error.outage:
         model.suspect()
-        return retry.Interrupted(error.failure)
     if error.failure.code in ("invalid_input", "invalid_output"):
         model.doubt()
     if error.crowded:
         model.slots.shrink()
-        return retry.Crowded(error.failure)
-    return retry.Attempted(error.failure)
+    if error.refused:
+        return retry.Refused(error.failure)
+    return retry.Interrupted(error.failure) if error.outage else retry.Attempted(error.failure)
 
 
 def tell_time(job: ClaimedJob, seconds: float) -> datetime:

@@ -74,6 +74,7 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     delay: float = 0.0
     given_back: bool = False  # the attempt does not count
     interrupted: bool = False  # Triton went away under it, which happens to a job only so often
+    refused: bool = False  # it never began, so the job may still expire
     fallback: str | None = None
 
 
@@ -115,11 +116,11 @@ class Store:
         rows = [
             (
                 *(back.id, back.claim, back.delay, back.given_back, back.fallback),
-                *(*spread_failure(back.failure), back.interrupted),
+                *(*spread_failure(back.failure), back.interrupted, back.refused),
             )
             for back in requeues
         ]
-        found = await self.database.fetch(QUERIES["requeue_jobs"], *columns(rows, 9))
+        found = await self.database.fetch(QUERIES["requeue_jobs"], *columns(rows, 10))
         return {record["id"] for record in found}
 
     async def renew_leases(self, claims: Sequence[tuple[UUID, int]], lease: float) -> dict[UUID, bool]:

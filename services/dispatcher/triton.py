@@ -23,11 +23,15 @@ class TritonDown(Exception):
 class InferenceError(Exception):
     """An inference failed."""
 
-    def __init__(self, failure: Failure, *, outage: bool = False) -> None:
-        """`outage`: the server or the model is away, which is most likely not this job's doing."""
+    def __init__(self, failure: Failure, *, outage: bool = False, refused: bool = False) -> None:
+        """`outage`: the server or the model is away, which is most likely not this job's doing.
+
+        `refused`: Triton did not take the request, so it never began.
+        """
         super().__init__(failure.message)
         self.failure = failure
         self.outage = outage
+        self.refused = refused
 
     @property
     def crowded(self) -> bool:
@@ -59,16 +63,17 @@ class Rule(NamedTuple):
     code: str
     retryable: bool
     outage: bool = False
+    refused: bool = False
 
 
 # An error comes over a stream without its code (the header that asks for codes crashes the server, see docs/triton.md),
 # so its text decides; the first rule that fits counts. A model that begins its message with the name of a code
 # says by it whether trying again may help.
 RULES = (
-    Rule("has no available versions", "model_unavailable", retryable=True, outage=True),
-    Rule("Server is stopping", "triton_unavailable", retryable=True, outage=True),
+    Rule("has no available versions", "model_unavailable", retryable=True, outage=True, refused=True),
+    Rule("Server is stopping", "triton_unavailable", retryable=True, outage=True, refused=True),
     Rule("Request for unknown model", "model_not_found", retryable=False),
-    Rule("Exceeds maximum queue size", QUEUE_FULL, retryable=True),
+    Rule("Exceeds maximum queue size", QUEUE_FULL, retryable=True, refused=True),
     Rule("Request timeout expired", "triton_queue_timeout", retryable=True),
     Rule("Stub process .* is not healthy", "model_crashed", retryable=True),
     Rule("unexpected inference input", "invalid_input", retryable=False),
@@ -81,6 +86,7 @@ RULES = (
     Rule("^(UNSUPPORTED|UNIMPLEMENTED|NOT_FOUND|PERMISSION_DENIED)\\b", "inference_refused", retryable=False),
 )
 OTHERWISE = Rule("", "inference_failed", retryable=True)
+UNREACHED = "failed to connect to all addresses"  # of a call that failed: it never came to the server
 # What gRPC itself says of a call: the connection is away, or a message was too large for it.
 CODES = {
     grpc.StatusCode.UNAVAILABLE: Rule("", "triton_unavailable", retryable=True, outage=True),
@@ -97,7 +103,9 @@ def explain(message: str, code: grpc.StatusCode | None = None) -> InferenceError
     """The error in a message of Triton's, without the server's paths; `code` where the call itself failed."""
     matching = (rule for rule in RULES if re.search(rule.pattern, message))
     rule = next(matching, CODES.get(code, OTHERWISE) if code else OTHERWISE)
-    return InferenceError(Failure(rule.code, strip_paths(message), rule.retryable), outage=rule.outage)
+    refused = rule.refused or (code is grpc.StatusCode.UNAVAILABLE and UNREACHED in message)
+    failure = Failure(rule.code, strip_paths(message), rule.retryable)
+    return InferenceError(failure, outage=rule.outage, refused=refused)
 
 
 def strip_paths(message: str) -> str:

@@ -36,7 +36,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Ite
     """Shared: a test that breaks a part of it asks for `breakable` instead."""
     settings = Settings.private(tmp_path_factory.mktemp("stack"))
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url} | ENVIRONMENT
-    stack = Stack(replace(settings, environment=environment))
+    stack = Stack(replace(settings, environment=environment, model_control="explicit"))
     try:
         with stack:
             yield stack

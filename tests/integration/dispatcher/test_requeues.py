@@ -50,6 +50,20 @@ async def test_a_worker_that_stops_takes_nothing_from_a_jobs_interruptions(
     assert (state.attempt, state.interruptions) == (0, 0)
 
 
+async def test_a_first_attempt_that_triton_refused_is_no_start(database: Database, store: Store, tenant: UUID) -> None:
+    """So the job may still expire; one that had been run may not."""
+    refused = await claim(database, await submit(database, tenant, expires_in=1000.0))
+    interrupted = await claim(database, await submit(database, tenant, expires_in=1000.0))
+    tried = await claim(database, await submit(database, tenant, expires_in=1000.0))
+    await store.requeue_jobs([new_requeue(tried)])
+    await make_due(database, tried.row.id)
+    tried = await claim(database, tried.row.id)
+    backs = [new_requeue(job, given_back=True, refused=True) for job in (refused, tried)]
+    await store.requeue_jobs([*backs, new_requeue(interrupted, given_back=True, interrupted=True)])
+    await database.fetch("UPDATE jobs SET expires_at = now()")
+    assert [job.row.id for job, _ in await store.find_expired(10)] == [refused.row.id]
+
+
 async def test_a_fallback_gets_one_attempt_and_no_fallback_of_its_own(
     database: Database, store: Store, tenant: UUID
 ) -> None:

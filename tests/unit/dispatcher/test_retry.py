@@ -5,17 +5,17 @@ from hypothesis import strategies as st
 
 from common.jobs import Failure
 from services.dispatcher.retry import (
-    CROWDED_SECONDS,
     MAX_INTERRUPTIONS,
+    REFUSED_SECONDS,
     SPREAD_SECONDS,
     Again,
     Attempted,
-    Crowded,
     Fail,
     FallBack,
     GiveBack,
     Interrupted,
     Policy,
+    Refused,
     decide,
 )
 
@@ -51,9 +51,9 @@ def test_jobs_interrupted_together_again_do_not_come_back_together() -> None:
     assert len(found) == 10
 
 
-def test_a_crowded_model_counts_against_nobody_however_often() -> None:
+def test_what_triton_did_not_take_counts_against_nobody_however_often() -> None:
     over = policy(attempt=5, interruptions=MAX_INTERRUPTIONS)
-    assert decide(over, Crowded(TRANSIENT), 0.5) == GiveBack(CROWDED_SECONDS * 1.5)
+    assert decide(over, Refused(TRANSIENT), 0.5) == GiveBack(REFUSED_SECONDS * 1.5)
 
 
 def test_an_interruption_too_many_on_the_last_attempt_fails_the_job() -> None:

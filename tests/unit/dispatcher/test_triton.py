@@ -73,6 +73,25 @@ def test_a_failed_call_says_whether_triton_is_away(
     assert (error.failure.code, error.failure.retryable, error.outage) == (code, retryable, outage)
 
 
+@pytest.mark.parametrize(
+    ("status", "message", "refused"),
+    [
+        (None, "Request for unknown model: 'm' has no available versions", True),
+        (None, "[request id: qf5] Exceeds maximum queue size", True),
+        (None, STOPPING, True),
+        (grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses; last error: …", True),
+        (None, "failed to connect to all addresses; last error: …", False),  # a model says so
+        (grpc.StatusCode.UNAVAILABLE, "Stream removed (Socket closed)", False),
+        (None, "Request timeout expired", False),
+        (None, "Stub process 'ctl_0_0' is not healthy.", False),
+    ],
+)
+def test_what_triton_did_not_take_is_told_from_what_broke_under_it(
+    status: grpc.StatusCode | None, message: str, refused: bool
+) -> None:
+    assert explain(message, status).refused is refused
+
+
 def test_paths_of_the_server_and_request_ids_are_not_shown() -> None:
     text = "Failed to process the request(s) for model 'm_0_0', message: RuntimeError: hello"
     error = explain(f"[request id: job_1] {text}\n\nAt:\n  /srv/models/m/1/model.py(16): execute\n")

@@ -46,7 +46,7 @@ def test_no_variable_is_documented_that_nobody_reads() -> None:
 
 def test_every_variable_of_the_stack_is_documented() -> None:
     text = (DOCS / "configuration.md").read_text()
-    for name in StackSettings.__dataclass_fields__.keys() - {"durable", "environment"}:
+    for name in StackSettings.__dataclass_fields__.keys() - {"durable", "model_control", "environment"}:
         assert f"`{name.upper()}`" in text
 
 
