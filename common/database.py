@@ -1,8 +1,8 @@
 """The pool of connections to PostgreSQL: every call has a deadline, and an outage is one exception."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 import asyncpg
@@ -11,25 +11,33 @@ from common.errors import DatabaseUnavailable
 
 ACQUIRE_SECONDS = 5.0
 STATEMENT_SECONDS = 15.0
+RELEASE_SECONDS = 1.0  # for a cancelled statement to be acknowledged; then its connection is cut off
+TRANSACTION_SECONDS = STATEMENT_SECONDS + RELEASE_SECONDS
 CHECK_SECONDS = 2.0
 
-# What asyncpg raises while a server is down, starting, stopping, failing over or cutting us off. InterfaceError and
-# InternalClientError are its answers to a connection that died under it. A deadlock goes away by itself as well.
+# What asyncpg raises while a server is down, starting, stopping, failing over, out of room or cutting us off.
+# InterfaceError and InternalClientError are its answers to a connection that died under it. A deadlock goes away by
+# itself as well.
 OUTAGES = (
     OSError,
     TimeoutError,
     asyncpg.PostgresConnectionError,
-    asyncpg.CannotConnectNowError,
-    asyncpg.AdminShutdownError,
-    asyncpg.CrashShutdownError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.PostgresSystemError,
+    asyncpg.TransactionRollbackError,
     asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.TooManyConnectionsError,
-    asyncpg.QueryCanceledError,
-    asyncpg.DeadlockDetectedError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"  # generic in its stubs only
+
+
+class Session(asyncpg.Connection):
+    async def close(self, *, timeout: float | None = None) -> None:
+        """As the pool closes what it no longer trusts, in a task of its own whose failure nobody would see."""
+        with contextlib.suppress(*OUTAGES):
+            await super().close(timeout=timeout)
 
 
 class Database:
@@ -45,27 +53,39 @@ class Database:
             min_size=0,
             max_size=size,
             timeout=ACQUIRE_SECONDS,
+            command_timeout=STATEMENT_SECONDS,
+            connection_class=Session,
             server_settings=settings,
             reset=keep_session,
         )
         return cls(pool)
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
-        """A connection inside a transaction; raises DatabaseUnavailable where there is none in time."""
+    @contextlib.asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Connection]:
+        """A connection whose every statement has a deadline; raises DatabaseUnavailable where there is none in time."""
         try:
-            async with self.pool.acquire(timeout=ACQUIRE_SECONDS) as connection, connection.transaction():
+            connection = await self.pool.acquire(timeout=ACQUIRE_SECONDS)
+            try:
                 yield connection
+            except TimeoutError:
+                # The server may have moved: each other connection to where it was would cost somebody a deadline.
+                await self.pool.expire_connections()
+                raise
+            finally:
+                await self.pool.release(connection, timeout=RELEASE_SECONDS)
         except OUTAGES as error:
             raise DatabaseUnavailable(f"database: {type(error).__name__}: {error}") from error
 
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """A connection inside a transaction, both with a deadline; raises DatabaseUnavailable."""
+        async with self.acquire() as connection, asyncio.timeout(TRANSACTION_SECONDS), connection.transaction():
+            yield connection
+
     async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
         """The rows of one statement, in a transaction of its own; raises DatabaseUnavailable."""
-        try:
-            async with self.pool.acquire(timeout=ACQUIRE_SECONDS) as connection:
-                return await connection.fetch(query, *values, timeout=STATEMENT_SECONDS)
-        except OUTAGES as error:
-            raise DatabaseUnavailable(f"database: {type(error).__name__}: {error}") from error
+        async with self.acquire() as connection:
+            return await connection.fetch(query, *values)
 
     async def fetch_one(self, query: str, *values: object) -> asyncpg.Record | None:
         rows = await self.fetch(query, *values)

@@ -1,0 +1,64 @@
+"""A way to a server that can be lost without a word, as when a network or an address moves."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit, urlunsplit
+
+HOST = "127.0.0.1"
+
+
+class Proxy:
+    """Passes bytes on in both directions."""
+
+    def __init__(self, port: int) -> None:
+        """`port` is the server's."""
+        self.port = port
+        self.pipes: set[asyncio.Task[None]] = set()
+        self.writers: list[asyncio.StreamWriter] = []
+        self.server: asyncio.Server | None = None
+
+    def url_of(self, url: str) -> str:
+        """The server's URL, by way of this proxy."""
+        assert self.server is not None, "it listens"
+        parts = urlsplit(url)
+        credentials, _, _ = parts.netloc.rpartition("@")
+        port = self.server.sockets[0].getsockname()[1]
+        return urlunsplit(parts._replace(netloc=f"{credentials}@{HOST}:{port}"))
+
+    def silence(self) -> None:
+        """From now on nothing passes on the connections that there are, and they stay open; later ones work."""
+        for pipe in self.pipes:
+            pipe.cancel()
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        server_reader, server_writer = await asyncio.open_connection(HOST, self.port)
+        self.writers += [writer, server_writer]
+        for source, sink in ((reader, server_writer), (server_reader, writer)):
+            pipe = asyncio.create_task(pass_on(source, sink))
+            self.pipes.add(pipe)
+            pipe.add_done_callback(self.pipes.discard)
+
+
+async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await source.read(65_536):
+            sink.write(data)
+            await sink.drain()
+    sink.close()
+
+
+@contextlib.asynccontextmanager
+async def proxied(url: str) -> AsyncIterator[Proxy]:
+    """A proxy to the server of that URL, with all its connections gone at the end."""
+    port = urlsplit(url).port
+    assert port is not None, "our servers listen on ports of their own"
+    proxy = Proxy(port)
+    proxy.server = await asyncio.start_server(proxy.accept, HOST, 0)
+    try:
+        yield proxy
+    finally:
+        proxy.server.close()
+        for writer in proxy.writers:
+            writer.transport.abort()
+        proxy.silence()

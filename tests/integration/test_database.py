@@ -1,0 +1,85 @@
+"""The pool: whatever becomes of the server, a caller has an answer or DatabaseUnavailable by its deadline."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from common import database as module
+from common.database import Database
+from common.errors import DatabaseUnavailable
+from tests.integration.proxy import proxied
+
+SOON = 5.0  # seconds; far below the deadlines of a test that hangs
+STATES = {
+    "25006": "failed over to a server that is read only",
+    "40001": "in conflict with the recovery of a standby",
+    "53100": "the disk is full",
+    "53200": "out of memory",
+    "53300": "too many connections",
+    "57014": "canceled",
+    "57P01": "shut down",
+    "58030": "input or output failed",
+}
+
+
+@pytest.fixture(autouse=True)
+def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("STATEMENT", 0.5), ("RELEASE", 0.2), ("TRANSACTION", 0.7)):
+        monkeypatch.setattr(module, f"{name}_SECONDS", seconds)
+
+
+async def ask(database: Database) -> None:
+    await database.fetch("SELECT 1")
+
+
+async def begin(database: Database) -> None:
+    async with database.transaction():
+        pass
+
+
+async def fail_soon(call: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(call)
+    done, _ = await asyncio.wait([task], timeout=SOON)
+    assert done, f"no answer within {SOON:g} s"
+    with pytest.raises(DatabaseUnavailable):
+        task.result()
+
+
+@pytest.mark.parametrize("state", STATES, ids=STATES.get)
+async def test_what_a_server_in_trouble_answers_is_an_outage(database: Database, state: str) -> None:
+    raising = f"DO $$ BEGIN RAISE EXCEPTION USING errcode = '{state}'; END $$"
+    with pytest.raises(DatabaseUnavailable):
+        await database.fetch(raising)
+    with pytest.raises(DatabaseUnavailable):
+        async with database.transaction() as connection:
+            await connection.execute(raising)
+    await ask(database)
+
+
+@pytest.mark.parametrize("call", [ask, begin])
+async def test_connections_that_have_fallen_silent_cost_one_deadline(
+    database_url: str, call: Callable[[Database], Coroutine[Any, Any, None]]
+) -> None:
+    async with proxied(database_url) as proxy:
+        database = await Database.connect(proxy.url_of(database_url), size=4, application="tests")
+        await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.1)") for _ in range(4)))  # so all are open
+        proxy.silence()
+        await fail_soon(call(database))
+        await call(database)  # on a new connection, although there are three more of the old ones
+        await database.close()
+
+
+async def test_a_transaction_that_falls_silent_has_a_deadline(database_url: str) -> None:
+    async with proxied(database_url) as proxy:
+        database = await Database.connect(proxy.url_of(database_url), application="tests")
+
+        async def fall_silent() -> None:
+            async with database.transaction() as connection:
+                proxy.silence()
+                await connection.fetch("SELECT 1")
+
+        await fail_soon(fall_silent())
+        await begin(database)
+        await database.close()
