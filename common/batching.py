@@ -37,7 +37,7 @@ class Batcher(Generic[T, R]):
         self.worker: asyncio.Task[None] | None = None
 
     async def submit(self, item: T) -> R:
-        """The result for this item; raises what its flush raised."""
+        """The result for this item; raises what its flush raised, or Unavailable where the one before it did."""
         if len(self.waiting) >= self.bound:
             raise Overloaded
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
@@ -66,8 +66,10 @@ class Batcher(Generic[T, R]):
         try:
             results = await self.flush([item for item, _ in batch])
         except Unavailable as error:
-            for _, future in batch:
+            # Whoever gathered meanwhile has waited a deadline already, and the next flush might cost as much again.
+            for _, future in (*batch, *self.waiting):
                 fail(future, error)
+            self.waiting.clear()
         except Exception as error:  # whatever it is belongs to the callers, not to this task
             if len(batch) == 1:
                 fail(batch[0][1], error)

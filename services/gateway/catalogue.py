@@ -1,10 +1,10 @@
 """The model catalogue, read from the rows that dispatchers keep. The gateway never talks to Triton."""
 
-import asyncio
 import time
 from collections import defaultdict
 from http import HTTPStatus
 
+from common.batching import Batcher
 from services.gateway.errors import Problem
 from services.gateway.store import ModelVersion, Store
 
@@ -16,17 +16,25 @@ class Catalogue:
         self.store = store
         self.models: dict[str, list[ModelVersion]] = {}
         self.read_at = float("-inf")
-        self.reading = asyncio.Lock()
+        self.reads: Batcher[None, None] = Batcher(self.refresh)
 
     async def read(self) -> dict[str, list[ModelVersion]]:
         """Each model's versions, oldest first; at most FRESH_SECONDS old."""
-        if time.monotonic() - self.read_at > FRESH_SECONDS:
-            async with self.reading:
-                if time.monotonic() - self.read_at > FRESH_SECONDS:
-                    await self.refresh()
+        if not self.is_fresh:
+            await self.reads.submit(None)
         return self.models
 
-    async def refresh(self) -> None:
+    @property
+    def is_fresh(self) -> bool:
+        return time.monotonic() - self.read_at <= FRESH_SECONDS
+
+    async def refresh(self, readers: list[None]) -> list[None]:
+        """One read for all who wait for it."""
+        if not self.is_fresh:
+            await self.load()
+        return readers
+
+    async def load(self) -> None:
         models: dict[str, list[ModelVersion]] = defaultdict(list)
         for row in await self.store.list_models():
             models[row.name].append(row)

@@ -76,6 +76,30 @@ async def test_an_outage_fails_all_at_once_and_the_next_batch_is_tried() -> None
     assert calls == [3, 1]
 
 
+async def test_who_gathered_during_a_flush_that_met_an_outage_does_not_wait_for_another() -> None:
+    started, gate = asyncio.Event(), asyncio.Event()
+    calls: list[list[int]] = []
+
+    async def flush(items: list[int]) -> list[int]:
+        calls.append(items)
+        started.set()
+        await gate.wait()
+        if calls == [[1]]:
+            raise DatabaseUnavailable
+        return items
+
+    batcher = Batcher(flush)
+    first = asyncio.create_task(batcher.submit(1))
+    await started.wait()
+    others = [asyncio.create_task(batcher.submit(item)) for item in (2, 3)]
+    await asyncio.sleep(0)
+    gate.set()
+    results = await asyncio.gather(first, *others, return_exceptions=True)
+    assert [type(result) for result in results] == [DatabaseUnavailable] * 3
+    assert await batcher.submit(4) == 4
+    assert calls == [[1], [4]]
+
+
 async def test_the_buffer_is_bounded() -> None:
     recorder = Recorder()
     recorder.gate.clear()

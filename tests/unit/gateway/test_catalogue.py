@@ -1,9 +1,11 @@
 """Which version of a model a request means."""
 
+import asyncio
 from http import HTTPStatus
 
 import pytest
 
+from common.errors import DatabaseUnavailable
 from services.gateway.catalogue import Catalogue, order_version
 from services.gateway.errors import Problem
 from services.gateway.store import ModelVersion, Store
@@ -69,4 +71,18 @@ async def test_rows_are_not_read_again_for_every_request() -> None:
     catalogue = Catalogue(shelf)
     for _ in range(3):
         await catalogue.find("ocr")
+    assert shelf.reads == 1
+
+
+async def test_those_who_wait_for_the_same_rows_share_one_read_and_its_failure() -> None:
+    class Away(Shelf):
+        async def list_models(self) -> list[ModelVersion]:
+            await asyncio.sleep(0)
+            await super().list_models()
+            raise DatabaseUnavailable
+
+    shelf = Away()
+    catalogue = Catalogue(shelf)
+    results = await asyncio.gather(*(catalogue.find("ocr") for _ in range(3)), return_exceptions=True)
+    assert [type(result) for result in results] == [DatabaseUnavailable] * 3
     assert shelf.reads == 1
