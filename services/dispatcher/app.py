@@ -17,7 +17,7 @@ from services.dispatcher.record import Recorder
 from services.dispatcher.run import Runner
 from services.dispatcher.settings import DispatcherSettings
 from services.dispatcher.store import Store
-from services.dispatcher.sweep import Sweeper
+from services.dispatcher.sweep import Grace, Sweeper
 from services.dispatcher.triton import Triton
 
 HANDLERS_SECONDS = 1.0  # for claims under way when the dispatcher stops
@@ -35,6 +35,8 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     outbox = Outbox(database, publisher)
     store = Store(database)
     recorder = Recorder(store, outbox, Links(settings.public_url, settings.trace_url))
+    grace = Grace(settings.lease, settings.sweep_interval)
+    sweeper = Sweeper(store, recorder, outbox, grace, settings.sweep_interval)
     triton = Triton(settings.triton_url, settings.max_message)
     runner = Runner(triton, store, recorder, worker=settings.worker, lease=settings.lease)
 
@@ -72,7 +74,7 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
                 "relay": outbox.relay(),
                 "catalogue": catalogue.watch(),
                 "leases": runner.renew(),
-                "sweeper": Sweeper(store, recorder, outbox, settings.sweep_interval).run(),
+                "sweeper": sweeper.run(),
                 "purge": purge(store, settings.retention),
                 "health": server.serve(),
             },

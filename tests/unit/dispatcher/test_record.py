@@ -1,23 +1,19 @@
 """What the recorder does while the database is away."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import cast
 
 import pytest
 
-from common import ids
 from common.errors import DatabaseUnavailable
-from common.job_view import JobRow, Links
-from common.jobs import Priority, Status
+from common.job_view import Links
+from common.jobs import Status
 from common.outbox import Outbox, OutboxRow
 from services.dispatcher import record
 from services.dispatcher.inference import Answer
 from services.dispatcher.record import Recorder
-from services.dispatcher.store import ClaimedJob, End, Start, Store
-
-NOW = datetime(2026, 11, 21, tzinfo=UTC)
-TRACE = f"00-{'a' * 32}-{'b' * 16}-00"
+from services.dispatcher.store import End, Start, Store
+from tests.unit.dispatcher.jobs import NOW, TRACE, claimed
 
 
 class FakeStore:
@@ -60,42 +56,6 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 def build(store: FakeStore) -> tuple[Recorder, FakeOutbox]:
     outbox = FakeOutbox()
     return Recorder(cast("Store", store), cast("Outbox", outbox), Links()), outbox
-
-
-def claimed() -> ClaimedJob:
-    row = JobRow(
-        id=ids.new(),
-        tenant_id=ids.new(),
-        model="echo",
-        version=None,
-        priority=Priority.NORMAL,
-        status=Status.PROCESSING,
-        attempt=1,
-        max_attempts=5,
-        created_at=NOW,
-        run_at=NOW,
-        started_at=NOW,
-        finished_at=None,
-        expires_at=None,
-        error_code=None,
-        error_message=None,
-        error_retryable=None,
-        inference_ms=None,
-        traceparent=TRACE,
-        metadata=None,
-    )
-    return ClaimedJob(
-        row=row,
-        claim=1,
-        timeout=1.0,
-        interruptions=0,
-        initial_delay=1.0,
-        max_delay=1.0,
-        fallback_model=None,
-        tensors=b"",
-        parameters=None,
-        wants_started=True,
-    )
 
 
 async def test_a_start_is_told_when_the_database_is_back() -> None:

@@ -1,0 +1,47 @@
+"""A job under a claim."""
+
+from datetime import UTC, datetime
+
+from common import ids
+from common.job_view import JobRow
+from common.jobs import Priority, Status
+from services.dispatcher.store import ClaimedJob
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+TRACE = f"00-{'a' * 32}-{'b' * 16}-00"
+
+
+def claimed(status: Status = Status.PROCESSING) -> ClaimedJob:
+    row = JobRow(
+        id=ids.new(),
+        tenant_id=ids.new(),
+        model="echo",
+        version=None,
+        priority=Priority.NORMAL,
+        status=status,
+        attempt=1,
+        max_attempts=5,
+        created_at=NOW,
+        run_at=NOW,
+        started_at=NOW,
+        finished_at=None,
+        expires_at=None,
+        error_code=None,
+        error_message=None,
+        error_retryable=None,
+        inference_ms=None,
+        traceparent=TRACE,
+        metadata=None,
+    )
+    return ClaimedJob(
+        row=row,
+        claim=1,
+        timeout=1.0,
+        interruptions=0,
+        initial_delay=1.0,
+        max_delay=1.0,
+        fallback_model=None,
+        tensors=b"",
+        parameters=None,
+        wants_started=True,
+    )
