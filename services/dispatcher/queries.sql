@@ -51,7 +51,8 @@ SELECT message_id, exchange, routing_key, message, traceparent FROM new;
 -- name: end_jobs
 -- Ends jobs, each only if it still is queued or running, as the caller says (was), and under the claim that the caller
 -- knows; with the end go its outputs, its attempt, its event and the event's doorbell. A job being canceled is running:
--- whichever comes first decides. Returns the ids of the events of those that were.
+-- whichever comes first decides; but only a job being canceled can be canceled. Returns the ids of the events of those
+-- that were.
 WITH done AS (
   SELECT *
   FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
@@ -68,6 +69,7 @@ WITH done AS (
   FROM jobs j
   JOIN done ON j.id = done.id AND j.claim = done.claim
     AND done.was = CASE WHEN j.lease_until IS NOT NULL THEN 'running' ELSE j.status END
+    AND (done.status <> 'canceled' OR j.status = 'canceling')
   ORDER BY j.id
   FOR UPDATE OF j
 ), chosen AS ( -- the first, where a job ends twice in one call: a lapsed one by its sweeper and by its dispatcher

@@ -145,7 +145,8 @@ WHERE j.tenant_id = $1 AND j.id = ANY($2::uuid[]) AND j.status = ANY($3::text[])
 
 -- name: revive_jobs
 -- Jobs ($2) of a tenant that ended in one of these states ($3) begin anew, on another model ($4) where one is given.
--- Their claim goes on counting, so nothing of an earlier life can pass for the new one's.
+-- That raises their claim, so nothing of an earlier life can pass for the new one's, nor can an end that somebody
+-- meant for a job that had not been claimed yet.
 WITH ended AS (
   SELECT id FROM jobs WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND status = ANY($3::text[]) ORDER BY id FOR UPDATE
 ), forgotten AS (
@@ -156,6 +157,7 @@ SET status = 'queued',
     model = coalesce($4, j.model),
     version = CASE WHEN $4::text IS NULL THEN j.version END,
     attempt = 0,
+    claim = claim + 1,
     interruptions = 0,
     run_at = now(),
     ring_at = now() + interval '1 minute',

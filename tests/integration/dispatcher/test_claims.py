@@ -10,10 +10,19 @@ from common import ids
 from common.database import Database
 from common.jobs import Status
 from services.dispatcher.store import QUERIES, Store
-from tests.integration.jobs import LEASE, PACKED, claim, lapse, look, make_due, new_end, new_requeue, submit
+from tests.integration.jobs import (
+    LEASE,
+    PACKED,
+    claim,
+    is_waited_for,
+    lapse,
+    look,
+    make_due,
+    new_end,
+    new_requeue,
+    submit,
+)
 from tests.integration.waiting import until
-
-WAITING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 @pytest.fixture
@@ -68,14 +77,11 @@ async def test_two_dispatchers_never_share_a_job(database: Database, store: Stor
 async def test_who_waits_for_another_claim_does_not_claim_behind_it(
     database: Database, store: Store, tenant: UUID
 ) -> None:
-    async def waits() -> bool:
-        return bool(await database.fetch(WAITING))
-
     job = await submit(database, tenant)
     async with database.transaction() as first:
         assert len(await first.fetch(QUERIES["claim_jobs"], [job], "first", LEASE)) == 1
         second = asyncio.create_task(store.claim_jobs([job], "second", LEASE))
-        await until(waits, "the second claim waits for the first")
+        await until(lambda: is_waited_for(database), "the second claim waits for the first")
     assert await second == []
     state = await look(database, job)
     assert (state.worker, state.attempt, state.claim) == ("first", 1, 1)

@@ -65,6 +65,14 @@ async def test_an_end_under_a_wrong_state_records_nothing(
     assert await trace(database, job.row.id) == ([], [], [])
 
 
+async def test_only_a_job_that_is_being_canceled_ends_canceled(database: Database, store: Store, tenant: UUID) -> None:
+    job = await claim(database, await submit(database, tenant))
+    assert await store.end_jobs([new_end(job, Status.CANCELED)]) == set()
+    assert await trace(database, job.row.id) == ([], [], [])
+    await database.fetch("UPDATE jobs SET status = 'canceling' WHERE id = $1", job.row.id)
+    assert len(await store.end_jobs([new_end(job, Status.CANCELED)])) == 1
+
+
 async def test_a_second_end_records_nothing(database: Database, store: Store, tenant: UUID) -> None:
     job = await claim(database, await submit(database, tenant))
     assert await store.end_jobs([new_end(job)])
