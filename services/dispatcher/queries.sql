@@ -1,8 +1,9 @@
 -- name: claim_jobs
 -- Claims those of the jobs ($1) that may run now for a worker ($2), for a lease of $3 seconds. In order of id, so that
--- two dispatchers never wait for each other in a circle.
+-- two dispatchers never wait for each other in a circle. Of the suspects, interrupted $4 times, one runs at a time: the
+-- next interruption counts, and it shall not hit those that only were there. The others are rung for again soon.
 WITH open AS (
-  SELECT id
+  SELECT id, interruptions >= $4 AS suspect
   FROM jobs
   WHERE id = ANY($1::uuid[])
     AND status = 'queued'
@@ -10,6 +11,23 @@ WITH open AS (
     AND (expires_at IS NULL OR expires_at > now() OR started_at IS NOT NULL)
   ORDER BY id
   FOR UPDATE
+), chosen AS (
+  SELECT id FROM open WHERE NOT suspect
+  UNION ALL
+  (
+    SELECT id
+    FROM open
+    WHERE suspect
+      AND NOT EXISTS (SELECT FROM jobs other WHERE other.lease_until IS NOT NULL AND other.interruptions >= $4
+                        AND other.id <> open.id)
+    ORDER BY id
+    LIMIT 1
+  )
+), put_off AS (
+  UPDATE jobs
+  SET ring_at = now() + interval '1 second'
+  FROM open
+  WHERE jobs.id = open.id AND suspect AND NOT EXISTS (SELECT FROM chosen WHERE chosen.id = open.id)
 )
 UPDATE jobs j
 SET status = 'processing',
@@ -19,9 +37,9 @@ SET status = 'processing',
     lease_until = now() + make_interval(secs => $3::double precision),
     started_at = now(),
     ring_at = NULL
-FROM open
-JOIN job_inputs i ON i.job_id = open.id
-WHERE j.id = open.id
+FROM chosen
+JOIN job_inputs i ON i.job_id = chosen.id
+WHERE j.id = chosen.id
 RETURNING
   j.*, i.tensors, i.parameters, i.metadata,
   (

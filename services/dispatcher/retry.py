@@ -5,8 +5,8 @@ import msgspec
 from common.jobs import Failure
 
 # A job in flight when Triton goes away gets its attempt back, but only so often: it might be what kills the server.
+# From then on it runs alone among its like (claim_jobs): those that only were there with it lose no attempt by it.
 MAX_INTERRUPTIONS = 3
-SPREAD_SECONDS = 3.0
 REFUSED_SECONDS = 0.25
 
 
@@ -69,8 +69,7 @@ def decide(policy: Policy, outcome: Outcome, chance: float) -> GiveBack | Again 
     if isinstance(outcome, Refused):
         return GiveBack(REFUSED_SECONDS * (1 + chance))
     if isinstance(outcome, Interrupted) and policy.interruptions < MAX_INTERRUPTIONS:
-        # At once the first time. Later not together with its neighbours of then: one of them may kill the server.
-        return GiveBack(SPREAD_SECONDS * policy.interruptions * chance)
+        return GiveBack(0.0)
     if outcome.failure.retryable and policy.attempt < policy.max_attempts:
         ceiling = min(policy.max_delay, policy.initial_delay * 2.0 ** min(policy.attempt - 1, 60))
         return Again(ceiling * chance)

@@ -12,6 +12,7 @@ from common.database import Database, columns
 from common.job_view import JobRow, read_job
 from common.jobs import Failure, Priority, Status
 from common.outbox import OutboxRow, ring_job, spread
+from services.dispatcher.retry import MAX_INTERRUPTIONS
 from services.dispatcher.triton import Model
 
 QUERIES = sql.load("services.dispatcher")
@@ -89,7 +90,7 @@ class Store:
         self.database = database
 
     async def claim_jobs(self, jobs: Sequence[UUID], worker: str, lease: float) -> list[ClaimedJob]:
-        found = await self.database.fetch(QUERIES["claim_jobs"], jobs, worker, lease)
+        found = await self.database.fetch(QUERIES["claim_jobs"], jobs, worker, lease, MAX_INTERRUPTIONS)
         return [read_claimed(record) for record in found]
 
     async def record_events(self, starts: Sequence[Start]) -> None:

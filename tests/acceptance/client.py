@@ -129,6 +129,10 @@ class Api:
     async def get(self, job_id: str) -> Job:
         return read(await self.http.get(f"/v1/jobs/{job_id}"), 200, Job)
 
+    async def list_attempts(self, job_id: str) -> list[Attempt]:
+        """Those that have ended, oldest first."""
+        return read(await self.http.get(f"/v1/jobs/{job_id}/attempts"), 200, Attempts).items
+
     async def wait(self, job_id: str, *statuses: Status, within: float = 20.0) -> Job:
         """The job, once it is in one of these states, or in a terminal one where none is named."""
 

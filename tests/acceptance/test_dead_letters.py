@@ -7,7 +7,7 @@ from uuid import uuid4
 import httpx
 import msgspec
 
-from tests.acceptance.client import Api, Attempts, Job, Strict, read
+from tests.acceptance.client import Api, Job, Strict, read
 from tests.acceptance.samples import LINES, fault, picture
 
 ONCE = {"max_attempts": 1}
@@ -101,7 +101,7 @@ async def retry(api: Api, job: Job, **request: str) -> httpx.Response:
 async def test_the_attempts_at_a_job_are_kept_and_shown(api: Api, stranger: Api) -> None:
     job = await api.run("faulty", flaky(2), retry={"max_attempts": 5, "initial_delay": 0.05})
     assert (job.status, job.attempt) == ("succeeded", 3)
-    found = read(await api.http.get(f"/v1/jobs/{job.id}/attempts"), 200, Attempts).items
+    found = await api.list_attempts(job.id)
     assert [(each.attempt, each.status, each.error_code) for each in found] == [
         (1, "failed", "inference_failed"),
         (2, "failed", "inference_failed"),

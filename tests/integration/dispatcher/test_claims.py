@@ -9,6 +9,7 @@ import pytest
 from common import ids
 from common.database import Database
 from common.jobs import Status
+from services.dispatcher.retry import MAX_INTERRUPTIONS
 from services.dispatcher.store import QUERIES, Store
 from tests.integration.jobs import (
     LEASE,
@@ -79,12 +80,30 @@ async def test_who_waits_for_another_claim_does_not_claim_behind_it(
 ) -> None:
     job = await submit(database, tenant)
     async with database.transaction() as first:
-        assert len(await first.fetch(QUERIES["claim_jobs"], [job], "first", LEASE)) == 1
+        assert len(await first.fetch(QUERIES["claim_jobs"], [job], "first", LEASE, MAX_INTERRUPTIONS)) == 1
         second = asyncio.create_task(store.claim_jobs([job], "second", LEASE))
         await until(lambda: is_waited_for(database), "the second claim waits for the first")
     assert await second == []
     state = await look(database, job)
     assert (state.worker, state.attempt, state.claim) == ("first", 1, 1)
+
+
+async def test_of_jobs_that_may_have_killed_the_server_one_runs_at_a_time(
+    database: Database, store: Store, tenant: UUID
+) -> None:
+    suspects = [await submit(database, tenant) for _ in range(3)]
+    await database.fetch("UPDATE jobs SET interruptions = $1", MAX_INTERRUPTIONS)
+    other = await submit(database, tenant)
+    await database.fetch("UPDATE jobs SET interruptions = $1 WHERE id = $2", MAX_INTERRUPTIONS - 1, other)
+    claimed = {job.row.id: job for job in await store.claim_jobs([*suspects, other], "w", LEASE)}
+    assert claimed.keys() == {suspects[0], other}
+    assert await store.claim_jobs(suspects, "another", LEASE) == []
+    state = await look(database, suspects[1])
+    assert (state.status, state.attempt, state.claim) == (Status.QUEUED, 0, 0)
+    assert state.ring_at is not None
+    assert state.ring_at - state.now <= timedelta(seconds=1)
+    await store.end_jobs([new_end(claimed[suspects[0]])])
+    assert [job.row.id for job in await store.claim_jobs(suspects[::-1], "another", LEASE)] == [suspects[1]]
 
 
 async def test_a_job_says_whether_anybody_wants_to_hear_of_its_start(

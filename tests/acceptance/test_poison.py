@@ -1,0 +1,44 @@
+"""A job that kills Triton again and again fails by it, and takes no other job along."""
+
+import asyncio
+
+from deploy.local.stack import Stack
+from tests.acceptance.client import Api
+from tests.acceptance.samples import fault, work
+from tests.acceptance.waiting import eventually
+
+ONCE = {"max_attempts": 1}  # an attempt burnt would fail the job
+RETURNED = 3  # attempts that Triton's end does not count, for each job
+
+
+async def test_a_job_that_kills_triton_fails_and_takes_no_other_along(breakable: Stack, api: Api) -> None:
+    # They take so long that they run whenever Triton is killed.
+    beside = [await api.submit("work", work(1000), retry=ONCE) for _ in range(2)]
+    beside.append(await api.submit("tokens", {"text": ["two words"], "delay_ms": [500]}, retry=ONCE))
+    for job in beside:
+        await api.wait(job.id, "processing")
+    poison = await api.submit("faulty", fault("crash_server"), retry=ONCE)
+    behind = [await api.submit("faulty", fault("ok"), retry=ONCE) for _ in range(3)]
+    behind += [await api.submit("echo", {"x": [[1.0]]}, retry=ONCE) for _ in range(3)]
+    for _ in range(RETURNED + 1):
+        await revive_triton(breakable)
+
+    dead = await api.wait(poison.id)
+    assert (dead.status, dead.attempt, dead.error and dead.error.code) == ("failed", 1, "triton_unavailable")
+    *before, last = [each.status for each in await api.list_attempts(poison.id)]
+    assert (set(before), last) == ({"returned"}, "failed")
+    listed = await api.http.get("/v1/dead-letters", params={"model": "faulty", "error": "triton_unavailable"})
+    assert [job["id"] for job in listed.json()["items"]] == [poison.id]
+    others = [await api.wait(job.id) for job in (*beside, *behind)]
+    assert [(job.status, job.attempt) for job in others] == [("succeeded", 1)] * len(others)
+    assert breakable.triton.process.running
+
+
+async def revive_triton(stack: Stack) -> None:
+    """Starts it again once it has been killed, as a supervisor would."""
+
+    async def look() -> bool:
+        return not stack.triton.process.running
+
+    await eventually(look, "Triton is killed")
+    await asyncio.to_thread(stack.triton.start)
