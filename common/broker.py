@@ -11,12 +11,14 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange, 
 from aio_pika.exceptions import DeliveryError, PublishError
 
 from common import messages, topology
-from common.errors import BrokerUnavailable, Reject, Retry, Unroutable
+from common.errors import BrokerUnavailable, Reject, Retry, Unavailable, Unroutable
+from common.failures import Failures
 from common.link import Link, bounded
 from common.logs import Log
 from common.messages import Message
 
-PAUSE_SECONDS = 1.0
+PAUSE_SECONDS = 1.0  # before a message comes again whose handler broke: else it would turn in a hot loop
+MAX_FAILURES = 20  # of a message's handler, before the message is buried
 REASON_HEADER = "x-charonia-reason"
 QUEUE_HEADER = "x-charonia-queue"
 
@@ -94,6 +96,7 @@ class Consumer:
         self.tags: list[tuple[AbstractQueue, str]] = []
         self.handling: set[asyncio.Task[object]] = set()
         self.graveyard: AbstractExchange | None = None
+        self.failures = Failures()
         self.stopping = False
 
     async def subscribe(self, subscription: Subscription) -> None:
@@ -153,29 +156,41 @@ class Consumer:
         if task is not None:
             self.handling.add(task)
             task.add_done_callback(self.handling.discard)
-        traceparent = raw.headers.get("traceparent")
         try:
-            message = messages.decode(raw.body)
-            await subscription.handle(message, traceparent if isinstance(traceparent, str) else None)
-        except Reject as error:
-            log.error("message.rejected", queue=subscription.queue, reason=error)
-            settlement = self.bury(subscription.queue, raw, str(error))
-        except Retry as error:
-            log.warning("message.returned", queue=subscription.queue, reason=error)
-            settlement = raw.nack(requeue=True)
+            settlement = await self.handle(subscription, raw)
         except asyncio.CancelledError:
             if self.stopping:  # the connection stays up for what this process still has to do
                 with contextlib.suppress(BrokerUnavailable):
                     await bounded(raw.nack(requeue=True))
             raise
-        except Exception:  # the one catch-all: a message is always settled
-            log.exception("message.failed", queue=subscription.queue)
-            await asyncio.sleep(PAUSE_SECONDS)  # else a bug of ours would turn it in a hot loop
-            settlement = raw.nack(requeue=True)
-        else:
-            settlement = raw.ack()
         with contextlib.suppress(BrokerUnavailable):  # then it comes again, which is harmless
             await bounded(settlement)
+
+    async def handle(self, subscription: Subscription, raw: AbstractIncomingMessage) -> Awaitable[object]:
+        """How to settle a message, once its handler is done with it."""
+        queue, traceparent = subscription.queue, raw.headers.get("traceparent")
+        try:
+            message = messages.decode(raw.body)
+            await subscription.handle(message, traceparent if isinstance(traceparent, str) else None)
+        except Reject as error:
+            log.error("message.rejected", queue=queue, reason=error)
+            return self.bury(queue, raw, str(error))
+        except Retry as error:
+            log.warning("message.returned", queue=queue, reason=error)
+            return raw.nack(requeue=True)
+        except Exception as error:  # the one catch-all: a message is always settled
+            return await self.judge(queue, raw, error)
+        return raw.ack()
+
+    async def judge(self, queue: str, raw: AbstractIncomingMessage, error: Exception) -> Awaitable[object]:
+        """How to settle a message whose handler broke: it comes again, but a bug of ours not for ever."""
+        count = 0 if isinstance(error, Unavailable) else self.failures.add(raw.message_id)
+        log.exception("message.failed", queue=queue, count=count)
+        if count < MAX_FAILURES:
+            await asyncio.sleep(PAUSE_SECONDS)
+            return raw.nack(requeue=True)
+        log.error("message.buried", queue=queue, count=count)
+        return self.bury(queue, raw, f"its handler broke {count} times: {error!r}")
 
     async def bury(self, queue: str, raw: AbstractIncomingMessage, reason: str) -> None:
         """Moves a message to the dead-letter queue with the reason; the broker does it, without, where we can't."""

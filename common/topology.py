@@ -16,8 +16,8 @@ DEAD = "charonia.dead"
 NOTIFIER_QUEUE = "notifier.events"
 
 # Valid on RabbitMQ 3.10 and 4.x. The limit is explicit because 4.x defaults to 20 while 3.10 has none; it only
-# guards against a handler that dies of its message, so it is far above what an outage, ours or the broker's, counts up
-# to at one return a second.
+# guards against a handler that takes its process down, so it is far above what an outage, ours or the broker's, counts
+# up to at one return a second. What a handler survives is counted in broker.py.
 QUORUM: dict[str, str | int] = {
     "x-queue-type": "quorum",
     "x-delivery-limit": 100_000,

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from common import ids
 from common.database import Database
 from common.migrate import migrate
 from deploy.local.postgres import Postgres
@@ -51,3 +52,9 @@ async def schema(postgres: Postgres, template: str) -> "AsyncIterator[asyncpg.Co
 @pytest.fixture(scope="module")
 def amqp_url(rabbitmq: RabbitMQ) -> str:
     return rabbitmq.create_vhost(f"test_{uuid4().hex}")
+
+
+@pytest.fixture
+def model() -> str:
+    """The name of a model that no other test uses."""
+    return f"m{ids.new().hex}"
