@@ -21,7 +21,7 @@ from services.dispatcher.inference import Answer
 from services.dispatcher.record import Recorder
 from services.dispatcher.run import tell_time
 from services.dispatcher.store import ClaimedJob, Store
-from services.dispatcher.sweep import Sweeper
+from services.dispatcher.sweep import Grace, Sweeper
 from services.dispatcher.triton import Model
 from services.gateway.catalogue import Catalogue
 from services.gateway.control import RETRYABLE, Control
@@ -78,8 +78,9 @@ class World:
         outbox = Outbox(database, Publisher("amqp://127.0.0.1:1/", "tests"))
         self.store = Store(database)
         self.recorder = Recorder(self.store, outbox, Links())
-        self.sweeper = Sweeper(self.store, self.recorder, outbox, 1.0)
-        self.late_sweeper = Sweeper(LateStore(database), self.recorder, outbox, 1.0)
+        impatient = Grace(0.0, float("inf"))  # time passes in the rows only
+        self.sweeper = Sweeper(self.store, self.recorder, outbox, impatient, 1.0)
+        self.late_sweeper = Sweeper(LateStore(database), self.recorder, outbox, impatient, 1.0)
         self.control = Control(database, Catalogue(GatewayStore(database)), outbox, Links())
 
     async def begin(self) -> None:
@@ -116,7 +117,7 @@ class World:
             case "interrupt":
                 await self.recorder.settle(job, retry.Interrupted(TRANSIENT), at, TRACEPARENT)
             case "crowd":
-                await self.recorder.settle(job, retry.Crowded(TRANSIENT), at, TRACEPARENT)
+                await self.recorder.settle(job, retry.Refused(TRANSIENT), at, TRACEPARENT)
             case "cancel":
                 await self.recorder.cancel(job, at, TRACEPARENT)
             case "hand back":
