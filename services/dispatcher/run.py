@@ -107,14 +107,10 @@ class Runner:
         return [claimed.pop(job_id, None) for job_id in jobs]  # pop: a doubled message claims nothing
 
     async def take_control(self, message: Message, _traceparent: str | None) -> None:
-        """Cancels a job if it runs here, or asks for a heartbeat: it may be in the middle of being claimed."""
+        """Asks for a heartbeat, which says what is to be canceled: the message may be of a job's earlier life."""
         if not isinstance(message, CancelJob):
             raise Reject(f"a {type(message).__name__} is no control message")
-        here = [running for (job_id, _), running in self.running.items() if job_id == message.job_id]
-        for running in here:
-            running.cancel()
-        if not here:
-            self.beat.set()
+        self.beat.set()
 
     async def run(self, model: Runnable, running: Running, traceparent: str | None) -> None:
         """Runs a claimed job to its end, or back to the queue."""
