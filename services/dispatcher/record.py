@@ -143,6 +143,7 @@ class Recorder:
         if await persist(self.ends.submit, end):
             log.info(f"job.{row.status}", **outcome, trace_id=tracing.trace_id(trace))
         else:
+            metrics.stale_results.inc()
             log.warning("job.result_too_late", **outcome)
 
     async def requeue(self, job: ClaimedJob, back: Requeue) -> bool:

@@ -192,6 +192,7 @@ class Runner:
         if canceling is None and running.settling:
             return  # the heartbeat waited for that very write
         if canceling is None:
+            metrics.stale_results.inc()
             log.warning("lease.lost", job_id=ids.show(ids.Kind.JOB, key[0]))
             running.task.cancel()  # somebody else runs it, or it has ended
         elif canceling and not running.canceling:
