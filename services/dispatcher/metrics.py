@@ -5,6 +5,7 @@ from prometheus_client import Counter, Gauge, Histogram
 jobs_ended = Counter("charonia_jobs_ended", "Jobs that reached a terminal state here.", ["model", "status"])
 stale_messages = Counter("charonia_stale_messages", "Messages whose job could not be claimed: doubled, or too late.")
 stale_results = Counter("charonia_stale_results", "Ends of attempts that came too late: the claim was lost.")
+jobs_purged = Counter("charonia_jobs_purged", "Ended jobs removed because of their age.")
 slots_used = Gauge("charonia_slots_used", "Inferences under way.", ["model"])
 inference_seconds = Histogram(
     "charonia_inference_seconds",

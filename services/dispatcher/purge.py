@@ -1,26 +1,42 @@
 """Removes what is older than its retention, in small bites."""
 
 import asyncio
+import time
 
 from common.errors import Unavailable
 from common.logs import Log
-from services.dispatcher.store import Store
+from services.dispatcher import metrics
+from services.dispatcher.store import OLDEST, Store
 
 BATCH = 200
-BITE_SECONDS = 0.2  # between two batches, so that submits hardly notice
-REST_SECONDS = 30.0  # when there is nothing to remove
+SHARE = 5  # of one connection's time at most a fifth, so that submits hardly notice, however slow the database is
+REST_SECONDS = 30.0  # after a pass over all that is old enough
 
 log = Log("purge")
 
 
 async def purge(store: Store, retention: float) -> None:
-    """Removes jobs that ended more than `retention` seconds ago, until cancelled. Any instance does it."""
+    """Removes jobs that ended more than `retention` seconds ago, pass after pass, until cancelled.
+
+    Any instance does it; they leave each other's rows alone. What can't be removed yet is looked at once in a pass.
+    """
     while True:
-        removed = 0
         try:
-            removed = await store.purge_jobs(retention, BATCH)
+            if removed := await sweep(store, retention):
+                log.info("jobs.purged", count=removed)
         except Unavailable as error:
             log.warning("purge.waits", error=error)
-        if removed:
-            log.info("jobs.purged", count=removed)
-        await asyncio.sleep(BITE_SECONDS if removed == BATCH else REST_SECONDS)
+        await asyncio.sleep(REST_SECONDS)
+
+
+async def sweep(store: Store, retention: float) -> int:
+    """One pass, from the oldest on; how many jobs were removed."""
+    mark, removed = OLDEST, 0
+    while True:
+        began = time.monotonic()
+        bite = await store.purge_jobs(retention, BATCH, mark)
+        mark, removed = bite.last, removed + bite.removed
+        metrics.jobs_purged.inc(bite.removed)
+        if bite.seen < BATCH:
+            return removed
+        await asyncio.sleep((time.monotonic() - began) * (SHARE - 1))

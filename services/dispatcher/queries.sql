@@ -243,17 +243,27 @@ SET ready = excluded.ready,
     updated_at = now();
 
 -- name: purge_jobs
--- Removes up to $2 jobs that ended more than $1 seconds ago, with all that belongs to them, but none whose webhooks are
--- still under way. Few at a time and whatever is locked left alone, so that nobody waits for it.
-DELETE FROM jobs
-WHERE id IN (
-  SELECT j.id
-  FROM jobs j
-  WHERE j.finished_at < now() - make_interval(secs => $1::double precision)
-    AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.job_id = j.id AND d.status = 'pending')
-    AND NOT EXISTS (SELECT 1 FROM events e WHERE e.job_id = j.id AND e.fanned_out_at IS NULL)
-  ORDER BY j.finished_at
+-- Looks at the next $2 jobs that ended more than $1 seconds ago, in order of their ends from behind one of them ($3, $4),
+-- and removes them with all that belongs to them, but for those whose webhooks are still under way, and those that
+-- somebody holds. Returns the last one looked at, how many were looked at, and how many are gone.
+WITH old AS MATERIALIZED (
+  SELECT id, finished_at
+  FROM jobs
+  WHERE finished_at < now() - make_interval(secs => $1::double precision)
+    AND (finished_at, id) > ($3::timestamptz, $4::uuid)
+  ORDER BY finished_at, id
   LIMIT $2
-  FOR UPDATE SKIP LOCKED
+), free AS MATERIALIZED (
+  SELECT j.id
+  FROM old
+  JOIN jobs j ON j.id = old.id AND j.finished_at IS NOT DISTINCT FROM old.finished_at -- not begun anew meanwhile
+  WHERE (SELECT bool_or(d.status = 'pending') FROM deliveries d WHERE d.job_id = j.id) IS NOT TRUE
+    AND (SELECT bool_or(e.fanned_out_at IS NULL) FROM events e WHERE e.job_id = j.id) IS NOT TRUE
+  FOR UPDATE OF j SKIP LOCKED
+), gone AS (
+  DELETE FROM jobs USING free WHERE jobs.id = free.id RETURNING jobs.id
 )
-RETURNING id;
+SELECT finished_at, id, (SELECT count(*) FROM old) AS seen, (SELECT count(*) FROM gone) AS removed
+FROM old
+ORDER BY finished_at DESC, id DESC
+LIMIT 1;

@@ -1,7 +1,7 @@
 """The dispatcher's statements, one function each."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
@@ -85,6 +85,24 @@ def read_claimed(record: object) -> ClaimedJob:
     return ClaimedJob(row=read_job(values), **own)
 
 
+class Mark(NamedTuple):
+    """A place in the order in which jobs ended."""
+
+    finished_at: datetime
+    id: UUID
+
+
+class Bite(NamedTuple):
+    """How many ended jobs were looked at, how many of them removed, and where the next look begins."""
+
+    seen: int
+    removed: int
+    last: Mark
+
+
+OLDEST = Mark(datetime.fromtimestamp(0, UTC), UUID(int=0))
+
+
 class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -151,9 +169,12 @@ class Store:
                 await connection.execute(QUERIES["add_messages"], *columns([spread(row) for row in rows], 5))
         return rows
 
-    async def purge_jobs(self, age: float, limit: int) -> int:
-        """How many were removed of those that ended longer ago (seconds)."""
-        return len(await self.database.fetch(QUERIES["purge_jobs"], age, limit))
+    async def purge_jobs(self, age: float, limit: int, after: Mark = OLDEST) -> Bite:
+        """Removes jobs that ended longer ago (seconds) and behind a mark; looks at no more than the limit."""
+        record = await self.database.fetch_one(QUERIES["purge_jobs"], age, limit, *after)
+        if record is None:
+            return Bite(0, 0, OLDEST)
+        return Bite(record["seen"], record["removed"], Mark(record["finished_at"], record["id"]))
 
     async def save_models(self, models: Sequence[tuple[Model, bool]]) -> None:
         """Each model with whether it is ready."""
