@@ -182,7 +182,7 @@ WITH held AS (
   SELECT j.id
   FROM jobs j
   JOIN unnest($1::uuid[], $2::bigint[]) AS t(id, claim) ON j.id = t.id AND j.claim = t.claim
-  WHERE j.lease_until IS NOT NULL
+  WHERE j.status IN ('processing', 'canceling')
   ORDER BY j.id
   FOR UPDATE OF j
 )
@@ -206,15 +206,16 @@ LIMIT $1;
 SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
-WHERE j.status = 'queued' AND j.started_at IS NULL AND j.expires_at <= now()
+WHERE j.expires_at <= now() AND j.started_at IS NULL AND j.finished_at IS NULL
 ORDER BY j.expires_at
 LIMIT $1;
 
 -- name: take_unrung
--- Queued jobs whose doorbell is due: scheduled ones, retries, and ones whose message may have been lost. The next ring
--- comes after as long as they have waited, so that a long queue is not filled with doubled messages.
+-- Queued jobs (no others have a ring_at) whose doorbell is due: scheduled ones, retries, and ones whose message may have
+-- been lost. The next ring comes after as long as they have waited, so that a long queue is not filled with doubled
+-- messages.
 WITH due AS (
-  SELECT id FROM jobs WHERE status = 'queued' AND ring_at <= now() ORDER BY ring_at LIMIT $1 FOR UPDATE SKIP LOCKED
+  SELECT id FROM jobs WHERE ring_at <= now() ORDER BY ring_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
 UPDATE jobs j
 SET ring_at = now() + greatest(interval '1 minute', now() - j.run_at)

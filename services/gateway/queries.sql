@@ -22,8 +22,11 @@ FROM models
 ORDER BY name, version;
 
 -- name: count_queued
--- Waiting jobs by model and priority.
-SELECT model, priority, count(*) AS jobs FROM jobs WHERE status = 'queued' GROUP BY model, priority;
+-- Waiting jobs by model and priority: those that have not ended and are not running.
+SELECT model, priority, count(*) AS jobs
+FROM jobs
+WHERE finished_at IS NULL AND lease_until IS NULL
+GROUP BY model, priority;
 
 -- name: submit_jobs
 -- Jobs with their inputs, each with its doorbell unless it is scheduled: then a sweeper rings when it is due.
@@ -77,7 +80,9 @@ SELECT
     FROM (
       SELECT 1
       FROM jobs q
-      WHERE q.status = 'queued' AND q.model = j.model AND q.priority = j.priority AND q.id < j.id
+      WHERE q.finished_at IS NULL AND q.lease_until IS NULL
+        AND q.model = j.model AND q.priority = j.priority AND q.id < j.id
+      ORDER BY q.id DESC
       LIMIT 10000
     ) ahead
   ) END AS queue_position

@@ -1,16 +1,20 @@
 -- name: find_receivers
 -- Who is to be told of these events ($1), each as it comes: the job's callback (webhook_id NULL) and the tenant's
 -- subscriptions. A type has two words, so the patterns that match it are these five. Events already fanned out are
--- left out; the others are locked in order of id, so that two notifiers never wait for each other in a circle, and
--- the subscriptions so that none is deleted before its deliveries are there.
-WITH open AS (
+-- left out; all are locked in order of id, so that two notifiers never wait for each other in a circle, and the
+-- subscriptions so that none is deleted before its deliveries are there.
+WITH locked AS MATERIALIZED (
+  SELECT id, tenant_id, job_id, model, type, fanned_out_at
+  FROM events
+  WHERE id = ANY($1::uuid[])
+  ORDER BY id
+  FOR NO KEY UPDATE
+), open AS (
   SELECT
     id, tenant_id, job_id, model,
     ARRAY[type, split_part(type, '.', 1) || '.*', '*.' || split_part(type, '.', 2), '*.*', '*'] AS patterns
-  FROM events
-  WHERE id = ANY($1::uuid[]) AND fanned_out_at IS NULL
-  ORDER BY id
-  FOR NO KEY UPDATE
+  FROM locked
+  WHERE fanned_out_at IS NULL
 ), subscribed AS (
   SELECT open.id AS event_id, open.tenant_id, open.job_id, w.id AS webhook_id, w.url
   FROM open
@@ -36,7 +40,7 @@ ON CONFLICT (event_id, webhook_id) DO NOTHING;
 
 -- name: mark_fanned_out
 -- These events have all their deliveries.
-UPDATE events SET fanned_out_at = now() WHERE id = ANY($1::uuid[]) AND fanned_out_at IS NULL;
+UPDATE events SET fanned_out_at = coalesce(fanned_out_at, now()) WHERE id = ANY($1::uuid[]);
 
 -- name: find_unheard
 -- Events whose message was lost on its way here: nobody fanned them out for $1 seconds. Oldest first.
@@ -48,14 +52,15 @@ ORDER BY e.created_at
 LIMIT $2;
 
 -- name: claim_deliveries
--- Claims up to $1 due deliveries for a lease of $2 seconds, with all that sending them takes. `attempt` is the fence:
--- it is raised by every claim and never lowered. `tries` counts what was recorded, so a claim that lapsed because we
--- died or could not write takes no place in the receiver's schedule. A subscription's URL may have changed since.
+-- Claims up to $1 due deliveries (only pending ones have a next_at) for a lease of $2 seconds, with all that sending
+-- them takes. `attempt` is the fence: it is raised by every claim and never lowered. `tries` counts what was recorded,
+-- so a claim that lapsed because we died or could not write takes no place in the receiver's schedule. A subscription's
+-- URL may have changed since.
 WITH due AS (
   SELECT d.id, coalesce(w.url, d.url) AS url, w.secret, w.headers
   FROM deliveries d
   LEFT JOIN webhooks w ON w.id = d.webhook_id
-  WHERE d.status = 'pending' AND d.next_at <= now()
+  WHERE d.next_at <= now()
   ORDER BY d.next_at
   LIMIT $1
   FOR UPDATE OF d SKIP LOCKED

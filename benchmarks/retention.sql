@@ -1,0 +1,45 @@
+-- name: fill
+-- Ended jobs number $1 to $2 of $3, with their inputs, outputs, attempts, events and deliveries, as a tenant ($4) would
+-- have left them: spread evenly over the last $5 seconds, ids in order of time. Payloads are small, so that rows count.
+WITH new AS MATERIALIZED (
+  SELECT
+    at, number % 50 = 0 AS bad,
+    (stamp || '7000800' || tail)::uuid AS job_id,
+    (stamp || '7000801' || tail)::uuid AS event_id,
+    (stamp || '7000802' || tail)::uuid AS delivery_id,
+    '00-' || md5(number::text) || '-b7ad6b7169203331-01' AS traceparent
+  FROM (
+    SELECT
+      number, at,
+      lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') AS stamp,
+      lpad(to_hex(number), 13, '0') AS tail
+    FROM (
+      SELECT number, now() - make_interval(secs => $5::double precision * ($3::bigint - number) / $3) AS at
+      FROM generate_series($1::bigint, $2::bigint) number
+    ) spread
+  ) named
+), jobs AS (
+  INSERT INTO jobs (id, tenant_id, model, version, priority, status, attempt, max_attempts, claim, created_at, run_at,
+                    started_at, finished_at, timeout, initial_delay, max_delay, error_code, error_message,
+                    error_retryable, inference_ms, traceparent)
+  SELECT job_id, $4::uuid, 'echo', '1', 'normal', CASE WHEN bad THEN 'failed' ELSE 'succeeded' END, 1, 3, 1, at, at,
+         at, at, 600, 1, 300, CASE WHEN bad THEN 'invalid_input' END, CASE WHEN bad THEN 'it was bad' END,
+         CASE WHEN bad THEN false END, 3, traceparent
+  FROM new
+), inputs AS (
+  INSERT INTO job_inputs (job_id, tensors, callback_url, callback_events)
+  SELECT job_id, '\x00000000', 'https://receiver.example/', '{job.succeeded,job.failed}' FROM new
+), outputs AS (
+  INSERT INTO job_outputs (job_id, outputs) SELECT job_id, '[]' FROM new WHERE NOT bad
+), tried AS (
+  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status)
+  SELECT job_id, 1, 1, 'echo', 'worker', at, at, CASE WHEN bad THEN 'failed' ELSE 'succeeded' END FROM new
+), told AS (
+  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, fanned_out_at)
+  SELECT event_id, $4, job_id, 'echo', CASE WHEN bad THEN 'job.failed' ELSE 'job.succeeded' END, at, '{}', at FROM new
+), delivered AS (
+  INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, status, attempt, traceparent, created_at, finished_at)
+  SELECT delivery_id, event_id, $4, job_id, 'https://receiver.example/', 'succeeded', 1, traceparent, at, at FROM new
+)
+INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, response)
+SELECT delivery_id, 1, at, 10, 204, '' FROM new;

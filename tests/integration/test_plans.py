@@ -1,0 +1,143 @@
+"""On big tables every query goes by an index, however old the statistics are."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+import asyncpg
+import msgspec
+import pytest
+
+from common import ids, sql
+from deploy.local.postgres import Postgres
+from tests.integration.test_queries import QUERIES
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+BIG = ("jobs", "job_inputs", "job_outputs", "job_attempts", "events", "deliveries", "attempts", "outbox")
+SCANS = ("Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan")
+WHOLE = {("gateway.count_queued", "jobs")}  # what reads all of an index: it counts
+MANY = 10_000
+DAY = 86_400.0
+FILL = sql.load("benchmarks", "retention.sql")["fill"]
+BACKLOG = """
+WITH new AS MATERIALIZED (
+  SELECT gen_random_uuid() AS id, number % 50 = 0 AS running, number % 3 = 0 AS told
+  FROM generate_series(1, 3000) number
+), jobs AS (
+  INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay,
+                    traceparent, ring_at, expires_at, started_at, lease_until, worker)
+  SELECT id, $1::uuid, 'echo', 'normal', CASE WHEN running THEN 'processing' ELSE 'queued' END, 3, 600, 1, 300, '',
+         CASE WHEN NOT running THEN now() END, now(), CASE WHEN running THEN now() END,
+         CASE WHEN running THEN now() END, CASE WHEN running THEN 'worker' END
+  FROM new
+), inputs AS (
+  INSERT INTO job_inputs (job_id, tensors) SELECT id, '' FROM new
+), messages AS (
+  INSERT INTO outbox (id, exchange, routing_key, body, traceparent) SELECT id, '', '', '', '' FROM new
+), told AS (
+  INSERT INTO events (id, tenant_id, job_id, model, type, body, fanned_out_at)
+  SELECT id, $1, id, 'echo', 'job.started', '{}', CASE WHEN told THEN now() END FROM new
+)
+INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, status, next_at, traceparent)
+SELECT id, id, $1, id, '', 'pending', now(), '' FROM new
+"""
+VALUES = {
+    "int4": "200",
+    "int8": "200",
+    "float8": "30",
+    "bool": "true",
+    "timestamptz": "now()",
+    "bytea": "''",
+    "jsonb": "'[]'",
+}
+
+
+async def end_many(database: Connection, tenant: object) -> None:
+    await database.execute(FILL, 1, MANY, MANY, tenant, 60 * DAY)
+
+
+async def queue_many(database: Connection, tenant: object) -> None:
+    await database.execute(BACKLOG, tenant)
+
+
+async def analyze(database: Connection, _tenant: object) -> None:
+    await database.execute("ANALYZE")
+
+
+HISTORIES: dict[str, list[Callable[[Connection, object], Awaitable[None]]]] = {
+    "fresh statistics": [end_many, queue_many, analyze],
+    "no statistics": [end_many, queue_many],
+    "statistics of when nothing waited": [end_many, analyze, queue_many],
+    "statistics of when all waited": [queue_many, analyze, end_many],
+}
+
+
+@pytest.fixture(params=HISTORIES)
+async def database(request: pytest.FixtureRequest, postgres: Postgres, template: str) -> AsyncIterator[Connection]:
+    """Big tables whose statistics are as old as the name says."""
+    connection = await asyncpg.connect(postgres.create_database(f"plans_{uuid4().hex}", template))
+    for table in BIG:
+        await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")  # it analyzes as well
+    await connection.execute("SET session_replication_role = replica")  # no foreign keys are checked
+    # So small a table is read whole for less than some look-ups; these make its pages as dear as those of a large one.
+    await connection.execute("SET seq_page_cost = 200; SET random_page_cost = 4")
+    tenant = ids.new()
+    await connection.execute("INSERT INTO tenants (id, name, webhook_secret) VALUES ($1, 'many', '')", tenant)
+    for step in HISTORIES[request.param]:
+        await step(connection, tenant)
+    yield connection
+    await connection.close()
+
+
+async def test_every_query_goes_by_an_index(database: Connection) -> None:
+    found = []
+    for package, name, statement in QUERIES:
+        query = f"{package.removeprefix('services.')}.{name}"
+        for plan in await explain(database, statement):
+            found += [f"{query}: {fault}" for table, fault in list_scans(plan) if (query, table) not in WHOLE]
+    assert sorted(set(found)) == []
+
+
+async def test_every_cascade_goes_by_an_index(schema: Connection) -> None:
+    """What hangs on a row is found by an index that begins with the reference."""
+    found = await schema.fetch(
+        """
+        SELECT conrelid::regclass::text AS table, conname
+        FROM pg_constraint
+        WHERE contype = 'f' AND confdeltype = 'c' AND NOT EXISTS (
+          SELECT 1 FROM pg_index WHERE indrelid = conrelid AND indkey[0] = conkey[1]
+        )
+        """
+    )
+    assert found == []
+
+
+async def explain(database: Connection, statement: str) -> list[dict[str, Any]]:
+    """The plan made for the first values, and the one that is in use after some executions, which may be for any."""
+    prepared = await database.prepare(statement)
+    values = ", ".join(make_value(parameter.name) for parameter in prepared.get_parameters())
+    await database.execute(f"PREPARE query AS {statement}")
+    try:
+        plans = [
+            await database.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE query{f'({values})' if values else ''}")
+            for _ in range(7)
+        ]
+    finally:
+        await database.execute("DEALLOCATE query")
+    return [msgspec.json.decode(plan)[0]["Plan"] for plan in (plans[0], plans[-1])]
+
+
+def make_value(kind: str) -> str:
+    """An SQL expression of that type; ten of it for an array."""
+    if kind.endswith("[]"):
+        return f"array_fill({make_value(kind.removesuffix('[]'))}::{kind.removesuffix('[]')}, ARRAY[10])"
+    return VALUES.get(kind, f"'{ids.new()}'")
+
+
+def list_scans(plan: dict[str, Any], table: str = "") -> Iterator[tuple[str, str]]:
+    """Each scan of a big table without the condition of an index: the table, and what it is."""
+    table = plan.get("Relation Name", table)  # a bitmap's index does not say whose it is
+    if plan["Node Type"] in SCANS and table in BIG and "Index Cond" not in plan:
+        yield table, f"{plan['Node Type']} of {plan.get('Index Name', table)}"
+    for child in plan.get("Plans", []):
+        yield from list_scans(child, table)
