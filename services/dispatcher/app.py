@@ -11,6 +11,7 @@ from common.jobs import Priority
 from common.lifecycle import keep_running
 from common.logs import Log
 from common.outbox import Outbox
+from services.dispatcher import metrics
 from services.dispatcher.catalogue import Catalogue, Runnable
 from services.dispatcher.purge import purge
 from services.dispatcher.record import Recorder
@@ -41,6 +42,7 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     runner = Runner(triton, store, recorder, worker=settings.worker, lease=settings.lease)
 
     async def adopt(model: Runnable) -> None:
+        metrics.slots_limit.labels(model.name).set_function(lambda: model.slots.limit)
         for priority in Priority:
             await consumer.subscribe(
                 Subscription(

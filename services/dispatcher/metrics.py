@@ -7,6 +7,7 @@ stale_messages = Counter("charonia_stale_messages", "Messages whose job could no
 stale_results = Counter("charonia_stale_results", "Ends of attempts that came too late: the claim was lost.")
 jobs_purged = Counter("charonia_jobs_purged", "Ended jobs removed because of their age.")
 slots_used = Gauge("charonia_slots_used", "Inferences under way.", ["model"])
+slots_limit = Gauge("charonia_slots_limit", "Inferences that may be under way at a time.", ["model"])
 inference_seconds = Histogram(
     "charonia_inference_seconds",
     "Time of one attempt on Triton.",

@@ -48,7 +48,7 @@ MISTAKES = {
         404,
         "Not Found",
         "model_not_found",
-        "there is no model 'nope'; known models: 'echo', 'faulty', 'ocr', 'ocr_stream', 'tokens', 'work'",
+        "there is no model 'nope'; known models: 'echo', 'faulty', 'ocr', 'ocr_stream', 'tokens', 'work', 'work_small'",
     ),
     "unknown version": Mistake(
         '{"model": "echo", "version": "2", "inputs": {}}',
