@@ -198,7 +198,7 @@ FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.tenant_id = $1
   AND j.status = 'failed'
-  AND ($2::uuid IS NULL OR j.id < $2)
+  AND j.id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
   AND ($3::text IS NULL OR j.model = $3)
   AND ($4::text IS NULL OR j.error_code = $4)
   AND ($5::timestamptz IS NULL OR j.created_at >= $5)
