@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measures a private stack on loopback; README.md says what the figures mean."""
+"""`python -m benchmarks [speed|retention]`: measures a private stack on loopback; README.md explains the figures."""
 
 import argparse
 import shutil
@@ -13,7 +13,8 @@ from typing import Any
 
 from benchmarks import machine, report
 from benchmarks.driver import Driver
-from benchmarks.rounds import IN_FLIGHT, RATE, Bench
+from benchmarks.retention import RETENTION, Retention, fill
+from benchmarks.speed import IN_FLIGHT, RATE, Speed
 from deploy.local.errors import LocalError
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import ROOT, Settings
@@ -44,47 +45,69 @@ def main() -> int:
 
 
 def _measure(directory: Path, options: argparse.Namespace) -> None:
-    stack = Stack(replace(Settings.private(directory), durable=True))
+    environment = {"CHARONIA_RETENTION": str(10 * 365 * 86_400)}  # what is removed, and when, is ours to say
+    stack = Stack(replace(Settings.private(directory), durable=True, environment=environment))
     with ExitStack() as stopping:
         stopping.callback(stack.postgres.delete)  # its data may be elsewhere
         say("Starting a private stack …")
         stopping.enter_context(stack)
-        direct = stopping.enter_context(Driver("benchmarks.direct", stack.triton.grpc_address))
-        load = stopping.enter_context(Driver("benchmarks.load", stack.url, DEVELOPMENT_KEY))
+        bench = _open(stack, options, stopping)
         facts = {**_describe(options), **machine.describe(stack)}
-        bench = Bench.of(stack, direct, load, options.seconds)
-        say(f"Warming up; then {options.rounds} rounds of three times {options.seconds:g} s.")
+        say(f"Warming up; then {options.rounds} rounds with parts of {options.seconds:g} s.")
         bench.warm_up()
         rounds = []
         for number in range(1, options.rounds + 1):
-            rounds.append({**bench.run(), **bench.watch_idle()})
+            rounds.append(bench.run())
             stack.check()
-            rates = {name: rounds[-1][f"{name}.rate"] for name in ("direct", "closed")}
-            say(f"Round {number}: {rates['closed']:.0f} jobs/s, Triton directly {rates['direct']:.0f} calls/s")
+            say(f"Round {number}: " + ", ".join(f"{name} {rounds[-1][name]:.4g}" for name in bench.heads))
     figures = report.summarise(rounds)
-    say("\n" + "\n".join(report.lay_out(figures)) + "\n")
+    say("\n" + "\n".join(report.lay_out(figures, bench.titles, bench.groups)) + "\n")
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"{options.name}.json"
     file.write_bytes(report.write(facts, figures, rounds))
     say(f"Written to {file.relative_to(ROOT)}.")
 
 
+def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack) -> Speed | Retention:
+    """What is to be measured, with its drivers, which end with `stopping`."""
+    load = stopping.enter_context(Driver("benchmarks.load", stack.url, DEVELOPMENT_KEY))
+    if options.what == "speed":
+        direct = stopping.enter_context(Driver("benchmarks.direct", stack.triton.grpc_address))
+        return Speed(direct, load, _list_leaders(stack, load=load, **{"direct client": direct}), options.seconds)
+    say(f"Filling the tables with {options.rows} jobs …")
+    fill(stack, options.rows)
+    purging = stopping.enter_context(Driver("benchmarks.purging", stack.postgres.url, str(RETENTION)))
+    return Retention(load, purging, _list_leaders(stack, load=load, purge=purging), options.seconds)
+
+
+def _list_leaders(stack: Stack, **drivers: Driver) -> dict[str, int]:
+    """The processes whose CPU time is told, by name."""
+    members = {member.name: member.process.pid for member in (*stack.servers, *stack.services)}
+    running = {name: pid for name, pid in members.items() if pid is not None}
+    return running | {name: driver.pid for name, driver in drivers.items()}
+
+
 def _describe(options: argparse.Namespace) -> dict[str, Any]:
+    setup = {"rounds": options.rounds, "seconds": options.seconds, "rate": RATE}
     return {
         "name": options.name,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "setup": {"in_flight": IN_FLIGHT, "rate": RATE, "rounds": options.rounds, "seconds": options.seconds},
+        "setup": setup | ({"in_flight": IN_FLIGHT} if options.what == "speed" else {"rows": options.rows}),
     }
 
 
 def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("what", nargs="?", default="speed", choices=("speed", "retention"))
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of retention: ended jobs, half of them old")
     parser.add_argument("--rounds", type=int, default=5, choices=range(1, 101), metavar="1…100")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each of a round's three parts; 1 to 300")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each part of a round; 1 to 300")
     parser.add_argument("--name", default=f"{datetime.now(UTC):%Y%m%d-%H%M%S}", help="of the file in results/")
     options = parser.parse_args()
     if not 1 <= options.seconds <= 300:
         parser.error("--seconds is from 1 to 300")
+    if not 100_000 <= options.rows <= 100_000_000:
+        parser.error("--rows is from 100000 to 100000000")
     if not options.name.replace("-", "").replace("_", "").isalnum():
         parser.error("--name has letters, digits, - and _ only")
     return options

@@ -6,28 +6,6 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.rounds import IN_FLIGHT, RATE
-
-TITLES = {
-    "direct.rate": f"Triton directly, {IN_FLIGHT} calls in flight, calls/s",
-    "closed.rate": f"Charonia, {IN_FLIGHT} jobs in flight, jobs/s submit → webhook",
-    "ratio": "  the same as a share of Triton directly",
-    "closed.webhook.p50": "  submit → webhook p50, ms",
-    "closed.webhook.p99": "  submit → webhook p99, ms",
-    "open.accepted.p50": f"Charonia, {RATE} jobs/s, the 202 p50, ms",
-    "open.accepted.p99": "  the 202 p99, ms",
-    "open.webhook.p50": "  submit → webhook p50, ms",
-    "open.webhook.p99": "  submit → webhook p99, ms",
-    "open.around.p50": "  submit → webhook less inference p50, ms",
-    "open.around.p99": "  submit → webhook less inference p99, ms",
-    "open.late.p99": "  lateness of the load itself p99, ms",
-}
-GROUPS = {
-    "direct.cpu.": "CPU-ms per direct call",
-    "closed.cpu.": f"CPU-ms per job, {IN_FLIGHT} in flight",
-    "open.cpu.": f"CPU-ms per job, {RATE} jobs/s",
-    "idle.cpu.": "CPU-ms per second, idle",
-}
 ROW = "{title:<58} {median:>9} {least:>9} {most:>9}"
 
 
@@ -37,18 +15,23 @@ class Figure(msgspec.Struct):
     max: float
 
 
+def spread(name: str, values: list[float]) -> dict[str, float]:
+    """Return what is told of many times, in milliseconds."""
+    cuts = statistics.quantiles(values, n=100, method="inclusive")
+    return {f"{name}.p50": cuts[49], f"{name}.p99": cuts[98], f"{name}.max": max(values)}
+
+
 def summarise(rounds: Sequence[Mapping[str, float]]) -> dict[str, Figure]:
-    """Return each figure's median and spread over the rounds; ratios are taken within a round."""
-    whole = [{**each, "ratio": each["closed.rate"] / each["direct.rate"]} for each in rounds]
-    return {name: _figure([each[name] for each in whole]) for name in whole[0]}
+    """Return each figure's median and spread over the rounds."""
+    return {name: _figure([each[name] for each in rounds]) for name in rounds[0]}
 
 
-def lay_out(figures: Mapping[str, Figure]) -> Iterator[str]:
-    """Return the table, line by line."""
+def lay_out(figures: Mapping[str, Figure], titles: Mapping[str, str], groups: Mapping[str, str]) -> Iterator[str]:
+    """Return the table, line by line: figures by their titles, then all those of a group by what follows its prefix."""
     yield ROW.format(title="", median="median", least="min", most="max")
-    for name, title in TITLES.items():
+    for name, title in titles.items():
         yield _row(title, figures[name])
-    for prefix, title in GROUPS.items():
+    for prefix, title in groups.items():
         yield title
         for name in (name for name in figures if name.startswith(prefix)):
             yield _row(f"  {name.removeprefix(prefix)}", figures[name])
