@@ -14,6 +14,7 @@ EVENTS = "charonia.events"
 CONTROL = "charonia.control"
 DEAD = "charonia.dead"
 NOTIFIER_QUEUE = "notifier.events"
+CONTROL_EXPIRES = 60_000  # ms without a consumer
 
 # Valid on RabbitMQ 3.10 and 4.x. The limit is explicit because 4.x defaults to 20 while 3.10 has none; it only
 # guards against a handler that takes its process down, so it is far above what an outage, ours or the broker's, counts
@@ -50,8 +51,11 @@ async def declare_exchanges(channel: AbstractChannel) -> None:
 
 
 async def declare_control(channel: AbstractChannel, queue: str) -> None:
-    """A dispatcher's own queue of control messages; it goes with the connection."""
-    own = await channel.declare_queue(queue, exclusive=True, auto_delete=True)
+    """A dispatcher's own queue of control messages; it goes a minute after its dispatcher.
+
+    Not an exclusive one: a connection lost without a word would lock out the next until the broker notices it too.
+    """
+    own = await channel.declare_queue(queue, durable=True, arguments={"x-expires": CONTROL_EXPIRES})
     await own.bind(CONTROL)
 
 
