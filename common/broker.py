@@ -10,7 +10,7 @@ import msgspec
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange, AbstractIncomingMessage, AbstractQueue
 from aio_pika.exceptions import DeliveryError, PublishError
 
-from common import messages, topology
+from common import link, messages, topology
 from common.errors import BrokerUnavailable, Reject, Retry, Unavailable, Unroutable
 from common.failures import Failures
 from common.link import Link, bounded
@@ -149,7 +149,13 @@ class Consumer:
         async def receive(raw: AbstractIncomingMessage) -> None:
             await self.settle(subscription, raw)
 
-        self.tags.append((queue, await queue.consume(receive)))
+        try:
+            async with asyncio.timeout(link.CALL_SECONDS):
+                self.tags.append((queue, await queue.consume(receive)))
+        except TimeoutError:
+            if await topology.drop_leaderless(await connection.channel(), subscription.queue):
+                log.warning("broker.queue_dropped", queue=subscription.queue)
+            raise  # the next connection declares it anew
 
     async def settle(self, subscription: Subscription, raw: AbstractIncomingMessage) -> None:
         task = asyncio.current_task()

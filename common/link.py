@@ -16,6 +16,7 @@ from common.errors import BrokerUnavailable
 from common.logs import Log
 
 CONNECT_SECONDS = 10.0
+FURNISH_SECONDS = 30.0  # for all that belongs on a connection: a dispatcher consumes three queues for each model
 CALL_SECONDS = 5.0
 RECONNECT_SECONDS = 0.5
 HEARTBEAT_SECONDS = 10
@@ -99,7 +100,7 @@ class Link:
         """Furnishes a new connection and returns once something on it is lost."""
         connection.close_callbacks.add(self.lose)
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with asyncio.timeout(FURNISH_SECONDS):
                 await self.furnish(connection)
         except TROUBLE as error:
             log.warning("broker.not_usable", connection=self.name, error=f"{type(error).__name__}: {error}")

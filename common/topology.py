@@ -64,3 +64,16 @@ async def declare_model(channel: AbstractChannel, model: str) -> None:
     for priority in Priority:
         queue = await channel.declare_queue(job_queue(model, priority), durable=True, arguments={**QUORUM})
         await queue.bind(JOBS, job_key(priority, model))
+
+
+async def drop_leaderless(channel: AbstractChannel, queue: str) -> bool:
+    """Deletes a queue that takes no consumers, if nobody can miss it; whether it did.
+
+    A quorum queue that was declared in the moment in which its broker was killed may be left without a leader, for ever
+    (rabbitmq-server issues 10070 and 15725): it is listed, and whatever one asks of it is never answered.
+    """
+    found = (await channel.declare_queue(queue, passive=True)).declaration_result
+    if found.message_count or found.consumer_count:
+        return False
+    await channel.queue_delete(queue)
+    return True

@@ -14,6 +14,7 @@ from deploy.local.process import Process
 from deploy.local.server import Server
 
 NODE = "charonia@localhost"
+WATERMARK = "0.4"  # of the machine's memory; RabbitMQ's default
 HEADER = b"AMQP\x00\x00\x09\x01"
 METHOD_FRAME = b"\x01"
 CONFIGURATION = """\
@@ -85,6 +86,22 @@ class RabbitMQ(Server):
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host and all in it."""
         self.ctl("delete_vhost", name)
+
+    def delete_queue(self, name: str) -> None:
+        """Delete a queue of the default virtual host and all in it; its consumers are told."""
+        self.ctl("delete_queue", name)
+
+    def close_connections(self) -> None:
+        """Close every connection, as an operator may."""
+        self.ctl("close_all_connections", "for a test")
+
+    def raise_memory_alarm(self) -> None:
+        """Block whoever publishes, until clear_memory_alarm()."""
+        self.ctl("set_vm_memory_high_watermark", "0.00001")
+
+    def clear_memory_alarm(self) -> None:
+        """Undo raise_memory_alarm()."""
+        self.ctl("set_vm_memory_high_watermark", WATERMARK)
 
     def ctl(self, *arguments: str, timeout: float = 30.0) -> str:
         """Run rabbitmqctl against this node; return what it prints."""

@@ -29,9 +29,11 @@ class Handler:
             raise self.plan.pop(0)
 
 
-def subscription(model: str, handler: Handler, prefetch: int = 10) -> Subscription:
+def subscription(
+    model: str, handler: Handler, prefetch: int = 10, priority: Priority = Priority.NORMAL
+) -> Subscription:
     declare = partial(declare_all, model=model)
-    return Subscription(topology.job_queue(model, Priority.NORMAL), prefetch, declare, handler)
+    return Subscription(topology.job_queue(model, priority), prefetch, declare, handler)
 
 
 async def declare_all(channel: AbstractChannel, model: str) -> None:

@@ -1,14 +1,17 @@
 """Publishing: a message is in a queue, or the caller is told that it is not."""
 
 import asyncio
+import contextlib
 
 import pytest
 
-from common import ids, topology
+from common import ids, link, topology
 from common.broker import Publisher
 from common.errors import BrokerUnavailable, Unroutable
 from common.jobs import Priority
+from deploy.local.rabbitmq import RabbitMQ
 from tests.integration.brokers import connected, drain, publishing
+from tests.integration.waiting import until
 
 
 async def publish(publisher: Publisher, model: str) -> str:
@@ -54,3 +57,26 @@ async def test_of_many_at_once_each_learns_its_own_fate(amqp_url: str) -> None:
 async def test_a_publisher_never_connected_is_unavailable_at_once() -> None:
     with pytest.raises(BrokerUnavailable):
         await publish(Publisher("amqp://127.0.0.1:1/", "tests"), "any")
+
+
+async def test_publishing_while_the_broker_is_short_of_memory_fails_in_time_and_works_when_it_is_over(
+    rabbitmq: RabbitMQ, amqp_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "CALL_SECONDS", 1.0)
+    queue = await declare(amqp_url, "late")
+    async with publishing(amqp_url) as publisher:
+        try:
+            await asyncio.to_thread(rabbitmq.raise_memory_alarm)
+            publish_all = asyncio.gather(*(publish(publisher, "late") for _ in range(3)), return_exceptions=True)
+            outcomes = await asyncio.wait_for(publish_all, 5)
+        finally:
+            await asyncio.to_thread(rabbitmq.clear_memory_alarm)
+        assert [type(outcome) for outcome in outcomes] == [BrokerUnavailable] * 3
+
+        async def published() -> bool:
+            with contextlib.suppress(BrokerUnavailable):
+                return bool(await publish(publisher, "late"))
+            return False
+
+        await until(published, "publishing works again")
+    assert await drain(amqp_url, queue, 1)
