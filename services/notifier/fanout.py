@@ -67,10 +67,10 @@ class Fanout:
     async def sweep(self) -> None:
         """Fans out events whose message never came, until cancelled: a message may be lost, an event may not."""
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
             try:
                 if events := await self.store.find_unheard(UNHEARD_SECONDS, UNHEARD_LIMIT):
                     await self.add(list(events.items()))
                     log.warning("events.unheard", count=len(events))
             except Unavailable as error:
                 log.warning("events.sweep_waits", error=error)
+            await asyncio.sleep(SWEEP_SECONDS)

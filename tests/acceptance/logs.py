@@ -1,0 +1,18 @@
+"""What a member of the stack has written to its log, where nothing else tells that it noticed."""
+
+from deploy.local.server import Server
+from tests.acceptance.waiting import eventually
+
+
+def count_events(member: Server, event: str) -> int:
+    """Lines that tell of that event, so far."""
+    return member.process.log.path.read_text().count(f" {event} ")
+
+
+async def wait_for_event(member: Server, event: str, after: int, within: float = 20.0) -> None:
+    """Returns once there are more of them than `after`."""
+
+    async def look() -> bool:
+        return count_events(member, event) > after
+
+    await eventually(look, f"{event} in the log of {member.name}", within)
