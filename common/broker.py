@@ -125,14 +125,14 @@ class Consumer:
             consumed.add(queue)
 
     async def probe(self, connection: AbstractConnection) -> None:
-        """Every queue is there and has a consumer, until we want none any more."""
+        """Every queue that was consumed is there and has a consumer, until we want none any more."""
         if self.stopping:
             return
         channel = await connection.channel()
-        for queue in tuple(self.subscriptions):
-            found = await channel.declare_queue(queue, passive=True)
+        for queue, _ in tuple(self.tags):
+            found = await channel.declare_queue(queue.name, passive=True)
             if not found.declaration_result.consumer_count:
-                raise BrokerUnavailable(f"nobody consumes {queue}")
+                raise BrokerUnavailable(f"nobody consumes {queue.name}")
         await channel.close()
 
     async def consume(self, connection: AbstractConnection, subscription: Subscription) -> None:
