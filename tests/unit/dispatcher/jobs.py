@@ -11,7 +11,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TRACE = f"00-{'a' * 32}-{'b' * 16}-00"
 
 
-def claimed(status: Status = Status.PROCESSING) -> ClaimedJob:
+def claimed(status: Status = Status.PROCESSING, fallback_model: str | None = None) -> ClaimedJob:
     row = JobRow(
         id=ids.new(),
         tenant_id=ids.new(),
@@ -40,7 +40,7 @@ def claimed(status: Status = Status.PROCESSING) -> ClaimedJob:
         interruptions=0,
         initial_delay=1.0,
         max_delay=1.0,
-        fallback_model=None,
+        fallback_model=fallback_model,
         tensors=b"",
         parameters=None,
         wants_started=True,

@@ -1,9 +1,12 @@
-"""What Triton's errors mean: messages as the server sends them."""
+"""What Triton's errors mean: messages as the server sends them. And that no call outlives who made it."""
+
+from types import SimpleNamespace
 
 import grpc
 import pytest
+from tritonclient.grpc import service_pb2 as pb
 
-from services.dispatcher.triton import explain
+from services.dispatcher.triton import Triton, explain
 
 INVALID = "[request id: <id_unknown>] "
 STOPPING = "Server is stopping, scheduler for model has stopped accepting new inference requests"
@@ -100,3 +103,28 @@ def test_paths_of_the_server_and_request_ids_are_not_shown() -> None:
 
 def test_a_long_message_is_cut() -> None:
     assert len(explain("x" * 10_000).failure.message) == 2000
+
+
+class EndlessCall:
+    """Answers on and on."""
+
+    cancels = 0
+
+    def __aiter__(self) -> "EndlessCall":
+        return self
+
+    async def __anext__(self) -> object:
+        return pb.ModelStreamInferResponse()
+
+    def cancel(self) -> None:
+        self.cancels += 1
+
+
+async def test_who_listens_no_longer_cancels_the_call() -> None:
+    triton, call = Triton("127.0.0.1:1", 1024), EndlessCall()
+    triton.stub = SimpleNamespace(ModelStreamInfer=lambda *_, **__: call)
+    responses = triton.infer(pb.ModelInferRequest(), [])
+    await anext(responses)
+    await responses.aclose()
+    assert call.cancels == 1
+    await triton.close()
