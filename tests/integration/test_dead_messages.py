@@ -1,5 +1,9 @@
 """Messages that nobody could handle are looked at, and sent back."""
 
+import asyncio
+import sys
+
+import pytest
 from aio_pika import Message
 
 from common import dead_messages, ids, topology
@@ -35,3 +39,35 @@ async def test_dead_messages_are_listed_and_sent_back_to_where_they_came_from(am
     assert not {QUEUE_HEADER, REASON_HEADER} & message.headers.keys()
     (left,) = await drain(amqp_url, topology.DEAD, 1)
     assert left.body == b"lost"
+
+
+async def test_a_message_whose_queue_is_gone_stays(amqp_url: str) -> None:
+    async with connected(amqp_url) as channel:
+        await topology.declare_exchanges(channel)
+        dead = await channel.get_exchange(topology.DEAD, ensure=False)
+        await dead.publish(Message(b"homeless", headers={QUEUE_HEADER: "jobs.gone.high"}), "jobs.gone.high")
+    assert await dead_messages.requeue(amqp_url, 100) == []
+    (left,) = await drain(amqp_url, topology.DEAD, 1)
+    assert left.body == b"homeless"
+
+
+async def test_the_command_says_what_it_did(
+    amqp_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def run(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["dead_messages", *arguments])
+        assert await asyncio.to_thread(dead_messages.main) == 0
+        return capsys.readouterr().out
+
+    monkeypatch.setenv("CHARONIA_AMQP_URL", amqp_url)
+    model = f"m{ids.new().hex}"
+    queue = topology.job_queue(model, Priority.HIGH)
+    async with connected(amqp_url) as channel:
+        await topology.declare_exchanges(channel)
+        await topology.declare_model(channel, model)
+        dead = await channel.get_exchange(topology.DEAD, ensure=False)
+        await dead.publish(Message(b"new", headers={QUEUE_HEADER: queue, REASON_HEADER: "too new"}), queue)
+    assert await run("list") == f"{queue}: too new: b'new'\n"
+    assert await run("requeue") == f"back to {queue}: b'new'\n"
+    assert await run("list") == "none\n"
+    assert await count(amqp_url, queue) == 1

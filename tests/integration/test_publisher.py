@@ -80,3 +80,17 @@ async def test_publishing_while_the_broker_is_short_of_memory_fails_in_time_and_
 
         await until(published, "publishing works again")
     assert await drain(amqp_url, queue, 1)
+
+
+async def test_a_deleted_exchange_comes_back_by_itself(amqp_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "PROBE_SECONDS", 3600.0)  # the lost channel is noticed by itself
+    await declare(amqp_url, "again")
+    async with publishing(amqp_url) as publisher:
+        async with connected(amqp_url) as channel:
+            await channel.exchange_delete(topology.JOBS)
+        with pytest.raises(BrokerUnavailable):
+            await publish(publisher, "again")
+        await until(lambda: publisher.link.connection is None, "the loss is noticed")
+        await until(lambda: publisher.link.is_up, "the publisher is connected again")
+        await declare(amqp_url, "again")
+        assert await publish(publisher, "again")

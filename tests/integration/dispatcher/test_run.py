@@ -150,3 +150,11 @@ async def test_a_message_is_not_done_with_before_its_claim_is_committed(bench: B
     await handling
     assert (await bench.look(job)).claim == 1
     await bench.let_go()
+
+
+async def test_a_success_lets_one_more_run_at_once(bench: Bench) -> None:
+    slots = bench.model.slots
+    slots.limit = 1.0
+    await bench.start(1)
+    await bench.let_go()
+    assert slots.limit == 2.0
