@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from deploy.local.stack import Stack
 from tests.acceptance.client import TERMINAL, Api, Job, read
+from tests.acceptance.dispatching import dispatching
 from tests.acceptance.metrics import read_metric, wait_for_metric
 from tests.acceptance.receiver import Receiver
 from tests.acceptance.samples import work
@@ -40,6 +41,14 @@ async def test_a_running_job_is_canceled_inside_triton(stack: Stack, api: Api, r
     await wait_for_metric(stack.triton.metrics_url, SEEN, before + 1)
     (delivery,) = await inbox.wait()
     assert delivery.verify(await api.callback_secret()).type == "job.canceled"
+
+
+async def test_a_cancel_does_not_wait_for_the_next_heartbeat(breakable: Stack, api: Api) -> None:
+    async with dispatching(breakable, CHARONIA_LEASE="3600"):
+        job = await api.submit("work", LONG)
+        await api.wait(job.id, "processing")
+        assert (await cancel(api, job.id)).status == "canceling"
+        assert (await api.wait(job.id)).status == "canceled"
 
 
 async def test_a_second_cancel_changes_nothing_and_one_after_the_end_is_a_conflict(api: Api, stranger: Api) -> None:

@@ -8,6 +8,7 @@ from tests.acceptance.client import Api
 
 LIMIT = 16 * 1024 * 1024
 X = "'x' (FP32 [-1, -1])"
+KNOWN = "'echo', 'faulty', 'ocr', 'ocr_stream', 'tokens', 'work', 'work_small'"
 
 
 class Mistake(NamedTuple):
@@ -48,7 +49,7 @@ MISTAKES = {
         404,
         "Not Found",
         "model_not_found",
-        "there is no model 'nope'; known models: 'echo', 'faulty', 'ocr', 'ocr_stream', 'tokens', 'work', 'work_small'",
+        f"there is no model 'nope'; known models: {KNOWN}",
     ),
     "unknown version": Mistake(
         '{"model": "echo", "version": "2", "inputs": {}}',
@@ -77,6 +78,16 @@ MISTAKES = {
     "too little data": invalid(
         '{"model": "echo", "inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1]}]}',
         ("/inputs/0/data", "shape [1, 2] takes 2 elements, got 1 as [1]"),
+    ),
+    "a fallback that takes other inputs": invalid(
+        '{"model": "echo", "inputs": {"x": [[1]]}, "fallback_model": "tokens"}',
+        ("/fallback_model", "'tokens' does not take the inputs of 'echo'"),
+        ("/inputs/x", "the model has no input 'x'; it has 'text' (BYTES [1]), 'delay_ms' (INT32 [1])"),
+        ("/inputs", "input 'text' (BYTES [1]) is missing"),
+    ),
+    "an unknown fallback": invalid(
+        '{"model": "echo", "inputs": {"x": [[1]]}, "fallback_model": "nope"}',
+        ("/fallback_model", f"there is no model 'nope'; known models: {KNOWN}"),
     ),
     "a callback to a private address": invalid(
         '{"model": "echo", "inputs": {"x": [[1]]}, "webhook": {"url": "http://169.254.169.254/"}}',
@@ -110,3 +121,16 @@ async def test_a_mistake_is_named_with_its_place(api: Api, mistake: Mistake) -> 
     assert answer.json() == document
     assert answer.status_code == mistake.status
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_cursor_or_an_id_that_is_none_is_pointed_at(api: Api) -> None:
+    listed = await api.http.get("/v1/dead-letters", params={"cursor": "job_nonsense"})
+    assert (listed.status_code, listed.json()["errors"]) == (
+        422,
+        [{"pointer": "cursor", "detail": "is none of ours"}],
+    )
+    replayed = await api.http.post("/v1/dead-letters/replay", json={"ids": [f"job_{'0' * 26}", "job_nonsense"]})
+    assert (replayed.status_code, replayed.json()["errors"]) == (
+        422,
+        [{"pointer": "/ids/1", "detail": "is not the id of a job"}],
+    )
