@@ -83,6 +83,15 @@ class Postgres(Server):
         env = {"PATH": os.defpath, "PGPASSWORD": self._password, "PGCONNECT_TIMEOUT": "5"}
         return run(argv, timeout=30, env=env).strip()
 
+    def close_connections(self) -> None:
+        """End every session but our own, as an operator may."""
+        self.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+
+    def set_read_only(self, on: bool) -> None:
+        """Refuse writes in every session, as a standby does that a failover has led to."""
+        self.query(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if on else 'off'}")
+        self.query("SELECT pg_reload_conf()")
+
     def delete(self) -> None:
         """Stop it and remove its data, which may be outside the stack's directory (see account.py)."""
         self.stop()

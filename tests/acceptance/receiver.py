@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -65,6 +65,11 @@ class Inbox:
 
         await eventually(look, f"{count} webhooks at {self.url}", within)
         return list(self.deliveries)
+
+    async def wait_for(self, jobs: Sequence[Job], secret: str, within: float = 20.0) -> None:
+        """Returns once there is a webhook for each of the jobs; fails where one is of another."""
+        deliveries = await self.wait(len(jobs), within)
+        assert {delivery.verify(secret).data.id for delivery in deliveries} == {job.id for job in jobs}
 
 
 class Receiver:

@@ -12,6 +12,7 @@ from common.messages import CancelJob, JobQueued
 from deploy.local.postgres import DATABASE
 from deploy.local.stack import Stack
 from tests.acceptance.client import Api, Job
+from tests.acceptance.doorbells import wait_for_doorbells
 from tests.acceptance.logs import count_events, wait_for_event
 from tests.acceptance.metrics import read_metric, wait_for_metric
 from tests.acceptance.receiver import Inbox, Receiver
@@ -76,9 +77,7 @@ async def check_ends(jobs: Sequence[Job], api: Api, inbox: Inbox) -> None:
     """Each has succeeded at the first attempt, and its webhook has come."""
     ended = [await api.wait(job.id, within=SOON) for job in jobs]
     assert {(job.status, job.attempt) for job in ended} == {("succeeded", 1)}
-    deliveries = await inbox.wait(len(jobs), within=SOON)
-    secret = await api.callback_secret()
-    assert {delivery.verify(secret).data.id for delivery in deliveries} == {job.id for job in jobs}
+    await inbox.wait_for(jobs, await api.callback_secret(), within=SOON)
 
 
 @pytest.mark.parametrize("fault", [die, hang, cut_off, block])
@@ -112,11 +111,7 @@ async def test_doorbells_that_were_lost_with_their_queues_are_rung_again(
     told_late = await api.run("echo", ECHO, **options)
     await asyncio.to_thread(dispatcher.stop)
     run_late = await api.submit("echo", ECHO, **options)
-
-    async def published() -> bool:
-        return await asyncio.to_thread(breakable.postgres.query, "SELECT count(*) FROM outbox", DATABASE) == "0"
-
-    await eventually(published, "both messages are in their queues")
+    await wait_for_doorbells(breakable)
     for queue in ("jobs.echo.normal", topology.NOTIFIER_QUEUE):
         await asyncio.to_thread(breakable.rabbitmq.delete_queue, queue)
     for statement in (  # a minute goes by
