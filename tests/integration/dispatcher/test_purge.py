@@ -72,7 +72,8 @@ async def test_a_job_whose_webhooks_are_under_way_stays_and_holds_nobody_up(
     monkeypatch.setattr(purge, "BATCH", 1)
     jobs = [await end_long_ago(database, store, tenant, days) for days in (30, 10, 9)]
     await database.fetch(under_way, jobs[0])
-    assert await purge.sweep(store, 7 * DAY) == 2
+    async with asyncio.timeout(20):
+        assert await purge.sweep(store, 7 * DAY) == 2
     assert [row["id"] for row in await database.fetch("SELECT id FROM jobs")] == jobs[:1]
 
 
