@@ -2,6 +2,7 @@
 
 import os
 import time
+from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
@@ -20,6 +21,7 @@ class Kind(StrEnum):
     EVENT = "evt"
     WEBHOOK = "whk"
     DELIVERY = "dlv"
+    RECOVERY = "rec"
 
 
 def new() -> UUID:
@@ -28,6 +30,12 @@ def new() -> UUID:
     random = int.from_bytes(os.urandom(10))
     high, low = random >> 64 & 0xFFF, random & (1 << 62) - 1
     return UUID(int=stamp << 80 | 7 << 76 | high << 64 | 2 << 62 | low)
+
+
+def earliest(at: datetime) -> UUID:
+    """The least UUIDv7 of a time: no id made then or later sorts before it."""
+    stamp = max(0, int(at.timestamp() * 1000))
+    return UUID(int=stamp << 80 | 7 << 76 | 2 << 62)
 
 
 def show(kind: Kind, value: UUID) -> str:

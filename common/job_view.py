@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from common import ids, tracing
+from common.grants import Grants
 from common.jobs import Failure, Priority, Status
 
 WebhookStatus = Literal["none", "pending", "succeeded", "failed"]
@@ -88,15 +89,22 @@ class EventBody(msgspec.Struct, frozen=True):
 
 
 class Links(msgspec.Struct, frozen=True):
-    """How to write URLs: `public` goes before each path, `traces` is where traces are looked at (Jaeger)."""
+    """How to write URLs: `public` goes before each path, `traces` is where traces are looked at (Jaeger), `grants`
+    signs those that need no key."""
 
     public: str = ""
     traces: str = ""
+    grants: Grants | None = None
 
     def job(self, job_id: str, trace_id: str) -> Urls:
         path = f"{self.public}/v1/jobs/{job_id}"
         trace = f"{self.traces}/trace/{trace_id}" if self.traces else None
         return Urls(path, f"{path}/cancel", f"{path}/events", f"{path}/deliveries", trace)
+
+    def outputs(self, job_id: UUID, at: datetime) -> str:
+        """Where a job's outputs are for a while after `at`, for whoever has the URL."""
+        path = f"{self.public}/v1/jobs/{ids.show(ids.Kind.JOB, job_id)}"
+        return f"{path}/outputs?{self.grants.sign(job_id, at)}" if self.grants else path
 
 
 def show_time(value: datetime) -> str:
@@ -156,7 +164,7 @@ def write_event(row: JobRow, links: Links, event_type: str, at: datetime, output
     thin = outputs is not None and len(outputs) > THIN_BODY
     view = view_job(row, links, webhook_status="pending", outputs=None if thin else outputs)
     if thin:
-        view = msgspec.structs.replace(view, outputs_url=view.urls.self)
+        view = msgspec.structs.replace(view, outputs_url=links.outputs(row.id, at))
     return msgspec.json.encode(EventBody(event_type, show_time(at), view))
 
 

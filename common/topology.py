@@ -47,7 +47,7 @@ async def declare_exchanges(channel: AbstractChannel) -> None:
     graveyard = await channel.declare_queue(DEAD, durable=True, arguments={**arguments})
     await graveyard.bind(dead)
     notifier = await channel.declare_queue(NOTIFIER_QUEUE, durable=True, arguments={**QUORUM})
-    await notifier.bind(events, "job.#")
+    await notifier.bind(events, "#")
 
 
 async def declare_control(channel: AbstractChannel, queue: str) -> None:

@@ -73,8 +73,13 @@ def show(span: Span) -> str:
     """The traceparent that names a span; a new unsampled one where tracing is off and nothing came in."""
     context = span.get_span_context()
     if not context.is_valid:
-        return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-00"
+        return new_traceparent()
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+
+
+def new_traceparent() -> str:
+    """One that is not sampled, for what begins without a request."""
+    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-00"
 
 
 def trace_id(traceparent: str) -> str:

@@ -80,7 +80,7 @@ def migrate(environment: Mapping[str, str], log_dir: Path, on_line: Listener | N
 
 
 def environment_for(
-    database_url: str, amqp_url: str, triton_address: str, key: str, passed: Mapping[str, str]
+    database_url: str, amqp_url: str, triton_address: str, public_url: str, key: str, passed: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the environment of every service; what the caller `passed` wins."""
     system = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE") if name in os.environ}
@@ -88,6 +88,7 @@ def environment_for(
         "CHARONIA_DATABASE_URL": database_url,
         "CHARONIA_AMQP_URL": amqp_url,
         "CHARONIA_TRITON_URL": triton_address,
+        "CHARONIA_PUBLIC_URL": public_url,
         "CHARONIA_ENCRYPTION_KEYS": key,
     }
     return system | {"PYTHONUNBUFFERED": "1"} | DEVELOPMENT | connections | dict(passed)

@@ -7,7 +7,7 @@ from types import TracebackType
 from deploy.local.errors import LocalError
 from deploy.local.lock import Lock
 from deploy.local.log import Listener
-from deploy.local.ports import require_free
+from deploy.local.ports import HOST, require_free
 from deploy.local.postgres import Postgres
 from deploy.local.rabbitmq import RabbitMQ
 from deploy.local.server import Server
@@ -51,6 +51,7 @@ class Stack:
             self.postgres.url,
             self.rabbitmq.url,
             self.triton.grpc_address,
+            f"http://{HOST}:{settings.gateway_port}",
             encryption_key(directory),
             settings.environment,
         )

@@ -6,6 +6,7 @@ from functools import partial
 from common import health, topology
 from common.broker import Consumer, Publisher, Subscription
 from common.database import Database
+from common.grants import Grants
 from common.job_view import Links
 from common.jobs import Priority
 from common.lifecycle import keep_running
@@ -35,7 +36,8 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     consumer = Consumer(settings.amqp_url, settings.worker)
     outbox = Outbox(database, publisher)
     store = Store(database)
-    recorder = Recorder(store, outbox, Links(settings.public_url, settings.trace_url))
+    links = Links(settings.public_url, settings.trace_url, Grants(settings.encryption_keys))
+    recorder = Recorder(store, outbox, links)
     grace = Grace(settings.lease, settings.sweep_interval)
     sweeper = Sweeper(store, recorder, outbox, grace, settings.sweep_interval)
     triton = Triton(settings.triton_url, settings.max_message)

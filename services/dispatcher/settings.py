@@ -17,6 +17,7 @@ def name_worker() -> str:
 
 class DispatcherSettings(Settings, frozen=True, kw_only=True):
     triton_url: Annotated[str, Meta(pattern=r"^(\[[^\]]+\]|[^/:\s]+):[0-9]+$")]  # host:port of Triton's gRPC
+    encryption_keys: tuple[str, ...]  # the first signs the URLs of outputs
     public_url: str = ""
     trace_url: str = ""
     lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0  # seconds a claim holds without a heartbeat

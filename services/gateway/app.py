@@ -16,6 +16,7 @@ from common import health, ids
 from common.addresses import Policy
 from common.broker import Publisher
 from common.database import Database
+from common.grants import Grants
 from common.job_view import Links
 from common.lifecycle import keep_running
 from common.logs import Log
@@ -26,11 +27,23 @@ from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_k
 from services.gateway.budget import Budget
 from services.gateway.catalogue import Catalogue
 from services.gateway.control import Control
+from services.gateway.delivery_store import DeliveryStore
 from services.gateway.rotation import Rotation
-from services.gateway.routes import control, jobs, models, operations, webhooks
+from services.gateway.routes import (
+    control,
+    deliveries,
+    jobs,
+    models,
+    operations,
+    outputs,
+    webhook_actions,
+    webhooks,
+)
+from services.gateway.secret_rotation import SecretRotation
 from services.gateway.settings import GatewaySettings
 from services.gateway.store import Store
 from services.gateway.submit import Submitter
+from services.gateway.webhook_store import WebhookStore
 
 STARTUP_SECONDS = 30.0  # for the database to answer
 OUTBOX_SECONDS = 5.0  # for messages on their way to the broker when the gateway stops
@@ -73,24 +86,33 @@ def build(settings: GatewaySettings, database: Database, publisher: Publisher, o
     catalogue = Catalogue(store)
     policy = Policy.parse(settings.allowed_networks, settings.allow_http)
     links = Links(settings.public_url.rstrip("/"), settings.trace_url.rstrip("/"))
+    sealer = Sealer(settings.encryption_keys)
     provided: dict[str, object] = {
+        "database": database,
         "store": store,
+        "webhooks": WebhookStore(database),
+        "deliveries": DeliveryStore(database),
+        "rotation": SecretRotation(database, sealer),
+        "grants": Grants(settings.encryption_keys),
         "catalogue": catalogue,
         "policy": policy,
-        "sealer": Sealer(settings.encryption_keys),
+        "sealer": sealer,
         "links": links,
         "control": Control(database, catalogue, outbox, links),
         "submitter": Submitter(store, catalogue, outbox, policy),
     }
     api = Router(
         "/v1",
-        route_handlers=[jobs.router, control.router, models.router, webhooks.router],
+        route_handlers=[
+            *(jobs.router, control.router, models.router),
+            *(webhooks.router, webhook_actions.router, deliveries.router),
+        ],
         middleware=[DefineMiddleware(Authentication)],
     )
     checks = {"database": database.check, "broker": publisher.link.check}
     budget = Budget(settings.max_bodies, settings.max_body)
     return Litestar(
-        route_handlers=[api, operations.router],
+        route_handlers=[api, outputs.router, operations.router],
         request_class=ApiRequest,
         dependencies={name: provide(value) for name, value in provided.items()},
         exception_handlers=errors.HANDLERS,

@@ -64,6 +64,7 @@ class Problem(Exception):
 WHEN = {
     HTTPStatus.BAD_REQUEST: "The body is not JSON",
     HTTPStatus.UNAUTHORIZED: "No API key, or one that is not known",
+    HTTPStatus.FORBIDDEN: "The URL's signature is not ours, or has expired",
     HTTPStatus.NOT_FOUND: "There is no such thing, or it is another tenant's",
     HTTPStatus.CONFLICT: "The job is not in a state for it",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time",

@@ -11,9 +11,6 @@ SELECT id FROM tenants WHERE name = $1;
 -- name: add_key
 INSERT INTO api_keys (id, tenant_id, name, key_hash) VALUES ($1, $2, $3, $4) ON CONFLICT (key_hash) DO NOTHING;
 
--- name: find_tenant_secret
-SELECT webhook_secret FROM tenants WHERE id = $1;
-
 -- name: list_models
 -- The catalogue; a row that no dispatcher has refreshed for a while counts as not ready.
 SELECT name, version, ready AND updated_at > now() - interval '30 seconds' AS ready,
@@ -68,7 +65,7 @@ SELECT id, created_at, run_at, expires_at FROM added;
 SELECT
   j.*, i.metadata, o.outputs,
   CASE
-    WHEN d.exhausted > 0 THEN 'failed'
+    WHEN d.failed > 0 THEN 'failed'
     WHEN d.pending > 0 THEN 'pending'
     WHEN i.callback_url IS NOT NULL AND j.finished_at IS NULL THEN 'pending'
     WHEN 'job.' || j.status = ANY(i.callback_events) AND d.final_callbacks = 0 THEN 'pending'
@@ -91,30 +88,14 @@ JOIN job_inputs i ON i.job_id = j.id
 LEFT JOIN job_outputs o ON o.job_id = j.id AND j.status = 'succeeded'
 CROSS JOIN LATERAL (
   SELECT
-    count(*) FILTER (WHERE d.status = 'exhausted') AS exhausted,
+    count(*) FILTER (WHERE d.status IN ('exhausted', 'canceled')) AS failed,
     count(*) FILTER (WHERE d.status = 'pending') AS pending,
     count(*) FILTER (WHERE d.status = 'succeeded') AS succeeded,
-    count(*) FILTER (WHERE d.webhook_id IS NULL AND e.type = 'job.' || j.status) AS final_callbacks
+    count(*) FILTER (WHERE d.webhook_id IS NULL AND d.event_type = 'job.' || j.status) AS final_callbacks
   FROM deliveries d
-  JOIN events e ON e.id = d.event_id
   WHERE d.job_id = j.id
 ) d
 WHERE j.id = $1 AND j.tenant_id = $2;
-
--- name: add_webhook
-INSERT INTO webhooks (id, tenant_id, url, events, models, description, headers, signing, secret)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-RETURNING *;
-
--- name: list_webhooks
--- A page of a tenant's subscriptions, oldest first, from behind an id.
-SELECT * FROM webhooks WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3;
-
--- name: find_webhook
-SELECT * FROM webhooks WHERE id = $1 AND tenant_id = $2;
-
--- name: delete_webhook
-DELETE FROM webhooks WHERE id = $1 AND tenant_id = $2 RETURNING id;
 
 -- name: lock_job
 -- A tenant's job, held until the transaction ends, with the database's time.
@@ -205,3 +186,7 @@ WHERE j.tenant_id = $1
   AND ($6::timestamptz IS NULL OR j.created_at < $6)
 ORDER BY j.id DESC
 LIMIT $7;
+
+-- name: find_outputs
+-- The outputs of a job that succeeded, whoever's it is: the caller has checked a signature.
+SELECT o.outputs FROM jobs j JOIN job_outputs o ON o.job_id = j.id WHERE j.id = $1 AND j.status = 'succeeded';

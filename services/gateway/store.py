@@ -1,8 +1,8 @@
 """The gateway's statements, one function each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -76,36 +76,6 @@ class FoundJob(NamedTuple):
     queue_position: int | None
 
 
-class NewWebhook(msgspec.Struct, frozen=True, kw_only=True):
-    """A subscription to be added; `headers` and `secret` sealed."""
-
-    id: UUID
-    tenant_id: UUID
-    url: str
-    events: Sequence[str]
-    models: Sequence[str] | None
-    description: str | None
-    headers: bytes | None
-    signing: Literal["hmac", "ed25519"]
-    secret: bytes
-
-
-class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
-    id: UUID
-    url: str
-    events: list[str]
-    models: list[str] | None
-    description: str | None
-    headers: bytes | None
-    signing: Literal["hmac", "ed25519"]
-    secret: bytes
-    created_at: datetime
-
-
-def read_webhook(record: Mapping[str, object]) -> WebhookRow:
-    return msgspec.convert(record, WebhookRow, builtin_types=(UUID, datetime, bytes))
-
-
 def read_model(record: asyncpg.Record) -> ModelVersion:
     inputs = msgspec.json.decode(record["inputs"], type=list[Signature])
     outputs = msgspec.json.decode(record["outputs"], type=list[Signature])
@@ -134,13 +104,6 @@ class Store:
     async def add_key(self, key_id: UUID, tenant_id: UUID, name: str, key_hash: bytes) -> None:
         """Nothing where the key is there already."""
         await self.database.fetch(QUERIES["add_key"], key_id, tenant_id, name, key_hash)
-
-    async def find_tenant_secret(self, tenant_id: UUID) -> bytes:
-        """Sealed."""
-        record = await self.database.fetch_one(QUERIES["find_tenant_secret"], tenant_id)
-        assert record is not None, "an authenticated tenant exists"
-        secret: bytes = record["webhook_secret"]
-        return secret
 
     async def list_models(self) -> list[ModelVersion]:
         return [read_model(record) for record in await self.database.fetch(QUERIES["list_models"])]
@@ -172,20 +135,7 @@ class Store:
             return None
         return FoundJob(read_job(dict(record)), record["outputs"], record["webhook_status"], record["queue_position"])
 
-    async def add_webhook(self, webhook: NewWebhook) -> WebhookRow:
-        values = msgspec.structs.astuple(webhook)
-        record = await self.database.fetch_one(QUERIES["add_webhook"], *values)
-        assert record is not None, "an INSERT … RETURNING returns its row"
-        return read_webhook(dict(record))
-
-    async def list_webhooks(self, tenant_id: UUID, after: UUID | None, limit: int) -> list[WebhookRow]:
-        found = await self.database.fetch(QUERIES["list_webhooks"], tenant_id, after, limit)
-        return [read_webhook(dict(record)) for record in found]
-
-    async def find_webhook(self, webhook_id: UUID, tenant_id: UUID) -> WebhookRow | None:
-        record = await self.database.fetch_one(QUERIES["find_webhook"], webhook_id, tenant_id)
-        return read_webhook(dict(record)) if record else None
-
-    async def delete_webhook(self, webhook_id: UUID, tenant_id: UUID) -> bool:
-        """Whether there was one."""
-        return await self.database.fetch_one(QUERIES["delete_webhook"], webhook_id, tenant_id) is not None
+    async def find_outputs(self, job_id: UUID) -> bytes | None:
+        """The JSON list of a job's outputs, where it succeeded."""
+        record = await self.database.fetch_one(QUERIES["find_outputs"], job_id)
+        return record["outputs"] if record else None

@@ -12,9 +12,12 @@ from common.outbox import Outbox
 from common.sealing import Sealer
 from services.notifier.fanout import Fanout
 from services.notifier.outbound import Outbound
+from services.notifier.record import Recorder
+from services.notifier.recover import Recovery
 from services.notifier.sender import Sender
 from services.notifier.settings import NotifierSettings
 from services.notifier.store import Store
+from services.notifier.tidy import tidy
 
 PREFETCH = 200  # events: one batch of the fan-out
 HANDLERS_SECONDS = 2.0  # for events being fanned out when the notifier stops
@@ -27,15 +30,18 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
     """Serves until `stopping` is set, then drains."""
     sealer = Sealer(settings.encryption_keys)
     policy = Policy.parse(settings.allowed_networks, settings.allow_http)
-    timeout, concurrency = settings.delivery_timeout, settings.delivery_concurrency
+    plan, timeout, concurrency = settings.delivery_schedule, settings.delivery_timeout, settings.delivery_concurrency
     database = await Database.connect(settings.database_url, application="charonia-notifier")
     publisher = Publisher(settings.amqp_url, "notifier")
     consumer = Consumer(settings.amqp_url, "notifier")
     outbox = Outbox(database, publisher)
     store = Store(database)
-    sender = Sender.open(sealer, policy, timeout=timeout, concurrency=concurrency)
-    outbound = Outbound(store, sender, settings.delivery_schedule, timeout, concurrency)
-    fanout = Fanout(store, settings.delivery_schedule[0], outbound.wake)
+    sender = Sender.open(sealer, policy, timeout=timeout, concurrency=concurrency, proxy=settings.egress_proxy)
+    each = settings.endpoint_concurrency
+    outbound = Outbound(store, sender, plan, timeout=timeout, concurrency=concurrency, each=each)
+    recorder = Recorder(store, outbox, outbound.wake, concurrency=each, patience=settings.disable_after)
+    recovery = Recovery(database, outbox, outbound.wake, rate=settings.recovery_rate, plan=plan)
+    fanout = Fanout(store, plan[0], outbound.wake)
     await consumer.subscribe(Subscription(topology.NOTIFIER_QUEUE, PREFETCH, topology.declare_exchanges, fanout.handle))
     checks = {"database": database.check, "broker": consumer.link.check}
     server = health.serve(settings.host, settings.port, checks)
@@ -45,13 +51,15 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
         await outbound.stop(settings.shutdown_grace)
         await outbox.drain(OUTBOX_SECONDS)
 
-    log.info("notifier.started", schedule=len(settings.delivery_schedule), timeout=timeout)
+    log.info("notifier.started", schedule=len(plan), timeout=timeout)
     loops = {
         "publisher": publisher.link.run(),
         "consumer": consumer.link.run(),
         "relay": outbox.relay(),
         "fanout": fanout.sweep(),
-        "outbound": outbound.run(),
+        "outbound": outbound.run(recorder),
+        "recovery": recovery.run(),
+        "tidy": tidy(database, settings.retention),
         "health": server.serve(),
     }
     try:

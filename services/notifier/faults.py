@@ -3,6 +3,7 @@
 import errno
 import socket
 import ssl
+from http import HTTPStatus
 
 import aiohttp
 import httpx
@@ -36,6 +37,12 @@ def name_fault(error: BaseException) -> tuple[Fault, bool]:
     match cause:
         case AddressRefused() | aiohttp.ClientConnectorError(os_error=ForbiddenConnection()):
             return Fault.ADDRESS_REFUSED, False
+        case aiohttp.ClientProxyConnectionError():
+            return Fault.PROXY_FAILED, True
+        case aiohttp.ClientHttpProxyError():
+            # What a proxy says when the receiver can't be reached; anything else is between us and the proxy.
+            reached = cause.status not in (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
+            return (Fault.PROXY_FAILED if reached else Fault.CONNECT_FAILED), reached
         case aiohttp.ClientConnectorDNSError():
             return Fault.DNS_FAILED, is_temporary(cause.os_error)
         case aiohttp.ClientConnectorCertificateError():

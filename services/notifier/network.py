@@ -52,14 +52,18 @@ class CheckedResolver(AbstractResolver):
         pass
 
 
-def open_session(policy: Policy, concurrency: int) -> aiohttp.ClientSession:
-    """A session without cookies, proxies or netrc of the environment; at most `concurrency` connections."""
+def open_session(policy: Policy, concurrency: int, *, proxied: bool = False) -> aiohttp.ClientSession:
+    """A session without cookies, proxies or netrc of the environment; at most `concurrency` connections.
+
+    Where all of them go to a proxy, which may be anywhere, no address is checked here.
+    """
 
     def make_socket(info: AddressInfo) -> socket.socket:
         family, kind, protocol, _, address = info
         try:
-            check_address(str(address[0]), policy)
-            check_port(int(address[1]))
+            if not proxied:
+                check_address(str(address[0]), policy)
+                check_port(int(address[1]))
         except AddressRefused as error:
             raise ForbiddenConnection(str(error)) from error
         return socket.socket(family, kind, protocol)
@@ -68,7 +72,7 @@ def open_session(policy: Policy, concurrency: int) -> aiohttp.ClientSession:
     trust.set_alpn_protocols(["http/1.1"])
     connector = aiohttp.TCPConnector(
         ssl=trust,
-        resolver=CheckedResolver(policy),
+        resolver=None if proxied else CheckedResolver(policy),
         socket_factory=make_socket,
         limit=concurrency,
         keepalive_timeout=KEEP_ALIVE_SECONDS,

@@ -3,60 +3,61 @@
 import asyncio
 import contextlib
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal, assert_never
 
 from common import ids, tracing
-from common.batching import Batcher
 from common.errors import Unavailable
 from common.logs import Log
 from services.notifier import metrics, schedule
 from services.notifier.outcome import Outcome
+from services.notifier.record import Recorder
 from services.notifier.sender import Sender
 from services.notifier.store import Claim, Record, Store
 
 POLL_SECONDS = 0.5  # between looks for due deliveries, unless woken
 PAUSE_SECONDS = 1.0  # before another look while the database is away
 LEASE_MARGIN = 15.0  # seconds beyond the deadline of an attempt, to write down what it came to
-# An outage of the database that is shorter than this repeats no attempt: nobody can claim during it either, and the
-# fence keeps what was claimed since.
-RECORD_SECONDS = 300.0
+ONCE = (0.0,)  # the schedule of a test: somebody waits for its one attempt
 
 Result = Literal["succeeded", "failed", "postponed", "exhausted"]
 log = Log("delivery")
 
 
 class Outbound:
-    """Attempts due deliveries, at most `concurrency` at a time.
+    """Attempts due deliveries, at most `concurrency` at a time, of which `each` for one endpoint.
 
     A claim pushes a delivery's due time behind a lease longer than the attempt's deadline. Whatever becomes of this
     process, a claim that lapsed is simply due again: at least once, always under the same id.
     """
 
-    def __init__(self, store: Store, sender: Sender, plan: tuple[float, ...], timeout: float, concurrency: int) -> None:
+    def __init__(
+        self, store: Store, sender: Sender, plan: tuple[float, ...], *, timeout: float, concurrency: int, each: int
+    ) -> None:
         """`timeout` is an attempt's deadline in seconds, `plan` the seconds before each attempt."""
         self.store = store
         self.sender = sender
         self.plan = plan
         self.lease = timeout + LEASE_MARGIN
         self.concurrency = concurrency
+        self.each = each
         self.woken = asyncio.Event()
         self.stopping = False
         self.claiming = asyncio.Lock()
         self.hungry = False  # there may be more due than there was room for
         self.sending: set[asyncio.Task[None]] = set()
-        self.records: Batcher[Record, bool] = Batcher(self.write)
 
     def wake(self) -> None:
         self.woken.set()
 
-    async def run(self) -> None:
+    async def run(self, recorder: Recorder) -> None:
         """Claims and sends until cancelled; after `stop` it claims no more."""
         while True:
             self.woken.clear()
             try:
                 async with self.claiming:
-                    await self.claim()
+                    await self.claim(recorder)
             except Unavailable as error:
                 log.warning("delivery.claims_wait", error=error)
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -64,16 +65,17 @@ class Outbound:
                 async with asyncio.timeout(POLL_SECONDS):
                     await self.woken.wait()
 
-    async def claim(self) -> None:
+    async def claim(self, recorder: Recorder) -> None:
         room = 0 if self.stopping else self.concurrency - len(self.sending)
         if room == 0:
             return
-        claims = await self.store.claim_deliveries(room, self.lease)
-        self.hungry = len(claims) == room
+        claims, self.hungry = await self.store.claim_deliveries(room, self.lease, self.each)
         for claim in claims:
-            task = asyncio.create_task(self.deliver(claim))
+            task = asyncio.create_task(self.deliver(claim, recorder))
             self.sending.add(task)
             task.add_done_callback(self.release)
+        if self.hungry and len(claims) < room:
+            self.wake()
         metrics.deliveries_in_flight.set(len(self.sending))
 
     def release(self, task: asyncio.Task[None]) -> None:
@@ -85,19 +87,21 @@ class Outbound:
             # A bug of ours: its claim lapses, and the delivery is tried again.
             log.logger.error("delivery.broken", exc_info=error)
 
-    async def deliver(self, claim: Claim) -> None:
+    async def deliver(self, claim: Claim, recorder: Recorder) -> None:
         outcome = await self.sender.send(claim)
         metrics.delivery_seconds.observe(outcome.seconds)
         chance = random.random()  # noqa: S311 -- jitter, not a secret
-        verdict = schedule.decide(outcome, claim.tries, claim.age, self.plan, random=chance, now=datetime.now(UTC))
-        kept = await self.record(write_record(claim, outcome, verdict))
+        verdict = schedule.decide(
+            outcome, claim.tries, claim.age, self.choose(claim), random=chance, now=datetime.now(UTC)
+        )
+        kept = await recorder.record(write_record(claim, outcome, verdict))
         result = name_result(verdict)
         metrics.deliveries.labels(result).inc()
         report = log.info if result == "succeeded" else log.warning
         report(
             f"delivery.{result}" if kept else "delivery.not_recorded",
             delivery_id=ids.show(ids.Kind.DELIVERY, claim.id),
-            job_id=ids.show(ids.Kind.JOB, claim.job_id),
+            job_id=None if claim.job_id is None else ids.show(ids.Kind.JOB, claim.job_id),
             attempt=claim.attempt,
             status_code=outcome.status_code,
             error=outcome.fault,
@@ -105,20 +109,8 @@ class Outbound:
             trace_id=tracing.trace_id(claim.traceparent),
         )
 
-    async def record(self, record: Record) -> bool:
-        """Whether it was written: not when another claim has taken over, nor when the database stayed away."""
-        deadline = asyncio.get_running_loop().time() + RECORD_SECONDS
-        while True:
-            try:
-                return await self.records.submit(record)
-            except Unavailable:
-                if asyncio.get_running_loop().time() >= deadline:
-                    return False
-                await asyncio.sleep(PAUSE_SECONDS / 2)  # sooner than the next claim of this process
-
-    async def write(self, records: list[Record]) -> list[bool]:
-        written = await self.store.record_attempts(records)
-        return [record.id in written for record in records]
+    def choose(self, claim: Claim) -> Sequence[float]:
+        return ONCE if claim.event_type == "webhook.test" else self.plan
 
     async def stop(self, grace: float) -> None:
         """Claims no more; attempts under way end within the grace (seconds), else their claims lapse."""
@@ -135,12 +127,12 @@ class Outbound:
 
 def write_record(claim: Claim, outcome: Outcome, verdict: schedule.Verdict) -> Record:
     status: Literal["pending", "succeeded", "exhausted"]
-    delay, counted = None, True
+    delay, counted, gone = None, True, False
     match verdict:
         case schedule.Succeeded():
             status = "succeeded"
         case schedule.Exhausted():
-            status = "exhausted"
+            status, gone = "exhausted", verdict.gone
         case schedule.Again():
             status, delay, counted = "pending", verdict.delay, verdict.counted
         case _:
@@ -156,6 +148,9 @@ def write_record(claim: Claim, outcome: Outcome, verdict: schedule.Verdict) -> R
         status_code=outcome.status_code,
         error=outcome.fault,
         response=outcome.response,
+        endpoint_id=claim.endpoint_id,
+        webhook_id=claim.webhook_id,
+        gone=gone,
     )
 
 

@@ -23,6 +23,7 @@ class Fault(StrEnum):
     TLS_PROTOCOL = "tls_protocol"
     BAD_RESPONSE = "bad_response"  # not HTTP, or headers beyond any measure
     RESPONSE_TOO_LARGE = "response_too_large"
+    PROXY_FAILED = "proxy_failed"  # the egress proxy, not the receiver
     SECRET_UNREADABLE = "secret_unreadable"  # noqa: S105 -- sealed with a key that is not configured
     LOCAL_FAULT = "local_fault"  # this machine ran out of something
 

@@ -1,8 +1,7 @@
 -- name: find_receivers
 -- Who is to be told of these events ($1), each as it comes: the job's callback (webhook_id NULL) and the tenant's
 -- subscriptions. A type has two words, so the patterns that match it are these five. Events already fanned out are
--- left out; all are locked in order of id, so that two notifiers never wait for each other in a circle, and the
--- subscriptions so that none is deleted before its deliveries are there.
+-- left out; all are locked in order of id, so that two notifiers never wait for each other in a circle.
 WITH locked AS MATERIALIZED (
   SELECT id, tenant_id, job_id, model, type, fanned_out_at
   FROM events
@@ -11,32 +10,58 @@ WITH locked AS MATERIALIZED (
   FOR NO KEY UPDATE
 ), open AS (
   SELECT
-    id, tenant_id, job_id, model,
+    id, tenant_id, job_id, model, type,
     ARRAY[type, split_part(type, '.', 1) || '.*', '*.' || split_part(type, '.', 2), '*.*', '*'] AS patterns
   FROM locked
   WHERE fanned_out_at IS NULL
 ), subscribed AS (
-  SELECT open.id AS event_id, open.tenant_id, open.job_id, w.id AS webhook_id, w.url
+  SELECT open.id AS event_id, open.tenant_id, open.job_id, w.id AS webhook_id, w.url, open.type
   FROM open
   JOIN webhooks w ON w.tenant_id = open.tenant_id
-  WHERE w.events && open.patterns AND (w.models IS NULL OR open.model = ANY(w.models))
-  FOR KEY SHARE OF w
+  WHERE w.disabled_at IS NULL
+    AND w.events && open.patterns
+    AND (w.models IS NULL OR open.model IS NULL OR open.model = ANY(w.models))
 )
-SELECT event_id, tenant_id, job_id, webhook_id, url FROM subscribed
+SELECT event_id, tenant_id, job_id, webhook_id, url, type FROM subscribed
 UNION ALL
-SELECT open.id, open.tenant_id, open.job_id, NULL, i.callback_url
+SELECT open.id, open.tenant_id, open.job_id, NULL, i.callback_url, open.type
 FROM open
 JOIN job_inputs i ON i.job_id = open.job_id
 WHERE i.callback_events && open.patterns;
 
+-- name: add_endpoints
+-- The endpoints ($1) of tenants' ($2) callbacks by origin ($3), where they are new.
+INSERT INTO endpoints (id, tenant_id, origin)
+SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS t(id, tenant_id, origin) ORDER BY tenant_id, origin
+ON CONFLICT (tenant_id, origin) DO NOTHING;
+
+-- name: lock_receivers
+-- Subscriptions' endpoints ($1) and those of tenants' ($2) callbacks by origin ($3), held until the transaction ends.
+WITH wanted AS MATERIALIZED (
+  SELECT unnest($1::uuid[]) AS id
+  UNION ALL
+  SELECT e.id FROM endpoints e JOIN unnest($2::uuid[], $3::text[]) AS t(tenant_id, origin) USING (tenant_id, origin)
+)
+SELECT id, tenant_id, origin FROM endpoints WHERE id IN (SELECT id FROM wanted) ORDER BY id FOR NO KEY UPDATE;
+
 -- name: add_deliveries
--- New deliveries, due after a delay ($8, seconds); those that exist already stay as they are.
-INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, traceparent, status, next_at)
-SELECT id, event_id, tenant_id, job_id, webhook_id, url, traceparent,
-       'pending', now() + make_interval(secs => $8::double precision)
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[])
-  AS t(id, event_id, tenant_id, job_id, webhook_id, url, traceparent)
-ON CONFLICT (event_id, webhook_id) DO NOTHING;
+-- New deliveries to locked endpoints, due after a delay ($10, seconds); those that exist already stay as they are.
+WITH added AS (
+  INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, traceparent,
+                          status, next_at)
+  SELECT t.*, 'pending', now() + make_interval(secs => $10::double precision)
+  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::uuid[],
+              $9::text[]) AS t
+  ON CONFLICT (event_id, webhook_id) DO NOTHING
+  RETURNING endpoint_id, next_at
+), rung AS (
+  SELECT DISTINCT e.id, greatest(added.next_at, e.open_until, e.paced_until) AS next_at
+  FROM added
+  JOIN endpoints e ON e.id = added.endpoint_id
+)
+UPDATE endpoints e SET next_at = rung.next_at
+FROM rung
+WHERE e.id = rung.id AND (e.next_at IS NULL OR e.next_at > rung.next_at);
 
 -- name: mark_fanned_out
 -- These events have all their deliveries.
@@ -44,73 +69,324 @@ UPDATE events SET fanned_out_at = coalesce(fanned_out_at, now()) WHERE id = ANY(
 
 -- name: find_unheard
 -- Events whose message was lost on its way here: nobody fanned them out for $1 seconds. Oldest first.
-SELECT e.id, j.traceparent
+SELECT e.id, coalesce(j.traceparent, e.traceparent) AS traceparent
 FROM events e
-JOIN jobs j ON j.id = e.job_id
+LEFT JOIN jobs j ON j.id = e.job_id
 WHERE e.fanned_out_at IS NULL AND e.created_at < now() - make_interval(secs => $1::double precision)
 ORDER BY e.created_at
 LIMIT $2;
 
+-- name: lock_due_endpoints
+-- Endpoints with something due, the longest waiting first, held until the transaction ends. What another transaction
+-- holds is left to it: it wakes its own loop where something stays due.
+SELECT id FROM endpoints WHERE next_at <= now() ORDER BY next_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: lock_endpoints
+-- Endpoints before anything is done to their deliveries, in order of id: so nobody waits for another in a circle.
+SELECT id FROM endpoints WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE;
+
 -- name: claim_deliveries
--- Claims up to $1 due deliveries (only pending ones have a next_at) for a lease of $2 seconds, with all that sending
--- them takes. `attempt` is the fence: it is raised by every claim and never lowered. `tries` counts what was recorded,
--- so a claim that lapsed because we died or could not write takes no place in the receiver's schedule. A subscription's
--- URL may have changed since.
-WITH due AS (
-  SELECT d.id, coalesce(w.url, d.url) AS url, w.secret, w.headers
-  FROM deliveries d
-  LEFT JOIN webhooks w ON w.id = d.webhook_id
-  WHERE d.next_at <= now()
-  ORDER BY d.next_at
-  LIMIT $1
-  FOR UPDATE OF d SKIP LOCKED
+-- Claims up to $2 due deliveries of locked endpoints ($1) for a lease of $3 seconds, with all that sending them takes:
+-- at most $4 at a time for each endpoint, fewer after failures, one where its circuit was open, and a tenth of a second's
+-- worth of its rate limit. In turns: every endpoint's first comes before anybody's second.
+-- `attempt` is the fence: it is raised by every claim and never lowered. A subscription's URL may have changed since.
+WITH room AS (
+  SELECT
+    e.id, e.next_at, w.url, w.secret, w.headers,
+    least(greatest(1, $4::integer - e.handicap) - busy.attempts, greatest(1, e.rate_limit / 10), $2) AS size
+  FROM endpoints e
+  LEFT JOIN webhooks w ON w.id = e.webhook_id
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS attempts FROM deliveries d WHERE d.endpoint_id = e.id AND d.lease_until > now()
+  ) busy
+  WHERE e.id = ANY($1::uuid[])
+), due AS (
+  SELECT d.id, room.id AS endpoint_id, room.url, room.secret, room.headers
+  FROM room
+  CROSS JOIN LATERAL (
+    SELECT first.id, row_number() OVER (ORDER BY first.next_at) AS turn
+    FROM (
+      SELECT id, next_at
+      FROM deliveries
+      WHERE endpoint_id = room.id AND status = 'pending' AND next_at <= now()
+      ORDER BY next_at
+      LIMIT greatest(room.size, 0)
+    ) first
+  ) d
+  ORDER BY d.turn, room.next_at
+  LIMIT $2
+), paced AS (
+  UPDATE endpoints e
+  SET paced_until = now() + make_interval(secs => taken.attempts / e.rate_limit::double precision)
+  FROM (SELECT endpoint_id, count(*) AS attempts FROM due GROUP BY endpoint_id) taken
+  WHERE e.id = taken.endpoint_id AND e.rate_limit IS NOT NULL
 ), claimed AS (
   UPDATE deliveries d
-  SET attempt = d.attempt + 1, next_at = now() + make_interval(secs => $2::double precision), url = due.url
+  SET attempt = d.attempt + 1,
+      next_at = now() + make_interval(secs => $3::double precision),
+      lease_until = now() + make_interval(secs => $3::double precision),
+      url = coalesce(due.url, d.url)
   FROM due
   WHERE d.id = due.id
-  RETURNING d.id, d.event_id, d.tenant_id, d.job_id, d.attempt, d.url, d.traceparent, d.created_at,
-            due.secret, due.headers
+  RETURNING d.id, d.event_id, d.tenant_id, d.job_id, d.webhook_id, d.endpoint_id, d.event_type, d.attempt, d.url,
+            d.traceparent, d.began_at, d.tries, due.secret, due.headers
 )
 SELECT
-  c.id, c.job_id, c.attempt, c.url, c.traceparent, c.headers, e.body,
-  coalesce(c.secret, t.webhook_secret) AS secret,
+  c.id, c.job_id, c.webhook_id, c.endpoint_id, c.event_type, c.attempt, c.url, c.traceparent, c.headers, e.body,
+  ARRAY[coalesce(c.secret, t.webhook_secret)] || ARRAY(
+    SELECT old.secret
+    FROM old_secrets old
+    WHERE old.tenant_id = c.tenant_id AND old.webhook_id IS NOT DISTINCT FROM c.webhook_id AND old.until > now()
+    ORDER BY old.id DESC
+  ) AS secrets,
   now() AS claimed_at,
-  extract(epoch FROM now() - c.created_at)::double precision AS age,
-  (SELECT count(*) FROM attempts a WHERE a.delivery_id = c.id) AS tries
+  extract(epoch FROM now() - c.began_at)::double precision AS age,
+  c.tries
 FROM claimed c
 JOIN events e ON e.id = c.event_id
 JOIN tenants t ON t.id = c.tenant_id;
 
+-- name: settle_endpoints
+-- When the next look at each of these locked endpoints ($1) is worth while: when its first delivery is due, but not
+-- before its circuit and its rate limit let one through; with all that it may have ($2) under way, when the first of
+-- those lapses, unless one is recorded before. Returns whether anything is due now.
+WITH seen AS (
+  SELECT
+    e.id,
+    CASE
+      WHEN first.next_at IS NULL THEN NULL
+      WHEN busy.attempts >= greatest(1, $2::integer - e.handicap) THEN busy.lapses
+      ELSE greatest(first.next_at, e.open_until, e.paced_until)
+    END AS next_at
+  FROM endpoints e
+  LEFT JOIN LATERAL (
+    SELECT d.next_at FROM deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' ORDER BY d.next_at LIMIT 1
+  ) first ON true
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS attempts, min(d.lease_until) AS lapses
+    FROM deliveries d
+    WHERE d.endpoint_id = e.id AND d.lease_until > now()
+  ) busy
+  WHERE e.id = ANY($1::uuid[])
+), settled AS (
+  UPDATE endpoints e SET next_at = seen.next_at FROM seen WHERE e.id = seen.id AND e.next_at IS DISTINCT FROM seen.next_at
+)
+SELECT coalesce(bool_or(next_at <= now()), false) AS due FROM seen;
+
 -- name: record_attempts
--- What attempts came to, each only while its claim ($2, the fence) is the last one. `delay` is in seconds; an attempt
--- that does not count moves the delivery and leaves no record. Returns the ids of the deliveries that were moved.
+-- What attempts came to, each only while its claim ($2, the fence) is the last one, and what follows for their
+-- endpoints. `delay` is in seconds; an attempt that does not count moves the delivery and leaves no record. A failure
+-- raises the count of failures, and from $11 on opens the circuit, for as long as $12 says for each further one; any
+-- success closes it. Returns the ids of the deliveries that were moved, and their new status.
 WITH given AS (
   SELECT *
   FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::double precision[], $5::boolean[], $6::timestamptz[],
               $7::double precision[], $8::integer[], $9::text[], $10::bytea[])
     AS t(id, attempt, status, delay, counted, started_at, duration_ms, status_code, error, response)
-), held AS (
-  SELECT d.id
-  FROM deliveries d
-  JOIN given g ON g.id = d.id AND g.attempt = d.attempt
-  WHERE d.status = 'pending'
-  ORDER BY d.id
-  FOR UPDATE OF d
 ), moved AS (
   UPDATE deliveries d
-  SET status = g.status,
-      next_at = CASE WHEN g.status = 'pending' THEN now() + make_interval(secs => g.delay) END,
-      finished_at = CASE WHEN g.status <> 'pending' THEN now() END
+  SET status = next.status,
+      next_at = CASE WHEN next.status = 'pending' THEN now() + make_interval(secs => g.delay) END,
+      finished_at = CASE WHEN next.status <> 'pending' THEN now() END,
+      tries = d.tries + g.counted::integer,
+      lease_until = NULL
   FROM given g
-  JOIN held USING (id)
-  WHERE d.id = g.id AND d.attempt = g.attempt
-  RETURNING d.id, d.attempt
+  JOIN deliveries held ON held.id = g.id
+  LEFT JOIN webhooks w ON w.id = held.webhook_id
+  CROSS JOIN LATERAL (
+    SELECT CASE WHEN g.status = 'pending' AND w.disabled_at IS NOT NULL THEN 'canceled' ELSE g.status END AS status
+  ) next
+  WHERE d.id = g.id AND d.attempt = g.attempt AND d.status = 'pending'
+  RETURNING d.id, d.endpoint_id, d.attempt, d.status
 ), written AS (
   INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
   SELECT id, g.attempt, g.started_at, g.duration_ms, g.status_code, g.error, g.response
   FROM given g
   JOIN moved USING (id, attempt)
   WHERE g.counted
+), health AS (
+  SELECT endpoint_id, bool_or(g.error IS NULL) AS good, count(*) FILTER (WHERE g.counted)::integer AS attempts
+  FROM given g
+  JOIN moved USING (id, attempt)
+  GROUP BY endpoint_id
+), judged AS (
+  UPDATE endpoints e
+  SET failures = CASE WHEN h.good THEN 0 ELSE e.failures + h.attempts END,
+      failing_since = CASE WHEN NOT h.good THEN coalesce(e.failing_since, now()) END,
+      open_until = CASE
+        WHEN h.good THEN NULL
+        WHEN e.failures + h.attempts >= $11::integer THEN now() + make_interval(
+          secs => ($12::double precision[])[least(e.failures + h.attempts - $11 + 1, cardinality($12))])
+        ELSE e.open_until
+      END
+  FROM health h
+  WHERE e.id = h.endpoint_id AND (h.attempts > 0 OR h.good) AND NOT (h.good AND e.failures = 0)
 )
-SELECT id FROM moved;
+SELECT id, status FROM moved;
+
+-- name: disable_webhooks
+-- Subscriptions that are gone ($1), and those of the endpoints ($2) that have failed for $3 seconds without a success.
+WITH chosen AS (
+  SELECT unnest($1::uuid[]) AS id, 'gone' AS reason
+  UNION ALL
+  SELECT e.webhook_id, 'failing'
+  FROM endpoints e
+  WHERE e.id = ANY($2::uuid[])
+    AND e.webhook_id <> ALL($1::uuid[])
+    AND e.failing_since < now() - make_interval(secs => $3::double precision)
+)
+UPDATE webhooks w SET disabled_at = now(), disabled_reason = chosen.reason
+FROM chosen
+WHERE w.id = chosen.id AND w.disabled_at IS NULL
+RETURNING w.id, w.tenant_id, w.url, w.description, w.disabled_at, w.disabled_reason;
+
+-- name: cancel_pending
+-- What waits for these subscriptions ($1) is not sent; what is under way is recorded as it ends.
+UPDATE deliveries
+SET status = 'canceled', next_at = NULL, finished_at = now()
+WHERE endpoint_id = ANY($1::uuid[]) AND status = 'pending' AND (lease_until IS NULL OR lease_until <= now());
+
+-- name: find_exhausted
+-- Deliveries ($1) as their tenant is told of them: none of operational events, which would have no end.
+SELECT id, tenant_id, event_id, event_type, job_id, webhook_id, url, status, created_at, next_at, finished_at, traceparent
+FROM deliveries
+WHERE id = ANY($1::uuid[]) AND job_id IS NOT NULL;
+
+-- name: list_attempts
+-- The attempts at these deliveries ($1), oldest first, each with the first $2 bytes of the response.
+SELECT delivery_id, number, started_at, duration_ms, status_code, error, substring(response FOR $2) AS response
+FROM attempts
+WHERE delivery_id = ANY($1::uuid[])
+ORDER BY delivery_id, number;
+
+-- name: add_events
+-- Operational events, each with its doorbell.
+WITH new AS (
+  SELECT *
+  FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::text[],
+              $6::uuid[], $7::text[], $8::text[], $9::bytea[])
+    AS t(id, tenant_id, type, body, traceparent, message_id, exchange, routing_key, message)
+), recorded AS (
+  INSERT INTO events (id, tenant_id, type, body, traceparent)
+  SELECT id, tenant_id, type, body, traceparent FROM new
+)
+INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
+SELECT message_id, exchange, routing_key, message, traceparent FROM new;
+
+-- name: find_overdue
+-- Deliveries that waited out a whole schedule ($1, seconds) behind an endpoint that failed all that time, up to $2:
+-- behind an open circuit they have no attempts of their own to use up.
+SELECT d.id, d.endpoint_id
+FROM endpoints e
+JOIN deliveries d ON d.endpoint_id = e.id
+WHERE e.open_until IS NOT NULL
+  AND e.failing_since < now() - make_interval(secs => $1::double precision)
+  AND d.status = 'pending'
+  AND d.lease_until IS NULL
+  AND d.began_at < now() - make_interval(secs => $1::double precision)
+LIMIT $2;
+
+-- name: exhaust_deliveries
+-- Gives these deliveries ($1) of locked endpoints up, unless an attempt is under way.
+UPDATE deliveries
+SET status = 'exhausted', next_at = NULL, finished_at = now()
+WHERE id = ANY($1::uuid[]) AND status = 'pending' AND lease_until IS NULL
+RETURNING id;
+
+-- name: take_recovery
+-- A recovery that may go on, held until the transaction ends; one whose subscription is disabled waits for it.
+SELECT r.id, r.webhook_id, r.since, r.until, r.behind
+FROM recoveries r
+JOIN webhooks w ON w.id = r.webhook_id
+WHERE r.next_at <= now() AND w.disabled_at IS NULL
+ORDER BY r.next_at
+LIMIT 1
+FOR UPDATE OF r SKIP LOCKED;
+
+-- name: count_due
+-- How many deliveries of an endpoint ($1) are due, counted up to $2.
+SELECT count(*) AS due
+FROM (
+  SELECT 1 FROM deliveries WHERE endpoint_id = $1 AND status = 'pending' AND next_at <= now() LIMIT $2
+) counted;
+
+-- name: revive_deliveries
+-- The next up to $7 deliveries of a locked endpoint ($1) behind an id ($2) and up to another ($3), created in a time ($4 to $5),
+-- that failed: those given up begin their schedule anew, those still in it are tried now. Returns their ids.
+WITH chosen AS (
+  SELECT id
+  FROM deliveries
+  WHERE endpoint_id = $1
+    AND id > $2
+    AND id < $3
+    AND created_at >= $4
+    AND created_at < $5
+    AND (status IN ('exhausted', 'canceled') OR (status = 'pending' AND tries > 0 AND lease_until IS NULL))
+    AND event_type <> $6
+  ORDER BY id
+  LIMIT $7
+)
+UPDATE deliveries d
+SET status = 'pending',
+    tries = CASE WHEN d.status = 'pending' THEN d.tries ELSE 0 END,
+    began_at = CASE WHEN d.status = 'pending' THEN d.began_at ELSE now() END,
+    next_at = least(d.next_at, now()),
+    finished_at = NULL
+FROM chosen
+WHERE d.id = chosen.id
+RETURNING d.id;
+
+-- name: ring_endpoint
+-- A look at a locked endpoint ($1) is worth while as soon as its circuit and rate limit allow it.
+UPDATE endpoints SET next_at = greatest(now(), open_until, paced_until) WHERE id = $1;
+
+-- name: advance_recovery
+-- Where a recovery ($1) has come to ($2), how many more it re-sent ($3), and whether it goes on after $4 seconds (NULL: done).
+UPDATE recoveries
+SET behind = $2, recovered = recovered + $3, next_at = now() + make_interval(secs => $4::double precision)
+WHERE id = $1;
+
+-- name: purge_events
+-- Removes up to $2 operational events older than $1 seconds, with their deliveries, but none that is still on its way.
+DELETE FROM events
+WHERE id IN (
+  SELECT e.id
+  FROM events e
+  WHERE e.job_id IS NULL
+    AND e.created_at < now() - make_interval(secs => $1::double precision)
+    AND e.fanned_out_at IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.status = 'pending')
+  ORDER BY e.created_at
+  LIMIT $2
+  FOR UPDATE SKIP LOCKED
+)
+RETURNING id;
+
+-- name: purge_recoveries
+-- Removes up to $2 recoveries that were done more than $1 seconds ago.
+DELETE FROM recoveries
+WHERE id IN (
+  SELECT id
+  FROM recoveries
+  WHERE next_at IS NULL AND created_at < now() - make_interval(secs => $1::double precision)
+  LIMIT $2
+)
+RETURNING id;
+
+-- name: purge_secrets
+-- Removes secrets that no longer sign.
+DELETE FROM old_secrets WHERE until < now() RETURNING id;
+
+-- name: purge_endpoints
+-- Removes up to $1 endpoints of callbacks that have no delivery left.
+DELETE FROM endpoints
+WHERE id IN (
+  SELECT e.id
+  FROM endpoints e
+  WHERE e.webhook_id IS NULL
+    AND e.next_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.endpoint_id = e.id)
+  LIMIT $1
+  FOR UPDATE SKIP LOCKED
+)
+RETURNING id;

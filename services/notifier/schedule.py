@@ -27,7 +27,9 @@ class Again(msgspec.Struct, frozen=True):
 
 
 class Exhausted(msgspec.Struct, frozen=True):
-    pass
+    """No further attempt; `gone` says that the receiver wants no more of anything."""
+
+    gone: bool = False
 
 
 Verdict = Succeeded | Again | Exhausted
@@ -47,8 +49,9 @@ def decide(
         shortest, longest = OWN_FAULT_SECONDS
         planned = schedule[min(tries + 1, len(schedule) - 1)]
         return Again(vary(min(max(planned, shortest), longest), random), counted=False)
-    # 410 ends this delivery. Disabling the subscription, as webhooks.md asks, comes with its own issue.
-    if outcome.status_code == HTTPStatus.GONE or tries + 1 >= len(schedule):
+    if outcome.status_code == HTTPStatus.GONE:
+        return Exhausted(gone=True)
+    if tries + 1 >= len(schedule):
         return Exhausted()
     delay = vary(schedule[tries + 1], random)
     if outcome.status_code in OBEYED:

@@ -13,7 +13,7 @@ from httpx_aiohttp import AiohttpTransport
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from common import ids, signing, tracing
-from common.addresses import Policy, check_url
+from common.addresses import Policy, check_host, check_url
 from common.sealing import Sealer
 from services.notifier import faults, headers
 from services.notifier.network import open_session
@@ -30,14 +30,18 @@ head_decoder = msgspec.json.Decoder(dict[str, str])
 class Sender:
     """Sends over connections that stay open between deliveries."""
 
-    def __init__(self, session: aiohttp.ClientSession, sealer: Sealer, policy: Policy, timeout: float) -> None:
-        """`timeout` is the deadline of an attempt, in seconds: look-up, connection, sending and reading."""
+    def __init__(
+        self, session: aiohttp.ClientSession, sealer: Sealer, policy: Policy, timeout: float, proxy: str = ""
+    ) -> None:
+        """`timeout` is the deadline of an attempt, in seconds: look-up, connection, sending and reading; `proxy` is the
+        URL that the session's connections go to, where there is one."""
         self.sealer = sealer
         self.policy = policy
         self.timeout = timeout
+        self.proxied = bool(proxy)
         connect = timeout * CONNECT_SHARE
         self.client = httpx.AsyncClient(
-            transport=AiohttpTransport(client=session),
+            transport=AiohttpTransport(client=session, proxy=httpx.Proxy(proxy) if proxy else None),
             timeout=httpx.Timeout(None, connect=connect, pool=connect),
             follow_redirects=False,
             trust_env=False,
@@ -46,8 +50,8 @@ class Sender:
         )
 
     @classmethod
-    def open(cls, sealer: Sealer, policy: Policy, *, timeout: float, concurrency: int) -> "Sender":
-        return cls(open_session(policy, concurrency), sealer, policy, timeout)
+    def open(cls, sealer: Sealer, policy: Policy, *, timeout: float, concurrency: int, proxy: str = "") -> "Sender":
+        return cls(open_session(policy, concurrency, proxied=bool(proxy)), sealer, policy, timeout, proxy)
 
     async def close(self) -> None:
         await self.client.aclose()
@@ -75,14 +79,14 @@ class Sender:
         return await self.exchange(request)
 
     def write_headers(self, claim: Claim, traceparent: str) -> dict[str, str]:
-        secret = self.sealer.open(claim.secret).decode()
+        secrets = [self.sealer.open(secret).decode() for secret in claim.secrets]
         custom = {} if claim.headers is None else head_decoder.decode(self.sealer.open(claim.headers))
         message_id, timestamp = ids.show(ids.Kind.DELIVERY, claim.id), int(time.time())
         return headers.compose(
             custom,
             message_id=message_id,
             timestamp=timestamp,
-            signature=signing.sign([secret], message_id, timestamp, claim.body),
+            signature=signing.sign(secrets, message_id, timestamp, claim.body),
             traceparent=traceparent,
         )
 
@@ -91,6 +95,8 @@ class Sender:
         status_code, received = None, bytearray()
         try:
             async with asyncio.timeout(self.timeout):
+                if self.proxied:  # the proxy makes the connection: this is the last that we see of the address
+                    await check_host(str(request.url), self.policy)
                 response = await self.client.send(request, stream=True)
                 status_code = response.status_code
                 try:

@@ -1,36 +1,48 @@
-"""The notifier's statements, one function each."""
+"""The notifier's statements that deliver, one function each."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import msgspec
 
 from common import ids, sql
-from common.database import STATEMENT_SECONDS, Database, columns
+from common.database import STATEMENT_SECONDS, Connection, Database, columns
+from services.notifier.circuits import OPEN_AFTER, OPEN_SECONDS
 
 QUERIES = sql.load("services.notifier")
 
 
-class Claim(msgspec.Struct, frozen=True):
-    """A delivery to attempt now; `secret` and `headers` are sealed, `age` is in seconds."""
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A delivery to attempt now; `secrets` and `headers` are sealed, the newest secret first; `age` (seconds) and
+    `tries` are those of its schedule."""
 
     id: UUID
-    job_id: UUID
+    job_id: UUID | None
+    webhook_id: UUID | None
+    endpoint_id: UUID
+    event_type: str
     attempt: int
     url: str
     traceparent: str
     headers: bytes | None
     body: bytes
-    secret: bytes
+    secrets: list[bytes]
     claimed_at: datetime
     age: float
     tries: int
 
 
-class Record(msgspec.Struct, frozen=True):
-    """What an attempt came to; `attempt` is the fence, `delay` (seconds) is for `pending` only."""
+class Claimed(NamedTuple):
+    claims: list[Claim]
+    more: bool  # something is due that there was no room for
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt came to; `attempt` is the fence, `delay` (seconds) is for `pending` only; a receiver that is
+    `gone` wants no more."""
 
     id: UUID
     attempt: int
@@ -42,6 +54,31 @@ class Record(msgspec.Struct, frozen=True):
     status_code: int | None
     error: str | None
     response: bytes
+    endpoint_id: UUID
+    webhook_id: UUID | None
+    gone: bool = False
+
+
+class Receiver(NamedTuple):
+    """Who is to be told of an event; without `webhook_id` it is the job's own callback."""
+
+    event_id: UUID
+    tenant_id: UUID
+    job_id: UUID | None
+    webhook_id: UUID | None
+    url: str
+    event_type: str
+
+    @property
+    def endpoint(self) -> UUID | tuple[UUID, str]:
+        """The id of its endpoint, or where callbacks have none that is known, the tenant and the origin."""
+        return self.webhook_id or (self.tenant_id, origin_of(self.url))
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port: all callbacks of a tenant to one of these share their fate."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower()
 
 
 class Store:
@@ -52,23 +89,69 @@ class Store:
         """Makes the deliveries of events, each given with a traceparent; how many are new or were there already."""
         async with self.database.transaction() as connection:
             found = await connection.fetch(QUERIES["find_receivers"], list(events), timeout=STATEMENT_SECONDS)
-            rows = [(ids.new(), *record.values(), events[record["event_id"]]) for record in found]
-            rows.sort(key=lambda row: (row[1], str(row[4])))  # in the same order everywhere: no deadlocks
-            if rows:
-                await connection.execute(QUERIES["add_deliveries"], *columns(rows, 7), delay, timeout=STATEMENT_SECONDS)
+            receivers = [Receiver(*record.values()) for record in found]
+            if receivers:
+                endpoints = await self.lock_receivers(connection, receivers)
+                rows = [
+                    (ids.new(), *each, endpoints[each.endpoint], events[each.event_id])
+                    for each in receivers
+                    if each.webhook_id is None or each.endpoint in endpoints  # else it was deleted just now
+                ]
+                rows.sort(key=lambda row: (row[1], str(row[4])))  # in the same order everywhere: no deadlocks
+                values = columns(rows, 9)
+                await connection.execute(QUERIES["add_deliveries"], *values, delay, timeout=STATEMENT_SECONDS)
             await connection.execute(QUERIES["mark_fanned_out"], list(events), timeout=STATEMENT_SECONDS)
-        return len(rows)
+        return len(receivers)
+
+    async def lock_receivers(
+        self, connection: Connection, receivers: Sequence[Receiver]
+    ) -> dict[UUID | tuple[UUID, str], UUID]:
+        """The ids of the receivers' endpoints, which nobody else changes until the transaction ends."""
+        wanted = {receiver.endpoint for receiver in receivers}
+        webhooks = [each for each in wanted if isinstance(each, UUID)]
+        callbacks = [each for each in wanted if not isinstance(each, UUID)]
+        tenants, origins = columns(callbacks, 2)
+        if callbacks:
+            new = [ids.new() for _ in callbacks]
+            await connection.execute(QUERIES["add_endpoints"], new, tenants, origins, timeout=STATEMENT_SECONDS)
+        found = await connection.fetch(QUERIES["lock_receivers"], webhooks, tenants, origins, timeout=STATEMENT_SECONDS)
+        return {
+            each["id"] if each["origin"] is None else (each["tenant_id"], each["origin"]): each["id"] for each in found
+        }
 
     async def find_unheard(self, age: float, limit: int) -> dict[UUID, str]:
         """Events with the traceparents of their jobs."""
         found = await self.database.fetch(QUERIES["find_unheard"], age, limit)
         return {record["id"]: record["traceparent"] for record in found}
 
-    async def claim_deliveries(self, limit: int, lease: float) -> list[Claim]:
-        found = await self.database.fetch(QUERIES["claim_deliveries"], limit, lease)
-        return [Claim(**record) for record in found]
+    async def claim_deliveries(self, limit: int, lease: float, concurrency: int) -> Claimed:
+        """At most `limit` in all and `concurrency` under way for each endpoint, for a lease in seconds."""
+        async with self.database.transaction() as connection:
+            locked = await connection.fetch(QUERIES["lock_due_endpoints"], limit, timeout=STATEMENT_SECONDS)
+            if not locked:
+                return Claimed([], False)
+            endpoints = [record["id"] for record in locked]
+            found = await connection.fetch(
+                QUERIES["claim_deliveries"], endpoints, limit, lease, concurrency, timeout=STATEMENT_SECONDS
+            )
+            due = await self.settle(connection, endpoints, concurrency)
+        return Claimed([Claim(**record) for record in found], due or len(locked) == limit)
 
-    async def record_attempts(self, records: Sequence[Record]) -> set[UUID]:
-        rows = [msgspec.structs.astuple(record) for record in records]
-        found = await self.database.fetch(QUERIES["record_attempts"], *columns(rows, 10))
-        return {record["id"] for record in found}
+    async def lock_endpoints(self, connection: Connection, endpoints: Sequence[UUID]) -> None:
+        """Before anything is done to their deliveries."""
+        await connection.execute(QUERIES["lock_endpoints"], endpoints, timeout=STATEMENT_SECONDS)
+
+    async def settle(self, connection: Connection, endpoints: Sequence[UUID], concurrency: int) -> bool:
+        """After anything was done to their deliveries; whether something is due."""
+        due: bool = await connection.fetchval(
+            QUERIES["settle_endpoints"], endpoints, concurrency, timeout=STATEMENT_SECONDS
+        )
+        return due
+
+    async def record_attempts(self, connection: Connection, records: Sequence[Record]) -> dict[UUID, str]:
+        """The new status of each delivery that was moved, of locked endpoints."""
+        rows = [msgspec.structs.astuple(record)[:10] for record in records]
+        found = await connection.fetch(
+            QUERIES["record_attempts"], *columns(rows, 10), OPEN_AFTER, OPEN_SECONDS, timeout=STATEMENT_SECONDS
+        )
+        return {record["id"]: record["status"] for record in found}

@@ -103,8 +103,13 @@ class Subscription(Strict, frozen=True):
     description: str | None
     headers: dict[str, str] | None
     signing: Literal["hmac", "ed25519"]
+    rate_limit: int | None
+    status: Literal["enabled", "disabled"]
+    disabled_at: datetime | None
+    disabled_reason: Literal["gone", "failing"] | None
     created_at: datetime
     secret: str | None = None
+    old_secret_until: datetime | None = None
     public_key: str | None = None
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import TypeAlias
 
+import httpx
 import pytest
 
 from deploy.local.services import DEVELOPMENT_KEY
@@ -42,7 +43,13 @@ async def test_a_megabyte_goes_in_and_comes_out(api: Api, receiver: Receiver, fo
 
     (delivery,) = await inbox.wait()
     event = delivery.verify(await api.callback_secret())
-    assert (event.data.outputs, event.data.outputs_url) == (None, f"/v1/jobs/{job.id}")
+    assert event.data.outputs is None
+    assert event.data.outputs_url is not None
+    async with httpx.AsyncClient() as anybody:  # without a key
+        fetched = await anybody.get(event.data.outputs_url)
+        assert (fetched.status_code, fetched.json()["outputs"][0]["data"]) == (200, job.output("y"))
+        forged = await anybody.get(event.data.outputs_url.replace("expires=1", "expires=2"))
+        assert forged.status_code == 403
 
 
 @pytest.mark.parametrize("length", [f"content-length: {HUGE}", "transfer-encoding: chunked"])

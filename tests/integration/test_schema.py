@@ -8,6 +8,7 @@ import pytest
 from common import ids
 from common.database import Database
 from services.dispatcher.store import Store
+from tests.integration.deliveries import add_delivery
 from tests.integration.jobs import claim, new_end, submit
 
 QUEUED = [
@@ -35,11 +36,6 @@ QUEUED = [
     "status = 'canceled', ring_at = NULL",
     "status = 'expired', ring_at = NULL",
 ]
-DELIVERY = """
-INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, status, traceparent, next_at, finished_at)
-SELECT $1, id, tenant_id, job_id, 'https://a', $2, '', CASE WHEN $3 THEN now() END, CASE WHEN $4 THEN now() END
-FROM events
-"""
 
 
 @pytest.mark.parametrize("change", QUEUED)
@@ -83,16 +79,16 @@ async def test_a_callback_has_a_url_and_events_or_neither(database: Database, te
 async def test_an_illegal_delivery_is_refused(
     database: Database, tenant: UUID, status: str, due: bool, finished: bool
 ) -> None:
-    await end_one(database, tenant)
+    event = await end_one(database, tenant)
     with pytest.raises(asyncpg.CheckViolationError):
-        await database.fetch(DELIVERY, ids.new(), status, due, finished)
+        await add_delivery(database, event, status=status, due=due, finished=finished)
 
 
 async def test_an_event_has_one_delivery_to_each_receiver(database: Database, tenant: UUID) -> None:
-    await end_one(database, tenant)
-    await database.fetch(DELIVERY, ids.new(), "pending", True, False)
+    event = await end_one(database, tenant)
+    await add_delivery(database, event)
     with pytest.raises(asyncpg.UniqueViolationError):
-        await database.fetch(DELIVERY, ids.new(), "pending", True, False)
+        await add_delivery(database, event)
 
 
 async def test_a_key_is_known_by_a_hash_of_32_bytes(database: Database, tenant: UUID) -> None:
@@ -100,6 +96,8 @@ async def test_a_key_is_known_by_a_hash_of_32_bytes(database: Database, tenant: 
         await database.fetch("INSERT INTO api_keys VALUES ($1, $2, '', 'short')", ids.new(), tenant)
 
 
-async def end_one(database: Database, tenant: UUID) -> None:
+async def end_one(database: Database, tenant: UUID) -> UUID:
+    """The event of the end."""
     job = await claim(database, await submit(database, tenant))
-    assert await Store(database).end_jobs([new_end(job)])
+    (event,) = await Store(database).end_jobs([new_end(job)])
+    return event

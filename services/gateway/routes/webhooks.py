@@ -1,21 +1,23 @@
-"""Webhook subscriptions, and the secret that signs callbacks given per job."""
+"""Webhook subscriptions."""
 
 from http import HTTPStatus
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
-from litestar import Request, Response, Router, delete, get, post
+from litestar import Request, Response, Router, delete, get, patch, post
 from litestar.params import Dependency, Parameter
 
 from common import ids, signing
-from common.addresses import Policy, check_host, check_url
-from common.errors import AddressRefused
-from common.job_view import show_time
+from common.addresses import Policy
+from common.database import Database
+from common.job_view import show_optional, show_time
 from common.sealing import Sealer
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
-from services.gateway.schemas import CreateWebhook, SecretView, WebhookPage, WebhookView
-from services.gateway.store import Key, NewWebhook, Store, WebhookRow
-from services.gateway.subscriptions import check_headers, check_patterns
+from services.gateway.schemas import ChangeWebhook, CreateWebhook, WebhookPage, WebhookView
+from services.gateway.store import Key
+from services.gateway.subscriptions import change, check
+from services.gateway.webhook_store import NewWebhook, WebhookRow, WebhookStore
 
 HIDDEN = "***"  # a header's value may be a credential
 
@@ -23,21 +25,21 @@ Caller = Request[Key, Any, Any]
 OurPolicy = Annotated[Policy, Dependency(skip_validation=True)]  # it has types that msgspec does not convert
 
 
+def parse_webhook(text: str) -> UUID:
+    found = ids.parse(ids.Kind.WEBHOOK, text)
+    if found is None:
+        raise not_found("webhook")
+    return found
+
+
 @post("/", summary="Subscribe", operation_id="create_webhook", responses=document(*SENDING))
 async def create_webhook(
-    request: Caller, data: CreateWebhook, store: Store, sealer: Sealer, policy: OurPolicy
+    request: Caller, data: CreateWebhook, webhooks: WebhookStore, sealer: Sealer, policy: OurPolicy
 ) -> Response[WebhookView]:
-    """The secret (hmac) is in this answer and in no later one."""
-    errors = check_headers(data.headers or {}) + check_patterns(data.events)
-    try:
-        check_url(data.url, policy)
-        await check_host(data.url, policy)
-    except AddressRefused as error:
-        errors.append(FieldError("/url", str(error)))
-    if errors:
-        raise invalid(*errors)
+    """The secret (for ed25519 the public key) is in this answer and in no later one."""
+    await check(policy, url=data.url, events=data.events, headers=data.headers)
     secret = signing.new_secret(data.signing)
-    row = await store.add_webhook(
+    row = await webhooks.add(
         NewWebhook(
             id=ids.new(),
             tenant_id=request.user.tenant_id,
@@ -48,11 +50,10 @@ async def create_webhook(
             headers=sealer.seal(msgspec.json.encode(data.headers)) if data.headers else None,
             signing=data.signing,
             secret=sealer.seal(secret.encode()),
+            rate_limit=data.rate_limit,
         )
     )
-    view = view_webhook(row, sealer)
-    if data.signing == "hmac":
-        view = msgspec.structs.replace(view, secret=secret)
+    view = show_secret(view_webhook(row, sealer), secret)
     return Response(view, headers={"Location": f"/v1/webhooks/{view.id}"})
 
 
@@ -64,7 +65,7 @@ async def create_webhook(
 )
 async def list_webhooks(
     request: Caller,
-    store: Store,
+    webhooks: WebhookStore,
     sealer: Sealer,
     limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
     cursor: str | None = None,
@@ -73,36 +74,53 @@ async def list_webhooks(
     after = ids.parse(ids.Kind.WEBHOOK, cursor) if cursor else None
     if cursor and after is None:
         raise invalid(FieldError("cursor", "is none of ours"))
-    rows = await store.list_webhooks(request.user.tenant_id, after, limit + 1)
+    rows = await webhooks.list(request.user.tenant_id, after, limit + 1)
     items = [view_webhook(row, sealer) for row in rows[:limit]]
     return WebhookPage(items, items[-1].id if len(rows) > limit else None)
 
 
 @get("/{webhook_id:str}", summary="A subscription", operation_id="get_webhook", responses=document(*FINDING))
-async def get_webhook(request: Caller, webhook_id: str, store: Store, sealer: Sealer) -> WebhookView:
-    parsed = ids.parse(ids.Kind.WEBHOOK, webhook_id)
-    row = await store.find_webhook(parsed, request.user.tenant_id) if parsed else None
+async def get_webhook(request: Caller, webhook_id: str, webhooks: WebhookStore, sealer: Sealer) -> WebhookView:
+    row = await webhooks.find(parse_webhook(webhook_id), request.user.tenant_id)
     if row is None:
         raise not_found("webhook")
     return view_webhook(row, sealer)
 
 
-@delete("/{webhook_id:str}", summary="Unsubscribe", operation_id="delete_webhook", responses=document(*FINDING))
-async def delete_webhook(request: Caller, webhook_id: str, store: Store) -> None:
-    """What is still pending for it is dropped."""
-    parsed = ids.parse(ids.Kind.WEBHOOK, webhook_id)
-    if parsed is None or not await store.delete_webhook(parsed, request.user.tenant_id):
-        raise not_found("webhook")
-
-
-@get(
-    "/webhook-secret",
-    summary="The secret that signs callbacks given per job",
-    operation_id="get_webhook_secret",
-    responses=document(*READING),
+@patch(
+    "/{webhook_id:str}",
+    summary="Change a subscription",
+    operation_id="change_webhook",
+    responses=document(*SENDING, HTTPStatus.NOT_FOUND),
 )
-async def get_webhook_secret(request: Caller, store: Store, sealer: Sealer) -> SecretView:
-    return SecretView(sealer.open(await store.find_tenant_secret(request.user.tenant_id)).decode())
+async def change_webhook(
+    request: Caller,
+    webhook_id: str,
+    data: ChangeWebhook,
+    webhooks: WebhookStore,
+    database: Database,
+    sealer: Sealer,
+    policy: OurPolicy,
+) -> WebhookView:
+    """What is left out stays; null empties a field that may be empty. What is pending goes to the new URL."""
+    await check(policy, url=data.url, events=data.events, headers=data.headers)
+    async with database.transaction() as connection:
+        row = await webhooks.lock(connection, parse_webhook(webhook_id), request.user.tenant_id)
+        if row is None:
+            raise not_found("webhook")
+        row = change(row, data, sealer)
+        await webhooks.update(connection, row)
+    return view_webhook(row, sealer)
+
+
+@delete("/{webhook_id:str}", summary="Unsubscribe", operation_id="delete_webhook", responses=document(*FINDING))
+async def delete_webhook(request: Caller, webhook_id: str, webhooks: WebhookStore, database: Database) -> None:
+    """What is still pending for it is dropped."""
+    async with database.transaction() as connection:
+        row = await webhooks.lock(connection, parse_webhook(webhook_id), request.user.tenant_id)
+        if row is None:
+            raise not_found("webhook")
+        await webhooks.delete(connection, row.id)
 
 
 def view_webhook(row: WebhookRow, sealer: Sealer) -> WebhookView:
@@ -118,10 +136,25 @@ def view_webhook(row: WebhookRow, sealer: Sealer) -> WebhookView:
         description=row.description,
         headers=dict.fromkeys(names, HIDDEN) if names else None,
         signing=row.signing,
+        rate_limit=row.rate_limit,
+        status="enabled" if row.disabled_at is None else "disabled",
+        disabled_at=show_optional(row.disabled_at),
+        disabled_reason=row.disabled_reason,
         created_at=show_time(row.created_at),
         public_key=public,
     )
 
 
-subscriptions = Router("/webhooks", route_handlers=[create_webhook, list_webhooks, get_webhook, delete_webhook])
-router = Router("/", route_handlers=[subscriptions, get_webhook_secret], tags=["Webhooks"])
+def show_secret(view: WebhookView, secret: str) -> WebhookView:
+    """What the receiver verifies with: the secret itself, or the public half of one that never leaves us."""
+    if view.signing == "hmac":
+        return msgspec.structs.replace(view, secret=secret)
+    public = signing.public_key(secret)
+    return msgspec.structs.replace(view, secret=public, public_key=public)
+
+
+router = Router(
+    "/webhooks",
+    route_handlers=[create_webhook, list_webhooks, get_webhook, change_webhook, delete_webhook],
+    tags=["Webhooks"],
+)

@@ -10,16 +10,10 @@ from common.jobs import Priority, Status
 from services.dispatcher.store import End
 from services.dispatcher.store import Store as DispatcherStore
 from services.gateway.store import Store
+from tests.integration.deliveries import add_delivery, subscribe
 from tests.integration.jobs import add_tenant, claim, new_end, submit
 
 CALLBACK = {"callback_url": "https://a", "callback_events": ["job.succeeded"]}
-DELIVER = """
-INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, status, traceparent, next_at, finished_at)
-SELECT $1, id, tenant_id, job_id, $2, 'https://a', $3, '',
-       CASE WHEN $3 = 'pending' THEN now() END, CASE WHEN $3 <> 'pending' THEN now() END
-FROM events
-WHERE id = $4
-"""
 
 
 @pytest.fixture
@@ -31,15 +25,6 @@ async def end(database: Database, job: UUID, status: Status = Status.SUCCEEDED) 
     ended = new_end(await claim(database, job), status)
     assert await DispatcherStore(database).end_jobs([ended])
     return ended
-
-
-async def add_webhook(database: Database, tenant: UUID) -> UUID:
-    webhook = ids.new()
-    statement = (
-        "INSERT INTO webhooks (id, tenant_id, url, events, signing, secret) VALUES ($1, $2, '', '{*}', 'hmac', '')"
-    )
-    await database.fetch(statement, webhook, tenant)
-    return webhook
 
 
 async def webhook_status(store: Store, job: UUID, tenant: UUID) -> str:
@@ -97,7 +82,7 @@ async def test_a_callback_is_pending_until_its_last_event_is_delivered(
     assert await webhook_status(store, job, tenant) == "pending"
     event = (await end(database, job)).event.id
     assert await webhook_status(store, job, tenant) == "pending"  # ended, and not yet fanned out
-    await database.fetch(DELIVER, ids.new(), None, "pending", event)
+    await add_delivery(database, event)
     assert await webhook_status(store, job, tenant) == "pending"
     await database.fetch("UPDATE deliveries SET status = 'succeeded', next_at = NULL, finished_at = now()")
     assert await webhook_status(store, job, tenant) == "succeeded"
@@ -118,6 +103,7 @@ async def test_a_callback_that_does_not_ask_for_this_end_is_none(
         (["succeeded", "pending"], "pending"),
         (["succeeded", "exhausted"], "failed"),
         (["pending", "exhausted"], "failed"),
+        (["succeeded", "canceled"], "failed"),
     ],
 )
 async def test_subscriptions_count_as_well_as_the_callback(
@@ -125,8 +111,8 @@ async def test_subscriptions_count_as_well_as_the_callback(
 ) -> None:
     job = await submit(database, tenant, **CALLBACK)
     event = (await end(database, job)).event.id
-    await database.fetch(DELIVER, ids.new(), None, deliveries[0], event)
-    await database.fetch(DELIVER, ids.new(), await add_webhook(database, tenant), deliveries[1], event)
+    await add_delivery(database, event, None, deliveries[0])
+    await add_delivery(database, event, (await subscribe(database, tenant)).id, deliveries[1])
     assert await webhook_status(store, job, tenant) == status
 
 

@@ -1,111 +1,61 @@
-"""Subscriptions, tenants, keys and the catalogue in the database."""
+"""Subscriptions in the database."""
 
-from typing import Any
 from uuid import UUID
 
 import pytest
 
-from common import ids
 from common.database import Database
-from common.tensors import Datatype, Signature
-from services.dispatcher.store import Store as DispatcherStore
-from services.dispatcher.triton import Model
-from services.gateway.auth import hash_key
-from services.gateway.store import NewWebhook, Store
+from services.gateway.store import Store
+from services.gateway.webhook_store import WebhookStore
+from tests.integration.deliveries import new_webhook
 from tests.integration.jobs import add_tenant
 
 
 @pytest.fixture
-def store(database: Database) -> Store:
-    return Store(database)
+def store(database: Database) -> WebhookStore:
+    return WebhookStore(database)
 
 
-def new_webhook(tenant: UUID, **changes: Any) -> NewWebhook:
-    values: dict[str, Any] = {
-        "id": ids.new(),
-        "tenant_id": tenant,
-        "url": "https://example.com/a",
-        "events": ["job.*", "batch.completed"],
-        "models": ["ocr"],
-        "description": "for tests",
-        "headers": b"sealed headers",
-        "signing": "hmac",
-        "secret": b"sealed secret",
-    }
-    return NewWebhook(**values | changes)
+async def test_a_subscription_is_kept_as_given(store: WebhookStore, tenant: UUID) -> None:
+    new = new_webhook(tenant, models=["ocr"], headers=b"sealed", rate_limit=50)
+    added = await store.add(new)
+    assert await store.find(new.id, tenant) == added
+    names = [name for name in new.__struct_fields__ if name != "tenant_id"]
+    assert [getattr(added, name) for name in names] == [getattr(new, name) for name in names]
+    assert (added.disabled_at, added.disabled_reason) == (None, None)
 
 
-async def test_a_subscription_is_kept_as_given(store: Store, tenant: UUID) -> None:
-    new = new_webhook(tenant)
-    added = await store.add_webhook(new)
-    assert await store.find_webhook(new.id, tenant) == added
-    kept = {name: getattr(added, name) for name in added.__struct_fields__ if name != "created_at"}
-    assert kept == {name: getattr(new, name) for name in new.__struct_fields__ if name != "tenant_id"}
+async def test_what_is_left_out_stays_empty(store: WebhookStore, tenant: UUID) -> None:
+    row = await store.add(new_webhook(tenant, description=None))
+    assert (row.models, row.description, row.headers, row.rate_limit) == (None, None, None, None)
 
 
-async def test_what_is_left_out_stays_empty(store: Store, tenant: UUID) -> None:
-    row = await store.add_webhook(new_webhook(tenant, models=None, description=None, headers=None))
-    assert (row.models, row.description, row.headers) == (None, None, None)
-
-
-async def test_pages_follow_each_other_without_gaps_or_doubles(store: Store, tenant: UUID) -> None:
-    added = sorted([(await store.add_webhook(new_webhook(tenant))).id for _ in range(5)])
+async def test_pages_follow_each_other_without_gaps_or_doubles(store: WebhookStore, tenant: UUID) -> None:
+    added = sorted([(await store.add(new_webhook(tenant))).id for _ in range(5)])
     found: list[UUID] = []
-    while page := await store.list_webhooks(tenant, found[-1] if found else None, 2):
+    while page := await store.list(tenant, found[-1] if found else None, 2):
         assert len(page) <= 2
         found += [row.id for row in page]
     assert found == added
 
 
-async def test_another_tenants_subscriptions_are_out_of_reach(store: Store, tenant: UUID) -> None:
-    row = await store.add_webhook(new_webhook(tenant))
-    stranger = await add_tenant(store, "stranger")
-    assert await store.find_webhook(row.id, stranger) is None
-    assert await store.list_webhooks(stranger, None, 10) == []
-    assert not await store.delete_webhook(row.id, stranger)
-    assert await store.find_webhook(row.id, tenant) == row
+async def test_another_tenants_subscriptions_are_out_of_reach(
+    database: Database, store: WebhookStore, tenant: UUID
+) -> None:
+    row = await store.add(new_webhook(tenant))
+    stranger = await add_tenant(Store(database), "stranger")
+    assert await store.find(row.id, stranger) is None
+    assert await store.list(stranger, None, 10) == []
+    async with database.transaction() as connection:
+        assert await store.lock(connection, row.id, stranger) is None
 
 
-async def test_a_subscription_is_deleted_once(store: Store, tenant: UUID) -> None:
-    row = await store.add_webhook(new_webhook(tenant))
-    assert await store.delete_webhook(row.id, tenant)
-    assert not await store.delete_webhook(row.id, tenant)
-    assert await store.find_webhook(row.id, tenant) is None
-
-
-async def test_a_key_finds_its_tenant_until_it_is_revoked(database: Database, store: Store, tenant: UUID) -> None:
-    hashes = [hash_key("a"), hash_key("b"), hash_key("unknown")]
-    for key_hash in hashes[:2]:
-        await store.add_key(ids.new(), tenant, "test", key_hash)
-    await database.fetch("UPDATE api_keys SET revoked_at = now() WHERE key_hash = $1", hashes[1])
-    found = await store.find_keys(hashes)
-    assert {key_hash: key.tenant_id for key_hash, key in found.items()} == {hashes[0]: tenant}
-
-
-async def test_making_a_tenant_or_key_again_changes_nothing(store: Store, tenant: UUID) -> None:
-    await store.add_tenant(ids.new(), "default", b"another secret")
-    assert await store.find_tenant("default") == tenant
-    assert await store.find_tenant_secret(tenant) == b"sealed"
-    first = ids.new()
-    for key in (first, ids.new()):
-        await store.add_key(key, tenant, "test", hash_key("a"))
-    assert (await store.find_keys([hash_key("a")]))[hash_key("a")].id == first
-
-
-async def test_the_dispatchers_catalogue_is_what_the_gateway_reads(database: Database, store: Store) -> None:
-    inputs = [Signature("x", Datatype.FP32, [-1, 3]), Signature("hint", Datatype.BYTES, [1], optional=True)]
-    outputs = [Signature("y", Datatype.BF16, [-1])]
-    model = Model("ocr", "2", True, 8, 3, inputs, outputs)
-    dispatcher = DispatcherStore(database)
-    await dispatcher.save_models([(model, True)])
-    (row,) = await store.list_models()
-    assert (row.name, row.version, row.ready, row.decoupled, row.max_batch_size) == ("ocr", "2", True, True, 8)
-    assert (row.inputs, row.outputs) == (inputs, outputs)
-    await dispatcher.save_models([(model, False)])
-    assert [each.ready for each in await store.list_models()] == [False]
-
-
-async def test_a_model_that_no_dispatcher_refreshes_is_not_ready(database: Database, store: Store) -> None:
-    await DispatcherStore(database).save_models([(Model("ocr", "1", False, 0, 1, [], []), True)])
-    await database.fetch("UPDATE models SET updated_at = now() - interval '31 seconds'")
-    assert [row.ready for row in await store.list_models()] == [False]
+async def test_a_subscription_is_deleted_with_its_endpoint(
+    database: Database, store: WebhookStore, tenant: UUID
+) -> None:
+    row = await store.add(new_webhook(tenant))
+    async with database.transaction() as connection:
+        assert await store.lock(connection, row.id, tenant) == row
+        await store.delete(connection, row.id)
+    assert await store.find(row.id, tenant) is None
+    assert await database.fetch("SELECT id FROM endpoints") == []

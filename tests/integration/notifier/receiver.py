@@ -27,8 +27,22 @@ BODY = b'{"b":1, "a": "\xc3\xa9"}'
 
 
 def claim(url: str, **changes: object) -> Claim:
-    now = datetime.datetime.now(datetime.UTC)
-    made = Claim(UUID(int=1), UUID(int=2), 1, url, "", None, BODY, SEALER.seal(SECRET.encode()), now, 0.0, 0)
+    made = Claim(
+        id=UUID(int=1),
+        job_id=UUID(int=2),
+        webhook_id=None,
+        endpoint_id=UUID(int=3),
+        event_type="job.succeeded",
+        attempt=1,
+        url=url,
+        traceparent="",
+        headers=None,
+        body=BODY,
+        secrets=[SEALER.seal(SECRET.encode())],
+        claimed_at=datetime.datetime.now(datetime.UTC),
+        age=0.0,
+        tries=0,
+    )
     return msgspec.structs.replace(made, **changes)
 
 

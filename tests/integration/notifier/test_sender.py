@@ -154,5 +154,5 @@ async def test_the_address_is_checked_once_more_where_the_url_was_not(sender: Se
 
 async def test_a_secret_sealed_with_another_key_is_our_own_fault(sender: Sender) -> None:
     other = Sealer([Fernet.generate_key().decode()])
-    outcome = await sender.send(claim("http://127.0.0.1:1/", secret=other.seal(b"whsec_AAAA")))
+    outcome = await sender.send(claim("http://127.0.0.1:1/", secrets=[other.seal(b"whsec_AAAA")]))
     assert (outcome.fault, outcome.ours) == (Fault.SECRET_UNREADABLE, True)

@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from common.grants import Grants
 from common.job_view import THIN_BODY, JobRow, Links, show_time, view_job, write_event
 from common.jobs import Priority, Status
 
@@ -109,12 +110,14 @@ def test_the_last_error_shows() -> None:
 @pytest.mark.parametrize("extra", [0, 1])
 def test_outputs_over_the_limit_are_fetched_instead(extra: int) -> None:
     outputs = b'["' + b"x" * (THIN_BODY - 4 + extra) + b'"]'
-    body = json.loads(write_event(ROW, Links(), "job.succeeded", AT, outputs))
+    links = Links("https://api.example.com", grants=Grants(["key"]))
+    body = json.loads(write_event(ROW, links, "job.succeeded", AT, outputs))
     assert body["type"] == "job.succeeded"
     assert body["timestamp"] == "2026-11-20T12:00:00.123Z"
     if extra:
         assert body["data"]["outputs"] is None
-        assert body["data"]["outputs_url"] == f"/v1/jobs/{JOB}"
+        signed = Grants(["key"]).sign(ROW.id, AT)
+        assert body["data"]["outputs_url"] == f"https://api.example.com/v1/jobs/{JOB}/outputs?{signed}"
     else:
         assert len(body["data"]["outputs"][0]) == THIN_BODY - 4
         assert "outputs_url" not in body["data"]

@@ -68,7 +68,13 @@ def test_a_choice_is_one_of_its_words() -> None:
     ],
 )
 def test_what_a_service_could_not_run_with_is_refused(name: str, value: str) -> None:
-    good = {"DATABASE_URL": "postgresql://d", "AMQP_URL": "amqp://a", "PORT": "1", "TRITON_URL": "localhost:8001"}
+    good = {
+        "DATABASE_URL": "postgresql://d",
+        "AMQP_URL": "amqp://a",
+        "PORT": "1",
+        "TRITON_URL": "localhost:8001",
+        "ENCRYPTION_KEYS": "k",
+    }
     environ = {f"CHARONIA_{key}": text for key, text in good.items()}
     load(DispatcherSettings, environ)
     with pytest.raises(SettingsError, match=f"^CHARONIA_{name} is wrong: "):

@@ -3,6 +3,7 @@
 import re
 import time
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -50,28 +51,25 @@ def test_every_variable_of_the_stack_is_documented() -> None:
         assert f"`{name.upper()}`" in text
 
 
-def test_a_receiver_can_copy_the_verification_by_hand() -> None:
-    code = next(block for block in BLOCK.findall((DOCS / "webhooks.md").read_text()) if "def is_genuine" in block)
+@pytest.mark.parametrize(("name", "signing_kind"), [("is_genuine", "hmac"), ("is_genuine_ed25519", "ed25519")])
+def test_a_receiver_can_copy_the_verification(name: str, signing_kind: Literal["hmac", "ed25519"]) -> None:
+    blocks = BLOCK.findall((DOCS / "webhooks.md").read_text())
     copied: dict[str, object] = {}
-    exec(code, copied)  # noqa: S102 -- that is what its readers do
-    is_genuine = copied["is_genuine"]
+    exec(next(block for block in blocks if f"def {name}(" in block), copied)  # noqa: S102 -- that is what its readers do
+    is_genuine = copied[name]
     assert callable(is_genuine)
-    secret, body, now = signing.new_secret("hmac"), '{"größe": 1}'.encode(), int(time.time())
-    headers = {
-        "webhook-id": "dlv_1",
-        "webhook-timestamp": str(now),
-        "webhook-signature": signing.sign([signing.new_secret("hmac"), secret], "dlv_1", now, body),
-    }
-    assert is_genuine(secret, headers, body)
-    assert not is_genuine(secret, headers, body + b" ")
-    assert not is_genuine(signing.new_secret("hmac"), headers, body)
-    old = str(now - 1000)
-    stale = {
-        **headers,
-        "webhook-timestamp": old,
-        "webhook-signature": signing.sign([secret], "dlv_1", now - 1000, body),
-    }
-    assert not is_genuine(secret, stale, body)
+    secret, other = signing.new_secret(signing_kind), signing.new_secret(signing_kind)
+    known, unknown = (secret, other) if signing_kind == "hmac" else map(signing.public_key, (secret, other))
+    body, now = '{"größe": 1}'.encode(), int(time.time())
+
+    def sign(at: int) -> dict[str, str]:
+        signature = signing.sign([signing.new_secret(signing_kind), secret], "dlv_1", at, body)
+        return {"webhook-id": "dlv_1", "webhook-timestamp": str(at), "webhook-signature": signature}
+
+    assert is_genuine(known, sign(now), body)
+    assert not is_genuine(known, sign(now), body + b" ")
+    assert not is_genuine(unknown, sign(now), body)
+    assert not is_genuine(known, sign(now - 1000), body)
 
 
 def test_every_error_of_a_delivery_is_named() -> None:

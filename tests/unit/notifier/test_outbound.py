@@ -9,7 +9,22 @@ from services.notifier.schedule import Again, Exhausted, Succeeded
 from services.notifier.store import Claim
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
-CLAIM = Claim(UUID(int=1), UUID(int=2), 3, "https://example.com", "00-a-b-00", None, b"{}", b"", AT, 0.0, 2)
+CLAIM = Claim(
+    id=UUID(int=1),
+    job_id=UUID(int=2),
+    webhook_id=UUID(int=4),
+    endpoint_id=UUID(int=4),
+    event_type="job.succeeded",
+    attempt=3,
+    url="https://example.com",
+    traceparent="00-a-b-00",
+    headers=None,
+    body=b"{}",
+    secrets=[b""],
+    claimed_at=AT,
+    age=0.0,
+    tries=2,
+)
 
 
 def test_a_success() -> None:
@@ -27,6 +42,11 @@ def test_a_failure_comes_back() -> None:
 
 def test_our_own_fault_does_not_count() -> None:
     assert not write_record(CLAIM, Outcome(fault=Fault.LOCAL_FAULT), Again(5.0, counted=False)).counted
+
+
+def test_a_receiver_that_wants_no_more() -> None:
+    record = write_record(CLAIM, Outcome(status_code=410, fault=Fault.HTTP_STATUS), Exhausted(gone=True))
+    assert (record.status, record.gone, record.webhook_id) == ("exhausted", True, CLAIM.webhook_id)
 
 
 def test_results_have_names() -> None:

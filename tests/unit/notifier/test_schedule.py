@@ -39,7 +39,7 @@ def test_delays_vary_by_a_fifth() -> None:
 
 
 def test_gone_ends_it_at_once() -> None:
-    assert judge(answer(410)) == Exhausted()
+    assert judge(answer(410)) == Exhausted(gone=True)
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -1,0 +1,136 @@
+"""Deliveries and the attempts at them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from http import HTTPStatus
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import Request, Router, get, post
+from litestar.params import Parameter
+
+from common import ids
+from common.database import Database
+from common.delivery_view import DeliveryStatus, DeliveryView
+from common.logs import Log
+from services.gateway.delivery_store import DeliveryFilter, DeliveryStore
+from services.gateway.errors import FINDING, FieldError, Problem, document, invalid, not_found
+from services.gateway.routes.control import parse_job
+from services.gateway.routes.webhooks import parse_webhook
+from services.gateway.schemas import DeliveryPage
+from services.gateway.store import Key, Store
+from services.gateway.webhook_store import WebhookStore
+
+log = Log("delivery")
+
+Caller = Request[Key, Any, Any]
+Limit = Annotated[int, Parameter(ge=1, le=100)]
+LISTING = (*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+@get(
+    "/webhooks/{webhook_id:str}/deliveries",
+    summary="What was sent to a subscription, and what will be",
+    operation_id="list_webhook_deliveries",
+    responses=document(*LISTING),
+)
+async def list_webhook_deliveries(
+    request: Caller,
+    webhook_id: str,
+    webhooks: WebhookStore,
+    deliveries: DeliveryStore,
+    status: DeliveryStatus | None = None,
+    event_type: str | None = None,
+    created_after: datetime | None = None,
+    created_before: datetime | None = None,
+    limit: Limit = 50,
+    cursor: str | None = None,
+) -> DeliveryPage:
+    """Newest first; pass `next_cursor` as `cursor` for the next page. Responses are cut to 512 bytes here."""
+    parsed, tenant_id = parse_webhook(webhook_id), request.user.tenant_id
+    if await webhooks.find(parsed, tenant_id) is None:
+        raise not_found("webhook")
+    wanted = DeliveryFilter(
+        status=status, event_type=event_type, created_after=created_after, created_before=created_before
+    )
+    return page(await deliveries.list_by_webhook(tenant_id, parsed, read_cursor(cursor), wanted, limit + 1), limit)
+
+
+@get(
+    "/jobs/{job_id:str}/deliveries",
+    summary="The webhooks sent for a job, and those that will be",
+    operation_id="list_job_deliveries",
+    responses=document(*LISTING),
+)
+async def list_job_deliveries(
+    request: Caller,
+    job_id: str,
+    store: Store,
+    deliveries: DeliveryStore,
+    status: DeliveryStatus | None = None,
+    limit: Limit = 50,
+    cursor: str | None = None,
+) -> DeliveryPage:
+    """Newest first; pass `next_cursor` as `cursor` for the next page. Responses are cut to 512 bytes here."""
+    parsed, tenant_id = parse_job(job_id), request.user.tenant_id
+    if await store.find_job(parsed, tenant_id) is None:
+        raise not_found("job")
+    return page(await deliveries.list_by_job(tenant_id, parsed, read_cursor(cursor), status, limit + 1), limit)
+
+
+@get("/deliveries/{delivery_id:str}", summary="A delivery", operation_id="get_delivery", responses=document(*FINDING))
+async def get_delivery(request: Caller, delivery_id: str, deliveries: DeliveryStore) -> DeliveryView:
+    """With every attempt, and up to 16 KiB of each response."""
+    return await find(deliveries, delivery_id, request.user.tenant_id)
+
+
+@post(
+    "/deliveries/{delivery_id:str}/redeliver",
+    status_code=HTTPStatus.ACCEPTED,
+    summary="Send once more, now",
+    operation_id="redeliver",
+    responses=document(*FINDING, HTTPStatus.CONFLICT),
+)
+async def redeliver(request: Caller, delivery_id: str, deliveries: DeliveryStore, database: Database) -> DeliveryView:
+    """Under the same `webhook-id`; should that fail, by the schedule again."""
+    parsed, tenant_id = parse_delivery(delivery_id), request.user.tenant_id
+    async with database.transaction() as connection:
+        disabled = await deliveries.lock(connection, parsed, tenant_id)
+        if disabled is None:
+            raise not_found("delivery")
+        if disabled:
+            raise Problem(HTTPStatus.CONFLICT, "conflict", "the webhook is disabled; enable it first")
+        await deliveries.redeliver(connection, parsed)
+    log.info("delivery.again", delivery_id=delivery_id)
+    return await find(deliveries, delivery_id, tenant_id)
+
+
+async def find(deliveries: DeliveryStore, delivery_id: str, tenant_id: UUID) -> DeliveryView:
+    found = await deliveries.find(parse_delivery(delivery_id), tenant_id)
+    if found is None:
+        raise not_found("delivery")
+    return found
+
+
+def parse_delivery(text: str) -> UUID:
+    found = ids.parse(ids.Kind.DELIVERY, text)
+    if found is None:
+        raise not_found("delivery")
+    return found
+
+
+def read_cursor(cursor: str | None) -> UUID | None:
+    before = ids.parse(ids.Kind.DELIVERY, cursor) if cursor else None
+    if cursor and before is None:
+        raise invalid(FieldError("cursor", "is none of ours"))
+    return before
+
+
+def page(found: Sequence[DeliveryView], limit: int) -> DeliveryPage:
+    items = list(found[:limit])
+    return DeliveryPage(items, items[-1].id if len(found) > limit else None)
+
+
+router = Router(
+    "/", route_handlers=[list_webhook_deliveries, list_job_deliveries, get_delivery, redeliver], tags=["Deliveries"]
+)

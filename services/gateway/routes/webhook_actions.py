@@ -1,0 +1,199 @@
+"""What can be done with a subscription besides changing it: rotate, test, recover, enable."""
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from litestar import Request, Router, get, post
+from opentelemetry.trace import get_current_span
+
+from common import ids, tracing
+from common.database import Database
+from common.delivery_view import AttemptRow, view_attempt
+from common.job_view import show_optional, show_time
+from common.logs import Log
+from common.sealing import Sealer
+from services.gateway.delivery_store import WHOLE, DeliveryStore
+from services.gateway.errors import FINDING, READING, SENDING, FieldError, Problem, document, invalid, not_found
+from services.gateway.routes.webhooks import parse_webhook, show_secret, view_webhook
+from services.gateway.schemas import (
+    Recover,
+    RecoveryView,
+    Rotate,
+    SecretView,
+    TestBody,
+    TestData,
+    TestView,
+    WebhookView,
+)
+from services.gateway.secret_rotation import SecretRotation
+from services.gateway.store import Key
+from services.gateway.webhook_store import RecoveryRow, TestEvent, WebhookStore
+
+TEST_SECONDS = 30.0  # for the notifier to make the attempt: its own deadline, and some
+TEST_POLL = 0.1
+
+log = Log("webhook")
+
+Caller = Request[Key, Any, Any]
+ACTING = (*SENDING, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+
+
+@post(
+    "/webhooks/{webhook_id:str}/rotate",
+    status_code=HTTPStatus.OK,
+    summary="A new secret",
+    operation_id="rotate_webhook",
+    responses=document(*ACTING),
+)
+async def rotate_webhook(
+    request: Caller, webhook_id: str, rotation: SecretRotation, sealer: Sealer, data: Rotate | None = None
+) -> WebhookView:
+    """The old one signs too for a grace period, so that receivers can change over. The new one is only shown here."""
+    grace = (data or Rotate()).grace_period
+    row, rotated = await rotation.rotate_webhook(request.user.tenant_id, parse_webhook(webhook_id), grace)
+    log.info("webhook.rotated", webhook_id=webhook_id)
+    view = show_secret(view_webhook(row, sealer), rotated.secret)
+    return msgspec.structs.replace(view, old_secret_until=show_optional(rotated.old_until))
+
+
+@post(
+    "/webhook-secret/rotate",
+    status_code=HTTPStatus.OK,
+    summary="A new secret for callbacks given per job",
+    operation_id="rotate_webhook_secret",
+    responses=document(*SENDING, HTTPStatus.CONFLICT),
+)
+async def rotate_webhook_secret(request: Caller, rotation: SecretRotation, data: Rotate | None = None) -> SecretView:
+    """The old one signs too for a grace period."""
+    rotated = await rotation.rotate_tenant(request.user.tenant_id, (data or Rotate()).grace_period)
+    log.info("webhook_secret.rotated")
+    return SecretView(rotated.secret, show_optional(rotated.old_until))
+
+
+@get(
+    "/webhook-secret",
+    summary="The secret that signs callbacks given per job",
+    operation_id="get_webhook_secret",
+    responses=document(*READING),
+)
+async def get_webhook_secret(request: Caller, webhooks: WebhookStore, sealer: Sealer) -> SecretView:
+    return SecretView(sealer.open(await webhooks.find_tenant_secret(request.user.tenant_id)).decode())
+
+
+@post(
+    "/webhooks/{webhook_id:str}/test",
+    status_code=HTTPStatus.OK,
+    summary="Send a webhook.test event now",
+    operation_id="test_webhook",
+    responses=document(*FINDING),
+)
+async def test_webhook(
+    request: Caller, webhook_id: str, webhooks: WebhookStore, database: Database, deliveries: DeliveryStore
+) -> TestView:
+    """Answers with the attempt, once it was made; it is the only one."""
+    parsed, tenant_id = parse_webhook(webhook_id), request.user.tenant_id
+    async with database.transaction() as connection:
+        row = await webhooks.lock(connection, parsed, tenant_id)
+        if row is None:
+            raise not_found("webhook")
+        now = await connection.fetchval("SELECT now()")
+        body = TestBody("webhook.test", show_time(now), TestData(webhook_id, row.description))
+        test = TestEvent(ids.new(), ids.new(), msgspec.json.encode(body), tracing.show(get_current_span()))
+        await webhooks.add_test(connection, parsed, tenant_id, test)
+    attempt = view_attempt(await wait_for_attempt(deliveries, test.delivery_id))
+    log.info("webhook.tested", webhook_id=webhook_id, error=attempt.error)
+    return TestView(delivery_id=ids.show(ids.Kind.DELIVERY, test.delivery_id), **msgspec.structs.asdict(attempt))
+
+
+async def wait_for_attempt(deliveries: DeliveryStore, delivery_id: UUID) -> AttemptRow:
+    """Raises Problem (503) where no notifier makes it in time."""
+    try:
+        async with asyncio.timeout(TEST_SECONDS):
+            while True:
+                if found := await deliveries.list_attempts([delivery_id], WHOLE):
+                    return found[0]
+                await asyncio.sleep(TEST_POLL)
+    except TimeoutError:
+        text = f"no attempt was made within {TEST_SECONDS:g} s; does a notifier run?"
+        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers={"Retry-After": "30"}) from None
+
+
+@post(
+    "/webhooks/{webhook_id:str}/enable",
+    status_code=HTTPStatus.OK,
+    summary="Send to it again after it was disabled",
+    operation_id="enable_webhook",
+    responses=document(*FINDING),
+)
+async def enable_webhook(
+    request: Caller, webhook_id: str, webhooks: WebhookStore, database: Database, sealer: Sealer
+) -> WebhookView:
+    """What was not sent meanwhile stays so; `recover` sends it."""
+    async with database.transaction() as connection:
+        row = await webhooks.lock(connection, parse_webhook(webhook_id), request.user.tenant_id)
+        if row is None:
+            raise not_found("webhook")
+        await webhooks.enable(connection, row.id)
+    return view_webhook(msgspec.structs.replace(row, disabled_at=None, disabled_reason=None), sealer)
+
+
+@post(
+    "/webhooks/{webhook_id:str}/recover",
+    status_code=HTTPStatus.ACCEPTED,
+    summary="Send again what failed in a time",
+    operation_id="recover_webhook",
+    responses=document(*ACTING),
+)
+async def recover_webhook(
+    request: Caller, webhook_id: str, data: Recover, webhooks: WebhookStore, database: Database
+) -> RecoveryView:
+    """Each failed delivery once, oldest first, a few at a time beside what is new; it survives restarts."""
+    if data.until is not None and data.until <= data.since:
+        raise invalid(FieldError("/until", "is not after since"))
+    async with database.transaction() as connection:
+        row = await webhooks.lock(connection, parse_webhook(webhook_id), request.user.tenant_id)
+        if row is None:
+            raise not_found("webhook")
+        if row.disabled_at is not None:
+            raise Problem(HTTPStatus.CONFLICT, "conflict", "the webhook is disabled; enable it first")
+        added = await webhooks.add_recovery(connection, ids.new(), row.id, data.since, data.until)
+    log.info("webhook.recovers", webhook_id=webhook_id)
+    return view_recovery(added)
+
+
+@get(
+    "/webhooks/{webhook_id:str}/recoveries/{recovery_id:str}",
+    summary="How far a recovery has come",
+    operation_id="get_recovery",
+    responses=document(*FINDING),
+)
+async def get_recovery(request: Caller, webhook_id: str, recovery_id: str, webhooks: WebhookStore) -> RecoveryView:
+    parsed = ids.parse(ids.Kind.RECOVERY, recovery_id)
+    found = await webhooks.find_recovery(parsed, parse_webhook(webhook_id), request.user.tenant_id) if parsed else None
+    if found is None:
+        raise not_found("recovery")
+    return view_recovery(found)
+
+
+def view_recovery(row: RecoveryRow) -> RecoveryView:
+    return RecoveryView(
+        id=ids.show(ids.Kind.RECOVERY, row.id),
+        webhook_id=ids.show(ids.Kind.WEBHOOK, row.webhook_id),
+        since=show_time(row.since),
+        until=show_time(row.until),
+        status="done" if row.done else "running",
+        recovered=row.recovered,
+    )
+
+
+router = Router(
+    "/",
+    route_handlers=[
+        *(rotate_webhook, rotate_webhook_secret, get_webhook_secret, test_webhook),
+        *(enable_webhook, recover_webhook, get_recovery),
+    ],
+    tags=["Webhooks"],
+)

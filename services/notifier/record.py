@@ -1,0 +1,64 @@
+"""What attempts came to, written down in batches, with what follows for their endpoints and subscriptions."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from common.batching import Batcher
+from common.errors import Unavailable
+from common.outbox import Outbox
+from services.notifier import operations
+from services.notifier.store import Record, Store
+
+# An outage of the database that is shorter than this repeats no attempt: nobody can claim during it either, and the
+# fence keeps what was claimed since.
+PERSIST_SECONDS = 300.0
+PAUSE_SECONDS = 0.5  # before another try while the database is away
+
+
+class Recorder:
+    def __init__(
+        self, store: Store, outbox: Outbox, wake: Callable[[], None], *, concurrency: int, patience: float
+    ) -> None:
+        """`concurrency` is for each endpoint; `patience` is how many seconds a subscription may fail on end; `wake` is
+        called where something is due after all."""
+        self.store = store
+        self.outbox = outbox
+        self.wake = wake
+        self.concurrency = concurrency
+        self.patience = patience
+        self.batches: Batcher[Record, bool] = Batcher(self.write)
+
+    async def record(self, record: Record) -> bool:
+        """Whether it was written: not when another claim has taken over, nor when the database stayed away."""
+        deadline = asyncio.get_running_loop().time() + PERSIST_SECONDS
+        while True:
+            try:
+                return await self.batches.submit(record)
+            except Unavailable:
+                if asyncio.get_running_loop().time() >= deadline:
+                    return False
+                await asyncio.sleep(PAUSE_SECONDS)  # sooner than the next claim of this process
+
+    async def write(self, records: list[Record]) -> list[bool]:
+        endpoints = list({record.endpoint_id for record in records})
+        async with self.store.database.transaction() as connection:
+            await self.store.lock_endpoints(connection, endpoints)
+            moved = await self.store.record_attempts(connection, records)
+            messages = []
+            if exhausted := [delivery for delivery, status in moved.items() if status == "exhausted"]:
+                messages += await operations.tell_exhausted(connection, exhausted)
+            if failed := [record for record in records if record.error is not None and record.id in moved]:
+                gone, failing = sort(failed)
+                messages += await operations.tell_disabled(connection, gone, failing, self.patience)
+            due = await self.store.settle(connection, endpoints, self.concurrency)
+        self.outbox.announce(messages)
+        if due:
+            self.wake()
+        return [record.id in moved for record in records]
+
+
+def sort(failed: Sequence[Record]) -> tuple[list[UUID], list[UUID]]:
+    """The subscriptions that are gone, and the endpoints that failed."""
+    gone = {record.webhook_id for record in failed if record.gone and record.webhook_id is not None}
+    return list(gone), list({record.endpoint_id for record in failed})
