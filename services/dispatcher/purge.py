@@ -10,13 +10,15 @@ from services.dispatcher.store import OLDEST, Store
 
 BATCH = 200
 SHARE = 5  # of one connection's time at most a fifth, so that submits hardly notice, however slow the database is
+KEYS_SECONDS = 0.1  # between two bites of idempotency keys, which are a row each
 REST_SECONDS = 30.0  # after a pass over all that is old enough
 
 log = Log("purge")
 
 
 async def purge(store: Store, retention: float) -> None:
-    """Removes jobs that ended more than `retention` seconds ago, pass after pass, until cancelled.
+    """Removes jobs that ended more than `retention` seconds ago, and idempotency keys past their day, pass after pass,
+    until cancelled.
 
     Any instance does it; they leave each other's rows alone. What can't be removed yet is looked at once in a pass.
     """
@@ -24,6 +26,8 @@ async def purge(store: Store, retention: float) -> None:
         try:
             if removed := await sweep(store, retention):
                 log.info("jobs.purged", count=removed)
+            while await store.purge_keys(BATCH) == BATCH:
+                await asyncio.sleep(KEYS_SECONDS)
         except Unavailable as error:
             log.warning("purge.waits", error=error)
         await asyncio.sleep(REST_SECONDS)

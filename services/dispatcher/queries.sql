@@ -268,3 +268,11 @@ SELECT finished_at, id, (SELECT count(*) FROM old) AS seen, (SELECT count(*) FRO
 FROM old
 ORDER BY finished_at DESC, id DESC
 LIMIT 1;
+
+-- name: purge_keys
+-- Removes up to $1 idempotency keys that nobody may repeat any more.
+DELETE FROM idempotency_keys
+WHERE (tenant_id, key) IN (
+  SELECT tenant_id, key FROM idempotency_keys WHERE created_at < now() - interval '1 day' ORDER BY created_at LIMIT $1
+)
+RETURNING key;

@@ -176,6 +176,10 @@ class Store:
             return Bite(0, 0, OLDEST)
         return Bite(record["seen"], record["removed"], Mark(record["finished_at"], record["id"]))
 
+    async def purge_keys(self, limit: int) -> int:
+        """How many idempotency keys were removed that are a day old."""
+        return len(await self.database.fetch(QUERIES["purge_keys"], limit))
+
     async def save_models(self, models: Sequence[tuple[Model, bool]]) -> None:
         """Each model with whether it is ready."""
         rows = [

@@ -26,26 +26,47 @@ WHERE finished_at IS NULL AND lease_until IS NULL
 GROUP BY model, priority;
 
 -- name: submit_jobs
--- Jobs with their inputs, each with its doorbell unless it is scheduled: then a sweeper rings when it is due.
-WITH new AS (
+-- Jobs with their inputs, each with its doorbell unless it is scheduled: then a sweeper rings when it is due. Of those
+-- with the same idempotency key the first, and none where the key was used within a day: those are not returned.
+WITH given AS (
   SELECT *
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::timestamptz[],
               $8::double precision[], $9::double precision[], $10::double precision[], $11::double precision[],
               $12::text[], $13::text[],
               $14::bytea[], $15::bytea[], $16::bytea[], $17::text[], $18::text[],
-              $19::uuid[], $20::text[], $21::text[], $22::bytea[])
+              $19::uuid[], $20::text[], $21::text[], $22::bytea[], $23::text[], $24::bytea[])
     AS t(id, tenant_id, model, version, priority, max_attempts, run_at,
          expires_in, timeout, initial_delay, max_delay,
          fallback_model, traceparent,
          tensors, parameters, metadata, callback_url, callback_events,
-         message_id, exchange, routing_key, message)
+         message_id, exchange, routing_key, message, key, fingerprint)
+), chosen AS (
+  SELECT DISTINCT ON (tenant_id, coalesce(key, id::text)) *, greatest(run_at, now()) AS due_at
+  FROM given
+  ORDER BY tenant_id, coalesce(key, id::text), id
+), named AS (
+  INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at)
+  SELECT tenant_id, key, fingerprint, id, due_at, due_at + make_interval(secs => expires_in)
+  FROM chosen
+  WHERE key IS NOT NULL
+  ORDER BY tenant_id, key
+  ON CONFLICT (tenant_id, key) DO UPDATE
+  SET fingerprint = excluded.fingerprint,
+      job_id = excluded.job_id,
+      created_at = now(),
+      run_at = excluded.run_at,
+      expires_at = excluded.expires_at
+  WHERE used.created_at < now() - interval '1 day'
+  RETURNING job_id
+), new AS (
+  SELECT * FROM chosen WHERE key IS NULL OR id IN (SELECT job_id FROM named)
 ), added AS (
   INSERT INTO jobs (id, tenant_id, model, version, priority, status, max_attempts, run_at, ring_at, expires_at,
                     timeout, initial_delay, max_delay, fallback_model, traceparent)
   SELECT id, tenant_id, model, version, priority, 'queued', max_attempts,
-         greatest(run_at, now()),
+         due_at,
          CASE WHEN run_at > now() THEN run_at ELSE now() + interval '1 minute' END,
-         greatest(run_at, now()) + make_interval(secs => expires_in),
+         due_at + make_interval(secs => expires_in),
          timeout, initial_delay, max_delay, fallback_model, traceparent
   FROM new
   RETURNING id, created_at, run_at, expires_at
@@ -59,6 +80,13 @@ WITH new AS (
   WHERE run_at IS NULL OR run_at <= now()
 )
 SELECT id, created_at, run_at, expires_at FROM added;
+
+-- name: find_named
+-- The jobs that tenants' ($1) idempotency keys ($2) stand for, as they were first answered.
+SELECT k.tenant_id, k.key, k.fingerprint, k.job_id, j.created_at, k.run_at, k.expires_at, j.traceparent
+FROM idempotency_keys k
+JOIN unnest($1::uuid[], $2::text[]) AS t(tenant_id, key) USING (tenant_id, key)
+JOIN jobs j ON j.id = k.job_id;
 
 -- name: find_job
 -- A tenant's job with its outputs, the state of its webhooks, and how many wait before it (counted up to 10,000).

@@ -59,6 +59,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     callback_url: str | None
     callback_events: Sequence[str] | None
     message: OutboxRow
+    idempotency_key: str | None = None
+    fingerprint: bytes | None = None  # with a key: SHA-256 of what was asked for
 
 
 class Times(NamedTuple):
@@ -67,6 +69,15 @@ class Times(NamedTuple):
     created_at: datetime
     run_at: datetime
     expires_at: datetime | None
+
+
+class Named(NamedTuple):
+    """The job that an idempotency key stands for already, as it was first answered."""
+
+    id: UUID
+    times: Times
+    traceparent: str
+    fingerprint: bytes
 
 
 class FoundJob(NamedTuple):
@@ -114,7 +125,7 @@ class Store:
         return {(record["model"], record["priority"]): record["jobs"] for record in found}
 
     async def submit_jobs(self, jobs: Sequence[NewJob]) -> dict[UUID, Times]:
-        """All or none."""
+        """All or none, but for those whose idempotency key is used: they are left out of the answer."""
         rows = [
             (
                 *(job.id, job.tenant_id, job.model, job.version, job.priority, job.max_attempts, job.run_at),
@@ -123,11 +134,25 @@ class Store:
                 *(job.tensors, job.parameters, job.metadata, job.callback_url),
                 None if job.callback_events is None else ",".join(job.callback_events),
                 *(job.message.id, job.message.exchange, job.message.routing_key, job.message.body),
+                *(job.idempotency_key, job.fingerprint),
             )
             for job in jobs
         ]
-        found = await self.database.fetch(QUERIES["submit_jobs"], *columns(rows, 22))
+        found = await self.database.fetch(QUERIES["submit_jobs"], *columns(rows, 24))
         return {record["id"]: Times(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
+
+    async def find_named(self, keys: Sequence[tuple[UUID, str]]) -> dict[tuple[UUID, str], Named]:
+        """What keys, each of a tenant, stand for."""
+        found = await self.database.fetch(QUERIES["find_named"], *columns(keys, 2))
+        return {
+            (record["tenant_id"], record["key"]): Named(
+                record["job_id"],
+                Times(record["created_at"], record["run_at"], record["expires_at"]),
+                record["traceparent"],
+                record["fingerprint"],
+            )
+            for record in found
+        }
 
     async def find_job(self, job_id: UUID, tenant_id: UUID) -> FoundJob | None:
         record = await self.database.fetch_one(QUERIES["find_job"], job_id, tenant_id)

@@ -1,7 +1,11 @@
 """A request becomes a job: checked whole, then committed with its doorbell, then rung."""
 
+import hashlib
+import re
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from itertools import islice
+from typing import assert_never
 from uuid import UUID
 
 import msgspec
@@ -17,13 +21,15 @@ from common.tensors import Tensor
 from services.gateway.catalogue import Catalogue
 from services.gateway.errors import FieldError, Problem, invalid
 from services.gateway.schemas import SubmitJob
-from services.gateway.store import ModelVersion, NewJob, Store, Times
+from services.gateway.store import ModelVersion, Named, NewJob, Store, Times
 from services.gateway.tensors import escape, read_inputs
 
 MAX_PARAMETERS = 100
 MAX_METADATA = 16 * 1024
 FURTHEST = timedelta(days=366)
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # no earlier, as the year 1 of some zones is none in UTC
+IDEMPOTENCY_KEY = "Idempotency-Key"
+KEY = re.compile(r"[\x21-\x7e]{1,255}")
 RESERVED = "triton_"  # parameters that begin so are Triton's own
 
 
@@ -33,22 +39,45 @@ class Submitter:
         self.outbox = outbox
         self.policy = policy
         self.store = store
-        self.batcher: Batcher[NewJob, Times] = Batcher(self.add, weigh=lambda job: len(job.tensors))
+        self.batcher: Batcher[NewJob, Times | Named | None] = Batcher(self.add, weigh=lambda job: len(job.tensors))
 
-    async def add(self, jobs: list[NewJob]) -> list[Times]:
+    async def add(self, jobs: list[NewJob]) -> list[Times | Named | None]:
+        """None for a job whose key is used by one that went away just now."""
         times = await self.store.submit_jobs(jobs)
-        return [times[job.id] for job in jobs]
+        named: dict[tuple[UUID, str], Named] = {}
+        if used := [(job.tenant_id, job.idempotency_key or "") for job in jobs if job.id not in times]:
+            named = await self.store.find_named(used)
+        return [times.get(job.id) or named.get((job.tenant_id, job.idempotency_key or "")) for job in jobs]
 
-    async def submit(self, tenant_id: UUID, request: SubmitJob, traceparent: str) -> JobRow:
-        """The job, committed; raises Problem (404, 422) before anything is written, Unavailable where it can't be."""
+    async def submit(
+        self, tenant_id: UUID, request: SubmitJob, traceparent: str, key: str | None = None
+    ) -> tuple[JobRow, bool]:
+        """The job, committed, and whether it was so before, under the same idempotency key.
+
+        Raises Problem (404, 422) before anything is written, Unavailable where it can't be.
+        """
         model = await self.catalogue.find(request.model, request.version)
         job = build(tenant_id, request, self.check(request, model), traceparent)
         if request.fallback_model is not None:
             await self.check_fallback(request, request.fallback_model, job.tensors)
-        times = await self.batcher.submit(job)
-        if times.run_at <= times.created_at:
-            self.outbox.announce([job.message])
-        return show(job, times)
+        if key is not None:
+            job = msgspec.structs.replace(job, idempotency_key=key, fingerprint=take_fingerprint(request))
+        match await self.batcher.submit(job):
+            case Times() as times:
+                if times.run_at <= times.created_at:
+                    self.outbox.announce([job.message])
+                return show(job, times), False
+            case Named() as first:
+                if first.fingerprint != job.fingerprint:
+                    text = "this key was used within a day for another request"
+                    raise invalid(FieldError(IDEMPOTENCY_KEY, text))
+                first_job = msgspec.structs.replace(job, id=first.id, traceparent=first.traceparent)
+                return show(first_job, first.times), True
+            case None:
+                text = "another request under this Idempotency-Key is still in progress"
+                raise Problem(HTTPStatus.CONFLICT, "conflict", text)
+            case never:
+                assert_never(never)
 
     def check(self, request: SubmitJob, model: ModelVersion) -> list[Tensor]:
         found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size)
@@ -72,6 +101,18 @@ class Submitter:
         if errors or tensors.pack(found) != packed:
             text = f"'{name}' does not take the inputs of '{request.model}'"
             raise invalid(FieldError("/fallback_model", text), *errors)
+
+
+def read_key(text: str | None) -> str | None:
+    """An Idempotency-Key header; raises Problem (422) for what can't be one."""
+    if text is not None and not KEY.fullmatch(text):
+        raise invalid(FieldError(IDEMPOTENCY_KEY, "is not 1 to 255 visible ASCII characters"))
+    return text
+
+
+def take_fingerprint(request: SubmitJob) -> bytes:
+    """Equal for requests that ask for the same, however their JSON is written."""
+    return hashlib.sha256(msgspec.json.encode(request, order="deterministic")).digest()
 
 
 def check_options(request: SubmitJob) -> list[FieldError]:

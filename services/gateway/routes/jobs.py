@@ -1,9 +1,10 @@
 """Jobs."""
 
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 from litestar import Request, Response, Router, get, post
+from litestar.params import Parameter
 from opentelemetry.trace import get_current_span
 
 from common import ids, tracing
@@ -13,7 +14,7 @@ from services.gateway import metrics
 from services.gateway.errors import FINDING, SENDING, document, not_found
 from services.gateway.schemas import SubmitJob
 from services.gateway.store import Key, Store
-from services.gateway.submit import Submitter
+from services.gateway.submit import IDEMPOTENCY_KEY, Submitter, read_key
 
 log = Log("job")
 
@@ -23,15 +24,24 @@ log = Log("job")
     status_code=HTTPStatus.ACCEPTED,
     summary="Submit a job",
     operation_id="submit_job",
-    responses=document(*SENDING, HTTPStatus.NOT_FOUND),
+    responses=document(*SENDING, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
 )
 async def submit_job(
-    request: Request[Key, Any, Any], data: SubmitJob, submitter: Submitter, links: Links
+    request: Request[Key, Any, Any],
+    data: SubmitJob,
+    submitter: Submitter,
+    links: Links,
+    idempotency_key: Annotated[
+        str | None, Parameter(header=IDEMPOTENCY_KEY, description="the same within 24 h is the same job")
+    ] = None,
 ) -> Response[JobView]:
     """Answers once the job is committed; it ends in exactly one terminal state."""
     traceparent = tracing.show(get_current_span())
-    row = await submitter.submit(request.user.tenant_id, data, traceparent)
+    row, replayed = await submitter.submit(request.user.tenant_id, data, traceparent, read_key(idempotency_key))
     view = view_job(row, links, webhook_status="pending" if data.webhook else "none")
+    if replayed:
+        log.info("job.replayed", model=row.model, job_id=view.id, trace_id=view.trace_id)
+        return Response(view, headers={"Location": f"/v1/jobs/{view.id}", "Idempotency-Replayed": "true"})
     metrics.jobs_submitted.labels(row.model, row.priority).inc()
     log.info("job.accepted", model=row.model, job_id=view.id, priority=row.priority, trace_id=view.trace_id)
     return Response(view, headers={"Location": f"/v1/jobs/{view.id}"})

@@ -85,3 +85,11 @@ async def test_a_job_that_somebody_holds_is_left_for_the_next_pass(
         await holder.execute("SELECT 1 FROM jobs WHERE id = $1 FOR UPDATE", job)
         assert await purge.sweep(store, 7 * DAY) == 0
     assert await purge.sweep(store, 7 * DAY) == 1
+
+
+async def test_idempotency_keys_go_after_a_day(database: Database, store: Store, tenant: UUID) -> None:
+    for key in ("old", "new"):
+        await submit(database, tenant, idempotency_key=key, fingerprint=bytes(32))
+    await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours' WHERE key = 'old'")
+    assert await store.purge_keys(100) == 1
+    assert [row["key"] for row in await database.fetch("SELECT key FROM idempotency_keys")] == ["new"]

@@ -11,7 +11,7 @@ from common.batching import Batcher
 from common.database import Database
 from common.jobs import Status
 from services.gateway.store import NewJob, Store, Times
-from tests.integration.jobs import look, new_job
+from tests.integration.jobs import add_tenant, look, new_job
 
 
 @pytest.fixture
@@ -97,3 +97,28 @@ async def test_one_bad_job_does_not_fail_those_batched_with_it(database: Databas
     assert max(sizes) > 1
     expected = {job.message.id for number, job in enumerate(jobs) if number not in refused}
     assert await list_doorbells(database) == expected
+
+
+async def test_of_a_batch_under_one_key_the_first_is_committed_and_the_others_find_it(
+    database: Database, store: Store, tenant: UUID
+) -> None:
+    jobs = [new_job(tenant, idempotency_key="k", fingerprint=bytes(32)) for _ in range(3)]
+    times = await store.submit_jobs([*jobs, other := new_job(tenant)])
+    assert times.keys() == {min(job.id for job in jobs), other.id}
+    assert len(await list_doorbells(database)) == 2
+    assert await store.submit_jobs([new_job(tenant, idempotency_key="k", fingerprint=bytes(32))]) == {}
+    (named,) = (await store.find_named([(tenant, "k"), (tenant, "unknown")])).values()
+    assert (named.id, named.times) == (min(job.id for job in jobs), times[named.id])
+
+
+async def test_a_key_is_another_tenants_too_and_free_after_a_day(
+    database: Database, store: Store, tenant: UUID
+) -> None:
+    first = new_job(tenant, idempotency_key="k", fingerprint=bytes(32))
+    await store.submit_jobs([first])
+    stranger = await add_tenant(store, "stranger")
+    assert await store.submit_jobs([new_job(stranger, idempotency_key="k", fingerprint=bytes(32))])
+    await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
+    second = new_job(tenant, idempotency_key="k", fingerprint=bytes(31) + b"1")
+    assert (await store.submit_jobs([second])).keys() == {second.id}
+    assert (await store.find_named([(tenant, "k")]))[tenant, "k"].id == second.id
