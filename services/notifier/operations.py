@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from common import ids, tracing
-from common.database import STATEMENT_SECONDS, Connection, columns
+from common.database import Connection, columns
 from common.delivery_view import DeliveryView, read_attempt, read_delivery, view_delivery
 from common.job_view import show_time
 from common.outbox import OutboxRow, ring_event, spread
@@ -50,11 +50,11 @@ def make_operation(tenant_id: UUID, kind: str, at: datetime, data: Disabled | De
 
 async def tell_exhausted(connection: Connection, deliveries: Sequence[UUID]) -> list[OutboxRow]:
     """Events for deliveries just given up; returns their doorbells, to be announced after the commit."""
-    found = await connection.fetch(QUERIES["find_exhausted"], deliveries, timeout=STATEMENT_SECONDS)
+    found = await connection.fetch(QUERIES["find_exhausted"], deliveries)
     if not found:
         return []
     given_up = [record["id"] for record in found]
-    tried = await connection.fetch(QUERIES["list_attempts"], given_up, RESPONSE_BYTES, timeout=STATEMENT_SECONDS)
+    tried = await connection.fetch(QUERIES["list_attempts"], given_up, RESPONSE_BYTES)
     attempts = [read_attempt(dict(record)) for record in tried]
     operations = []
     for record in found:
@@ -69,11 +69,11 @@ async def tell_disabled(
 ) -> list[OutboxRow]:
     """Disables subscriptions that are gone, and those of the endpoints (`failing`) that have failed for longer than
     `patience` (seconds), drops what waits for them, and tells the tenants' others; returns the events' doorbells."""
-    found = await connection.fetch(QUERIES["disable_webhooks"], gone, failing, patience, timeout=STATEMENT_SECONDS)
+    found = await connection.fetch(QUERIES["disable_webhooks"], gone, failing, patience)
     if not found:
         return []
     disabled = [record["id"] for record in found]
-    await connection.execute(QUERIES["cancel_pending"], disabled, timeout=STATEMENT_SECONDS)
+    await connection.execute(QUERIES["cancel_pending"], disabled)
     operations = []
     for record in found:
         at: datetime = record["disabled_at"]
@@ -95,5 +95,5 @@ async def add(connection: Connection, operations: Sequence[Operation]) -> list[O
         (each.event_id, each.tenant_id, each.type, each.body, each.message.traceparent, *spread(each.message)[:4])
         for each in operations
     ]
-    await connection.execute(QUERIES["add_events"], *columns(rows, 9), timeout=STATEMENT_SECONDS)
+    await connection.execute(QUERIES["add_events"], *columns(rows, 9))
     return [each.message for each in operations]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from common import ids
-from common.database import STATEMENT_SECONDS, Connection, Database
+from common.database import Connection, Database
 from common.errors import Unavailable
 from common.logs import Log
 from common.outbox import Outbox
@@ -51,16 +51,14 @@ class Recovery:
     async def advance(self) -> bool:
         """Re-sends the next few of one recovery; whether there was one to go on with."""
         async with self.database.transaction() as connection:
-            found = await connection.fetchrow(QUERIES["take_recovery"], timeout=STATEMENT_SECONDS)
+            found = await connection.fetchrow(QUERIES["take_recovery"])
             if found is None:
                 return False
             revived, done = await self.revive(
                 connection, found["webhook_id"], found["behind"], found["since"], found["until"]
             )
             values = (found["id"], revived[-1] if revived else found["behind"], len(revived))
-            await connection.execute(
-                QUERIES["advance_recovery"], *values, None if done else TICK_SECONDS, timeout=STATEMENT_SECONDS
-            )
+            await connection.execute(QUERIES["advance_recovery"], *values, None if done else TICK_SECONDS)
         log.info(
             "recovery.advanced",
             webhook_id=ids.show(ids.Kind.WEBHOOK, found["webhook_id"]),
@@ -75,17 +73,17 @@ class Recovery:
     ) -> tuple[list[UUID], bool]:
         """The next few, in order, and whether they were the last. None while as many are due already: so what is sent
         for the first time never waits behind more than one bite."""
-        await connection.execute(QUERIES["lock_endpoints"], [endpoint], timeout=STATEMENT_SECONDS)
-        due = await connection.fetchval(QUERIES["count_due"], endpoint, self.bite, timeout=STATEMENT_SECONDS)
+        await connection.execute(QUERIES["lock_endpoints"], [endpoint])
+        due = await connection.fetchval(QUERIES["count_due"], endpoint, self.bite)
         room = self.bite - due
         if room <= 0:
             return [], False
         first = behind or ids.earliest(since - SKEW)
         values = (endpoint, first, ids.earliest(until + SKEW), since, until, "webhook.test", room)
-        found = await connection.fetch(QUERIES["revive_deliveries"], *values, timeout=STATEMENT_SECONDS)
+        found = await connection.fetch(QUERIES["revive_deliveries"], *values)
         revived = sorted(record["id"] for record in found)
         if revived:
-            await connection.execute(QUERIES["ring_endpoint"], endpoint, timeout=STATEMENT_SECONDS)
+            await connection.execute(QUERIES["ring_endpoint"], endpoint)
         return revived, len(revived) < room
 
     async def give_up(self) -> None:
@@ -94,10 +92,8 @@ class Recovery:
             return
         async with self.database.transaction() as connection:
             endpoints = list({record["endpoint_id"] for record in found})
-            await connection.execute(QUERIES["lock_endpoints"], endpoints, timeout=STATEMENT_SECONDS)
-            gone = await connection.fetch(
-                QUERIES["exhaust_deliveries"], [record["id"] for record in found], timeout=STATEMENT_SECONDS
-            )
+            await connection.execute(QUERIES["lock_endpoints"], endpoints)
+            gone = await connection.fetch(QUERIES["exhaust_deliveries"], [record["id"] for record in found])
             messages = await operations.tell_exhausted(connection, [record["id"] for record in gone])
         self.outbox.announce(messages)
         log.warning("deliveries.given_up", count=len(gone))

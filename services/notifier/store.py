@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from common import ids, sql
-from common.database import STATEMENT_SECONDS, Connection, Database, columns
+from common.database import Connection, Database, columns
 from services.notifier.circuits import OPEN_AFTER, OPEN_SECONDS
 
 QUERIES = sql.load("services.notifier")
@@ -88,7 +88,7 @@ class Store:
     async def add_deliveries(self, events: Mapping[UUID, str], delay: float) -> int:
         """Makes the deliveries of events, each given with a traceparent; how many are new or were there already."""
         async with self.database.transaction() as connection:
-            found = await connection.fetch(QUERIES["find_receivers"], list(events), timeout=STATEMENT_SECONDS)
+            found = await connection.fetch(QUERIES["find_receivers"], list(events))
             receivers = [Receiver(*record.values()) for record in found]
             if receivers:
                 endpoints = await self.lock_receivers(connection, receivers)
@@ -99,8 +99,8 @@ class Store:
                 ]
                 rows.sort(key=lambda row: (row[1], str(row[4])))  # in the same order everywhere: no deadlocks
                 values = columns(rows, 9)
-                await connection.execute(QUERIES["add_deliveries"], *values, delay, timeout=STATEMENT_SECONDS)
-            await connection.execute(QUERIES["mark_fanned_out"], list(events), timeout=STATEMENT_SECONDS)
+                await connection.execute(QUERIES["add_deliveries"], *values, delay)
+            await connection.execute(QUERIES["mark_fanned_out"], list(events))
         return len(receivers)
 
     async def lock_receivers(
@@ -113,8 +113,8 @@ class Store:
         tenants, origins = columns(callbacks, 2)
         if callbacks:
             new = [ids.new() for _ in callbacks]
-            await connection.execute(QUERIES["add_endpoints"], new, tenants, origins, timeout=STATEMENT_SECONDS)
-        found = await connection.fetch(QUERIES["lock_receivers"], webhooks, tenants, origins, timeout=STATEMENT_SECONDS)
+            await connection.execute(QUERIES["add_endpoints"], new, tenants, origins)
+        found = await connection.fetch(QUERIES["lock_receivers"], webhooks, tenants, origins)
         return {
             each["id"] if each["origin"] is None else (each["tenant_id"], each["origin"]): each["id"] for each in found
         }
@@ -127,31 +127,25 @@ class Store:
     async def claim_deliveries(self, limit: int, lease: float, concurrency: int) -> Claimed:
         """At most `limit` in all and `concurrency` under way for each endpoint, for a lease in seconds."""
         async with self.database.transaction() as connection:
-            locked = await connection.fetch(QUERIES["lock_due_endpoints"], limit, timeout=STATEMENT_SECONDS)
+            locked = await connection.fetch(QUERIES["lock_due_endpoints"], limit)
             if not locked:
                 return Claimed([], False)
             endpoints = [record["id"] for record in locked]
-            found = await connection.fetch(
-                QUERIES["claim_deliveries"], endpoints, limit, lease, concurrency, timeout=STATEMENT_SECONDS
-            )
+            found = await connection.fetch(QUERIES["claim_deliveries"], endpoints, limit, lease, concurrency)
             due = await self.settle(connection, endpoints, concurrency)
         return Claimed([Claim(**record) for record in found], due or len(locked) == limit)
 
     async def lock_endpoints(self, connection: Connection, endpoints: Sequence[UUID]) -> None:
         """Before anything is done to their deliveries."""
-        await connection.execute(QUERIES["lock_endpoints"], endpoints, timeout=STATEMENT_SECONDS)
+        await connection.execute(QUERIES["lock_endpoints"], endpoints)
 
     async def settle(self, connection: Connection, endpoints: Sequence[UUID], concurrency: int) -> bool:
         """After anything was done to their deliveries; whether something is due."""
-        due: bool = await connection.fetchval(
-            QUERIES["settle_endpoints"], endpoints, concurrency, timeout=STATEMENT_SECONDS
-        )
+        due: bool = await connection.fetchval(QUERIES["settle_endpoints"], endpoints, concurrency)
         return due
 
     async def record_attempts(self, connection: Connection, records: Sequence[Record]) -> dict[UUID, str]:
         """The new status of each delivery that was moved, of locked endpoints."""
         rows = [msgspec.structs.astuple(record)[:10] for record in records]
-        found = await connection.fetch(
-            QUERIES["record_attempts"], *columns(rows, 10), OPEN_AFTER, OPEN_SECONDS, timeout=STATEMENT_SECONDS
-        )
+        found = await connection.fetch(QUERIES["record_attempts"], *columns(rows, 10), OPEN_AFTER, OPEN_SECONDS)
         return {record["id"]: record["status"] for record in found}
