@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from http.cookiejar import CookieJar, DefaultCookiePolicy
+from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -23,6 +24,7 @@ from services.notifier.store import Claim
 CONNECT_SHARE = 2 / 3  # of the deadline, so that a connection that never comes is told from an answer that never does
 READ_BYTES = 64 * 1024
 KEPT_BYTES = 16 * 1024
+REMEMBERED = 10_000  # URLs and secrets
 
 head_decoder = msgspec.json.Decoder(dict[str, str])
 
@@ -39,22 +41,21 @@ class Sender:
         self.policy = policy
         self.timeout = timeout
         self.proxied = bool(proxy)
+        # Without a client around it: there are no redirects, cookies or variables of the environment to turn off, and
+        # each delivery costs half.
+        self.transport = AiohttpTransport(client=session, proxy=httpx.Proxy(proxy) if proxy else None)
         connect = timeout * CONNECT_SHARE
-        self.client = httpx.AsyncClient(
-            transport=AiohttpTransport(client=session, proxy=httpx.Proxy(proxy) if proxy else None),
-            timeout=httpx.Timeout(None, connect=connect, pool=connect),
-            follow_redirects=False,
-            trust_env=False,
-            # httpx would keep receivers' cookies and send them to others of the same domain.
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-        )
+        self.extensions = {"timeout": httpx.Timeout(None, connect=connect, pool=connect).as_dict()}
+        # A receiver gets many: its URL is checked and parsed, and its secret opened, once.
+        self.aim = lru_cache(REMEMBERED)(self.aim_at)
+        self.open_secret = lru_cache(REMEMBERED)(self.unseal)
 
     @classmethod
     def open(cls, sealer: Sealer, policy: Policy, *, timeout: float, concurrency: int, proxy: str = "") -> "Sender":
         return cls(open_session(policy, concurrency, proxied=bool(proxy)), sealer, policy, timeout, proxy)
 
     async def close(self) -> None:
-        await self.client.aclose()
+        await self.transport.aclose()
 
     async def send(self, claim: Claim) -> Outcome:
         """Never raises for what a receiver, the network or an unreadable secret does."""
@@ -72,14 +73,24 @@ class Sender:
         except (InvalidToken, ValueError, msgspec.DecodeError):
             return Outcome(fault=Fault.SECRET_UNREADABLE, ours=True)
         try:
-            check_url(claim.url, self.policy)
-            request = self.client.build_request("POST", claim.url, content=claim.body, headers=own)
+            request = self.build(self.aim(claim.url), claim.body, own)
         except faults.EXPECTED as error:
             return fail(error)
         return await self.exchange(request)
 
+    def aim_at(self, url: str) -> httpx.URL:
+        """Raises AddressRefused where the URL itself says that it may not be used."""
+        check_url(url, self.policy)
+        return httpx.URL(url)
+
+    def unseal(self, secret: bytes) -> str:
+        return self.sealer.open(secret).decode()
+
+    def build(self, url: httpx.URL, body: bytes, own: Mapping[str, str]) -> httpx.Request:
+        return httpx.Request("POST", url, content=body, headers=own, extensions=self.extensions)
+
     def write_headers(self, claim: Claim, traceparent: str) -> dict[str, str]:
-        secrets = [self.sealer.open(secret).decode() for secret in claim.secrets]
+        secrets = [self.open_secret(secret) for secret in claim.secrets]
         custom = {} if claim.headers is None else head_decoder.decode(self.sealer.open(claim.headers))
         message_id, timestamp = ids.show(ids.Kind.DELIVERY, claim.id), int(time.time())
         return headers.compose(
@@ -97,7 +108,7 @@ class Sender:
             async with asyncio.timeout(self.timeout):
                 if self.proxied:  # the proxy makes the connection: this is the last that we see of the address
                     await check_host(str(request.url), self.policy)
-                response = await self.client.send(request, stream=True)
+                response = await self.transport.handle_async_request(request)
                 status_code = response.status_code
                 try:
                     whole = await read(response, received)
@@ -111,7 +122,8 @@ class Sender:
 
 async def read(response: httpx.Response, received: bytearray) -> bool:
     """Collects the body, undecoded; whether that was all of it."""
-    async for chunk in response.aiter_raw():
+    assert isinstance(response.stream, httpx.AsyncByteStream), "an asynchronous transport gives no other"
+    async for chunk in response.stream:
         received += chunk
         if len(received) > READ_BYTES:
             return False

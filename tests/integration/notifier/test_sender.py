@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import AsyncIterator
 
+import httpx
 import pytest
 from cryptography.fernet import Fernet
 from standardwebhooks import Webhook
@@ -146,7 +147,7 @@ async def test_the_address_is_checked_once_more_where_the_url_was_not(sender: Se
     strict = Sender.open(SEALER, Policy(allow_http=True), timeout=TIMEOUT, concurrency=10)
     async with receive(write(OK)) as receiver:
         for host in ("localhost", "127.0.0.1"):
-            request = strict.client.build_request("POST", f"http://{host}:{receiver.port}/", content=BODY)
+            request = strict.build(httpx.URL(f"http://{host}:{receiver.port}/"), BODY, {})
             assert (await strict.exchange(request)).fault == Fault.ADDRESS_REFUSED
     assert receiver.connections == 0
     await strict.close()
