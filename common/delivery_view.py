@@ -7,8 +7,10 @@ from uuid import UUID
 
 import msgspec
 
-from common import ids
+from common import ids, sql
 from common.job_view import show_optional, show_time
+
+QUERIES = sql.load("common", "delivery_view.sql")
 
 DeliveryStatus = Literal["pending", "succeeded", "exhausted", "canceled"]
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from common import sql
+from common import delivery_view, sql
 from common.database import Connection, Database
 from common.delivery_view import (
     AttemptRow,
@@ -59,7 +59,7 @@ class DeliveryStore:
         return [view_delivery(row, attempts) for row in rows]
 
     async def list_attempts(self, deliveries: Sequence[UUID], size: int) -> list[AttemptRow]:
-        found = await self.database.fetch(QUERIES["list_delivery_attempts"], deliveries, size)
+        found = await self.database.fetch(delivery_view.QUERIES["list_attempts"], deliveries, size)
         return [read_attempt(dict(record)) for record in found]
 
     async def lock(self, connection: Connection, delivery_id: UUID, tenant_id: UUID) -> bool | None:

@@ -136,13 +136,6 @@ LIMIT $5;
 -- name: find_delivery
 SELECT * FROM deliveries WHERE id = $1 AND tenant_id = $2;
 
--- name: list_delivery_attempts
--- The attempts at these deliveries ($1), oldest first, each with the first $2 bytes of the response.
-SELECT delivery_id, number, started_at, duration_ms, status_code, error, substring(response FOR $2) AS response
-FROM attempts
-WHERE delivery_id = ANY($1::uuid[])
-ORDER BY delivery_id, number;
-
 -- name: lock_delivery
 -- A tenant's delivery by way of its endpoint, which is held until the transaction ends.
 SELECT d.id, w.disabled_at IS NOT NULL AS disabled

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from common import ids, tracing
+from common import delivery_view, ids, tracing
 from common.database import Connection, columns
 from common.delivery_view import DeliveryView, read_attempt, read_delivery, view_delivery
 from common.job_view import show_time
@@ -54,7 +54,7 @@ async def tell_exhausted(connection: Connection, deliveries: Sequence[UUID]) -> 
     if not found:
         return []
     given_up = [record["id"] for record in found]
-    tried = await connection.fetch(QUERIES["list_attempts"], given_up, RESPONSE_BYTES)
+    tried = await connection.fetch(delivery_view.QUERIES["list_attempts"], given_up, RESPONSE_BYTES)
     attempts = [read_attempt(dict(record)) for record in tried]
     operations = []
     for record in found:

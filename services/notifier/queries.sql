@@ -252,13 +252,6 @@ SELECT id, tenant_id, event_id, event_type, job_id, webhook_id, url, status, cre
 FROM deliveries
 WHERE id = ANY($1::uuid[]) AND job_id IS NOT NULL;
 
--- name: list_attempts
--- The attempts at these deliveries ($1), oldest first, each with the first $2 bytes of the response.
-SELECT delivery_id, number, started_at, duration_ms, status_code, error, substring(response FOR $2) AS response
-FROM attempts
-WHERE delivery_id = ANY($1::uuid[])
-ORDER BY delivery_id, number;
-
 -- name: add_events
 -- Operational events, each with its doorbell.
 WITH new AS (

@@ -1,6 +1,7 @@
 """What can be done with a subscription besides changing it: rotate, test, recover, enable."""
 
 import asyncio
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 from uuid import UUID
@@ -99,8 +100,7 @@ async def test_webhook(
         row = await webhooks.lock(connection, parsed, tenant_id)
         if row is None:
             raise not_found("webhook")
-        now = await connection.fetchval("SELECT now()")
-        body = TestBody("webhook.test", show_time(now), TestData(webhook_id, row.description))
+        body = TestBody("webhook.test", show_time(datetime.now(UTC)), TestData(webhook_id, row.description))
         test = TestEvent(ids.new(), ids.new(), msgspec.json.encode(body), tracing.show(get_current_span()))
         await webhooks.add_test(connection, parsed, tenant_id, test)
     attempt = view_attempt(await wait_for_attempt(deliveries, test.delivery_id))

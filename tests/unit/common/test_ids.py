@@ -1,6 +1,7 @@
 """Typed, time-sorted ids."""
 
 import time
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -79,3 +80,9 @@ def test_new_ids_differ_and_sort_by_time(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setattr(time, "time_ns", lambda at=milliseconds: at * 1_000_000)
         shown.append(ids.show(Kind.EVENT, ids.new()))
     assert shown == sorted(shown)
+
+
+def test_no_id_of_a_time_sorts_before_the_earliest() -> None:
+    before = datetime.now(UTC)
+    made = [ids.new() for _ in range(100)]
+    assert all(ids.earliest(before) <= each < ids.earliest(before + timedelta(minutes=1)) for each in made)
