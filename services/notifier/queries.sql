@@ -93,7 +93,8 @@ SELECT id FROM endpoints WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDAT
 WITH room AS (
   SELECT
     e.id, e.next_at, w.url, w.secret, w.headers,
-    least(greatest(1, $4::integer - e.handicap) - busy.attempts, greatest(1, e.rate_limit / 10), $2) AS size
+    least(greatest(1, $4::integer - e.handicap) - busy.attempts,
+          CASE WHEN e.rate_limit IS NOT NULL THEN greatest(1, e.rate_limit / 10) END, $2) AS size
   FROM endpoints e
   LEFT JOIN webhooks w ON w.id = e.webhook_id
   CROSS JOIN LATERAL (

@@ -1,11 +1,12 @@
 """Subscriptions and deliveries in the database."""
 
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from common import ids
 from common.database import Database
 from services.gateway.webhook_store import NewWebhook, WebhookRow, WebhookStore
+from tests.integration.jobs import submit
 
 ENDPOINT = """
 INSERT INTO endpoints (id, tenant_id, origin) SELECT $1, tenant_id, 'https://a' FROM events WHERE id = $2
@@ -19,6 +20,35 @@ SELECT $1, id, tenant_id, job_id, $2, 'https://a', type, $3, $4, '', CASE WHEN $
        CASE WHEN $6 THEN now() END
 FROM events
 WHERE id = $7
+"""
+EVENT = "INSERT INTO events (id, tenant_id, job_id, model, type, body) VALUES ($1, $2, $3, $4, $5, '{}')"
+DUE = """
+WITH new AS (
+  SELECT * FROM unnest($3::uuid[], $4::uuid[]) WITH ORDINALITY AS t(delivery_id, event_id, number)
+), happened AS (
+  INSERT INTO events (id, tenant_id, job_id, model, type, body, fanned_out_at)
+  SELECT event_id, tenant_id, jobs.id, model, 'job.succeeded', '{}', now() FROM new, jobs WHERE jobs.id = $1
+), rung AS (
+  UPDATE endpoints SET next_at = now() WHERE id = $2
+)
+INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, status, traceparent,
+                        next_at)
+SELECT delivery_id, event_id, tenant_id, $1, id, url, 'job.succeeded', id, 'pending', '',
+       now() + (number - 1000) * interval '1 ms'
+FROM new, webhooks
+WHERE id = $2
+"""
+DELIVERY_STATE = """
+SELECT status, attempt, tries, extract(epoch FROM next_at - now())::double precision, lease_until > now() IS TRUE,
+       finished_at IS NOT NULL, url
+FROM deliveries
+WHERE id = $1
+"""
+HEALTH = """
+SELECT failures, extract(epoch FROM failing_since - now())::double precision,
+       extract(epoch FROM open_until - now())::double precision, extract(epoch FROM next_at - now())::double precision
+FROM endpoints
+WHERE id = $1
 """
 
 
@@ -61,3 +91,51 @@ async def add_delivery(
     due, finished = pending if due is None else due, not pending if finished is None else finished
     await database.fetch(DELIVERY, delivery, webhook, endpoint, status, due, finished, event)
     return delivery
+
+
+async def add_event(
+    database: Database, tenant: UUID, kind: str = "job.succeeded", *, model: str = "echo", **job: Any
+) -> UUID:
+    """An event of a new job (`job` are fields of it) that nobody was told of yet; returns its id."""
+    event, job_id = ids.new(), await submit(database, tenant, model=model, **job)
+    await database.fetch(EVENT, event, tenant, job_id, model, kind)
+    return event
+
+
+async def add_due(database: Database, tenant: UUID, webhook: UUID, count: int = 1) -> list[UUID]:
+    """Due deliveries of a new job to a subscription, which is rung for; returns their ids, the longest due first."""
+    job = await submit(database, tenant)
+    deliveries = sorted(ids.new() for _ in range(count))
+    await database.fetch(DUE, job, webhook, deliveries, [ids.new() for _ in deliveries])
+    return deliveries
+
+
+class DeliveryState(NamedTuple):
+    status: str
+    attempt: int
+    tries: int
+    waits: float | None  # seconds until it is due
+    leased: bool
+    finished: bool
+    url: str
+
+
+async def look_at(database: Database, delivery: UUID) -> DeliveryState:
+    record = await database.fetch_one(DELIVERY_STATE, delivery)
+    assert record is not None
+    return DeliveryState(*record.values())
+
+
+class Health(NamedTuple):
+    """Of an endpoint; times are in seconds from now."""
+
+    failures: int
+    failing_since: float | None
+    opens: float | None
+    next: float | None
+
+
+async def examine(database: Database, endpoint: UUID) -> Health:
+    record = await database.fetch_one(HEALTH, endpoint)
+    assert record is not None
+    return Health(*record.values())

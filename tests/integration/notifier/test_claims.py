@@ -1,0 +1,117 @@
+"""Claims: in turns, within each endpoint's bounds."""
+
+import asyncio
+from collections import Counter
+from uuid import UUID
+
+import pytest
+
+from common.database import Database
+from services.notifier.circuits import OPEN_AFTER
+from services.notifier.store import Claim
+from tests.integration.deliveries import add_due, examine, look_at, subscribe
+from tests.integration.notifier.steps import FAILED, OK, Steps
+
+EACH = 4
+
+
+@pytest.fixture
+def steps(database: Database) -> Steps:
+    return Steps(database, each=EACH)
+
+
+def count(claims: list[Claim]) -> Counter[UUID]:
+    return Counter(claim.endpoint_id for claim in claims)
+
+
+async def test_an_endpoint_has_no_more_under_way_than_its_share(database: Database, tenant: UUID, steps: Steps) -> None:
+    webhook = (await subscribe(database, tenant)).id
+    deliveries = await add_due(database, tenant, webhook, 10)
+    first = await steps.claim()
+    assert [claim.id for claim in first] == deliveries[:EACH]
+    assert await steps.claim() == []
+    assert 0 < ((await examine(database, webhook)).next or 0) <= 30  # no look before one is recorded, or lapses
+    await steps.record(first[:1], OK)
+    assert [claim.id for claim in await steps.claim()] == [deliveries[EACH]]
+
+
+async def test_endpoints_take_turns(database: Database, tenant: UUID, steps: Steps) -> None:
+    webhooks = [(await subscribe(database, tenant)).id for _ in range(3)]
+    for webhook, waiting in zip(webhooks, (9, 1, 9), strict=True):
+        await add_due(database, tenant, webhook, waiting)
+    assert count(await steps.claim(3)) == dict.fromkeys(webhooks, 1)
+    assert count(await steps.claim(4)) == {webhooks[0]: 2, webhooks[2]: 2}
+    assert count(await steps.claim()) == {webhooks[0]: 1, webhooks[2]: 1}
+
+
+async def test_each_failure_in_a_row_takes_away_one_at_a_time(database: Database, tenant: UUID, steps: Steps) -> None:
+    webhook = (await subscribe(database, tenant)).id
+    await add_due(database, tenant, webhook, 20)
+    assert [len(await steps.attempt(FAILED)) for _ in range(3)] == [4, 1, 1]
+    await steps.attempt(OK)
+    assert len(await steps.claim()) == EACH
+
+
+async def test_a_rate_limit_spaces_out_claims(database: Database, tenant: UUID, steps: Steps) -> None:
+    webhook = (await subscribe(database, tenant, rate_limit=30)).id
+    await add_due(database, tenant, webhook, 20)
+    assert len(await steps.attempt(OK)) == 3  # a tenth of a second's worth
+    assert 0 < ((await examine(database, webhook)).next or 0) <= 0.1
+    assert await steps.claim() == []
+
+
+async def test_the_lowest_rate_lets_one_through(database: Database, tenant: UUID, steps: Steps) -> None:
+    webhook = (await subscribe(database, tenant, rate_limit=1)).id
+    await add_due(database, tenant, webhook, 2)
+    assert len(await steps.attempt(OK)) == 1
+    assert 0.5 < ((await examine(database, webhook)).next or 0) <= 1
+
+
+async def test_an_open_circuit_lets_one_through_when_its_time_has_come(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    webhook = (await subscribe(database, tenant)).id
+    await add_due(database, tenant, webhook, 60)
+    while (await examine(database, webhook)).failures < OPEN_AFTER:
+        assert await steps.attempt(FAILED)
+    assert await steps.claim() == []
+    await reach_the_end_of_its_pause(database, webhook)
+    assert len(await steps.claim()) == 1
+    assert await steps.claim() == []
+
+
+async def test_a_claim_that_lapses_is_due_again_under_another_fence(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    webhook = (await subscribe(database, tenant)).id
+    (delivery,) = await add_due(database, tenant, webhook)
+    (lapsed,) = await steps.claim(lease=0.0)
+    (claim,) = await steps.claim()
+    assert (claim.id, claim.attempt, claim.tries) == (delivery, 2, 0)
+    assert await steps.record([lapsed], OK) == [False]
+    assert (await look_at(database, delivery)).leased
+    assert await steps.record([claim], OK) == [True]
+    assert (await look_at(database, delivery)).status == "succeeded"
+
+
+async def test_what_another_notifier_holds_is_left_to_it(database: Database, tenant: UUID, steps: Steps) -> None:
+    held, free = [(await subscribe(database, tenant)).id for _ in range(2)]
+    for webhook in (held, free):
+        await add_due(database, tenant, webhook, 2)
+    async with database.transaction() as connection:
+        await steps.store.lock_endpoints(connection, [held])
+        async with asyncio.timeout(5):
+            assert count(await steps.claim()) == {free: 2}
+    assert count(await steps.claim()) == {held: 2}
+
+
+async def test_a_claim_goes_to_the_url_of_now(database: Database, tenant: UUID, steps: Steps) -> None:
+    webhook = (await subscribe(database, tenant)).id
+    (delivery,) = await add_due(database, tenant, webhook)
+    await database.fetch("UPDATE webhooks SET url = 'https://b' WHERE id = $1", webhook)
+    (claim,) = await steps.claim()
+    assert (claim.url, (await look_at(database, delivery)).url) == ("https://b", "https://b")
+
+
+async def reach_the_end_of_its_pause(database: Database, webhook: UUID) -> None:
+    await database.fetch("UPDATE endpoints SET open_until = now(), next_at = now() WHERE id = $1", webhook)
