@@ -45,13 +45,15 @@ WITH wanted AS MATERIALIZED (
 SELECT id, tenant_id, origin FROM endpoints WHERE id IN (SELECT id FROM wanted) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: add_deliveries
--- New deliveries to locked endpoints, due after a delay ($10, seconds); those that exist already stay as they are.
+-- New deliveries to locked endpoints, due after a delay ($10, seconds); those that exist already stay as they are, and
+-- a subscription that was disabled since its events were matched gets none.
 WITH added AS (
   INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, traceparent,
                           status, next_at)
   SELECT t.*, 'pending', now() + make_interval(secs => $10::double precision)
   FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::uuid[],
-              $9::text[]) AS t
+              $9::text[]) AS t(id, event_id, tenant_id, job_id, webhook_id)
+  WHERE NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = t.webhook_id AND w.disabled_at IS NOT NULL)
   ON CONFLICT (event_id, webhook_id) DO NOTHING
   RETURNING endpoint_id, next_at
 ), rung AS (

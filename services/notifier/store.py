@@ -10,6 +10,7 @@ import msgspec
 
 from common import ids, sql
 from common.database import Connection, Database, columns
+from common.errors import Unavailable
 from services.notifier.circuits import OPEN_AFTER, OPEN_SECONDS
 
 QUERIES = sql.load("services.notifier")
@@ -115,9 +116,12 @@ class Store:
             new = [ids.new() for _ in callbacks]
             await connection.execute(QUERIES["add_endpoints"], new, tenants, origins)
         found = await connection.fetch(QUERIES["lock_receivers"], webhooks, tenants, origins)
-        return {
+        endpoints = {
             each["id"] if each["origin"] is None else (each["tenant_id"], each["origin"]): each["id"] for each in found
         }
+        if not endpoints.keys() >= set(callbacks):
+            raise Unavailable("an endpoint was tidied away just now; it is made anew when the event comes again")
+        return endpoints
 
     async def find_unheard(self, age: float, limit: int) -> dict[UUID, str]:
         """Events with the traceparents of their jobs."""

@@ -1,0 +1,137 @@
+"""Event → deliveries: who is told, and once."""
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from common.database import Database
+from common.errors import Unavailable
+from services.gateway.store import Store as GatewayStore
+from services.notifier.store import QUERIES
+from tests.integration.deliveries import add_event, subscribe
+from tests.integration.jobs import add_tenant
+from tests.integration.notifier.steps import Steps
+from tests.integration.waiting import until
+
+CALLBACK: dict[str, Any] = {"callback_url": "https://a/b", "callback_events": ["job.succeeded", "job.failed"]}
+EVENT_TYPES = ["job.started", "job.succeeded", "job.failed", "delivery.exhausted", "webhook.disabled"]
+BLOCKED = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+@pytest.fixture
+def steps(database: Database) -> Steps:
+    return Steps(database)
+
+
+async def list_deliveries(database: Database) -> list[tuple[UUID, UUID | None]]:
+    """(event, subscription), in order of the ids."""
+    found = await database.fetch("SELECT event_id, webhook_id FROM deliveries ORDER BY id")
+    return [(record["event_id"], record["webhook_id"]) for record in found]
+
+
+async def wait_until_blocked(database: Database) -> None:
+    """Returns once a statement waits for a lock."""
+
+    async def blocked() -> bool:
+        return bool(await database.fetch(BLOCKED))
+
+    await until(blocked, "a statement waits for a lock")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching"),
+    [
+        ("job.succeeded", ["job.succeeded"]),
+        ("job.*", ["job.started", "job.succeeded", "job.failed"]),
+        ("*.succeeded", ["job.succeeded"]),
+        ("delivery.*", ["delivery.exhausted"]),
+        ("*.*", EVENT_TYPES),
+        ("*", EVENT_TYPES),
+    ],
+)
+async def test_a_pattern_chooses_its_events(
+    database: Database, tenant: UUID, steps: Steps, pattern: str, matching: list[str]
+) -> None:
+    await subscribe(database, tenant, events=[pattern, "batch.completed"])
+    events = {kind: await add_event(database, tenant, kind) for kind in EVENT_TYPES}
+    assert await steps.fan_out(*events.values()) == len(matching)
+    told = {event for event, _ in await list_deliveries(database)}
+    assert told == {events[kind] for kind in matching}
+
+
+async def test_an_event_is_fanned_out_once_however_often_it_is_rung_for(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    webhooks = {(await subscribe(database, tenant)).id for _ in range(2)}
+    event = await add_event(database, tenant, **CALLBACK)
+    found = await asyncio.gather(*(steps.fan_out(event) for _ in range(4)))
+    assert sorted(found) == [0, 0, 0, 3]
+    assert await steps.fan_out(event) == 0
+    made = await list_deliveries(database)
+    assert (len(made), set(made)) == (3, {(event, each) for each in (*webhooks, None)})
+    assert len(await steps.claim()) == 3
+
+
+async def test_models_tenants_and_disabled_ones_are_told_apart(database: Database, tenant: UUID, steps: Steps) -> None:
+    stranger = await add_tenant(GatewayStore(database), "stranger")
+    every = (await subscribe(database, tenant)).id
+    some = (await subscribe(database, tenant, models=["ocr", "tokens"])).id
+    await subscribe(database, stranger)
+    off = (await subscribe(database, tenant)).id
+    await database.fetch("UPDATE webhooks SET disabled_at = now(), disabled_reason = 'gone' WHERE id = $1", off)
+    echo, ocr = await add_event(database, tenant), await add_event(database, tenant, model="ocr")
+    await steps.fan_out(echo, ocr)
+    assert set(await list_deliveries(database)) == {(echo, every), (ocr, every), (ocr, some)}
+
+
+async def test_callbacks_to_one_origin_share_an_endpoint(database: Database, tenant: UUID, steps: Steps) -> None:
+    urls = ["https://a.example/1", "https://A.example/2?x=https://b", "https://a.example:444/", "http://a.example/"]
+    events = [await add_event(database, tenant, **CALLBACK | {"callback_url": url}) for url in urls]
+    await steps.fan_out(*events[:2])
+    await steps.fan_out(*events[2:])
+    stranger = await add_tenant(GatewayStore(database), "stranger")
+    await steps.fan_out(await add_event(database, stranger, **CALLBACK | {"callback_url": urls[0]}))
+    found = await database.fetch("SELECT count(*) AS deliveries FROM deliveries GROUP BY endpoint_id ORDER BY 1")
+    assert [record["deliveries"] for record in found] == [1, 1, 1, 2]
+    assert len(await steps.claim()) == 5
+
+
+async def test_a_subscription_disabled_meanwhile_is_sent_nothing(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    webhook = (await subscribe(database, tenant)).id
+    event = await add_event(database, tenant)
+    async with database.transaction() as connection:
+        await steps.store.lock_endpoints(connection, [webhook])
+        fanning_out = asyncio.create_task(steps.fan_out(event))
+        await wait_until_blocked(database)
+        await connection.execute(QUERIES["disable_webhooks"], [webhook], [], 0.0)
+        await connection.execute(QUERIES["cancel_pending"], [webhook])
+    await fanning_out
+    assert await steps.claim() == []
+
+
+async def test_an_endpoint_tidied_away_meanwhile_is_made_anew(database: Database, tenant: UUID, steps: Steps) -> None:
+    await steps.fan_out(await add_event(database, tenant, **CALLBACK))
+    await database.fetch("DELETE FROM deliveries")
+    await database.fetch("UPDATE endpoints SET next_at = NULL")
+    event = await add_event(database, tenant, **CALLBACK)
+    endpoints = [record["id"] for record in await database.fetch("SELECT id FROM endpoints")]
+    async with database.transaction() as connection:
+        await steps.store.lock_endpoints(connection, endpoints)
+        fanning_out = asyncio.create_task(steps.fan_out(event))
+        await wait_until_blocked(database)
+        assert await connection.fetch(QUERIES["purge_endpoints"], 10)
+    with pytest.raises(Unavailable):  # its message comes again
+        await fanning_out
+    assert await steps.fan_out(event) == 1
+    assert await list_deliveries(database) == [(event, None)]
+
+
+async def test_an_event_whose_message_was_lost_is_found_later(database: Database, tenant: UUID, steps: Steps) -> None:
+    lost, heard, fresh = [await add_event(database, tenant) for _ in range(3)]
+    await database.fetch("UPDATE events SET created_at = now() - interval '1 minute' WHERE id <> $1", fresh)
+    await steps.fan_out(heard)
+    assert list(await steps.store.find_unheard(30.0, 10)) == [lost]
