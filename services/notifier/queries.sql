@@ -177,7 +177,7 @@ WITH seen AS (
 SELECT coalesce(bool_or(next_at <= now()), false) AS due FROM seen;
 
 -- name: record_attempts
--- What attempts came to, each only while its claim ($2, the fence) is the last one, and what follows for their
+-- What attempts came to, each once and only while its claim ($2, the fence) is the last one, and what follows for their
 -- endpoints. `delay` is in seconds; an attempt that does not count moves the delivery and leaves no record. A failure
 -- raises the count of failures, and from $11 on opens the circuit, for as long as $12 says for each further one; any
 -- success closes it. Returns the ids of the deliveries that were moved, and their new status.
@@ -199,7 +199,7 @@ WITH given AS (
   CROSS JOIN LATERAL (
     SELECT CASE WHEN g.status = 'pending' AND w.disabled_at IS NOT NULL THEN 'canceled' ELSE g.status END AS status
   ) next
-  WHERE d.id = g.id AND d.attempt = g.attempt AND d.status = 'pending'
+  WHERE d.id = g.id AND d.attempt = g.attempt AND d.lease_until IS NOT NULL
   RETURNING d.id, d.endpoint_id, d.attempt, d.status
 ), written AS (
   INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
@@ -246,7 +246,7 @@ RETURNING w.id, w.tenant_id, w.url, w.description, w.disabled_at, w.disabled_rea
 -- name: cancel_pending
 -- What waits for these subscriptions ($1) is not sent; what is under way is recorded as it ends.
 UPDATE deliveries
-SET status = 'canceled', next_at = NULL, finished_at = now()
+SET status = 'canceled', next_at = NULL, finished_at = now(), lease_until = NULL
 WHERE endpoint_id = ANY($1::uuid[]) AND status = 'pending' AND (lease_until IS NULL OR lease_until <= now());
 
 -- name: find_exhausted
@@ -278,15 +278,15 @@ JOIN deliveries d ON d.endpoint_id = e.id
 WHERE e.open_until IS NOT NULL
   AND e.failing_since < now() - make_interval(secs => $1::double precision)
   AND d.status = 'pending'
-  AND d.lease_until IS NULL
+  AND (d.lease_until IS NULL OR d.lease_until <= now())
   AND d.began_at < now() - make_interval(secs => $1::double precision)
 LIMIT $2;
 
 -- name: exhaust_deliveries
 -- Gives these deliveries ($1) of locked endpoints up, unless an attempt is under way.
 UPDATE deliveries
-SET status = 'exhausted', next_at = NULL, finished_at = now()
-WHERE id = ANY($1::uuid[]) AND status = 'pending' AND lease_until IS NULL
+SET status = 'exhausted', next_at = NULL, finished_at = now(), lease_until = NULL
+WHERE id = ANY($1::uuid[]) AND status = 'pending' AND (lease_until IS NULL OR lease_until <= now())
 RETURNING id;
 
 -- name: take_recovery

@@ -48,7 +48,7 @@ class Recorder:
             messages = []
             if exhausted := [delivery for delivery, status in moved.items() if status == "exhausted"]:
                 messages += await operations.tell_exhausted(connection, exhausted)
-            if failed := [record for record in records if record.error is not None and record.id in moved]:
+            if failed := [each for each in records if each.error is not None and each.counted and each.id in moved]:
                 gone, failing = sort(failed)
                 messages += await operations.tell_disabled(connection, gone, failing, self.patience)
             due = await self.store.settle(connection, endpoints, self.concurrency)

@@ -8,6 +8,8 @@ from common.database import Database
 from services.gateway.webhook_store import NewWebhook, WebhookRow, WebhookStore
 from tests.integration.jobs import submit
 
+CALLBACK: dict[str, Any] = {"callback_url": "https://a/b", "callback_events": ["job.succeeded", "job.failed"]}
+
 ENDPOINT = """
 INSERT INTO endpoints (id, tenant_id, origin) SELECT $1, tenant_id, 'https://a' FROM events WHERE id = $2
 ON CONFLICT (tenant_id, origin) DO UPDATE SET origin = excluded.origin

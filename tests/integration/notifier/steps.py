@@ -16,12 +16,13 @@ from services.notifier.store import Claim, Store
 LEASE = 30.0
 DAY = 86_400.0
 PLAN = (0.0, 5.0, 300.0)
+Result = tuple[Outcome, Verdict]
 
-OK = (Outcome(status_code=204, seconds=0.25), Succeeded())
-FAILED = (Outcome(status_code=500, fault=Fault.HTTP_STATUS, response=b"oh"), Again(60.0))
-GIVEN_UP = (FAILED[0], Exhausted())
-GONE = (Outcome(status_code=410, fault=Fault.HTTP_STATUS), Exhausted(gone=True))
-OURS = (Outcome(fault=Fault.LOCAL_FAULT, ours=True), Again(1.0, counted=False))
+OK: Result = (Outcome(status_code=204, seconds=0.25), Succeeded())
+FAILED: Result = (Outcome(status_code=500, fault=Fault.HTTP_STATUS, response=b"oh"), Again(60.0))
+GIVEN_UP: Result = (FAILED[0], Exhausted())
+GONE: Result = (Outcome(status_code=410, fault=Fault.HTTP_STATUS), Exhausted(gone=True))
+OURS: Result = (Outcome(fault=Fault.LOCAL_FAULT, ours=True), Again(1.0, counted=False))
 
 
 class Steps:
@@ -43,10 +44,10 @@ class Steps:
     async def claim(self, limit: int = 100, lease: float = LEASE) -> list[Claim]:
         return (await self.store.claim_deliveries(limit, lease, self.each)).claims
 
-    async def record(self, claims: Sequence[Claim], result: tuple[Outcome, Verdict]) -> list[bool]:
+    async def record(self, claims: Sequence[Claim], result: Result) -> list[bool]:
         return await self.recorder.write([write_record(claim, *result) for claim in claims])
 
-    async def attempt(self, result: tuple[Outcome, Verdict], limit: int = 100) -> list[Claim]:
+    async def attempt(self, result: Result, limit: int = 100) -> list[Claim]:
         """Claims what is due, and records the same of each."""
         claims = await self.claim(limit)
         await self.record(claims, result)

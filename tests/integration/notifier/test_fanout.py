@@ -1,7 +1,6 @@
 """Event → deliveries: who is told, and once."""
 
 import asyncio
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -10,12 +9,11 @@ from common.database import Database
 from common.errors import Unavailable
 from services.gateway.store import Store as GatewayStore
 from services.notifier.store import QUERIES
-from tests.integration.deliveries import add_event, subscribe
+from tests.integration.deliveries import CALLBACK, add_event, subscribe
 from tests.integration.jobs import add_tenant
 from tests.integration.notifier.steps import Steps
 from tests.integration.waiting import until
 
-CALLBACK: dict[str, Any] = {"callback_url": "https://a/b", "callback_events": ["job.succeeded", "job.failed"]}
 EVENT_TYPES = ["job.started", "job.succeeded", "job.failed", "delivery.exhausted", "webhook.disabled"]
 BLOCKED = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 

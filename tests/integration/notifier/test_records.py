@@ -1,0 +1,127 @@
+"""What attempts came to, in their deliveries' rows and in the health of their endpoints."""
+
+from uuid import UUID
+
+import pytest
+
+from common.database import Database
+from services.notifier.circuits import OPEN_AFTER, OPEN_SECONDS
+from services.notifier.schedule import Again
+from tests.integration.deliveries import add_due, examine, look_at, subscribe
+from tests.integration.notifier.steps import FAILED, GIVEN_UP, OK, OURS, Steps
+
+ATTEMPTS = (
+    "SELECT number, duration_ms, status_code, error, response FROM attempts WHERE delivery_id = $1 ORDER BY number"
+)
+
+
+@pytest.fixture
+def steps(database: Database) -> Steps:
+    return Steps(database, each=2)
+
+
+@pytest.fixture
+async def webhook(database: Database, tenant: UUID) -> UUID:
+    return (await subscribe(database, tenant)).id
+
+
+async def list_attempts(database: Database, delivery: UUID) -> list[tuple[object, ...]]:
+    return [tuple(record.values()) for record in await database.fetch(ATTEMPTS, delivery)]
+
+
+async def make_due(database: Database) -> None:
+    """What is pending and not under way is due, and every endpoint's pause is over."""
+    await database.fetch("UPDATE deliveries SET next_at = now() WHERE status = 'pending' AND lease_until IS NULL")
+    await database.fetch("UPDATE endpoints SET next_at = now(), open_until = open_until - interval '1 hour'")
+
+
+async def test_every_attempt_that_counts_is_written_down_once(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    (delivery,) = await add_due(database, tenant, webhook)
+    (claim,) = await steps.attempt(FAILED)
+    state = await look_at(database, delivery)
+    assert (state.status, state.attempt, state.tries, state.leased, state.finished) == ("pending", 1, 1, False, False)
+    assert 59 < (state.waits or 0) <= 60
+    assert await steps.record([claim], OK) == [False]  # what was recorded already
+    await make_due(database)
+    await steps.attempt(OURS)
+    assert (await look_at(database, delivery))[:3] == ("pending", 2, 1)
+    await make_due(database)
+    await steps.attempt(OK)
+    assert (await look_at(database, delivery))[:4] == ("succeeded", 3, 2, None)
+    assert await list_attempts(database, delivery) == [(1, 0.0, 500, "http_status", b"oh"), (3, 250.0, 204, None, b"")]
+
+
+async def test_one_batch_may_hold_anything(database: Database, tenant: UUID, steps: Steps) -> None:
+    webhooks = [(await subscribe(database, tenant)).id for _ in range(3)]
+    deliveries = [(await add_due(database, tenant, each))[0] for each in webhooks]
+    claims = {claim.id: claim for claim in await steps.claim()}
+    for delivery, result in zip(deliveries, (OK, FAILED, GIVEN_UP), strict=True):
+        await steps.record([claims[delivery]], result)
+    states = [await look_at(database, each) for each in deliveries]
+    assert [state.status for state in states] == ["succeeded", "pending", "exhausted"]
+    assert [(await examine(database, each)).failures for each in webhooks] == [0, 1, 1]
+
+
+async def test_a_circuit_opens_after_so_many_failures_in_a_row_and_for_longer_each_time(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, 2)
+    failures = 0
+    while failures < OPEN_AFTER - 1:
+        await make_due(database)
+        failures += len(await steps.attempt(FAILED))
+    health = await examine(database, webhook)
+    assert (health.failures, health.opens) == (OPEN_AFTER - 1, None)
+    assert -60 < (health.failing_since or 0) < 0
+    for seconds in (*OPEN_SECONDS, OPEN_SECONDS[-1]):
+        await make_due(database)
+        assert len(await steps.attempt(FAILED)) == 1
+        health = await examine(database, webhook)
+        assert seconds - 5 < (health.opens or 0) <= seconds
+        assert (health.next or 0) >= (health.opens or 0)
+
+
+async def test_a_success_closes_the_circuit(database: Database, tenant: UUID, webhook: UUID, steps: Steps) -> None:
+    await add_due(database, tenant, webhook, 3)
+    await database.fetch(
+        "UPDATE endpoints SET failures = 30, failing_since = now(), open_until = now() - interval '1 second'"
+    )
+    assert len(await steps.attempt(OK)) == 1
+    assert (await examine(database, webhook))[:3] == (0, None, None)
+    assert len(await steps.claim()) == 2
+
+
+async def test_our_own_faults_say_nothing_of_the_receiver(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, 2)
+    for _ in range(2 * OPEN_AFTER):
+        await make_due(database)
+        assert len(await steps.attempt(OURS)) == 2
+    assert (await examine(database, webhook))[:3] == (0, None, None)
+
+
+async def test_the_next_look_is_when_the_first_delivery_is_due(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, 2)
+    first, second = await steps.claim()
+    await steps.record([first], (FAILED[0], Again(60.0)))
+    await steps.record([second], (FAILED[0], Again(40.0)))
+    assert 39 < ((await examine(database, webhook)).next or 0) <= 40
+    await make_due(database)
+    await steps.attempt(OK, 1)
+    await steps.attempt(OK, 1)
+    assert (await examine(database, webhook)).next is None
+
+
+async def test_who_waits_for_room_is_woken(database: Database, tenant: UUID, webhook: UUID, steps: Steps) -> None:
+    await add_due(database, tenant, webhook, 3)
+    first, second = await steps.claim()
+    await steps.record([first], OK)
+    assert steps.woken == 1
+    await steps.claim()
+    await steps.record([second], OK)
+    assert steps.woken == 1  # nothing more is due
