@@ -37,9 +37,14 @@ WITH new AS MATERIALIZED (
 ), told AS (
   INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, fanned_out_at)
   SELECT event_id, $4, job_id, 'echo', CASE WHEN bad THEN 'job.failed' ELSE 'job.succeeded' END, at, '{}', at FROM new
+), endpoint AS (
+  INSERT INTO endpoints (id, tenant_id, origin) VALUES ($4, $4, 'https://receiver.example') ON CONFLICT DO NOTHING
 ), delivered AS (
-  INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, status, attempt, traceparent, created_at, finished_at)
-  SELECT delivery_id, event_id, $4, job_id, 'https://receiver.example/', 'succeeded', 1, traceparent, at, at FROM new
+  INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, event_type, endpoint_id, status, attempt, traceparent,
+                          created_at, began_at, finished_at)
+  SELECT delivery_id, event_id, $4, job_id, 'https://receiver.example/', 'job.succeeded', $4, 'succeeded', 1,
+         traceparent, at, at, at
+  FROM new
 )
 INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, response)
 SELECT delivery_id, 1, at, 10, 204, '' FROM new;

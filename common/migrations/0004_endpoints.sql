@@ -37,7 +37,7 @@ CREATE TABLE old_secrets (
   secret bytea NOT NULL, -- sealed
   until timestamptz NOT NULL
 );
-CREATE INDEX old_secrets_by_owner ON old_secrets (tenant_id, webhook_id);
+CREATE INDEX old_secrets_by_owner ON old_secrets (webhook_id, tenant_id);
 
 -- Operational events belong to no job.
 ALTER TABLE events ALTER job_id DROP NOT NULL, ALTER model DROP NOT NULL, ADD traceparent text;
@@ -52,7 +52,8 @@ ALTER TABLE deliveries
   ADD lease_until timestamptz, -- an attempt is under way until then
   DROP CONSTRAINT deliveries_status_check,
   ADD CONSTRAINT deliveries_status_check CHECK (status IN ('pending', 'succeeded', 'exhausted', 'canceled')),
-  ADD CHECK (lease_until IS NULL OR status = 'pending');
+  ADD CHECK (lease_until IS NULL OR status = 'pending'),
+  DROP CONSTRAINT deliveries_webhook_id_fkey; -- a subscription's endpoint is there as long as it is
 UPDATE deliveries d
 SET endpoint_id = coalesce(d.webhook_id, (
       SELECT e.id FROM endpoints e
@@ -60,12 +61,15 @@ SET endpoint_id = coalesce(d.webhook_id, (
     began_at = d.created_at,
     event_type = (SELECT type FROM events WHERE id = d.event_id),
     tries = (SELECT count(*) FROM attempts WHERE delivery_id = d.id);
-ALTER TABLE deliveries ALTER endpoint_id SET NOT NULL, ALTER event_type SET NOT NULL;
+ALTER TABLE deliveries
+  ALTER endpoint_id SET NOT NULL,
+  ALTER event_type SET NOT NULL,
+  ADD CHECK (webhook_id IS NULL OR webhook_id = endpoint_id);
 UPDATE endpoints e SET next_at = now() WHERE EXISTS (
   SELECT 1 FROM deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending');
 
 DROP INDEX deliveries_by_due, deliveries_by_job, deliveries_by_webhook;
-CREATE INDEX deliveries_by_due ON deliveries (endpoint_id, next_at) WHERE status = 'pending';
+CREATE INDEX deliveries_by_due ON deliveries (endpoint_id, next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX deliveries_in_flight ON deliveries (endpoint_id, lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX deliveries_by_job ON deliveries (job_id, id) WHERE job_id IS NOT NULL;
 CREATE INDEX deliveries_by_endpoint ON deliveries (endpoint_id, id);
@@ -83,3 +87,4 @@ CREATE TABLE recoveries (
   CHECK (until > since)
 );
 CREATE INDEX recoveries_by_due ON recoveries (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX recoveries_by_webhook ON recoveries (webhook_id);

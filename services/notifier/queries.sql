@@ -111,7 +111,7 @@ WITH room AS (
     FROM (
       SELECT id, next_at
       FROM deliveries
-      WHERE endpoint_id = room.id AND status = 'pending' AND next_at <= now()
+      WHERE endpoint_id = room.id AND next_at <= now()
       ORDER BY next_at
       LIMIT greatest(room.size, 0)
     ) first
@@ -163,7 +163,7 @@ WITH seen AS (
     END AS next_at
   FROM endpoints e
   LEFT JOIN LATERAL (
-    SELECT d.next_at FROM deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' ORDER BY d.next_at LIMIT 1
+    SELECT d.next_at FROM deliveries d WHERE d.endpoint_id = e.id AND d.next_at IS NOT NULL ORDER BY d.next_at LIMIT 1
   ) first ON true
   CROSS JOIN LATERAL (
     SELECT count(*) AS attempts, min(d.lease_until) AS lapses
@@ -247,7 +247,7 @@ RETURNING w.id, w.tenant_id, w.url, w.description, w.disabled_at, w.disabled_rea
 -- What waits for these subscriptions ($1) is not sent; what is under way is recorded as it ends.
 UPDATE deliveries
 SET status = 'canceled', next_at = NULL, finished_at = now(), lease_until = NULL
-WHERE endpoint_id = ANY($1::uuid[]) AND status = 'pending' AND (lease_until IS NULL OR lease_until <= now());
+WHERE endpoint_id = ANY($1::uuid[]) AND next_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= now());
 
 -- name: find_exhausted
 -- Deliveries ($1) as their tenant is told of them: none of operational events, which would have no end.
@@ -272,14 +272,18 @@ SELECT message_id, exchange, routing_key, message, traceparent FROM new;
 -- name: find_overdue
 -- Deliveries that waited out a whole schedule ($1, seconds) behind an endpoint that failed all that time, up to $2:
 -- behind an open circuit they have no attempts of their own to use up.
-SELECT d.id, d.endpoint_id
+SELECT d.id, e.id AS endpoint_id
 FROM endpoints e
-JOIN deliveries d ON d.endpoint_id = e.id
-WHERE e.open_until IS NOT NULL
-  AND e.failing_since < now() - make_interval(secs => $1::double precision)
-  AND d.status = 'pending'
-  AND (d.lease_until IS NULL OR d.lease_until <= now())
-  AND d.began_at < now() - make_interval(secs => $1::double precision)
+CROSS JOIN LATERAL (
+  SELECT id
+  FROM deliveries
+  WHERE endpoint_id = e.id
+    AND next_at IS NOT NULL
+    AND (lease_until IS NULL OR lease_until <= now())
+    AND began_at < now() - make_interval(secs => $1::double precision)
+  LIMIT $2
+) d
+WHERE e.open_until IS NOT NULL AND e.failing_since < now() - make_interval(secs => $1::double precision)
 LIMIT $2;
 
 -- name: exhaust_deliveries
@@ -303,7 +307,7 @@ FOR UPDATE OF r SKIP LOCKED;
 -- How many deliveries of an endpoint ($1) are due, counted up to $2.
 SELECT count(*) AS due
 FROM (
-  SELECT 1 FROM deliveries WHERE endpoint_id = $1 AND status = 'pending' AND next_at <= now() LIMIT $2
+  SELECT 1 FROM deliveries WHERE endpoint_id = $1 AND next_at <= now() LIMIT $2
 ) counted;
 
 -- name: revive_deliveries
@@ -381,7 +385,7 @@ WHERE id IN (
   FROM endpoints e
   WHERE e.webhook_id IS NULL
     AND e.next_at IS NULL
-    AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.endpoint_id = e.id)
+    AND (SELECT d.id FROM deliveries d WHERE d.endpoint_id = e.id LIMIT 1) IS NULL
   LIMIT $1
   FOR UPDATE SKIP LOCKED
 )

@@ -39,8 +39,13 @@ WITH new AS MATERIALIZED (
   INSERT INTO events (id, tenant_id, job_id, model, type, body, fanned_out_at)
   SELECT id, $1, id, 'echo', 'job.started', '{}', CASE WHEN told THEN now() END FROM new
 )
-INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, status, next_at, traceparent)
-SELECT id, id, $1, id, '', 'pending', now(), '' FROM new
+, endpoint AS (
+  INSERT INTO endpoints (id, tenant_id, origin, next_at) VALUES ($1, $1, 'https://waiting.example', now())
+  ON CONFLICT DO NOTHING
+)
+INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, event_type, endpoint_id, status, next_at, lease_until,
+                        traceparent)
+SELECT id, id, $1, id, '', 'job.started', $1, 'pending', now(), CASE WHEN running THEN now() END, '' FROM new
 """
 VALUES = {
     "int4": "200",

@@ -16,8 +16,11 @@ DAY = 86_400.0
 UNDER_WAY = {
     "event not yet told": "UPDATE events SET fanned_out_at = NULL WHERE job_id = $1",
     "delivery pending": """
-        INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, status, next_at, traceparent)
-        SELECT id, id, tenant_id, job_id, 'https://a', 'pending', now(), '' FROM events WHERE job_id = $1
+        WITH endpoint AS (
+          INSERT INTO endpoints (id, tenant_id, origin) SELECT id, tenant_id, 'https://a' FROM events WHERE job_id = $1
+        )
+        INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, event_type, endpoint_id, status, next_at, traceparent)
+        SELECT id, id, tenant_id, job_id, 'https://a', type, id, 'pending', now(), '' FROM events WHERE job_id = $1
     """,
 }
 TABLES = ["jobs", "job_inputs", "job_outputs", "job_attempts", "events"]
