@@ -26,8 +26,7 @@ async def purge(store: Store, retention: float) -> None:
         try:
             if removed := await sweep(store, retention):
                 log.info("jobs.purged", count=removed)
-            while await store.purge_keys(BATCH) == BATCH:
-                await asyncio.sleep(KEYS_SECONDS)
+            await sweep_keys(store)
         except Unavailable as error:
             log.warning("purge.waits", error=error)
         await asyncio.sleep(REST_SECONDS)
@@ -44,3 +43,10 @@ async def sweep(store: Store, retention: float) -> int:
         if bite.seen < BATCH:
             return removed
         await asyncio.sleep((time.monotonic() - began) * (SHARE - 1))
+
+
+async def sweep_keys(store: Store) -> None:
+    while True:
+        if await store.purge_keys(BATCH) < BATCH:
+            return
+        await asyncio.sleep(KEYS_SECONDS)

@@ -19,8 +19,9 @@ UNDER_WAY = {
         WITH endpoint AS (
           INSERT INTO endpoints (id, tenant_id, origin) SELECT id, tenant_id, 'https://a' FROM events WHERE job_id = $1
         )
-        INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, event_type, endpoint_id, status, next_at, traceparent)
-        SELECT id, id, tenant_id, job_id, 'https://a', type, id, 'pending', now(), '' FROM events WHERE job_id = $1
+        INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, event_type, endpoint_id, traceparent, status,
+                                next_at)
+        SELECT id, id, tenant_id, job_id, 'https://a', type, id, '', 'pending', now() FROM events WHERE job_id = $1
     """,
 }
 TABLES = ["jobs", "job_inputs", "job_outputs", "job_attempts", "events"]
