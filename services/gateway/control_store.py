@@ -13,6 +13,7 @@ from common.job_view import JobRow, read_job
 from common.jobs import Priority, Status
 from common.outbox import OutboxRow, ring_job, spread
 from services.gateway.schemas import DeadFilter
+from services.gateway.times import bound_optional
 
 QUERIES = sql.load("services.gateway")
 
@@ -85,6 +86,7 @@ class ControlStore:
         return [Attempt(*record.values()) for record in found]
 
     async def list_dead(self, tenant_id: UUID, before: UUID | None, wanted: DeadFilter, limit: int) -> list[JobRow]:
-        values = (tenant_id, before, *msgspec.structs.astuple(wanted), limit)
+        times = bound_optional(wanted.created_after), bound_optional(wanted.created_before)
+        values = (tenant_id, before, wanted.model, wanted.error, *times, limit)
         found = await self.database.fetch(QUERIES["list_dead"], *values)
         return [read_job(dict(record)) for record in found]

@@ -17,6 +17,7 @@ from common.delivery_view import (
     read_delivery,
     view_delivery,
 )
+from services.gateway.times import bound_optional
 
 QUERIES = sql.load("services.gateway", "webhooks.sql")
 SHORT = 512  # bytes of each response in a list
@@ -39,7 +40,8 @@ class DeliveryStore:
     async def list_by_webhook(
         self, tenant_id: UUID, webhook_id: UUID, before: UUID | None, wanted: DeliveryFilter, limit: int
     ) -> list[DeliveryView]:
-        values = (tenant_id, webhook_id, before, *msgspec.structs.astuple(wanted), limit)
+        times = bound_optional(wanted.created_after), bound_optional(wanted.created_before)
+        values = (tenant_id, webhook_id, before, wanted.status, wanted.event_type, *times, limit)
         found = await self.database.fetch(QUERIES["list_webhook_deliveries"], *values)
         return await self.view([read_delivery(dict(record)) for record in found], SHORT)
 

@@ -23,11 +23,11 @@ from services.gateway.errors import FieldError, Problem, invalid
 from services.gateway.schemas import SubmitJob
 from services.gateway.store import ModelVersion, Named, NewJob, Store, Times
 from services.gateway.tensors import escape, read_inputs
+from services.gateway.times import bound_optional
 
 MAX_PARAMETERS = 100
 MAX_METADATA = 16 * 1024
 FURTHEST = timedelta(days=366)
-LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)  # no earlier, as the year 1 of some zones is none in UTC
 IDEMPOTENCY_KEY = "Idempotency-Key"
 KEY = re.compile(r"[\x21-\x7e]{1,255}")
 RESERVED = "triton_"  # parameters that begin so are Triton's own
@@ -143,7 +143,7 @@ def build(tenant_id: UUID, request: SubmitJob, found: list[Tensor], traceparent:
         version=request.version,
         priority=request.priority,
         max_attempts=request.retry.max_attempts,
-        run_at=None if request.run_at is None else max(request.run_at, LONG_AGO),
+        run_at=bound_optional(request.run_at),
         expires_in=request.expires_in,
         timeout=request.timeout,
         initial_delay=request.retry.initial_delay,

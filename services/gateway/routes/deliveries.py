@@ -17,7 +17,7 @@ from services.gateway.delivery_store import DeliveryFilter, DeliveryStore
 from services.gateway.errors import FINDING, FieldError, Problem, document, invalid, not_found
 from services.gateway.routes.control import parse_job
 from services.gateway.routes.webhooks import parse_webhook
-from services.gateway.schemas import DeliveryPage
+from services.gateway.schemas import DeliveryPage, Name
 from services.gateway.store import Key, Store
 from services.gateway.webhook_store import WebhookStore
 
@@ -40,7 +40,7 @@ async def list_webhook_deliveries(
     webhooks: WebhookStore,
     deliveries: DeliveryStore,
     status: DeliveryStatus | None = None,
-    event_type: str | None = None,
+    event_type: Name | None = None,
     created_after: datetime | None = None,
     created_before: datetime | None = None,
     limit: Limit = 50,

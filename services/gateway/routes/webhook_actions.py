@@ -31,6 +31,7 @@ from services.gateway.schemas import (
 )
 from services.gateway.secret_rotation import SecretRotation
 from services.gateway.store import Key
+from services.gateway.times import bound, bound_optional
 from services.gateway.webhook_store import RecoveryRow, TestEvent, WebhookStore
 
 TEST_SECONDS = 30.0  # for the notifier to make the attempt: its own deadline, and some
@@ -151,7 +152,8 @@ async def recover_webhook(
     request: Caller, webhook_id: str, data: Recover, webhooks: WebhookStore, database: Database
 ) -> RecoveryView:
     """Each failed delivery once, oldest first, a few at a time beside what is new; it survives restarts."""
-    if data.until is not None and data.until <= data.since:
+    since, until = bound(data.since), bound_optional(data.until)
+    if until is not None and until <= since:
         raise invalid(FieldError("/until", "is not after since"))
     async with database.transaction() as connection:
         row = await webhooks.lock(connection, parse_webhook(webhook_id), request.user.tenant_id)
@@ -159,7 +161,7 @@ async def recover_webhook(
             raise not_found("webhook")
         if row.disabled_at is not None:
             raise Problem(HTTPStatus.CONFLICT, "conflict", "the webhook is disabled; enable it first")
-        added = await webhooks.add_recovery(connection, ids.new(), row.id, data.since, data.until)
+        added = await webhooks.add_recovery(connection, ids.new(), row.id, since, until)
     log.info("webhook.recovers", webhook_id=webhook_id)
     return view_recovery(added)
 
