@@ -66,7 +66,8 @@ class DeliveryStore:
 
     async def lock(self, connection: Connection, delivery_id: UUID, tenant_id: UUID) -> bool | None:
         """Whether its subscription is disabled; None where there is no such delivery."""
-        record = await connection.fetchrow(QUERIES["lock_delivery"], delivery_id, tenant_id)
+        await connection.execute(QUERIES["lock_delivery"], delivery_id, tenant_id)
+        record = await connection.fetchrow(QUERIES["is_disabled"], delivery_id, tenant_id)
         return None if record is None else record["disabled"]
 
     async def redeliver(self, connection: Connection, delivery_id: UUID) -> None:

@@ -84,7 +84,8 @@ class WebhookStore:
 
     async def lock(self, connection: Connection, webhook_id: UUID, tenant_id: UUID) -> WebhookRow | None:
         """Nobody else changes it, nor sends to it, until the transaction ends."""
-        record = await connection.fetchrow(QUERIES["lock_webhook"], webhook_id, tenant_id)
+        await connection.execute(QUERIES["lock_webhook"], webhook_id, tenant_id)
+        record = await connection.fetchrow(QUERIES["find_webhook"], webhook_id, tenant_id)
         return read_webhook(dict(record)) if record else None
 
     async def update(self, connection: Connection, row: WebhookRow) -> None:

@@ -22,12 +22,9 @@ LIMIT $3;
 SELECT w.*, e.rate_limit FROM webhooks w JOIN endpoints e ON e.id = w.id WHERE w.id = $1 AND w.tenant_id = $2;
 
 -- name: lock_webhook
--- A tenant's subscription, held by way of its endpoint until the transaction ends.
-SELECT w.*, e.rate_limit
-FROM webhooks w
-JOIN endpoints e ON e.id = w.id
-WHERE w.id = $1 AND w.tenant_id = $2
-FOR NO KEY UPDATE OF e;
+-- A tenant's subscription is held, by way of its endpoint, until the transaction ends. It is read by the next statement:
+-- this one, having waited, would still show it as it was before.
+SELECT 1 FROM endpoints WHERE id = $1 AND tenant_id = $2 FOR NO KEY UPDATE;
 
 -- name: update_webhook
 -- A locked subscription ($1) as it is to be. A new URL is a new receiver: nothing is known of its health.
@@ -85,7 +82,8 @@ VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5::double precision))
 RETURNING until;
 
 -- name: add_test
--- A test event ($2) for a locked subscription ($1) alone, due before everything else, also where its circuit is open.
+-- A test event ($2) for a locked subscription ($1) alone, due before everything else, also where its circuit is open: as
+-- soon as the rate limit allows.
 WITH event AS (
   INSERT INTO events (id, tenant_id, type, body, traceparent, fanned_out_at)
   VALUES ($2, $3, 'webhook.test', $4, $5, now())
@@ -94,7 +92,9 @@ WITH event AS (
                           next_at)
   SELECT $6, $2, $3, w.id, w.url, 'webhook.test', w.id, $5, 'pending', to_timestamp(0) FROM webhooks w WHERE w.id = $1
 )
-UPDATE endpoints SET next_at = now(), open_until = CASE WHEN open_until IS NOT NULL THEN now() END WHERE id = $1;
+UPDATE endpoints
+SET next_at = greatest(now(), paced_until), open_until = CASE WHEN open_until IS NOT NULL THEN now() END
+WHERE id = $1;
 
 -- name: add_recovery
 INSERT INTO recoveries (id, webhook_id, since, until)
@@ -137,17 +137,23 @@ LIMIT $5;
 SELECT * FROM deliveries WHERE id = $1 AND tenant_id = $2;
 
 -- name: lock_delivery
--- A tenant's delivery by way of its endpoint, which is held until the transaction ends.
-SELECT d.id, w.disabled_at IS NOT NULL AS disabled
+-- A tenant's delivery is held, by way of its endpoint, until the transaction ends; as above, the next statement reads.
+SELECT 1
 FROM deliveries d
 JOIN endpoints e ON e.id = d.endpoint_id
-LEFT JOIN webhooks w ON w.id = d.webhook_id
 WHERE d.id = $1 AND d.tenant_id = $2
 FOR NO KEY UPDATE OF e;
 
+-- name: is_disabled
+-- Whether a tenant's delivery is to a disabled subscription.
+SELECT w.disabled_at IS NOT NULL AS disabled
+FROM deliveries d
+LEFT JOIN webhooks w ON w.id = d.webhook_id
+WHERE d.id = $1 AND d.tenant_id = $2;
+
 -- name: redeliver
--- A delivery of a locked endpoint is due now, before all others, and its schedule begins anew unless it is in it; nothing
--- where an attempt is under way.
+-- A delivery of a locked endpoint is due now, before all others, as soon as the rate limit allows, and its schedule begins
+-- anew unless it is in it; nothing where an attempt is under way.
 WITH due AS (
   UPDATE deliveries
   SET status = 'pending',
@@ -159,6 +165,6 @@ WITH due AS (
   RETURNING endpoint_id
 )
 UPDATE endpoints e
-SET next_at = now(), open_until = CASE WHEN open_until IS NOT NULL THEN now() END
+SET next_at = greatest(now(), e.paced_until), open_until = CASE WHEN open_until IS NOT NULL THEN now() END
 FROM due
 WHERE e.id = due.endpoint_id;

@@ -137,9 +137,3 @@ async def lapse(database: Database, job_id: UUID) -> None:
 async def make_due(database: Database, job_id: UUID) -> None:
     """A queued job may run, and is to be rung for, now."""
     await database.fetch("UPDATE jobs SET run_at = now(), ring_at = now() WHERE id = $1 AND status = 'queued'", job_id)
-
-
-async def is_waited_for(database: Database) -> bool:
-    """Whether some statement waits for a lock."""
-    waiting = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    return bool(await database.fetch(waiting))

@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from common.database import Database
+
+BLOCKED = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 DEADLINE = 20.0  # seconds; generous, because nobody waits longer than it takes
 
 
@@ -18,3 +21,12 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, seco
             return
         assert loop.time() < deadline, f"not within {seconds:g} s: {what}"
         await asyncio.sleep(0.02)
+
+
+async def until_blocked(database: Database) -> None:
+    """Returns once a statement waits for a lock."""
+
+    async def blocked() -> bool:
+        return bool(await database.fetch(BLOCKED))
+
+    await until(blocked, "a statement waits for a lock")

@@ -11,19 +11,8 @@ from common.database import Database
 from common.jobs import Status
 from services.dispatcher.retry import MAX_INTERRUPTIONS
 from services.dispatcher.store import QUERIES, Store
-from tests.integration.jobs import (
-    LEASE,
-    PACKED,
-    claim,
-    is_waited_for,
-    lapse,
-    look,
-    make_due,
-    new_end,
-    new_requeue,
-    submit,
-)
-from tests.integration.waiting import until
+from tests.integration.jobs import LEASE, PACKED, claim, lapse, look, make_due, new_end, new_requeue, submit
+from tests.integration.waiting import until_blocked
 
 
 @pytest.fixture
@@ -82,7 +71,7 @@ async def test_who_waits_for_another_claim_does_not_claim_behind_it(
     async with database.transaction() as first:
         assert len(await first.fetch(QUERIES["claim_jobs"], [job], "first", LEASE, MAX_INTERRUPTIONS)) == 1
         second = asyncio.create_task(store.claim_jobs([job], "second", LEASE))
-        await until(lambda: is_waited_for(database), "the second claim waits for the first")
+        await until_blocked(database)
     assert await second == []
     state = await look(database, job)
     assert (state.worker, state.attempt, state.claim) == ("first", 1, 1)

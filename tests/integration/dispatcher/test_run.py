@@ -14,8 +14,8 @@ from services.dispatcher.catalogue import Catalogue, Runnable
 from services.dispatcher.run import Runner
 from services.dispatcher.triton import Triton
 from tests.integration.dispatcher.asking import integer
-from tests.integration.jobs import LEASE, TRACEPARENT, JobState, is_waited_for, lapse, look, submit
-from tests.integration.waiting import until
+from tests.integration.jobs import LEASE, TRACEPARENT, JobState, lapse, look, submit
+from tests.integration.waiting import until, until_blocked
 from tests.integration.world import World
 
 SOON = LEASE / 6  # seconds: half of the time between two heartbeats that nobody asks for
@@ -145,7 +145,7 @@ async def test_a_message_is_not_done_with_before_its_claim_is_committed(bench: B
     async with bench.world.database.transaction() as other:
         await other.fetch("SELECT 1 FROM jobs WHERE id = $1 FOR UPDATE", job)
         handling = asyncio.create_task(bench.handle(job))
-        await until(lambda: is_waited_for(bench.world.database), "the claim waits")
+        await until_blocked(bench.world.database)
         assert not handling.done()
     await handling
     assert (await bench.look(job)).claim == 1

@@ -1,14 +1,25 @@
 """Subscriptions in the database."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
+import msgspec
 import pytest
 
-from common.database import Database
+from common.database import Connection, Database
 from services.gateway.store import Store
-from services.gateway.webhook_store import WebhookStore
-from tests.integration.deliveries import new_webhook
+from services.gateway.webhook_store import WebhookRow, WebhookStore
+from tests.integration.deliveries import add_due, examine, new_webhook
 from tests.integration.jobs import add_tenant
+from tests.integration.waiting import until_blocked
+
+TROUBLE = """
+UPDATE endpoints
+SET failures = 30, failing_since = now(), open_until = now() + interval '1 hour', next_at = now() + interval '1 hour',
+    paced_until = now() + interval '1 minute'
+WHERE id = $1
+"""
 
 
 @pytest.fixture
@@ -59,3 +70,79 @@ async def test_a_subscription_is_deleted_with_its_endpoint(
         await store.delete(connection, row.id)
     assert await store.find(row.id, tenant) is None
     assert await database.fetch("SELECT id FROM endpoints") == []
+
+
+async def change(database: Database, store: WebhookStore, row: WebhookRow, **fields: object) -> None:
+    async with database.transaction() as connection:
+        await store.update(connection, msgspec.structs.replace(row, **fields))
+
+
+async def test_every_field_that_may_change_is_written(database: Database, store: WebhookStore, tenant: UUID) -> None:
+    row = await store.add(new_webhook(tenant, models=["ocr"], headers=b"sealed", rate_limit=50))
+    other = await store.add(new_webhook(tenant))
+    fields = {"url": "https://b", "events": ["*"], "models": ["echo"], "description": "new", "headers": b"x"}
+    await change(database, store, row, **fields, rate_limit=7)
+    assert await store.find(row.id, tenant) == msgspec.structs.replace(row, **fields, rate_limit=7)
+    emptied = dict.fromkeys(("models", "description", "headers", "rate_limit"))
+    await change(database, store, row, **emptied)
+    assert await store.find(row.id, tenant) == msgspec.structs.replace(row, **emptied)
+    assert await store.find(other.id, tenant) == other
+
+
+async def test_a_new_url_is_a_new_receiver(database: Database, store: WebhookStore, tenant: UUID) -> None:
+    row = await store.add(new_webhook(tenant))
+    await add_due(database, tenant, row.id)
+    await database.fetch(TROUBLE, row.id)
+    await change(database, store, row, description="the same receiver")
+    before = await examine(database, row.id)
+    assert (before.failures, (before.opens or 0) > 3000) == (30, True)
+    await change(database, store, row, url="https://b")
+    health = await examine(database, row.id)
+    assert (health[:3], (health.next or 0) <= 0) == ((0, None, None), True)
+
+
+async def test_an_enabled_one_begins_anew(database: Database, store: WebhookStore, tenant: UUID) -> None:
+    row = await store.add(new_webhook(tenant))
+    await database.fetch(TROUBLE, row.id)
+    await database.fetch("UPDATE webhooks SET disabled_at = now(), disabled_reason = 'failing'")
+    async with database.transaction() as connection:
+        await store.enable(connection, row.id)
+    assert await store.find(row.id, tenant) == row
+    assert (await examine(database, row.id))[:3] == (0, None, None)
+
+
+async def race(
+    database: Database,
+    store: WebhookStore,
+    row: WebhookRow,
+    tenant: UUID,
+    meanwhile: Callable[[Connection], Awaitable[None]],
+) -> WebhookRow | None:
+    """What a second caller reads under the lock, while the first, which has it, does something and commits."""
+
+    async def read() -> WebhookRow | None:
+        async with database.transaction() as connection:
+            return await store.lock(connection, row.id, tenant)
+
+    async with database.transaction() as connection:
+        await store.lock(connection, row.id, tenant)
+        second = asyncio.create_task(read())
+        await until_blocked(database)
+        await meanwhile(connection)
+    return await second
+
+
+async def test_who_waits_for_the_lock_reads_what_the_other_has_written(
+    database: Database, store: WebhookStore, tenant: UUID
+) -> None:
+    row = await store.add(new_webhook(tenant))
+
+    async def rotate(connection: Connection) -> None:
+        await store.set_secret(connection, tenant, row.id, b"another")
+
+    assert await race(database, store, row, tenant, rotate) == msgspec.structs.replace(row, secret=b"another")
+
+    async def delete(connection: Connection) -> None:
+        await store.delete(connection, row.id)
+
+    assert await race(database, store, row, tenant, delete) is None

@@ -12,10 +12,9 @@ from services.notifier.store import QUERIES
 from tests.integration.deliveries import CALLBACK, add_event, subscribe
 from tests.integration.jobs import add_tenant
 from tests.integration.notifier.steps import Steps
-from tests.integration.waiting import until
+from tests.integration.waiting import until_blocked
 
 EVENT_TYPES = ["job.started", "job.succeeded", "job.failed", "delivery.exhausted", "webhook.disabled"]
-BLOCKED = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 
 @pytest.fixture
@@ -27,15 +26,6 @@ async def list_deliveries(database: Database) -> list[tuple[UUID, UUID | None]]:
     """(event, subscription), in order of the ids."""
     found = await database.fetch("SELECT event_id, webhook_id FROM deliveries ORDER BY id")
     return [(record["event_id"], record["webhook_id"]) for record in found]
-
-
-async def wait_until_blocked(database: Database) -> None:
-    """Returns once a statement waits for a lock."""
-
-    async def blocked() -> bool:
-        return bool(await database.fetch(BLOCKED))
-
-    await until(blocked, "a statement waits for a lock")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +94,7 @@ async def test_a_subscription_disabled_meanwhile_is_sent_nothing(
     async with database.transaction() as connection:
         await steps.store.lock_endpoints(connection, [webhook])
         fanning_out = asyncio.create_task(steps.fan_out(event))
-        await wait_until_blocked(database)
+        await until_blocked(database)
         await connection.execute(QUERIES["disable_webhooks"], [webhook], [], 0.0)
         await connection.execute(QUERIES["cancel_pending"], [webhook])
     await fanning_out
@@ -120,7 +110,7 @@ async def test_an_endpoint_tidied_away_meanwhile_is_made_anew(database: Database
     async with database.transaction() as connection:
         await steps.store.lock_endpoints(connection, endpoints)
         fanning_out = asyncio.create_task(steps.fan_out(event))
-        await wait_until_blocked(database)
+        await until_blocked(database)
         assert await connection.fetch(QUERIES["purge_endpoints"], 10)
     with pytest.raises(Unavailable):  # its message comes again
         await fanning_out
