@@ -1,0 +1,24 @@
+"""A claim."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from services.notifier.store import Claim
+
+AT = datetime(2026, 11, 20, tzinfo=UTC)
+CLAIM = Claim(
+    id=UUID(int=1),
+    job_id=UUID(int=2),
+    webhook_id=UUID(int=4),
+    endpoint_id=UUID(int=4),
+    event_type="job.succeeded",
+    attempt=3,
+    url="https://example.com",
+    traceparent="00-a-b-00",
+    headers=None,
+    body=b"{}",
+    secrets=[b""],
+    claimed_at=AT,
+    age=0.0,
+    tries=2,
+)
