@@ -52,18 +52,25 @@ class Outbound:
         self.woken.set()
 
     async def run(self, recorder: Recorder) -> None:
-        """Claims and sends until cancelled; after `stop` it claims no more."""
+        """Claims and sends until cancelled; after `stop` it claims no more.
+
+        Between two claims it rests as long as the first took: so they carry many under load, and wait for nothing else.
+        """
+        clock = asyncio.get_running_loop().time
         while True:
             self.woken.clear()
+            began = clock()
             try:
                 async with self.claiming:
                     await self.claim(recorder)
             except Unavailable as error:
                 log.warning("delivery.claims_wait", error=error)
                 await asyncio.sleep(PAUSE_SECONDS)
+            ended = clock()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
                     await self.woken.wait()
+            await asyncio.sleep(max(0.0, 2 * ended - began - clock()))
 
     async def claim(self, recorder: Recorder) -> None:
         room = 0 if self.stopping else self.concurrency - len(self.sending)
