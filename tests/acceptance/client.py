@@ -11,8 +11,10 @@ import msgspec
 from tests.acceptance.waiting import eventually
 
 Status = Literal["queued", "processing", "canceling", "succeeded", "failed", "canceled", "expired"]
+DeliveryStatus = Literal["pending", "succeeded", "exhausted", "canceled"]
 Inputs = Mapping[str, object] | Sequence[object]
 TERMINAL: tuple[Status, ...] = ("succeeded", "failed", "canceled", "expired")
+ENDED: tuple[DeliveryStatus, ...] = ("succeeded", "exhausted", "canceled")
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -113,8 +115,64 @@ class Subscription(Strict, frozen=True):
     public_key: str | None = None
 
 
+class Subscriptions(Strict, frozen=True):
+    items: list[Subscription]
+    next_cursor: str | None
+
+
 class Secret(Strict, frozen=True):
     secret: str
+    old_secret_until: datetime | None = None
+
+
+class SendAttempt(Strict, frozen=True):
+    """One try to deliver a webhook."""
+
+    number: int
+    started_at: datetime
+    latency_ms: int
+    status_code: int | None
+    error: str | None
+    response: str
+
+
+class Trial(SendAttempt, frozen=True):
+    """The one attempt of a test event."""
+
+    delivery_id: str
+
+
+class WebhookDelivery(Strict, frozen=True):
+    id: str
+    event_id: str
+    event_type: str
+    job_id: str | None
+    webhook_id: str | None
+    url: str
+    status: DeliveryStatus
+    created_at: datetime
+    next_attempt_at: datetime | None
+    finished_at: datetime | None
+    attempts: list[SendAttempt]
+
+    @property
+    def results(self) -> list[tuple[int | None, str | None]]:
+        """What each attempt came to: status code and error."""
+        return [(attempt.status_code, attempt.error) for attempt in self.attempts]
+
+
+class WebhookDeliveries(Strict, frozen=True):
+    items: list[WebhookDelivery]
+    next_cursor: str | None
+
+
+class Recovery(Strict, frozen=True):
+    id: str
+    webhook_id: str
+    since: datetime
+    until: datetime
+    status: Literal["running", "done"]
+    recovered: int
 
 
 class Api:
@@ -159,6 +217,19 @@ class Api:
     async def run(self, model: str, inputs: Inputs, **options: object) -> Job:
         """The job at its end."""
         return await self.wait((await self.submit(model, inputs, **options)).id)
+
+    async def list_deliveries(self, path: str, **query: str | int) -> WebhookDeliveries:
+        """Of a job or a subscription, by its path."""
+        return read(await self.http.get(f"{path}/deliveries", params=query), 200, WebhookDeliveries)
+
+    async def wait_for_delivery(self, delivery_id: str, *statuses: DeliveryStatus) -> WebhookDelivery:
+        """The delivery, once it is in one of these states, or no longer pending where none is named."""
+
+        async def look() -> WebhookDelivery | None:
+            found = read(await self.http.get(f"/v1/deliveries/{delivery_id}"), 200, WebhookDelivery)
+            return found if found.status in (statuses or ENDED) else None
+
+        return await eventually(look, f"{delivery_id} is {' or '.join(statuses or ENDED)}")
 
     async def callback_secret(self) -> str:
         return read(await self.http.get("/v1/webhook-secret"), 200, Secret).secret

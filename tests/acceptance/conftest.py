@@ -86,6 +86,15 @@ async def open_client(stack: Stack, key: str) -> AsyncIterator[Api]:
         yield Api(http)
 
 
+@pytest.fixture
+def own_receiver() -> Iterator[Receiver]:
+    """A receiver of one test's own: callbacks to it are an endpoint of their own, whose health nobody shares."""
+    receiver = Receiver()
+    receiver.open()
+    yield receiver
+    receiver.close()
+
+
 @pytest.fixture(scope="session")
 def receiver() -> Iterator[Receiver]:
     receiver = Receiver()

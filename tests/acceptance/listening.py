@@ -1,8 +1,8 @@
 """An HTTP server in threads, so that it answers whatever the tests' own event loop does."""
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 HOST = "127.0.0.1"
@@ -17,11 +17,24 @@ class Received:
     body: bytes
 
 
-class Listener:
-    """Passes each POST to `answer`, which returns the status, and closes the connection after it."""
+@dataclass(frozen=True)
+class Reply:
+    """What is answered."""
 
-    def __init__(self, answer: Callable[[Received], int], port: int) -> None:
-        self.server = ThreadingHTTPServer((HOST, port), make_handler(answer))
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 1000  # else whoever sends many at a time waits a second for a lost connection
+
+
+class Listener:
+    """Passes each POST to `answer`, which returns at least the status, and closes the connection after it."""
+
+    def __init__(self, answer: Callable[[Received], int | Reply], port: int) -> None:
+        self.server = Server((HOST, port), make_handler(answer))
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05})
         self.thread.start()
 
@@ -32,17 +45,22 @@ class Listener:
         self.server.server_close()
 
 
-def make_handler(answer: Callable[[Received], int]) -> type[BaseHTTPRequestHandler]:
+def make_handler(answer: Callable[[Received], int | Reply]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            self.send_response(answer(Received(self.path, headers, body)))
-            self.send_header("content-length", "0")
+            answered = answer(Received(self.path, headers, body))
+            reply = Reply(answered) if isinstance(answered, int) else answered
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(reply.body)))
             self.send_header("connection", "close")
             self.end_headers()
+            self.wfile.write(reply.body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the base class
             """Nothing."""
