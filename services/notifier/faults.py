@@ -9,6 +9,7 @@ import aiohttp
 import httpx
 
 from common.errors import AddressRefused
+from services.notifier.bounds import AnswerTooLarge
 from services.notifier.network import ForbiddenConnection
 from services.notifier.outcome import Fault
 
@@ -29,6 +30,18 @@ EXPIRED = (9, 10)
 WRONG_NAME = (62, 64)
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
 RESET = (errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN)
+# What a proxy says when it can't reach the receiver; anything else is between us and the proxy.
+UNREACHED = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
+
+# The first that fits; none of these is ever ours.
+OTHERS: tuple[tuple[tuple[type[BaseException], ...], Fault], ...] = (
+    ((aiohttp.ClientSSLError, ssl.SSLError), Fault.TLS_PROTOCOL),
+    ((aiohttp.ConnectionTimeoutError,), Fault.CONNECT_TIMEOUT),
+    ((TimeoutError,), Fault.TIMEOUT),
+    ((AnswerTooLarge,), Fault.RESPONSE_TOO_LARGE),
+    ((aiohttp.ClientResponseError,), Fault.BAD_RESPONSE),
+    ((aiohttp.InvalidURL, httpx.InvalidURL, httpx.UnsupportedProtocol, ValueError), Fault.INVALID_URL),
+)
 
 
 def name_fault(error: BaseException) -> tuple[Fault, bool]:
@@ -40,32 +53,25 @@ def name_fault(error: BaseException) -> tuple[Fault, bool]:
         case aiohttp.ClientProxyConnectionError():
             return Fault.PROXY_FAILED, True
         case aiohttp.ClientHttpProxyError():
-            # What a proxy says when the receiver can't be reached; anything else is between us and the proxy.
-            reached = cause.status not in (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT)
+            reached = cause.status not in UNREACHED
             return (Fault.PROXY_FAILED if reached else Fault.CONNECT_FAILED), reached
         case aiohttp.ClientConnectorDNSError():
-            return Fault.DNS_FAILED, is_temporary(cause.os_error)
+            return name_lookup_fault(cause.os_error)
+        case socket.gaierror():
+            return name_lookup_fault(cause)
         case aiohttp.ClientConnectorCertificateError():
             return name_certificate_fault(cause.certificate_error), False
-        case aiohttp.ClientSSLError() | ssl.SSLError():
-            return Fault.TLS_PROTOCOL, False
-        case aiohttp.ConnectionTimeoutError():
-            return Fault.CONNECT_TIMEOUT, False
-        case TimeoutError():
-            return Fault.TIMEOUT, False
-        case aiohttp.ClientConnectorError():
+        case aiohttp.ClientConnectorError() if not isinstance(cause, aiohttp.ClientSSLError):
             return name_socket_fault(cause.os_error)
-        case aiohttp.ClientResponseError():
-            return Fault.BAD_RESPONSE, False
-        case aiohttp.InvalidURL() | httpx.InvalidURL() | httpx.UnsupportedProtocol() | ValueError():
-            return Fault.INVALID_URL, False
         case _:
-            return Fault.CONNECTION_RESET, False
+            return next((fault for kinds, fault in OTHERS if isinstance(cause, kinds)), Fault.CONNECTION_RESET), False
 
 
-def is_temporary(error: OSError) -> bool:
-    """Whether a look-up failed for want of an answer: no name server of ours could be reached."""
-    return isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
+def name_lookup_fault(error: OSError) -> tuple[Fault, bool]:
+    """Ours for want of an answer: no name server of ours could be reached."""
+    if error.errno in EXHAUSTED:
+        return Fault.LOCAL_FAULT, True
+    return Fault.DNS_FAILED, error.errno == socket.EAI_AGAIN
 
 
 def name_certificate_fault(error: Exception) -> Fault:

@@ -13,6 +13,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from common.addresses import Policy, check_address, check_port, resolve
 from common.errors import AddressRefused
+from services.notifier.bounds import bound
 
 KEEP_ALIVE_SECONDS = 4.0  # below the 5 s of common servers: a connection they close under a request costs an attempt
 MAX_HEADER = 8190  # bytes
@@ -77,6 +78,7 @@ def open_session(policy: Policy, concurrency: int, *, proxied: bool = False) -> 
         limit=concurrency,
         keepalive_timeout=KEEP_ALIVE_SECONDS,
     )
+    bound(connector)
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -1,0 +1,195 @@
+"""The sender and receivers that hang, drip, or send more than anybody has asked for."""
+
+import asyncio
+import contextlib
+import zlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from services.notifier import network
+from services.notifier.outcome import Fault
+from services.notifier.sender import READ_BYTES, Sender
+from tests.integration.notifier.receiver import BODY, LOCAL, OK, SEALER, Answer, attempt, claim, receive, write
+from tests.integration.waiting import until
+
+DEADLINE = 1.5  # seconds of an attempt that is to meet it
+ROOM = 3.0  # seconds beyond it, on a busy machine
+SECONDS = 20.0  # of an attempt that is not
+LIMIT = 16 * 1024 * 1024  # more than the buffers of two sockets and of asyncio hold
+
+
+@pytest.fixture
+async def hurried() -> AsyncIterator[Sender]:
+    sender = Sender.open(SEALER, LOCAL, timeout=DEADLINE, concurrency=10)
+    yield sender
+    await sender.close()
+
+
+@pytest.fixture
+async def sender() -> AsyncIterator[Sender]:
+    sender = Sender.open(SEALER, LOCAL, timeout=SECONDS, concurrency=10)
+    yield sender
+    await sender.close()
+
+
+@pytest.fixture
+async def keeping(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sender]:
+    """A sender that closes no connection for being idle."""
+    monkeypatch.setattr(network, "KEEP_ALIVE_SECONDS", 3600.0)
+    sender = Sender.open(SEALER, LOCAL, timeout=SECONDS, concurrency=10)
+    yield sender
+    await sender.close()
+
+
+def drip(first: bytes, drop: bytes) -> Answer:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(first)
+        while True:
+            writer.write(drop)
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+    return answer
+
+
+class Flood:
+    """Writes until nobody takes it any more, and counts the bytes that were taken."""
+
+    def __init__(self, first: bytes, more: bytes) -> None:
+        self.first = first
+        self.more = more * (65536 // len(more) + 1)
+        self.sent = 0
+        self.ended = False
+
+    async def answer(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(self.first)
+        try:
+            while self.sent < LIMIT:
+                writer.write(self.more)
+                await writer.drain()
+                self.sent += len(self.more)
+        finally:
+            self.ended = True
+
+
+DRIPS: tuple[tuple[bytes, bytes, int | None], ...] = (
+    (b"HTTP/1.1 200 OK\r\nX: ", b"x", None),
+    (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", None),
+    (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n", None),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b".", 200),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n.\r\n", 200),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x", 200),
+)
+
+
+async def test_one_deadline_for_all_that_drips(hurried: Sender) -> None:
+    outcomes = await asyncio.gather(*(attempt(hurried, drip(first, drop)) for first, drop, _ in DRIPS))
+    for outcome, (first, _, status) in zip(outcomes, DRIPS, strict=True):
+        assert (first, outcome.fault, outcome.status_code) == (first, Fault.TIMEOUT, status)
+        assert DEADLINE * 0.9 < outcome.seconds < DEADLINE + ROOM
+
+
+async def test_a_receiver_that_accepts_and_hangs(hurried: Sender) -> None:
+    async def hang(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the sender gives up
+
+    async with receive(hang) as receiver:
+        outcome = await hurried.send(claim(f"http://127.0.0.1:{receiver.port}/"))
+        assert (outcome.fault, outcome.status_code, receiver.bodies) == (Fault.TIMEOUT, None, [BODY])
+        assert DEADLINE * 0.9 < outcome.seconds < DEADLINE + ROOM
+
+
+@pytest.mark.parametrize(
+    ("first", "more", "fault", "status"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10737418240\r\n\r\n", b"x", "response_too_large", 200),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x", "response_too_large", 200),
+        (b"HTTP/1.1 500 Oh\r\n\r\n", b"x", "http_status", 500),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x", "response_too_large", 200),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n", "response_too_large", 200),
+        (b"", b"HTTP/1.1 103 \r\n\r\n", "response_too_large", None),
+        (b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", b"x", "http_status", 101),
+        (b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n", "bad_response", None),
+        (b"HTTP/1.1 200 OK\r\nX-A: ", b"x", "bad_response", None),
+        (b"HTTP/1.1 200 OK\r\n", b"x", "bad_response", None),
+        (b"HTTP/1.1 200 ", b"x", "bad_response", None),
+    ],
+    ids=[
+        *("10-GB", "endless", "endless-error", "extension", "tiny-chunks", "interim", "upgrade"),
+        *("headers", "value", "name", "reason"),
+    ],
+)
+async def test_a_flood_is_cut_off(sender: Sender, first: bytes, more: bytes, fault: str, status: int | None) -> None:
+    flood = Flood(first, more)
+    outcome = await attempt(sender, flood.answer)
+    assert (outcome.fault, outcome.status_code) == (fault, status)
+    assert len(outcome.response) <= 16 * 1024
+    await until(lambda: flood.ended, "the receiver has lost its connection")
+    assert flood.sent < LIMIT
+
+
+async def test_a_flood_of_trailers_is_cut_off(sender: Sender) -> None:
+    flood = Flood(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n", b"X-A: b\r\n")
+    outcome = await attempt(sender, flood.answer)
+    assert outcome.fault in (Fault.BAD_RESPONSE, Fault.CONNECTION_RESET)  # as the answer was cut into packets
+    await until(lambda: flood.ended, "the receiver has lost its connection")
+    assert flood.sent < LIMIT
+
+
+async def test_a_flood_nobody_asked_for_is_cut_off(keeping: Sender) -> None:
+    """After an answer in full."""
+    flood = Flood(b"", b"HTTP/1.1 204 \r\n\r\n")
+    answered = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(OK)
+        await answered.wait()
+        await flood.answer(reader, writer)
+
+    async with receive(answer) as receiver:
+        outcome = await keeping.send(claim(f"http://127.0.0.1:{receiver.port}/"))
+        assert (outcome.fault, outcome.response) == (None, b"ok")
+        answered.set()
+        await until(lambda: flood.ended, "the receiver has lost its connection")
+    assert flood.sent < LIMIT
+
+
+async def test_an_answer_nobody_asked_for_is_not_that_to_the_next_delivery(keeping: Sender) -> None:
+    kept, closed = asyncio.Event(), asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(receiver.heads) > 1:
+            writer.write(b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n")
+            return
+        writer.write(OK)
+        await kept.wait()
+        writer.write(OK)
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        closed.set()
+
+    async with receive(answer) as receiver:
+        url = f"http://127.0.0.1:{receiver.port}/"
+        assert (await keeping.send(claim(url))).status_code == 200
+        kept.set()
+        await until(closed.is_set, "the sender has closed the connection")
+        assert (await keeping.send(claim(url))).status_code == 500
+        assert receiver.connections == 2
+
+
+async def test_a_bomb_is_not_inflated(sender: Sender) -> None:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = packer.compress(bytes(50_000_000)) + packer.flush()
+    assert len(bomb) < READ_BYTES
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n".encode()
+    outcome = await attempt(sender, write(head + bomb))
+    assert (outcome.fault, outcome.response) == (None, bomb[: 16 * 1024])
+
+
+async def test_an_answer_within_bounds_may_have_hints_and_many_chunks(sender: Sender) -> None:
+    hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 3
+    body = b"10\r\n" + b"x" * 16 + b"\r\n"
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" + b"X-A: b\r\n" * 100 + b"\r\n"
+    outcome = await attempt(sender, write(hints + head + body * (READ_BYTES // 16) + b"0\r\n\r\n"))
+    assert (outcome.fault, outcome.status_code, outcome.response) == (None, 200, b"x" * 16 * 1024)
