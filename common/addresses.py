@@ -4,7 +4,6 @@ The gateway asks when a URL is given, so that a person reads the reason; the not
 connection, which is the check that counts: names change their addresses.
 """
 
-import asyncio
 import re
 import socket
 from collections.abc import Sequence
@@ -14,9 +13,9 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from common.errors import AddressRefused, SettingsError
+from common.lookup import resolve
 
 MAX_URL = 2048
-RESOLVE_SECONDS = 5.0
 
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
@@ -141,16 +140,6 @@ def check_address(address: str, policy: Policy) -> None:
 def check_port(port: int) -> None:
     if port in PORTS:
         raise AddressRefused(f"webhooks may not be sent to port {port}: it belongs to another protocol")
-
-
-async def resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
-    """The addresses of a host; raises socket.gaierror (EAI_AGAIN: no answer), and UnicodeError for an odd name."""
-    try:
-        async with asyncio.timeout(RESOLVE_SECONDS):
-            found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except TimeoutError as error:
-        raise socket.gaierror(socket.EAI_AGAIN, "no answer in time") from error
-    return [(socket.AddressFamily(family), str(address[0])) for family, _, _, _, address in found]
 
 
 def split(url: str, policy: Policy) -> SplitResult:

@@ -11,8 +11,9 @@ from typing import Any
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from common.addresses import Policy, check_address, check_port, resolve
+from common.addresses import Policy, check_address, check_port
 from common.errors import AddressRefused
+from common.lookup import resolve
 from services.notifier.bounds import bound
 
 KEEP_ALIVE_SECONDS = 4.0  # below the 5 s of common servers: a connection they close under a request costs an attempt

@@ -70,9 +70,11 @@ class Receiver:
 
 
 @asynccontextmanager
-async def receive(answer: Answer, context: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
+async def receive(
+    answer: Answer, context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> AsyncIterator[Receiver]:
     receiver = Receiver(answer)
-    server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0, ssl=context)
+    server = await asyncio.start_server(receiver.serve, host, 0, ssl=context)
     receiver.port = server.sockets[0].getsockname()[1]
     try:
         yield receiver

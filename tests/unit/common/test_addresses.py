@@ -7,24 +7,13 @@ import pytest
 from common import addresses
 from common.addresses import Policy, check_address, check_host, check_url
 from common.errors import AddressRefused, SettingsError
+from tests.special_addresses import NOT_PUBLIC
 
 PUBLIC = Policy()
 LOOPBACK = Policy.parse(["127.0.0.0/8"], allow_http=True)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        *("0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.100.100.200", "127.0.0.1", "127.255.255.255"),
-        *("168.63.129.16", "169.254.169.254", "172.16.0.1", "172.31.255.255", "192.0.0.192", "192.0.2.1"),
-        *("192.88.99.1", "192.168.1.1", "198.18.0.1", "198.19.255.255", "198.51.100.1", "203.0.113.1"),
-        *("224.0.0.1", "224.0.1.1", "239.255.255.255", "240.0.0.1", "255.255.255.255"),
-        *("::", "::1", "::7f00:1", "::8.8.8.8", "::ffff:127.0.0.1", "::ffff:8.8.8.8", "64:ff9b::a9fe:a9fe"),
-        *("64:ff9b::8.8.8.8", "64:ff9b:1::1", "2002:7f00:1::", "2002:808:808::1", "2001::1", "2001:db8::1"),
-        *("2001:2::1", "3fff::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1"),
-        *("100::1", "4000::1", "5f00::1"),
-    ],
-)
+@pytest.mark.parametrize("address", NOT_PUBLIC)
 def test_addresses_that_are_not_public_are_refused(address: str) -> None:
     with pytest.raises(AddressRefused, match="may not be sent"):
         check_address(address, PUBLIC)
