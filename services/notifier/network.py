@@ -15,6 +15,7 @@ from common.addresses import Policy, check_address, check_port
 from common.errors import AddressRefused
 from common.lookup import resolve
 from services.notifier.bounds import bound
+from services.notifier.egress import ProxyConnector
 
 KEEP_ALIVE_SECONDS = 4.0  # below the 5 s of common servers: a connection they close under a request costs an attempt
 MAX_HEADER = 8190  # bytes
@@ -72,7 +73,8 @@ def open_session(policy: Policy, concurrency: int, *, proxied: bool = False) -> 
 
     trust = ssl.create_default_context()  # of the system, or of SSL_CERT_FILE and SSL_CERT_DIR
     trust.set_alpn_protocols(["http/1.1"])
-    connector = aiohttp.TCPConnector(
+    kind = ProxyConnector if proxied else aiohttp.TCPConnector
+    connector = kind(
         ssl=trust,
         resolver=None if proxied else CheckedResolver(policy),
         socket_factory=make_socket,

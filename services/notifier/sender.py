@@ -14,14 +14,15 @@ from httpx_aiohttp import AiohttpTransport
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from common import ids, signing, tracing
-from common.addresses import Policy, check_host, check_url
+from common.addresses import Policy, check_url
 from common.sealing import Sealer
 from services.notifier import faults, headers
-from services.notifier.network import open_session
+from services.notifier.network import CheckedResolver, open_session
 from services.notifier.outcome import Fault, Outcome
 from services.notifier.store import Claim
 
 CONNECT_SHARE = 2 / 3  # of the deadline, so that a connection that never comes is told from an answer that never does
+PROXY_SHARE = 1 / 3  # so that a proxy that is away is told from what is behind it
 READ_BYTES = 64 * 1024
 KEPT_BYTES = 16 * 1024
 REMEMBERED = 10_000  # URLs and secrets
@@ -41,11 +42,12 @@ class Sender:
         self.policy = policy
         self.timeout = timeout
         self.proxied = bool(proxy)
+        self.resolver = CheckedResolver(policy)
         # Without a client around it: there are no redirects, cookies or variables of the environment to turn off, and
         # each delivery costs half.
         self.transport = AiohttpTransport(client=session, proxy=httpx.Proxy(proxy) if proxy else None)
-        connect = timeout * CONNECT_SHARE
-        self.extensions = {"timeout": httpx.Timeout(None, connect=connect, pool=connect).as_dict()}
+        dial, connect = timeout * (PROXY_SHARE if proxy else CONNECT_SHARE), timeout * CONNECT_SHARE
+        self.extensions = {"timeout": httpx.Timeout(None, connect=dial, pool=connect).as_dict()}
         # A receiver gets many: its URL is checked and parsed, and its secret opened, once.
         self.aim = lru_cache(REMEMBERED)(self.aim_at)
         self.open_secret = lru_cache(REMEMBERED)(self.unseal)
@@ -107,7 +109,7 @@ class Sender:
         try:
             async with asyncio.timeout(self.timeout):
                 if self.proxied:  # the proxy makes the connection: this is the last that we see of the address
-                    await check_host(str(request.url), self.policy)
+                    await self.resolver.resolve(request.url.host)
                 response = await self.transport.handle_async_request(request)
                 status_code = response.status_code
                 try:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 
 from common.addresses import Policy, check_host
@@ -60,7 +61,7 @@ async def test_no_special_address_is_connected_to_as_a_literal(
 
 async def test_no_literal_is_connected_to_where_the_url_was_not_checked(strict: Sender, connects: Connects) -> None:
     for literal in (f"[{each}]" if ":" in each else each for each in NOT_PUBLIC if "%" not in each):
-        request = strict.client.build_request("POST", f"http://{literal}/", content=BODY)
+        request = strict.build(httpx.URL(f"http://{literal}/"), BODY, {})
         outcome = await strict.exchange(request)
         assert (literal, outcome.fault) == (literal, Fault.ADDRESS_REFUSED)
     assert connects == []
