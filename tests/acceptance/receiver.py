@@ -95,10 +95,11 @@ class Delivery:
 
     def is_by_ed25519(self, key: Ed25519PublicKey) -> bool:
         signed = f"{self.id}.{self.timestamp}.".encode() + self.request.body
-        for signature in self.request.headers["webhook-signature"].split():
+        for kind, _, signature in (each.partition(",") for each in self.request.headers["webhook-signature"].split()):
             with contextlib.suppress(InvalidSignature):
-                key.verify(b64decode(signature.removeprefix("v1a,")), signed)
-                return True
+                if kind == "v1a":
+                    key.verify(b64decode(signature), signed)
+                    return True
         return False
 
 

@@ -117,3 +117,12 @@ async def test_many_dead_letters_are_replayed_in_one_call(api: Api) -> None:
     done = await replay(api, ids=[job.id for job in jobs])
     assert (sorted(done.replayed), done.skipped) == (sorted(job.id for job in jobs), [])
     assert {(await api.wait(job.id)).status for job in jobs} == {"succeeded"}
+
+
+async def test_filters_take_any_time_and_no_nul(api: Api) -> None:
+    ages = {"created_after": "0001-01-01T00:00:00+14:00", "created_before": "9999-12-31T23:59:59-12:00"}
+    assert (await api.http.get("/v1/dead-letters", params=ages)).status_code == 200
+    for name in ("model", "error"):
+        answer = await api.http.get("/v1/dead-letters", params={name: "\x00"})
+        assert answer.status_code == 422
+        assert [error["pointer"] for error in answer.json()["errors"]] == [name]

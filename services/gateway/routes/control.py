@@ -15,7 +15,8 @@ from common.logs import Log
 from services.gateway.control import RETRYABLE, Control, conflict
 from services.gateway.control_store import Attempt
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
-from services.gateway.schemas import AttemptList, AttemptView, DeadFilter, JobPage, Name, Replay, Replayed, RetryJob
+from services.gateway.routes.parameters import NameFilter
+from services.gateway.schemas import AttemptList, AttemptView, DeadFilter, JobPage, Replay, Replayed, RetryJob
 from services.gateway.store import Key, Store
 
 log = Log("job")
@@ -91,8 +92,8 @@ async def list_dead_letters(
     request: Caller,
     control: Control,
     links: Links,
-    model: Name | None = None,
-    error: Name | None = None,
+    model: NameFilter = None,
+    error: NameFilter = None,
     created_after: datetime | None = None,
     created_before: datetime | None = None,
     limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,

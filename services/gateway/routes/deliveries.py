@@ -16,8 +16,9 @@ from common.logs import Log
 from services.gateway.delivery_store import DeliveryFilter, DeliveryStore
 from services.gateway.errors import FINDING, FieldError, Problem, document, invalid, not_found
 from services.gateway.routes.control import parse_job
+from services.gateway.routes.parameters import NameFilter
 from services.gateway.routes.webhooks import parse_webhook
-from services.gateway.schemas import DeliveryPage, Name
+from services.gateway.schemas import DeliveryPage
 from services.gateway.store import Key, Store
 from services.gateway.webhook_store import WebhookStore
 
@@ -40,7 +41,7 @@ async def list_webhook_deliveries(
     webhooks: WebhookStore,
     deliveries: DeliveryStore,
     status: DeliveryStatus | None = None,
-    event_type: Name | None = None,
+    event_type: NameFilter = None,
     created_after: datetime | None = None,
     created_before: datetime | None = None,
     limit: Limit = 50,

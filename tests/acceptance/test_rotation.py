@@ -1,0 +1,118 @@
+"""A new secret for an old one: while receivers change over, both sign."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.acceptance.client import Api, Secret, Subscription, read
+from tests.acceptance.receiver import Delivery, Inbox, Receiver
+from tests.acceptance.waiting import eventually
+
+ECHO = {"x": [[1.0]]}
+ENDS = ["job.succeeded"]
+GRACE = 3.0  # seconds
+CHANGE_OVER = 1.0  # seconds after the answer until somebody verifies with the new secret alone
+
+
+async def run_until(api: Api, done: asyncio.Event) -> None:
+    """One job after the other."""
+    while not done.is_set():
+        await api.run("echo", ECHO)
+
+
+async def test_under_load_both_secrets_verify_until_the_grace_period_ends(api: Api, receiver: Receiver) -> None:
+    inbox, done = receiver.inbox(), asyncio.Event()
+    async with api.subscribed(inbox.url, events=ENDS) as made:
+        load = asyncio.create_task(run_until(api, done))
+        await inbox.wait(5)
+        answer = await api.http.post(f"/v1/webhooks/{made.id}/rotate", json={"grace_period": GRACE})
+        rotated, at = read(answer, 200, Subscription), time.time()
+        until = (rotated.old_secret_until or made.created_at).timestamp()
+        assert at + GRACE - 1 < until <= at + GRACE
+
+        async def ended() -> bool:
+            return inbox.deliveries[-1].at > until + CHANGE_OVER
+
+        await eventually(ended, "the grace period is over, and more was delivered")
+        done.set()
+        await load
+    old, new = made.secret or "", rotated.secret or ""
+    assert old != new
+    before = [each for each in inbox.deliveries if each.at < at - CHANGE_OVER]
+    in_grace = [each for each in inbox.deliveries if at <= each.at < until]
+    changed_over = [each for each in in_grace if each.at >= at + CHANGE_OVER]
+    after = [each for each in inbox.deliveries if each.at > until + CHANGE_OVER]
+    assert len(changed_over) >= 10
+    assert all(each.is_by(old) for each in in_grace)
+    assert all(each.is_by(new) for each in changed_over)
+    assert not any(each.is_by(new) for each in before)
+    assert after
+    assert all(each.is_by(new) and not each.is_by(old) for each in after)
+
+
+async def rotate(api: Api, made: Subscription, **body: object) -> Subscription:
+    answer = await api.http.post(f"/v1/webhooks/{made.id}/rotate", json=body)
+    return read(answer, 200, Subscription)
+
+
+async def deliver(api: Api, inbox: Inbox) -> Delivery:
+    """What the end of another job brings."""
+    count = len(inbox.deliveries)
+    await api.submit("echo", ECHO)
+    return (await inbox.wait(count + 1))[count]
+
+
+async def test_without_a_grace_period_the_old_secret_ends_at_once(api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+    async with api.subscribed(inbox.url, events=ENDS) as made:
+        rotated = await rotate(api, made, grace_period=0)
+        assert rotated.old_secret_until is None
+        delivery = await deliver(api, inbox)
+        assert (delivery.is_by(rotated.secret or ""), delivery.is_by(made.secret or "")) == (True, False)
+
+
+async def test_ed25519_keys_are_rotated_too(api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+    async with api.subscribed(inbox.url, events=ENDS, signing="ed25519") as made:
+        assert made.secret == made.public_key
+        first = await deliver(api, inbox)
+        rotated = await rotate(api, made)
+        assert rotated.secret == rotated.public_key != made.public_key
+        second = await deliver(api, inbox)
+        shown = read(await api.http.get(f"/v1/webhooks/{made.id}"), 200, Subscription)
+        assert shown.public_key == rotated.public_key
+    keys = [made.public_key or "", rotated.public_key or ""]
+    assert [[each.is_by(key) for key in keys] for each in (first, second)] == [[True, False], [True, True]]
+    signatures = second.request.headers["webhook-signature"].split()
+    assert [signature.partition(",")[0] for signature in signatures] == ["v1a", "v1a"]
+
+
+async def test_only_so_many_secrets_sign_at_a_time(api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+    async with api.subscribed(inbox.url, events=ENDS) as made:
+        rotated = [await rotate(api, made) for _ in range(4)]
+        answer = await api.http.post(f"/v1/webhooks/{made.id}/rotate")
+        assert (answer.status_code, answer.json()["type"]) == (409, "urn:charonia:problem:conflict")
+        delivery = await deliver(api, inbox)
+        secrets = [made.secret, *(each.secret for each in rotated)]
+        assert len(set(secrets)) == 5
+        assert all(delivery.is_by(secret or "") for secret in secrets)
+        assert (await rotate(api, made, grace_period=0)).secret not in secrets
+
+
+async def test_the_secret_of_callbacks_is_rotated_as_well(stranger: Api, receiver: Receiver) -> None:
+    inbox, old = receiver.inbox(), await stranger.callback_secret()
+    answer = read(await stranger.http.post("/v1/webhook-secret/rotate", json={"grace_period": 60}), 200, Secret)
+    assert await stranger.callback_secret() == answer.secret != old
+    await stranger.submit("echo", ECHO, webhook={"url": inbox.url})
+    (delivery,) = await inbox.wait()
+    assert delivery.is_by(old)
+    assert delivery.is_by(answer.secret)
+
+
+@pytest.mark.parametrize("body", [{"grace_period": -1}, {"grace_period": 1e9}, {"grace": 5}, {"grace_period": "1"}])
+async def test_a_grace_period_is_within_bounds(api: Api, receiver: Receiver, body: dict[str, object]) -> None:
+    async with api.subscribed(receiver.inbox().url) as made:
+        answer = await api.http.post(f"/v1/webhooks/{made.id}/rotate", json=body)
+        assert (answer.status_code, len(answer.json()["errors"])) == (422, 1)
