@@ -16,7 +16,7 @@ from services.notifier.record import Recorder
 from services.notifier.sender import Sender
 from services.notifier.store import Claim, Record, Store
 
-POLL_SECONDS = 0.5  # between looks for due deliveries, unless woken
+POLL_SECONDS = 0.5  # between looks for due deliveries at most, unless woken
 PAUSE_SECONDS = 1.0  # before another look while the database is away
 LEASE_MARGIN = 15.0  # seconds beyond the deadline of an attempt, to write down what it came to
 ONCE = (0.0,)  # the schedule of a test: somebody waits for its one attempt
@@ -46,6 +46,7 @@ class Outbound:
         self.stopping = False
         self.claiming = asyncio.Lock()
         self.hungry = False  # there may be more due than there was room for
+        self.pause = POLL_SECONDS  # before the next look, unless woken
         self.sending: set[asyncio.Task[None]] = set()
 
     def wake(self) -> None:
@@ -68,15 +69,19 @@ class Outbound:
                 await asyncio.sleep(PAUSE_SECONDS)
             ended = clock()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(POLL_SECONDS):
+                async with asyncio.timeout(self.pause):
                     await self.woken.wait()
             await asyncio.sleep(max(0.0, 2 * ended - began - clock()))
 
     async def claim(self, recorder: Recorder) -> None:
+        self.pause = POLL_SECONDS
         room = 0 if self.stopping else self.concurrency - len(self.sending)
         if room == 0:
             return
-        claims, self.hungry = await self.store.claim_deliveries(room, self.lease, self.each)
+        claims, wait = await self.store.claim_deliveries(room, self.lease, self.each)
+        self.hungry = wait == 0
+        if not self.hungry:
+            self.pause = min(wait, POLL_SECONDS)  # a rate limit may let the next through sooner than the next poll
         for claim in claims:
             task = asyncio.create_task(self.deliver(claim, recorder))
             self.sending.add(task)

@@ -152,7 +152,7 @@ JOIN tenants t ON t.id = c.tenant_id;
 -- name: settle_endpoints
 -- When the next look at each of these locked endpoints ($1) is worth while: when its first delivery is due, but not
 -- before its circuit and its rate limit let one through; with all that it may have ($2) under way, when the first of
--- those lapses, unless one is recorded before. Returns whether anything is due now.
+-- those lapses, unless one is recorded before. Returns in how many seconds the first of these looks is; NULL for none.
 WITH seen AS (
   SELECT
     e.id,
@@ -174,7 +174,7 @@ WITH seen AS (
 ), settled AS (
   UPDATE endpoints e SET next_at = seen.next_at FROM seen WHERE e.id = seen.id AND e.next_at IS DISTINCT FROM seen.next_at
 )
-SELECT coalesce(bool_or(next_at <= now()), false) AS due FROM seen;
+SELECT extract(epoch FROM min(next_at) - now())::double precision AS wait FROM seen;
 
 -- name: record_attempts
 -- What attempts came to, each once and only while its claim ($2, the fence) is the last one, and what follows for their

@@ -51,9 +51,9 @@ class Recorder:
             if failed := [each for each in records if each.error is not None and each.counted and each.id in moved]:
                 gone, failing = sort(failed)
                 messages += await operations.tell_disabled(connection, gone, failing, self.patience)
-            due = await self.store.settle(connection, endpoints, self.concurrency)
+            wait = await self.store.settle(connection, endpoints, self.concurrency)
         self.outbox.announce(messages)
-        if due:
+        if wait == 0:
             self.wake()
         return [record.id in moved for record in records]
 

@@ -1,5 +1,6 @@
 """The notifier's statements that deliver, one function each."""
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -14,6 +15,7 @@ from common.errors import Unavailable
 from services.notifier.circuits import OPEN_AFTER, OPEN_SECONDS
 
 QUERIES = sql.load("services.notifier")
+NEVER = math.inf
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +40,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 class Claimed(NamedTuple):
     claims: list[Claim]
-    more: bool  # something is due that there was no room for
+    wait: float  # seconds until more can be claimed of these endpoints; 0 where it could be now, given room
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,20 +135,20 @@ class Store:
         async with self.database.transaction() as connection:
             locked = await connection.fetch(QUERIES["lock_due_endpoints"], limit)
             if not locked:
-                return Claimed([], False)
+                return Claimed([], NEVER)
             endpoints = [record["id"] for record in locked]
             found = await connection.fetch(QUERIES["claim_deliveries"], endpoints, limit, lease, concurrency)
-            due = await self.settle(connection, endpoints, concurrency)
-        return Claimed([Claim(**record) for record in found], due or len(locked) == limit)
+            wait = await self.settle(connection, endpoints, concurrency)
+        return Claimed([Claim(**record) for record in found], 0.0 if len(locked) == limit else wait)
 
     async def lock_endpoints(self, connection: Connection, endpoints: Sequence[UUID]) -> None:
         """Before anything is done to their deliveries."""
         await connection.execute(QUERIES["lock_endpoints"], endpoints)
 
-    async def settle(self, connection: Connection, endpoints: Sequence[UUID], concurrency: int) -> bool:
-        """After anything was done to their deliveries; whether something is due."""
-        due: bool = await connection.fetchval(QUERIES["settle_endpoints"], endpoints, concurrency)
-        return due
+    async def settle(self, connection: Connection, endpoints: Sequence[UUID], concurrency: int) -> float:
+        """After anything was done to their deliveries; in how many seconds something is due, 0 for now."""
+        wait: float | None = await connection.fetchval(QUERIES["settle_endpoints"], endpoints, concurrency)
+        return NEVER if wait is None else max(wait, 0.0)
 
     async def record_attempts(self, connection: Connection, records: Sequence[Record]) -> dict[UUID, str]:
         """The new status of each delivery that was moved, of locked endpoints."""

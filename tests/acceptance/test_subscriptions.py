@@ -1,5 +1,7 @@
 """Who is told of what."""
 
+from contextlib import AsyncExitStack
+
 from tests.acceptance.client import Api
 from tests.acceptance.receiver import Receiver
 from tests.acceptance.samples import fault
@@ -51,6 +53,23 @@ async def test_a_subscription_hears_only_of_its_events(api: Api, receiver: Recei
         assert delivery.verify(failed.secret or "").data.id == bad.id
         heard = [delivery.verify(started.secret or "") for delivery in await starts.wait(2)]
         assert [(event.type, event.data.id) for event in heard] == [("job.started", good.id), ("job.started", bad.id)]
+
+
+async def test_patterns_stand_for_events(api: Api, receiver: Receiver) -> None:
+    inboxes = {pattern: receiver.inbox() for pattern in ("job.*", "*.succeeded", "*", "*.*", "delivery.*")}
+    async with AsyncExitStack() as stack:
+        secrets = {
+            pattern: (await stack.enter_async_context(api.subscribed(inbox.url, events=[pattern]))).secret or ""
+            for pattern, inbox in inboxes.items()
+        }
+        job = await api.run("echo", ECHO)
+        assert (await api.wait_for_webhooks(job.id)).webhook_status == "succeeded"
+        heard = {
+            pattern: {delivery.verify(secrets[pattern]).type for delivery in inbox.deliveries}
+            for pattern, inbox in inboxes.items()
+        }
+    both = {"job.started", "job.succeeded"}
+    assert heard == {"job.*": both, "*": both, "*.*": both, "*.succeeded": {"job.succeeded"}, "delivery.*": set()}
 
 
 async def test_a_deleted_subscription_hears_no_more(api: Api, receiver: Receiver) -> None:

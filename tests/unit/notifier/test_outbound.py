@@ -1,8 +1,13 @@
-"""What is written down of an attempt."""
+"""What is written down of an attempt, and when the next claim is."""
 
-from services.notifier.outbound import name_result, write_record
+from typing import Any, cast
+
+import pytest
+
+from services.notifier.outbound import POLL_SECONDS, Outbound, name_result, write_record
 from services.notifier.outcome import Fault, Outcome
 from services.notifier.schedule import Again, Exhausted, Succeeded
+from services.notifier.store import Claimed, Store
 from tests.unit.notifier.samples import AT, CLAIM
 
 
@@ -31,3 +36,23 @@ def test_a_receiver_that_wants_no_more() -> None:
 def test_results_have_names() -> None:
     verdicts = (Succeeded(), Again(1.0), Again(1.0, counted=False), Exhausted())
     assert [name_result(verdict) for verdict in verdicts] == ["succeeded", "failed", "postponed", "exhausted"]
+
+
+class Claimable(Store):
+    """Says when more can be claimed."""
+
+    def __init__(self, wait: float) -> None:
+        self.wait = wait
+
+    async def claim_deliveries(self, limit: int, lease: float, concurrency: int) -> Claimed:
+        return Claimed([], self.wait)
+
+
+@pytest.mark.parametrize(
+    ("wait", "pause", "woken"), [(0.1, 0.1, False), (60.0, POLL_SECONDS, False), (0.0, POLL_SECONDS, True)]
+)
+async def test_the_next_look_is_when_more_can_be_claimed(wait: float, pause: float, woken: bool) -> None:
+    nothing = cast("Any", None)  # nothing is sent here
+    outbound = Outbound(Claimable(wait), nothing, (0.0,), timeout=1.0, concurrency=1, each=1)
+    await outbound.claim(nothing)
+    assert (outbound.pause, outbound.woken.is_set()) == (pause, woken)

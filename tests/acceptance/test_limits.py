@@ -1,0 +1,64 @@
+"""No more at a time, nor a second, than an endpoint is to have."""
+
+import threading
+
+from tests.acceptance.client import Api
+from tests.acceptance.listening import Received, Reply
+from tests.acceptance.receiver import Inbox, Receiver
+from tests.acceptance.waiting import eventually
+
+ECHO = {"x": [[1.0]]}
+ENDS = ["job.succeeded"]
+AT_A_TIME = 10
+JOBS = 25
+RATE = 20  # a second
+
+
+class Slow(Inbox):
+    """Answers nobody before it is released, and counts who waits."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.lock = threading.Lock()
+        self.released = threading.Event()
+        self.waiting = 0
+        self.most = 0
+
+    def take(self, request: Received) -> int | Reply:
+        with self.lock:
+            self.waiting += 1
+            self.most = max(self.most, self.waiting)
+        self.released.wait(timeout=10)
+        with self.lock:
+            self.waiting -= 1
+        return super().take(request)
+
+
+async def test_an_endpoint_has_only_so_many_at_a_time_and_takes_none_from_others(api: Api, receiver: Receiver) -> None:
+    slow, quick = receiver.place(Slow), receiver.inbox()
+
+    async def full() -> bool:
+        return slow.waiting == AT_A_TIME
+
+    async with api.subscribed(slow.url, events=ENDS), api.subscribed(quick.url, events=ENDS):
+        try:
+            for _ in range(JOBS):
+                await api.submit("echo", ECHO)
+            await quick.wait(JOBS)
+            await eventually(full, f"{AT_A_TIME} are under way")
+        finally:
+            slow.released.set()
+        await slow.wait(JOBS)
+    assert slow.most == AT_A_TIME
+    assert len(slow.deliveries) == JOBS
+
+
+async def test_an_endpoint_has_no_more_a_second_than_its_rate_limit(api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+    async with api.subscribed(inbox.url, events=ENDS, rate_limit=RATE):
+        for _ in range(JOBS + RATE):
+            await api.submit("echo", ECHO)
+        times = sorted(each.at for each in await inbox.wait(JOBS + RATE))
+    in_a_second = [sum(start <= at < start + 1 for at in times) for start in times]
+    assert max(in_a_second) <= RATE + RATE // 10 + 2  # a tenth of a second's worth at a time, and the network's jitter
+    assert len(times) / RATE * 0.8 <= times[-1] - times[0]
