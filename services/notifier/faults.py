@@ -84,7 +84,7 @@ def name_certificate_fault(error: Exception) -> Fault:
 def name_socket_fault(error: OSError) -> tuple[Fault, bool]:
     if error.errno in EXHAUSTED:
         return Fault.LOCAL_FAULT, True
-    if error.errno in RESET:
+    if error.errno in RESET or isinstance(error, ConnectionResetError):  # without a number: TLS was hung up on
         return Fault.CONNECTION_RESET, False
     if error.errno == errno.ECONNREFUSED:
         return Fault.CONNECT_REFUSED, False

@@ -1,70 +1,32 @@
-"""The sender and certificates."""
+"""The sender and certificates: each fault has its own name, and nothing is said to a server that is not the one."""
 
 import asyncio
-import datetime
-import ipaddress
+import contextlib
 import ssl
+import warnings
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from services.notifier.outcome import Fault, Outcome
 from services.notifier.sender import Sender
-from tests.integration.notifier.receiver import LOCAL, OK, SEALER, TIMEOUT, claim, receive, write
+from tests.authority import Authority
+from tests.integration.notifier.conftest import Names
+from tests.integration.notifier.receiver import (
+    BODY,
+    LOCAL,
+    OK,
+    SEALER,
+    TIMEOUT,
+    Answer,
+    Receiver,
+    claim,
+    receive,
+    write,
+)
+from tests.tls_server import TlsServer
 
-
-class Authority:
-    """A certificate authority made for this test."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Charonia test")])
-        self.certificate = self.issue(self.name, self.key.public_key(), days=1, ca=True)
-        self.path = folder / "ca.pem"
-        self.path.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
-
-    def issue(
-        self,
-        name: x509.Name,
-        key: ec.EllipticCurvePublicKey,
-        *,
-        days: int,
-        ca: bool = False,
-        address: str = "127.0.0.1",
-    ) -> x509.Certificate:
-        now = datetime.datetime.now(datetime.UTC)
-        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
-        authority_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
-        return (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(self.name)
-            .public_key(key)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=10))
-            .not_valid_after(now + datetime.timedelta(days=days))
-            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-            .add_extension(names, critical=False)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-            .add_extension(authority_key, critical=False)
-            .sign(self.key, hashes.SHA256())
-        )
-
-    def serve(self, *, days: int = 1, address: str = "127.0.0.1") -> ssl.SSLContext:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "receiver")])
-        certificate = self.issue(name, key.public_key(), days=days, address=address)
-        path = self.folder / f"{days}-{address}.pem"
-        pem = serialization.Encoding.PEM
-        form, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        path.write_bytes(key.private_bytes(pem, form, plain) + certificate.public_bytes(pem))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(path)
-        return context
+SECONDS = 20.0  # of an attempt; nothing here waits for it, except where it says TIMEOUT
 
 
 @pytest.fixture(scope="module")
@@ -72,43 +34,118 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("tls"))
 
 
-async def send_tls(authority: Authority, context: ssl.SSLContext | None, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+@pytest.fixture(autouse=True)
+def trust(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
-    sender = Sender.open(SEALER, LOCAL, timeout=TIMEOUT, concurrency=10)
+
+
+async def refuse(context: ssl.SSLContext, host: str = "127.0.0.1") -> Fault | None:
+    """What two attempts at a server came to, that nothing was said to."""
+    sender = Sender.open(SEALER, LOCAL, timeout=SECONDS, concurrency=10)
+    with TlsServer(context) as server:
+        outcomes = [await sender.send(claim(f"https://{host}:{server.port}/")) for _ in range(2)]
+    await sender.close()
+    assert outcomes[0].fault == outcomes[1].fault
+    assert [(each.status_code, each.ours) for each in outcomes] == [(None, False)] * 2
+    assert (server.heard, len(server.refused)) == ([], 2)
+    return outcomes[0].fault
+
+
+async def deliver(context: ssl.SSLContext, host: str = "127.0.0.1") -> Receiver:
+    """A receiver that two deliveries came to."""
+    sender = Sender.open(SEALER, LOCAL, timeout=SECONDS, concurrency=10)
     async with receive(write(OK), context) as receiver:
-        outcome = await sender.send(claim(f"https://127.0.0.1:{receiver.port}/"))
+        outcomes = [await sender.send(claim(f"https://{host}:{receiver.port}/")) for _ in range(2)]
+    await sender.close()
+    assert [(each.fault, each.status_code) for each in outcomes] == [(None, 200)] * 2
+    assert (receiver.connections, receiver.bodies) == (1, [BODY, BODY])  # kept open between deliveries
+    return receiver
+
+
+async def test_a_good_certificate(authority: Authority) -> None:
+    await deliver(authority.serve())
+
+
+async def test_a_certificate_for_the_name_whatever_the_address(authority: Authority, names: Names) -> None:
+    names["receiver.example"] = ["127.0.0.1"]
+    asked: list[str | None] = []
+    context = authority.serve(host="receiver.example")
+    context.sni_callback = lambda _socket, name, _context: asked.append(name)
+    receiver = await deliver(context, "receiver.example")
+    assert asked == ["receiver.example"]
+    assert f"host: receiver.example:{receiver.port}\r\n".encode() in receiver.heads[0].lower()
+
+
+async def test_a_certificate_for_the_address_is_none_for_the_name(authority: Authority, names: Names) -> None:
+    names["receiver.example"] = ["127.0.0.1"]
+    assert await refuse(authority.serve(host="127.0.0.1"), "receiver.example") == Fault.TLS_HOSTNAME
+
+
+async def test_an_expired_certificate(authority: Authority) -> None:
+    assert await refuse(authority.serve(days=-1)) == Fault.TLS_EXPIRED
+
+
+async def test_the_certificate_of_another_host(authority: Authority) -> None:
+    assert await refuse(authority.serve(host="127.0.0.2")) == Fault.TLS_HOSTNAME
+
+
+async def test_a_certificate_nobody_has_vouched_for(tmp_path: Path) -> None:
+    stranger = Authority(tmp_path)
+    assert await refuse(stranger.serve()) == Fault.TLS_UNTRUSTED  # by an unknown authority
+    assert await refuse(stranger.serve_itself()) == Fault.TLS_UNTRUSTED
+
+
+async def test_an_old_protocol(authority: Authority) -> None:
+    context = authority.serve()
+    context.set_ciphers("ALL:@SECLEVEL=0")  # else the server itself has nothing to offer
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    assert await refuse(context) == Fault.TLS_PROTOCOL
+
+
+async def test_no_common_cipher(authority: Authority) -> None:
+    context = authority.serve()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("AES128-SHA")  # without forward secrecy
+    assert await refuse(context) == Fault.TLS_PROTOCOL
+
+
+async def attempt(serve: Answer, timeout: float = SECONDS) -> Outcome:
+    """At a server that does not speak TLS."""
+    sender = Sender.open(SEALER, LOCAL, timeout=timeout, concurrency=10)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    outcome = await sender.send(claim(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"))
+    server.close()
     await sender.close()
     return outcome
 
 
-async def test_a_good_certificate(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcome = await send_tls(authority, authority.serve(), monkeypatch)
-    assert (outcome.fault, outcome.status_code) == (None, 200)
+async def test_a_server_without_tls() -> None:
+    heard: list[bytes] = []
 
-
-async def test_certificates_that_are_no_good(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
-    expired = await send_tls(authority, authority.serve(days=-1), monkeypatch)
-    assert expired.fault == Fault.TLS_EXPIRED
-    wrong = await send_tls(authority, authority.serve(address="127.0.0.2"), monkeypatch)
-    assert wrong.fault == Fault.TLS_HOSTNAME
-
-
-async def test_an_unknown_authority(authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    outcome = await send_tls(Authority(tmp_path), authority.serve(), monkeypatch)
-    assert outcome.fault == Fault.TLS_UNTRUSTED
-
-
-async def test_a_server_without_tls(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(65536))
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        await writer.drain()
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
+            heard.append(await reader.read())
+
+    outcome = await attempt(talk)
+    assert (outcome.fault, outcome.ours) == (Fault.TLS_PROTOCOL, False)
+    assert not any(BODY in each or b"POST" in each for each in heard)
+
+
+async def test_a_server_that_hangs_up_instead_of_shaking_hands() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(65536)
         writer.close()
 
-    monkeypatch.setenv("SSL_CERT_FILE", str(authority.path))
-    sender = Sender.open(SEALER, LOCAL, timeout=TIMEOUT, concurrency=10)
-    server = await asyncio.start_server(talk, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    outcome = await sender.send(claim(f"https://127.0.0.1:{port}/"))
-    assert outcome.fault == Fault.TLS_PROTOCOL
-    server.close()
-    await sender.close()
+    outcome = await attempt(hang_up)
+    assert (outcome.fault, outcome.ours) == (Fault.CONNECTION_RESET, False)
+
+
+async def test_a_server_that_never_shakes_hands() -> None:
+    async def wait(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    outcome = await attempt(wait, TIMEOUT)
+    assert (outcome.fault, outcome.ours) == (Fault.CONNECT_TIMEOUT, False)
