@@ -95,8 +95,11 @@ SELECT id FROM endpoints WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDAT
 WITH room AS (
   SELECT
     e.id, e.next_at, w.url, w.secret, w.headers,
-    least(greatest(1, $4::integer - e.handicap) - busy.attempts,
-          CASE WHEN e.rate_limit IS NOT NULL THEN greatest(1, e.rate_limit / 10) END, $2) AS size
+    least(
+      greatest(1, $4::integer - e.handicap) - busy.attempts,
+      CASE WHEN e.rate_limit IS NOT NULL THEN greatest(1, e.rate_limit / 10) END,
+      $2
+    ) AS size
   FROM endpoints e
   LEFT JOIN webhooks w ON w.id = e.webhook_id
   CROSS JOIN LATERAL (
@@ -152,14 +155,16 @@ JOIN tenants t ON t.id = c.tenant_id;
 -- name: settle_endpoints
 -- When the next look at each of these locked endpoints ($1) is worth while: when its first delivery is due, but not
 -- before its circuit and its rate limit let one through; with all that it may have ($2) under way, when the first of
--- those lapses, unless one is recorded before. Returns in how many seconds the first of these looks is; NULL for none.
+-- those lapses, unless one is recorded before. Where something is due it is now, not when that was due: whoever has just
+-- had a turn goes behind those that wait for one, however old a backlog is. Returns in how many seconds the first of
+-- these looks is; NULL for none.
 WITH seen AS (
   SELECT
     e.id,
     CASE
       WHEN first.next_at IS NULL THEN NULL
       WHEN busy.attempts >= greatest(1, $2::integer - e.handicap) THEN busy.lapses
-      ELSE greatest(first.next_at, e.open_until, e.paced_until)
+      ELSE greatest(first.next_at, e.open_until, e.paced_until, now())
     END AS next_at
   FROM endpoints e
   LEFT JOIN LATERAL (

@@ -11,8 +11,8 @@ from services.dispatcher.store import Store as DispatcherStore
 from services.notifier import fanout
 from services.notifier.fanout import Fanout
 from services.notifier.store import Store
-from tests.integration.jobs import TRACEPARENT, claim, is_waited_for, new_end, submit
-from tests.integration.waiting import until
+from tests.integration.jobs import TRACEPARENT, claim, new_end, submit
+from tests.integration.waiting import until, until_blocked
 
 CALLBACK = {"callback_url": "https://a", "callback_events": ["job.succeeded"]}
 
@@ -67,7 +67,7 @@ async def test_a_message_is_not_done_with_before_its_deliveries_are_committed(
     async with database.transaction() as other:
         await other.fetch("SELECT 1 FROM events WHERE id = $1 FOR UPDATE", event)
         handling = asyncio.create_task(fan.handle(JobEvent(event), TRACEPARENT))
-        await until(lambda: is_waited_for(database), "the fan-out waits")
+        await until_blocked(database)
         assert not handling.done()
     await handling
     assert await count_deliveries(database, event) == 1
