@@ -50,7 +50,10 @@ def make_handler(answer: Callable[[Received], int | Reply]) -> type[BaseHTTPRequ
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
+            length = int(self.headers["content-length"])
+            if len(body := self.rfile.read(length)) < length:  # the sender died
+                self.close_connection = True
+                return
             headers = {name.lower(): value for name, value in self.headers.items()}
             answered = answer(Received(self.path, headers, body))
             reply = Reply(answered) if isinstance(answered, int) else answered

@@ -1,0 +1,84 @@
+"""Events and deliveries written straight into the database of a stack: through the API so many would take minutes."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+from uuid import UUID
+
+from benchmarks.receiver import NUMBER
+from benchmarks.seed import Seeded, Subscriber, add_events, add_subscribers
+from common.database import Database, columns
+from common.outbox import ring_event, spread
+from common.sealing import Sealer
+from common.signing import new_secret
+from deploy.local.stack import Stack
+from tests.acceptance.receiver import Delivery
+
+TENANT = "SELECT id FROM tenants WHERE name = 'default'"
+RING = """
+INSERT INTO outbox (id, exchange, routing_key, body, traceparent, due_at)
+SELECT *, now() FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[])
+"""
+# Tenants stay, for nothing; what they were is gone.
+DELETE = "DELETE FROM webhooks WHERE tenant_id = ANY($1::uuid[])"
+COUNT = """
+SELECT
+  count(*) FILTER (WHERE status = 'pending' AND lease_until IS NULL) AS waiting,
+  count(*) FILTER (WHERE lease_until IS NOT NULL) AS held,
+  count(*) FILTER (WHERE status = 'succeeded') AS succeeded
+FROM deliveries
+WHERE endpoint_id = ANY($1::uuid[])
+"""
+
+
+class Counts(NamedTuple):
+    """Deliveries of some endpoints; to those `held` an attempt is under way."""
+
+    waiting: int
+    held: int
+    succeeded: int
+
+
+class Backlog:
+    def __init__(self, database: Database, tenant_id: UUID, sealer: Sealer) -> None:
+        """`tenant_id` is the tenant "default"."""
+        self.database = database
+        self.tenant_id = tenant_id
+        self.sealer = sealer
+
+    async def add_events(self, tenants: Sequence[UUID]) -> list[Seeded]:
+        """An event of each, with its doorbell, committed as by a dispatcher that died right after."""
+        events = await add_events(self.database, tenants)
+        rows = [spread(ring_event(event.id, "job.succeeded", event.traceparent)) for event in events]
+        await self.database.fetch(RING, *columns(rows, 5))
+        return events
+
+    async def count(self, endpoints: Sequence[UUID]) -> Counts:
+        (found,) = await self.database.fetch(COUNT, endpoints)
+        return Counts(*found.values())
+
+    @asynccontextmanager
+    async def subscribers(self, urls: Sequence[str]) -> AsyncIterator[list[Subscriber]]:
+        """New tenants with a subscription each, gone at the end."""
+        added = await add_subscribers(self.database, urls, self.sealer.seal(new_secret("hmac").encode()))
+        try:
+            yield added
+        finally:
+            await self.database.fetch(DELETE, [subscriber.tenant_id for subscriber in added])
+
+
+@asynccontextmanager
+async def open_backlog(stack: Stack) -> AsyncIterator[Backlog]:
+    database = await Database.connect(stack.postgres.url, application="tests")
+    try:
+        (tenant,) = await database.fetch(TENANT)
+        yield Backlog(database, tenant["id"], Sealer([stack.environment["CHARONIA_ENCRYPTION_KEYS"]]))
+    finally:
+        await database.close()
+
+
+def number_of(delivery: Delivery) -> int:
+    """The number in the body of such an event."""
+    found = NUMBER.search(delivery.request.body)
+    assert found is not None, delivery.request.body
+    return int(found[1])
