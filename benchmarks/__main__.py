@@ -1,4 +1,4 @@
-"""`python -m benchmarks [speed|retention]`: measures a private stack on loopback; README.md explains the figures."""
+"""`python -m benchmarks [speed|retention|notifier]`: measures a private stack; README.md explains the figures."""
 
 import argparse
 import shutil
@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine, report
+from benchmarks import machine, notifier, report
 from benchmarks.driver import Driver
+from benchmarks.notifier import Notifier
 from benchmarks.retention import RETENTION, Retention, fill
 from benchmarks.speed import IN_FLIGHT, RATE, Speed
 from deploy.local.errors import LocalError
@@ -22,6 +23,12 @@ from deploy.local.stack import Stack
 from deploy.local.terminal import say
 
 RESULTS = Path(__file__).parent / "results"
+STARTUP = 30.0  # seconds
+SETUPS: dict[str, dict[str, Any]] = {
+    "speed": {"rate": RATE, "in_flight": IN_FLIGHT},
+    "retention": {"rate": RATE},
+    "notifier": {"rate": notifier.RATE, "endpoints": notifier.SIZES, "events": notifier.EVENTS},
+}
 PLACE = ROOT / ".charonia" / "bench"
 
 
@@ -46,7 +53,8 @@ def main() -> int:
 
 def _measure(directory: Path, options: argparse.Namespace) -> None:
     environment = {"CHARONIA_RETENTION": str(10 * 365 * 86_400)}  # what is removed, and when, is ours to say
-    stack = Stack(replace(Settings.private(directory), durable=True, environment=environment))
+    others = {"gateways": 0, "dispatchers": 0} if options.what == "notifier" else {}
+    stack = Stack(replace(Settings.private(directory, **others), durable=True, environment=environment))
     with ExitStack() as stopping:
         stopping.callback(stack.postgres.delete)  # its data may be elsewhere
         say("Starting a private stack …")
@@ -68,8 +76,15 @@ def _measure(directory: Path, options: argparse.Namespace) -> None:
     say(f"Written to {file.relative_to(ROOT)}.")
 
 
-def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack) -> Speed | Retention:
+def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack) -> Speed | Retention | Notifier:
     """What is to be measured, with its drivers, which end with `stopping`."""
+    if options.what == "notifier":
+        connections = stack.postgres.url, stack.rabbitmq.url, stack.environment["CHARONIA_ENCRYPTION_KEYS"]
+        receiver = stopping.enter_context(Driver("benchmarks.receiver"))
+        bells = stopping.enter_context(Driver("benchmarks.doorbells", *connections))
+        leaders = _list_leaders(stack, load=bells, receiver=receiver)
+        url = receiver.ask(STARTUP, kind="url")["url"]
+        return Notifier(stack, bells, receiver, leaders, options.seconds, url)
     load = stopping.enter_context(Driver("benchmarks.load", stack.url, DEVELOPMENT_KEY))
     if options.what == "speed":
         direct = stopping.enter_context(Driver("benchmarks.direct", stack.triton.grpc_address))
@@ -88,17 +103,17 @@ def _list_leaders(stack: Stack, **drivers: Driver) -> dict[str, int]:
 
 
 def _describe(options: argparse.Namespace) -> dict[str, Any]:
-    setup = {"rounds": options.rounds, "seconds": options.seconds, "rate": RATE}
+    setup = {"rounds": options.rounds, "seconds": options.seconds}
     return {
         "name": options.name,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "setup": setup | ({"in_flight": IN_FLIGHT} if options.what == "speed" else {"rows": options.rows}),
+        "setup": setup | SETUPS[options.what] | ({"rows": options.rows} if options.what == "retention" else {}),
     }
 
 
 def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("what", nargs="?", default="speed", choices=("speed", "retention"))
+    parser.add_argument("what", nargs="?", default="speed", choices=SETUPS)
     parser.add_argument("--rows", type=int, default=1_000_000, help="of retention: ended jobs, half of them old")
     parser.add_argument("--rounds", type=int, default=5, choices=range(1, 101), metavar="1…100")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each part of a round; 1 to 300")

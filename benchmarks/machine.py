@@ -31,7 +31,7 @@ def describe(stack: Stack) -> dict[str, Any]:
         "python": platform.python_version(),
         "postgresql": stack.postgres.query("SHOW server_version"),
         "rabbitmq": find_scripts().parent.name,
-        "triton": _triton_version(stack.settings.triton_http_port),
+        "triton": _triton_version(stack.settings.triton_http_port) if stack.triton in stack.servers else None,
         "libraries": {name: version(name) for name in LIBRARIES},
     }
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-ROW = "{title:<58} {median:>9} {least:>9} {most:>9}"
+ROW = "{title:<66} {median:>9} {least:>9} {most:>9}"
 
 
 class Figure(msgspec.Struct):

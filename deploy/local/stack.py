@@ -61,8 +61,8 @@ class Stack:
 
     @property
     def servers(self) -> list[Server]:
-        """What others have built, in the order of starting; the slowest first."""
-        return [self.rabbitmq, self.triton, self.postgres]
+        """What others have built, in the order of starting; the slowest first. Only dispatchers need a Triton."""
+        return [self.rabbitmq, *([self.triton] if self.dispatchers else []), self.postgres]
 
     @property
     def services(self) -> list[Service]:

@@ -4,7 +4,6 @@ from collections import Counter
 from uuid import UUID
 
 from benchmarks.seed import Subscriber, add_pending, add_subscribers
-
 from common.database import Database
 from services.notifier.store import Store
 
