@@ -57,14 +57,14 @@ async def add_events(database: Database, tenants: Sequence[UUID]) -> list[Seeded
     return added
 
 
-async def add_pending(database: Database, subscriber: Subscriber, count: int) -> list[UUID]:
-    """That many deliveries that are due; returns their ids, oldest first."""
-    added = []
+async def add_pending(database: Database, subscriber: Subscriber, count: int, delay: float = 0.0) -> dict[UUID, int]:
+    """That many deliveries, due after a delay in seconds; returns the numbers of their events by id, oldest first."""
+    added: dict[UUID, int] = {}
     for first in range(0, count, BATCH):
         events = await add_events(database, [subscriber.tenant_id] * min(BATCH, count - first))
-        deliveries = sorted(ids.new() for _ in events)
-        await database.fetch(QUERIES["add_pending"], deliveries, subscriber.webhook_id, [event.id for event in events])
-        added += deliveries
+        new, old = sorted(ids.new() for _ in events), [event.id for event in events]
+        await database.fetch(QUERIES["add_pending"], new, subscriber.webhook_id, old, delay)
+        added |= zip(new, [event.number for event in events], strict=True)
     return added
 
 

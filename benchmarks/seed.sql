@@ -26,15 +26,16 @@ INSERT INTO events (id, tenant_id, job_id, model, type, body)
 SELECT id, tenant_id, job_id, 'echo', 'job.succeeded', body FROM new;
 
 -- name: add_pending
--- Deliveries ($1), due now, of a subscription's ($2) events ($3), as the fan-out leaves them.
+-- Deliveries ($1) of a subscription's ($2) events ($3), due after a delay ($4, seconds), as the fan-out leaves them.
 WITH fanned AS (
   UPDATE events SET fanned_out_at = now() WHERE id = ANY($3::uuid[])
 ), rung AS (
-  UPDATE endpoints SET next_at = now() WHERE id = $2
+  UPDATE endpoints SET next_at = least(next_at, now() + make_interval(secs => $4::double precision)) WHERE id = $2
 )
 INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, traceparent, status,
                         next_at)
-SELECT new.id, e.id, e.tenant_id, e.job_id, w.id, w.url, e.type, w.id, '', 'pending', now()
+SELECT new.id, e.id, e.tenant_id, e.job_id, w.id, w.url, e.type, w.id, '', 'pending',
+       now() + make_interval(secs => $4::double precision)
 FROM unnest($1::uuid[], $3::uuid[]) AS new(id, event_id)
 JOIN events e ON e.id = new.event_id
 JOIN webhooks w ON w.id = $2::uuid;

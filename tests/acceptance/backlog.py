@@ -7,17 +7,28 @@ from uuid import UUID
 
 from benchmarks.receiver import NUMBER
 from benchmarks.seed import Seeded, Subscriber, add_events, add_subscribers
+from common import ids
 from common.database import Database, columns
 from common.outbox import ring_event, spread
 from common.sealing import Sealer
 from common.signing import new_secret
 from deploy.local.stack import Stack
+from tests.acceptance.client import Subscription
 from tests.acceptance.receiver import Delivery
 
 TENANT = "SELECT id FROM tenants WHERE name = 'default'"
 RING = """
 INSERT INTO outbox (id, exchange, routing_key, body, traceparent, due_at)
 SELECT *, now() FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[])
+"""
+HELD = "SELECT id FROM deliveries WHERE lease_until IS NOT NULL"
+# While nobody sends, time may as well pass in the database alone.
+PASS = """
+WITH delivery AS (
+  UPDATE deliveries SET next_at = next_at - interval '1 minute', lease_until = lease_until - interval '1 minute'
+  WHERE status = 'pending'
+)
+UPDATE endpoints SET next_at = next_at - interval '1 minute'
 """
 # Tenants stay, for nothing; what they were is gone.
 DELETE = "DELETE FROM webhooks WHERE tenant_id = ANY($1::uuid[])"
@@ -57,6 +68,16 @@ class Backlog:
         (found,) = await self.database.fetch(COUNT, endpoints)
         return Counts(*found.values())
 
+    def subscriber(self, subscription: Subscription) -> Subscriber:
+        """One that the tenant "default" made through the API."""
+        return Subscriber(self.tenant_id, endpoint_of(subscription.id), subscription.url)
+
+    async def settle(self) -> list[UUID]:
+        """While no notifier runs: what was in flight when it died. Its claims have lapsed on return."""
+        held = [record["id"] for record in await self.database.fetch(HELD)]
+        await self.database.fetch(PASS)
+        return held
+
     @asynccontextmanager
     async def subscribers(self, urls: Sequence[str]) -> AsyncIterator[list[Subscriber]]:
         """New tenants with a subscription each, gone at the end."""
@@ -75,6 +96,13 @@ async def open_backlog(stack: Stack) -> AsyncIterator[Backlog]:
         yield Backlog(database, tenant["id"], Sealer([stack.environment["CHARONIA_ENCRYPTION_KEYS"]]))
     finally:
         await database.close()
+
+
+def endpoint_of(webhook_id: str) -> UUID:
+    """A subscription's endpoint has its id."""
+    found = ids.parse(ids.Kind.WEBHOOK, webhook_id)
+    assert found is not None, webhook_id
+    return found
 
 
 def number_of(delivery: Delivery) -> int:

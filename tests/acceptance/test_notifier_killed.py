@@ -11,7 +11,7 @@ from uuid import UUID
 
 from common import ids
 from deploy.local.stack import Stack
-from tests.acceptance.backlog import Backlog, number_of, open_backlog
+from tests.acceptance.backlog import number_of, open_backlog
 from tests.acceptance.receiver import Delivery, Inbox, Receiver
 from tests.acceptance.waiting import eventually
 
@@ -20,15 +20,6 @@ SEED = int(os.environ.get("SEED", "19"))
 ENDPOINTS = 4
 EVENTS = 48  # new ones for each life of the notifier
 SOON = 60.0  # seconds
-HELD = "SELECT id FROM deliveries WHERE lease_until IS NOT NULL"
-# While nobody sends, time may pass as well in the database alone.
-PASS = """
-WITH delivery AS (
-  UPDATE deliveries SET next_at = next_at - interval '1 minute', lease_until = lease_until - interval '1 minute'
-  WHERE status = 'pending'
-)
-UPDATE endpoints SET next_at = next_at - interval '1 minute'
-"""
 
 
 async def test_a_notifier_killed_anywhere_delivers_everything(breakable: Stack, receiver: Receiver) -> None:
@@ -40,7 +31,7 @@ async def test_a_notifier_killed_anywhere_delivers_everything(breakable: Stack, 
         for _ in range(KILLS):
             events += await backlog.add_events([each.tenant_id for each in subscribers] * (EVENTS // ENDPOINTS))
             await run_until_killed(breakable, inboxes, chance)
-            held.update(await settle(backlog))
+            held.update(await backlog.settle())
         await asyncio.to_thread(breakable.notifiers[0].start)
 
         async def look() -> bool:
@@ -67,13 +58,6 @@ async def run_until_killed(stack: Stack, inboxes: list[Inbox], chance: random.Ra
     await eventually(look, f"{wanted} deliveries", SOON)
     await asyncio.sleep(chance.uniform(0, 0.03))  # not only right after an arrival
     await asyncio.to_thread(notifier.kill)
-
-
-async def settle(backlog: Backlog) -> list[UUID]:
-    """What was in flight when the notifier was killed; its claims have lapsed when this returns."""
-    found = [record["id"] for record in await backlog.database.fetch(HELD)]
-    await backlog.database.fetch(PASS)
-    return found
 
 
 def check_repeats(deliveries: list[Delivery], held: Counter[UUID]) -> None:
