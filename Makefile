@@ -17,7 +17,7 @@ demo: $(STAMP) ## the stack, and one real job through it: an image of text to a 
 	@exec $(RUN) -m deploy.local.demo
 
 test: $(STAMP) ## every test, with a real PostgreSQL, RabbitMQ and Triton
-	@$(RUN) -m deploy.local prepare
+	@$(RUN) -m deploy.local prepare --tests
 	@exec $(RUN) -m pytest -q $(ARGS)
 
 check: $(STAMP) ## formatting, lint, types, layers, dead code

@@ -77,9 +77,9 @@ class Database:
             raise DatabaseUnavailable(f"database: {type(error).__name__}: {error}") from error
 
     @contextlib.asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
+    async def transaction(self, seconds: float = TRANSACTION_SECONDS) -> AsyncIterator[Connection]:
         """A connection inside a transaction, both with a deadline; raises DatabaseUnavailable."""
-        async with self.acquire() as connection, asyncio.timeout(TRANSACTION_SECONDS), connection.transaction():
+        async with self.acquire() as connection, asyncio.timeout(seconds), connection.transaction():
             yield connection
 
     async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:

@@ -38,13 +38,14 @@ EXAMPLE = '{"model": "echo", "inputs": {"x": [[1, 2, 3]]}}'
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy.local", description=__doc__)
     parser.add_argument("command", choices=["up", "prepare"])
-    command = parser.parse_args().command
+    parser.add_argument("--tests", action="store_true", help="prepare: also what only tests need")
+    options = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)  # also where a shell started us in the background, deaf to it
     try:
         settings = Settings.load(os.environ)
-        prepare(settings)
-        if command == "up":
+        prepare(settings, tests=options.tests)
+        if options.command == "up":
             up(settings)
     except KeyboardInterrupt:
         say("Stopped.")
@@ -54,10 +55,10 @@ def main() -> int:
     return 0
 
 
-def prepare(settings: Settings) -> None:
+def prepare(settings: Settings, *, tests: bool = False) -> None:
     """Install what is missing of the system's packages and of the Triton environment."""
     say("Looking for PostgreSQL, RabbitMQ and Triton; what is missing is installed, which can take minutes.")
-    for package in ensure_packages():
+    for package in ensure_packages(tests=tests):
         say(f"Installed {package}.")
     if ensure_venv(settings.triton_venv):
         say(f"Created {settings.triton_venv} for Triton.")

@@ -4,6 +4,7 @@ import os
 import secrets
 import shutil
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.local.account import Account
@@ -23,10 +24,19 @@ FAST = {"fsync": "off", "full_page_writes": "off"}  # commits still reach the sy
 class Postgres(Server):
     """Listens on loopback only, with a generated password; keeps its data below `directory`.
 
-    `durable=False` is for tests: it survives kill -9 of the server, but not of the machine.
+    `durable=False` is for tests: it survives kill -9 of the server, but not of the machine. `environment` is for
+    the server alone.
     """
 
-    def __init__(self, directory: Path, port: int, *, durable: bool = True, on_line: Listener | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        port: int,
+        *,
+        durable: bool = True,
+        environment: Mapping[str, str] | None = None,
+        on_line: Listener | None = None,
+    ) -> None:
         self._bin = find_programs()
         self._port = port
         self._durable = durable
@@ -45,6 +55,7 @@ class Postgres(Server):
         self.process = Process(
             "postgres",
             [
+                *(["env", *(f"{key}={value}" for key, value in environment.items())] if environment else []),
                 str(self._bin / "postgres"),
                 "-D",
                 str(self._data),

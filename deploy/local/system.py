@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from deploy.local import postgres, rabbitmq
+from deploy.local import clock, postgres, rabbitmq
 from deploy.local.command import run
 from deploy.local.errors import MissingPrograms
 
 POLICY = Path("/usr/sbin/policy-rc.d")  # Debian asks it whether a package may start its service
 
 
-def missing_packages() -> list[str]:
-    """Return the Debian packages whose programs are not found."""
+def missing_packages(*, tests: bool = False) -> list[str]:
+    """Return the Debian packages whose programs are not found; with `tests` also of those that only tests need."""
     needed: dict[str, Callable[[], bool]] = {
         "postgresql": lambda: _found(postgres.find_programs),
         "rabbitmq-server": lambda: _found(rabbitmq.find_scripts) and shutil.which("epmd") is not None,
@@ -25,15 +25,17 @@ def missing_packages() -> list[str]:
         "python3-venv": lambda: find_spec("ensurepip") is not None,
         "libpython3.11": _has_libpython,  # Triton's Python backend is linked against it
     }
+    if tests:
+        needed["libfaketime"] = lambda: _found(clock.find_library)
     return [package for package, present in needed.items() if not present()]
 
 
-def ensure_packages() -> list[str]:
+def ensure_packages(*, tests: bool = False) -> list[str]:
     """Install what is missing, as root on Debian; return what was installed.
 
     Raises MissingPrograms, which says what to run, where that is not possible; takes minutes on a slow network.
     """
-    missing = missing_packages()
+    missing = missing_packages(tests=tests)
     if not missing:
         return []
     install = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
@@ -45,7 +47,7 @@ def ensure_packages() -> list[str]:
     run(["apt-get", "update"], timeout=300, env=env)
     with _services_left_alone():
         run(install, timeout=900, env=env)
-    if still := missing_packages():
+    if still := missing_packages(tests=tests):
         raise MissingPrograms(f"{', '.join(still)}: installed, but their programs are not found")
     return missing
 

@@ -10,6 +10,7 @@ from common.lifecycle import keep_running
 from common.logs import Log
 from common.outbox import Outbox
 from common.sealing import Sealer
+from services.notifier.clock import watch_clock
 from services.notifier.fanout import Fanout
 from services.notifier.outbound import Outbound
 from services.notifier.record import Recorder
@@ -59,6 +60,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
         "fanout": fanout.sweep(),
         "outbound": outbound.run(recorder),
         "recovery": recovery.run(),
+        "clock": watch_clock(database, outbound.wake, lease=outbound.lease),
         "tidy": tidy(database, settings.retention),
         "health": server.serve(),
     }

@@ -70,11 +70,14 @@ WHERE e.id = rung.id AND (e.next_at IS NULL OR e.next_at > rung.next_at);
 UPDATE events SET fanned_out_at = coalesce(fanned_out_at, now()) WHERE id = ANY($1::uuid[]);
 
 -- name: find_unheard
--- Events whose message was lost on its way here: nobody fanned them out for $1 seconds. Oldest first.
+-- Events whose message was lost on its way here: nobody fanned them out for $1 seconds. Oldest first. One from the future
+-- was made before the clock was set back.
 SELECT e.id, coalesce(j.traceparent, e.traceparent) AS traceparent
 FROM events e
 LEFT JOIN jobs j ON j.id = e.job_id
-WHERE e.fanned_out_at IS NULL AND e.created_at < now() - make_interval(secs => $1::double precision)
+WHERE e.fanned_out_at IS NULL
+  AND (e.created_at < now() - make_interval(secs => $1::double precision)
+       OR e.created_at > now() + make_interval(secs => $1::double precision))
 ORDER BY e.created_at
 LIMIT $2;
 
@@ -395,3 +398,39 @@ WHERE id IN (
   FOR UPDATE SKIP LOCKED
 )
 RETURNING id;
+
+-- name: see_clock
+-- Notes what the clock says, and returns by how many seconds that is behind the latest time noted. One at a time.
+WITH before AS (
+  SELECT seen FROM clock FOR UPDATE
+)
+UPDATE clock SET seen = clock_timestamp()
+FROM before
+RETURNING extract(epoch FROM before.seen - clock.seen)::double precision AS back;
+
+-- name: lock_all_endpoints
+-- As lock_endpoints does.
+SELECT id FROM endpoints ORDER BY id FOR NO KEY UPDATE;
+
+-- name: turn_back
+-- Times that are waited for, on a clock that was set back by $1 seconds. A claim may have been made since: it is not moved,
+-- but none may last longer than a new one ($2, seconds).
+WITH waiting AS (
+  UPDATE deliveries
+  SET next_at = next_at - make_interval(secs => $1::double precision)
+  WHERE status = 'pending' AND lease_until IS NULL
+), claimed AS (
+  UPDATE deliveries
+  SET next_at = now() + make_interval(secs => $2::double precision),
+      lease_until = now() + make_interval(secs => $2::double precision)
+  WHERE lease_until > now() + make_interval(secs => $2::double precision)
+), endpoint AS (
+  UPDATE endpoints
+  SET next_at = next_at - make_interval(secs => $1::double precision),
+      open_until = open_until - make_interval(secs => $1::double precision),
+      paced_until = paced_until - make_interval(secs => $1::double precision)
+  WHERE next_at IS NOT NULL OR open_until IS NOT NULL OR paced_until IS NOT NULL
+), recovery AS (
+  UPDATE recoveries SET next_at = next_at - make_interval(secs => $1::double precision) WHERE next_at IS NOT NULL
+)
+UPDATE outbox SET due_at = due_at - make_interval(secs => $1::double precision);

@@ -16,7 +16,7 @@ from services.notifier.schedule import JITTER
 from services.notifier.store import QUERIES
 
 TICK_SECONDS = 1.0
-SKEW = timedelta(minutes=10)  # by which an id's time may differ from the database's
+SKEW = timedelta(hours=1)  # by which an id's time may differ from the database's
 OVERDUE_LIMIT = 500  # given up at a time
 OVERDUE_TICKS = 30  # between two looks for such
 

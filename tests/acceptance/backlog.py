@@ -1,6 +1,6 @@
 """Events and deliveries written straight into the database of a stack: through the API so many would take minutes."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 from uuid import UUID
@@ -12,14 +12,14 @@ from common.database import Database, columns
 from common.outbox import ring_event, spread
 from common.sealing import Sealer
 from common.signing import new_secret
-from deploy.local.stack import Stack
 from tests.acceptance.client import Subscription
 from tests.acceptance.receiver import Delivery
 
-TENANT = "SELECT id FROM tenants WHERE name = 'default'"
+TENANT = "SELECT tenant_id FROM webhooks WHERE id = $1"
 RING = """
 INSERT INTO outbox (id, exchange, routing_key, body, traceparent, due_at)
-SELECT *, now() FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[])
+SELECT *, now() + make_interval(secs => $6::double precision)
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[])
 """
 HELD = "SELECT id FROM deliveries WHERE lease_until IS NOT NULL"
 # While nobody sends, time may as well pass in the database alone.
@@ -51,26 +51,26 @@ class Counts(NamedTuple):
 
 
 class Backlog:
-    def __init__(self, database: Database, tenant_id: UUID, sealer: Sealer) -> None:
-        """`tenant_id` is the tenant "default"."""
+    def __init__(self, database: Database, sealer: Sealer) -> None:
         self.database = database
-        self.tenant_id = tenant_id
         self.sealer = sealer
 
-    async def add_events(self, tenants: Sequence[UUID]) -> list[Seeded]:
-        """An event of each, with its doorbell, committed as by a dispatcher that died right after."""
+    async def add_events(self, tenants: Sequence[UUID], delay: float = 0.0) -> list[Seeded]:
+        """An event of each, with its doorbell in the outbox, to be relayed after a delay in seconds."""
         events = await add_events(self.database, tenants)
         rows = [spread(ring_event(event.id, "job.succeeded", event.traceparent)) for event in events]
-        await self.database.fetch(RING, *columns(rows, 5))
+        await self.database.fetch(RING, *columns(rows, 5), delay)
         return events
 
     async def count(self, endpoints: Sequence[UUID]) -> Counts:
         (found,) = await self.database.fetch(COUNT, endpoints)
         return Counts(*found.values())
 
-    def subscriber(self, subscription: Subscription) -> Subscriber:
-        """One that the tenant "default" made through the API."""
-        return Subscriber(self.tenant_id, endpoint_of(subscription.id), subscription.url)
+    async def subscriber(self, subscription: Subscription) -> Subscriber:
+        """One that was made through the API."""
+        endpoint = endpoint_of(subscription.id)
+        (found,) = await self.database.fetch(TENANT, endpoint)
+        return Subscriber(found["tenant_id"], endpoint, subscription.url)
 
     async def settle(self) -> list[UUID]:
         """While no notifier runs: what was in flight when it died. Its claims have lapsed on return."""
@@ -89,11 +89,11 @@ class Backlog:
 
 
 @asynccontextmanager
-async def open_backlog(stack: Stack) -> AsyncIterator[Backlog]:
-    database = await Database.connect(stack.postgres.url, application="tests")
+async def open_backlog(environment: Mapping[str, str]) -> AsyncIterator[Backlog]:
+    """Of services with this environment."""
+    database = await Database.connect(environment["CHARONIA_DATABASE_URL"], application="tests")
     try:
-        (tenant,) = await database.fetch(TENANT)
-        yield Backlog(database, tenant["id"], Sealer([stack.environment["CHARONIA_ENCRYPTION_KEYS"]]))
+        yield Backlog(database, Sealer([environment["CHARONIA_ENCRYPTION_KEYS"]]))
     finally:
         await database.close()
 

@@ -3,15 +3,11 @@
 How fast the others are beside it is measured by `python -m benchmarks notifier`.
 """
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-
 from benchmarks.seed import add_pending
-from deploy.local.ports import HOST
 from deploy.local.stack import Stack
 from tests.acceptance.backlog import number_of, open_backlog
 from tests.acceptance.metrics import read_metric
+from tests.acceptance.pit import dig
 from tests.acceptance.receiver import Receiver
 from tests.acceptance.waiting import eventually
 
@@ -22,38 +18,11 @@ EVENTS = 3  # for each of them
 SOON = 60.0  # seconds
 
 
-class Pit:
-    """Takes connections and requests, and never answers."""
-
-    def __init__(self) -> None:
-        self.url = ""
-        self.held: set[asyncio.StreamWriter] = set()
-        self.most = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.held.add(writer)
-        self.most = max(self.most, len(self.held))
-        with suppress(ConnectionError):
-            await reader.read()  # until one side gives up
-        self.held.discard(writer)
-        writer.close()
-
-
-@asynccontextmanager
-async def dig() -> AsyncIterator[Pit]:
-    pit = Pit()
-    async with await asyncio.start_server(pit.serve, HOST, 0) as server:
-        pit.url = f"http://{HOST}:{server.sockets[0].getsockname()[1]}/"
-        yield pit
-        for writer in pit.held:
-            writer.close()
-
-
 async def test_an_endpoint_that_hangs_takes_nothing_from_the_others(stack: Stack, receiver: Receiver) -> None:
     inboxes = [receiver.inbox() for _ in range(HEALTHY)]
     async with (
         dig() as pit,
-        open_backlog(stack) as backlog,
+        open_backlog(stack.environment) as backlog,
         backlog.subscribers([pit.url, *(inbox.url for inbox in inboxes)]) as (hanging, *healthy),
     ):
         await add_pending(backlog.database, hanging, PENDING)

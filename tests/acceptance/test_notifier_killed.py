@@ -27,7 +27,7 @@ async def test_a_notifier_killed_anywhere_delivers_everything(breakable: Stack, 
     inboxes = [receiver.inbox() for _ in range(ENDPOINTS)]
     urls, events = [inbox.url for inbox in inboxes], []
     held: Counter[UUID] = Counter()  # at how many kills each delivery was in flight
-    async with open_backlog(breakable) as backlog, backlog.subscribers(urls) as subscribers:
+    async with open_backlog(breakable.environment) as backlog, backlog.subscribers(urls) as subscribers:
         for _ in range(KILLS):
             events += await backlog.add_events([each.tenant_id for each in subscribers] * (EVENTS // ENDPOINTS))
             await run_until_killed(breakable, inboxes, chance)

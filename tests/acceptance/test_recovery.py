@@ -94,10 +94,10 @@ async def test_an_outage_is_recovered_from_once_throttled_and_resumed(
     (notifier,) = breakable.notifiers
     async with (
         api.subscribed(inbox.url) as subscription,
-        open_backlog(breakable) as backlog,
+        open_backlog(breakable.environment) as backlog,
         backlog.subscribers([other.url]) as (neighbour,),
     ):
-        subscriber = backlog.subscriber(subscription)
+        subscriber = await backlog.subscriber(subscription)
         await fail(backlog.database, subscriber, OTHERS)
         since = await read_time(backlog.database)
         failed = await fail(backlog.database, subscriber, FAILED)
