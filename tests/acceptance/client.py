@@ -222,6 +222,17 @@ class Api:
         """Of a job or a subscription, by its path."""
         return read(await self.http.get(f"{path}/deliveries", params=query), 200, WebhookDeliveries)
 
+    async def list_all_deliveries(self, path: str, limit: int = 100) -> list[WebhookDelivery]:
+        """All of them, a page at a time."""
+        found: list[WebhookDelivery] = []
+        page = await self.list_deliveries(path, limit=limit)
+        while page.next_cursor is not None:
+            assert len(page.items) == limit
+            found += page.items
+            page = await self.list_deliveries(path, limit=limit, cursor=page.next_cursor)
+        assert len(page.items) <= limit
+        return found + page.items
+
     async def wait_for_delivery(self, delivery_id: str, *statuses: DeliveryStatus) -> WebhookDelivery:
         """The delivery, once it is in one of these states, or no longer pending where none is named."""
 

@@ -14,18 +14,6 @@ BOTH = ["job.started", "job.succeeded"]
 TRIES = 5  # as conftest.py has it
 
 
-async def list_all(api: Api, path: str, limit: int) -> list[WebhookDelivery]:
-    """All of a path's, a page at a time."""
-    found: list[WebhookDelivery] = []
-    page = await api.list_deliveries(path, limit=limit)
-    while page.next_cursor is not None:
-        assert len(page.items) == limit
-        found += page.items
-        page = await api.list_deliveries(path, limit=limit, cursor=page.next_cursor)
-    assert 0 < len(page.items) <= limit
-    return found + page.items
-
-
 async def test_a_delivery_tells_of_every_attempt(api: Api, receiver: Receiver) -> None:
     long = b"\xff" + b"sorry " * 4000
     inbox = receiver.inbox(Reply(500, {"x-reason": "none"}, long), Reply(200, {}, b"thanks"))
@@ -63,7 +51,7 @@ async def test_deliveries_are_listed_newest_first_in_pages_and_filtered(
         await inbox.wait(6)
         for job in jobs:
             await api.wait_for_webhooks(job.id)
-        every = await list_all(api, path, 4)
+        every = await api.list_all_deliveries(path, 4)
         assert [each.id for each in every] == sorted((each.id for each in inbox.deliveries), reverse=True)
         assert {each.status for each in every} == {"succeeded"}
 
@@ -86,7 +74,7 @@ async def test_deliveries_are_listed_newest_first_in_pages_and_filtered(
         own = f"/v1/jobs/{jobs[0].id}"
         assert await find(own) == [each.id for each in every if each.job_id == jobs[0].id]
         assert await find(own, status="exhausted") == []
-        assert len(await list_all(api, own, 1)) == 2
+        assert len(await api.list_all_deliveries(own, 1)) == 2
         for hidden in (f"{path}/deliveries", f"{own}/deliveries", f"/v1/deliveries/{ends[0]}"):
             assert (await api.http.get(hidden)).status_code == 200
             assert (await stranger.http.get(hidden)).status_code == 404
