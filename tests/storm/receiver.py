@@ -18,7 +18,7 @@ from tests.acceptance.receiver import Event
 from tests.storm.ledger import SUBSCRIPTION, Delivery, Ledger
 from tests.storm.orders import OTHER_ANSWERS, Answer
 
-LATE_SECONDS = 4.0  # longer than the notifier waits for an answer
+LATE_SECONDS = 8.0  # longer than the notifier waits for an answer
 SUBSCRIPTION_FAILS = 0.03  # of the webhooks to the subscription
 
 
