@@ -38,6 +38,10 @@ async def bounded(call: Awaitable[object]) -> object:
         raise BrokerUnavailable from None  # aio-pika cancels its callers when a heartbeat stays away
     except TROUBLE as error:
         raise BrokerUnavailable(f"broker: {type(error).__name__}: {error}") from error
+    except Exception as error:
+        if type(error) is not Exception:  # aiormq's, where we close the connection under a call
+            raise
+        raise BrokerUnavailable("broker: the connection was closed") from error
 
 
 class Link:
