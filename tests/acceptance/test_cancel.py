@@ -30,6 +30,18 @@ async def test_a_queued_job_is_canceled_at_once_and_tells_so(api: Api, receiver:
     assert (event.type, event.data.id, event.data.status) == ("job.canceled", job.id, "canceled")
 
 
+async def test_a_canceled_job_is_no_dead_letter(api: Api) -> None:
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    job = await api.submit("echo", {"x": [[1.0]]}, run_at=tomorrow)
+    await cancel(api, job.id)
+    replayed = await api.http.post("/v1/dead-letters/replay", json={"ids": [job.id]})
+    assert (replayed.status_code, replayed.json()) == (
+        202,
+        {"replayed": [], "skipped": [job.id], "remaining": False},
+    )
+    assert (await api.get(job.id)).status == "canceled"
+
+
 async def test_a_running_job_is_canceled_inside_triton(stack: Stack, api: Api, receiver: Receiver) -> None:
     inbox = receiver.inbox()
     before = await read_metric(stack.triton.metrics_url, SEEN)

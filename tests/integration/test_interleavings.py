@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Container, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 from uuid import UUID
 
 from hypothesis import HealthCheck, Phase, settings
@@ -18,12 +18,12 @@ from services.gateway.control import RETRYABLE
 from services.gateway.store import Store as GatewayStore
 from tests.integration import history
 from tests.integration.history import RUNNING
-from tests.integration.jobs import LEASE, JobState, add_tenant, look, submit
-from tests.integration.world import MODELS, OUTCOMES, Deed, World
+from tests.integration.jobs import LEASE, JobState, add_tenant, look, make_due, submit
+from tests.integration.moves import DAY, JOBS, MOVE, OPTIONS, Move
+from tests.integration.world import CANCELING, OUTCOMES, QUEUED, Deed, World
 
 T = TypeVar("T")
-JOBS = 2
-DAY, YEAR = 86_400.0, 366 * 86_400.0
+YEAR = 366 * DAY
 SETTINGS = settings(
     max_examples=40,
     stateful_step_count=40,
@@ -32,20 +32,6 @@ SETTINGS = settings(
     database=None,
     suppress_health_check=list(HealthCheck),
 )
-NUMBER = st.integers(0, 1000)
-DEED = st.sampled_from(get_args(Deed))
-MODEL = st.sampled_from([None, *MODELS])
-OPTIONS = st.fixed_dictionaries(
-    {
-        "max_attempts": st.integers(1, 3),
-        "initial_delay": st.sampled_from([0.0, 10.0]),
-        "fallback_model": st.sampled_from([None, "small"]),
-        "expires_in": st.sampled_from([None, 30.0]),
-        "scheduled": st.booleans(),
-        "wants_started": st.booleans(),
-    }
-)
-MOVE = st.tuples(st.sampled_from(["claim", "act", "cancel", "retry", "replay", "sweep", "sweep late"]), NUMBER, DEED)
 
 
 class Life(RuleBasedStateMachine):
@@ -62,13 +48,6 @@ class Life(RuleBasedStateMachine):
     def do(self, call: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(call)
 
-    def holds(self, job: ClaimedJob) -> bool:
-        state = self.now[job.row.id]
-        return state.status in RUNNING and state.claim == job.claim
-
-    def job(self, number: int) -> UUID:
-        return self.jobs[number % JOBS]
-
     @initialize(options=st.lists(OPTIONS, min_size=JOBS, max_size=JOBS))
     def submit(self, options: list[dict[str, Any]]) -> None:
         self.do(self.world.begin())
@@ -80,104 +59,108 @@ class Life(RuleBasedStateMachine):
             if wants_started:
                 self.telling.add(self.jobs[-1])
 
-    @rule(numbers=st.lists(NUMBER, min_size=1, max_size=JOBS + 1))
-    def claim(self, numbers: list[int]) -> None:
-        for job in self.do(self.start(numbers)):
-            assert self.now[job.row.id].status is Status.QUEUED
-
-    async def start(self, numbers: list[int]) -> list[ClaimedJob]:
-        claimed = await self.world.claim([self.job(number) for number in numbers])
-        self.claims += claimed
-        return claimed
-
-    @rule(number=NUMBER, deed=DEED)
-    def act(self, number: int, deed: Deed) -> None:
-        """Under one of the last claims, because those may still be held."""
-        if not self.claims:
-            return
-        job = self.claims[-1 - number % min(len(self.claims), 3)]
-        before = self.now[job.row.id].status
-        expected = OUTCOMES[deed][before] if self.holds(job) else {before}
-        self.do(self.world.act(job, deed))
-        assert self.do(look(self.database, job.row.id)).status in expected
-
-    @rule()
-    def freeze(self) -> None:
-        """A dispatcher takes what there is and freezes for longer than its leases; another one takes it then."""
-        self.claim([*range(JOBS)])
-        for seconds in (LEASE + 1, DAY):
-            self.do(self.world.pass_time(seconds))
-            self.do(self.world.sweep())
-        self.do(self.start([*range(JOBS)]))
-
-    @rule(number=NUMBER, deed=DEED)
-    def act_late(self, number: int, deed: Deed) -> None:
-        """A zombie's deed, under a claim that was taken away from it, changes nothing."""
-        lost = [job for job in self.claims if not self.holds(job)]
-        rivals = [job for job in lost if self.now[job.row.id].status in RUNNING]  # somebody else holds the job
-        if not lost:
-            return
-        job = (rivals or lost)[-1 - number % len(rivals or lost)]
-        before = self.do(self.world.show(job.row.id))
-        self.do(self.world.act(job, deed))
-        assert self.do(self.world.show(job.row.id)) == before
-
-    @rule(number=NUMBER)
-    def cancel(self, number: int) -> None:
-        before = self.now[self.job(number)].status
-        expected = None if before in TERMINAL else Status.CANCELED if before is Status.QUEUED else Status.CANCELING
-        assert self.do(self.world.cancel(self.job(number))) == expected
-
-    @rule(number=NUMBER, model=MODEL)
-    def retry(self, number: int, model: str | None) -> None:
-        job = self.job(number)
-        revived = self.do(self.revive(self.world.retry(job, model)))
-        assert revived == ({job} if self.now[job].status in RETRYABLE and model != "other" else set())
-
-    @rule(numbers=st.lists(NUMBER, min_size=1, max_size=JOBS), model=MODEL)
-    def replay(self, numbers: list[int], model: str | None) -> None:
-        jobs = {self.job(number) for number in numbers}
-        revived = self.do(self.revive(self.world.replay([*jobs], model)))
-        assert revived == {job for job in jobs if self.now[job].status is Status.FAILED and model != "other"}
-
-    async def revive(self, reviving: Coroutine[Any, Any, set[UUID]]) -> set[UUID]:
-        self.revived.update(revived := await reviving)
-        return revived
-
-    @rule(late=st.booleans())
-    def sweep(self, late: bool) -> None:
-        self.do(self.world.sweep(late=late))
-
-    @rule(seconds=st.sampled_from([1.0, 40.0, LEASE + 1, DAY]))
-    def pass_time(self, seconds: float) -> None:
-        self.do(self.world.pass_time(seconds))
+    @rule(move=MOVE)
+    def step(self, move: Move) -> None:
+        """One after the other: what each comes to is known before."""
+        job = self.jobs[move.job]
+        before = self.now[job].status
+        match move.kind:
+            case "claim":
+                assert all(self.now[each.row.id].status is QUEUED for each in self.do(self.claim()))
+            case "act":
+                self.act(job, move.deed)
+            case "act late":
+                self.act_late(move.deed)
+            case "freeze":
+                self.freeze()
+            case "cancel":
+                expected = None if before in TERMINAL else Status.CANCELED if before is QUEUED else CANCELING
+                assert self.do(self.world.cancel(job)) == expected
+            case "retry":
+                self.check_revived(self.do(self.revive(move)), [job], RETRYABLE, move.model)
+            case "replay":
+                self.check_revived(self.do(self.revive(move)), self.jobs, [Status.FAILED], move.model)
+            case _:
+                self.do(self.move(move))
 
     @rule(moves=st.lists(MOVE, min_size=2, max_size=4))
-    def race(self, moves: list[tuple[str, int, Deed]]) -> None:
+    def race(self, moves: list[Move]) -> None:
         """Several at the same time: only the database orders them."""
 
         async def run() -> None:
             async with asyncio.TaskGroup() as group:
                 for move in moves:
-                    group.create_task(self.move(*move))
+                    group.create_task(self.move(move))
 
         self.do(run())
 
-    async def move(self, kind: str, number: int, deed: Deed) -> None:
-        job = self.job(number)
-        match kind:
-            case "claim":
-                await self.start([0, 1])
-            case "act" if self.claims:
-                await self.world.act(self.claims[-1 - number % len(self.claims)], deed)
+    async def move(self, move: Move) -> None:
+        match move.kind:
+            case "act" | "act late" if self.claims:
+                await self.world.act(self.claims[-1 - move.job % len(self.claims)], move.deed)
             case "cancel":
-                await self.world.cancel(job)
-            case "retry":
-                await self.revive(self.world.retry(job, "small" if number % 2 else None))
-            case "replay":
-                await self.revive(self.world.replay(self.jobs))
+                await self.world.cancel(self.jobs[move.job])
+            case "retry" | "replay":
+                await self.revive(move)
             case "sweep" | "sweep late":
-                await self.world.sweep(late=kind == "sweep late")
+                await self.world.sweep(late=move.kind == "sweep late")
+            case "wait":
+                await self.world.pass_time(move.seconds)
+            case _:
+                await self.claim()
+
+    async def claim(self) -> list[ClaimedJob]:
+        """By doorbells for all jobs, one of them doubled."""
+        claimed = await self.world.claim([*self.jobs, self.jobs[0]])
+        self.claims += claimed
+        return claimed
+
+    def act(self, job: UUID, deed: Deed) -> None:
+        """Under the job's last claim; one that waits is claimed for it."""
+        if self.now[job].status is QUEUED:
+            self.do(make_due(self.database, job))
+            self.do(self.claim())
+            self.every_step_was_legal_and_no_job_is_lost()
+        claims = [claim for claim in self.claims if claim.row.id == job]
+        if claims:
+            before = self.now[job].status
+            expected = OUTCOMES[deed][before] if self.holds(claims[-1]) else {before}
+            self.do(self.world.act(claims[-1], deed))
+            assert self.do(look(self.database, job)).status in expected
+
+    def act_late(self, deed: Deed) -> None:
+        """A zombie's deed, under a claim that was taken away from it, changes nothing."""
+        lost = [job for job in self.claims if not self.holds(job)]
+        rivals = [job for job in lost if self.now[job.row.id].status in RUNNING]  # somebody else holds the job
+        for job in (rivals or lost)[-1:]:
+            before = self.do(self.world.show(job.row.id))
+            self.do(self.world.act(job, deed))
+            assert self.do(self.world.show(job.row.id)) == before
+
+    def freeze(self) -> None:
+        """A dispatcher takes what there is and freezes for longer than its leases; another one takes it then."""
+        self.do(self.claim())
+        for seconds in (LEASE + 1, DAY):
+            self.do(self.world.pass_time(seconds))
+            self.do(self.world.sweep())
+        self.do(self.claim())
+
+    def holds(self, job: ClaimedJob) -> bool:
+        state = self.now[job.row.id]
+        return state.status in RUNNING and state.claim == job.claim
+
+    async def revive(self, move: Move) -> set[UUID]:
+        if move.kind == "retry":
+            revived = await self.world.retry(self.jobs[move.job], move.model)
+        else:
+            revived = await self.world.replay(self.jobs, move.model)
+        self.revived.update(revived)
+        return revived
+
+    def check_revived(
+        self, revived: set[UUID], jobs: Sequence[UUID], states: Container[Status], model: str | None
+    ) -> None:
+        assert revived == {job for job in jobs if self.now[job].status in states and model != "other"}
 
     @invariant()
     def every_step_was_legal_and_no_job_is_lost(self) -> None:
@@ -192,7 +175,7 @@ class Life(RuleBasedStateMachine):
         """Though every doorbell is lost, all jobs come to an end from wherever they are."""
         self.do(self.world.take_doorbells())
         for _ in range(3):
-            self.do(self.world.pass_time(YEAR))  # longer than any has waited: so much later it is rung again
+            self.do(self.world.pass_time(YEAR))  # longer than any has waited: so much later it is rung for again
             self.do(self.world.sweep())
             self.every_step_was_legal_and_no_job_is_lost()
             for job in self.do(self.world.answer_doorbells()):
