@@ -21,6 +21,10 @@ class AnswerTooLarge(aiohttp.ClientPayloadError):
     """More than a receiver has reason to send."""
 
 
+class AnswerMalformed(aiohttp.ClientPayloadError):
+    """What followed the head was not HTTP."""
+
+
 class BoundedHandler(ResponseHandler):
     """One connection."""
 
@@ -39,24 +43,24 @@ class BoundedHandler(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         if self.body is not None and self.body.is_eof() and data:
-            self.refuse()  # nobody asked: it would be taken for the answer to the next request
+            self.refuse(AnswerTooLarge())  # nobody asked: it would be taken for the answer to the next request
             return
         for start in range(0, len(data) or 1, SLICE):
             super().data_received(data[start : start + SLICE])
-            if self.exception() is not None:
+            if (error := self.exception()) is not None:
+                self.refuse(error)
                 return
             self.received += len(data[start : start + SLICE])
             beside = self.received - (self.body.total_bytes if self.body is not None else 0)
             if beside > MAX_BESIDE or len(self) > MAX_WAITING:
-                self.refuse()
+                self.refuse(AnswerTooLarge())
                 return
 
-    def refuse(self) -> None:
+    def refuse(self, error: BaseException) -> None:
         self.abort()  # first, as it forgets exceptions
-        error = AnswerTooLarge()
         self.set_exception(error)
         if self.body is not None:
-            self.body.set_exception(error)
+            self.body.set_exception(error if isinstance(error, AnswerTooLarge) else AnswerMalformed(str(error)))
 
     def close(self) -> None:
         """At once: closing TLS politely means to read what still comes, for up to half a minute."""

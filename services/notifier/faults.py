@@ -9,7 +9,7 @@ import aiohttp
 import httpx
 
 from common.errors import AddressRefused
-from services.notifier.bounds import AnswerTooLarge
+from services.notifier.bounds import AnswerMalformed, AnswerTooLarge
 from services.notifier.network import ForbiddenConnection
 from services.notifier.outcome import Fault
 
@@ -39,7 +39,7 @@ OTHERS: tuple[tuple[tuple[type[BaseException], ...], Fault], ...] = (
     ((aiohttp.ConnectionTimeoutError,), Fault.CONNECT_TIMEOUT),
     ((TimeoutError,), Fault.TIMEOUT),
     ((AnswerTooLarge,), Fault.RESPONSE_TOO_LARGE),
-    ((aiohttp.ClientResponseError,), Fault.BAD_RESPONSE),
+    ((aiohttp.ClientResponseError, AnswerMalformed), Fault.BAD_RESPONSE),
     ((aiohttp.InvalidURL, httpx.InvalidURL, httpx.UnsupportedProtocol, ValueError), Fault.INVALID_URL),
 )
 

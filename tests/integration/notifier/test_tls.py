@@ -24,7 +24,7 @@ from tests.integration.notifier.receiver import (
     receive,
     write,
 )
-from tests.tls_server import TlsServer
+from tests.raw_server import RawServer
 
 SECONDS = 20.0  # of an attempt; nothing here waits for it, except where it says TIMEOUT
 
@@ -42,7 +42,7 @@ def trust(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
 async def refuse(context: ssl.SSLContext, host: str = "127.0.0.1") -> Fault | None:
     """What two attempts at a server came to, that nothing was said to."""
     sender = Sender.open(SEALER, LOCAL, timeout=SECONDS, concurrency=10)
-    with TlsServer(context) as server:
+    with RawServer(context=context) as server:
         outcomes = [await sender.send(claim(f"https://{host}:{server.port}/")) for _ in range(2)]
     await sender.close()
     assert outcomes[0].fault == outcomes[1].fault
