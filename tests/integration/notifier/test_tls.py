@@ -112,8 +112,13 @@ async def test_no_common_cipher(authority: Authority) -> None:
 
 async def attempt(serve: Answer, timeout: float = SECONDS) -> Outcome:
     """At a server that does not speak TLS."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
+            await serve(reader, writer)
+
     sender = Sender.open(SEALER, LOCAL, timeout=timeout, concurrency=10)
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
     outcome = await sender.send(claim(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"))
     server.close()
     await sender.close()
@@ -126,8 +131,7 @@ async def test_a_server_without_tls() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heard.append(await reader.read(65536))
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        with contextlib.closing(writer), contextlib.suppress(ConnectionError):
-            heard.append(await reader.read())
+        heard.append(await reader.read())
 
     outcome = await attempt(talk)
     assert (outcome.fault, outcome.ours) == (Fault.TLS_PROTOCOL, False)
@@ -135,9 +139,8 @@ async def test_a_server_without_tls() -> None:
 
 
 async def test_a_server_that_hangs_up_instead_of_shaking_hands() -> None:
-    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def hang_up(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read(65536)
-        writer.close()
 
     outcome = await attempt(hang_up)
     assert (outcome.fault, outcome.ours) == (Fault.CONNECTION_RESET, False)
