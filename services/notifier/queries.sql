@@ -72,13 +72,26 @@ UPDATE events SET fanned_out_at = coalesce(fanned_out_at, now()) WHERE id = ANY(
 -- name: find_unheard
 -- Events whose message was lost on its way here: nobody fanned them out for $1 seconds. Oldest first. One from the future
 -- was made before the clock was set back.
-SELECT e.id, coalesce(j.traceparent, e.traceparent) AS traceparent
-FROM events e
-LEFT JOIN jobs j ON j.id = e.job_id
-WHERE e.fanned_out_at IS NULL
-  AND (e.created_at < now() - make_interval(secs => $1::double precision)
-       OR e.created_at > now() + make_interval(secs => $1::double precision))
-ORDER BY e.created_at
+WITH lost AS (
+  (
+    SELECT id, job_id, traceparent
+    FROM events
+    WHERE fanned_out_at IS NULL AND created_at < now() - make_interval(secs => $1::double precision)
+    ORDER BY created_at
+    LIMIT $2
+  )
+  UNION ALL
+  (
+    SELECT id, job_id, traceparent
+    FROM events
+    WHERE fanned_out_at IS NULL AND created_at > now() + make_interval(secs => $1::double precision)
+    ORDER BY created_at
+    LIMIT $2
+  )
+)
+SELECT lost.id, coalesce(j.traceparent, lost.traceparent) AS traceparent
+FROM lost
+LEFT JOIN jobs j ON j.id = lost.job_id
 LIMIT $2;
 
 -- name: lock_due_endpoints
@@ -418,7 +431,7 @@ SELECT id FROM endpoints ORDER BY id FOR NO KEY UPDATE;
 WITH waiting AS (
   UPDATE deliveries
   SET next_at = next_at - make_interval(secs => $1::double precision)
-  WHERE status = 'pending' AND lease_until IS NULL
+  WHERE next_at IS NOT NULL AND lease_until IS NULL
 ), claimed AS (
   UPDATE deliveries
   SET next_at = now() + make_interval(secs => $2::double precision),

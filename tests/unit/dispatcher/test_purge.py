@@ -30,6 +30,9 @@ class FakeStore:
             raise answer
         return Bite(answer, answer, LATER)
 
+    async def purge_keys(self, _limit: int) -> int:
+        return 0
+
 
 async def run(store: FakeStore) -> None:
     with pytest.raises(asyncio.CancelledError):
