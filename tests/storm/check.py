@@ -32,7 +32,7 @@ def find(ledger: Ledger, evidence: Evidence) -> Iterator[tuple[str, str, str, st
         if not text.startswith(FORGIVEN):
             yield "", "nothing odd", "nothing", text
     yield from check_deliveries(ledger)
-    yield from check_repeats(ledger)
+    yield from check_repeats(ledger, evidence.sendings)
     told: dict[str, list[Delivery]] = {}
     for delivery in ledger.deliveries:
         if delivery.event is not None:

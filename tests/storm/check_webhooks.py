@@ -1,12 +1,14 @@
 """Whether every receiver was told what happened, and nothing else. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from tests.acceptance.client import TERMINAL, Job
+from tests.acceptance.client import TERMINAL, Job, SendAttempt
 from tests.storm.check_outcome import Finding
 from tests.storm.ledger import SUBSCRIPTION, TERMINAL_EVENTS, Delivery, Ledger, Try, key_of
+from tests.storm.orders import SLOW
 
 MOMENT = 2.0  # seconds
 
@@ -33,18 +35,30 @@ def check_deliveries(ledger: Ledger) -> Iterator[tuple[str, str, str, str]]:
             yield delivery.id, "its own callback", f"/callback/{attempt.key}", delivery.path
 
 
-def check_repeats(ledger: Ledger) -> Iterator[tuple[str, str, str, str]]:
-    """A webhook that was taken comes again only where its sender, or the database, went away at that moment."""
+def find_repeats(ledger: Ledger) -> dict[str, list[tuple[Delivery, Delivery]]]:
+    """By id, webhooks that were taken and came again, each pair in which nothing had hit the sender or the database."""
     taken: dict[str, Delivery] = {}
+    repeats: dict[str, list[tuple[Delivery, Delivery]]] = {}
     for delivery in ledger.deliveries:
         before = taken.get(delivery.id)
         if before is not None and not any(
             fault.kind in ("notifier", "postgres") and fault.began - MOMENT <= before.at <= fault.ended + MOMENT
             for fault in ledger.faults
         ):
-            yield delivery.id, "no second time without a fault", f"once, {before.at:.3f}", f"again, {delivery.at:.3f}"
+            repeats.setdefault(delivery.id, []).append((before, delivery))
         if was_taken(delivery):
             taken[delivery.id] = delivery
+    return repeats
+
+
+def check_repeats(ledger: Ledger, sendings: Mapping[str, Sequence[SendAttempt]]) -> Iterator[tuple[str, str, str, str]]:
+    """A webhook that was taken comes again only where its sender, or the database, went away at that moment, or where
+    the answer came too late: then its attempts say so, beside those that the receiver let wait on purpose."""
+    slow = Counter(delivery.id for delivery in ledger.deliveries if delivery.answer == SLOW)
+    for delivery_id, pairs in find_repeats(ledger).items():
+        late = sum(attempt.error == "timeout" for attempt in sendings.get(delivery_id, ())) - slow[delivery_id]
+        for before, again in pairs[max(late, 0) :]:
+            yield delivery_id, "no second time without a fault", f"once, {before.at:.3f}", f"again, {again.at:.3f}"
 
 
 def check_told(attempt: Try, job: Job, deliveries: Sequence[Delivery]) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tests.acceptance.client import TERMINAL, Attempt, Attempts, Job
+from tests.acceptance.client import TERMINAL, Attempt, Attempts, Job, SendAttempt, WebhookDelivery
 from tests.storm.client import Client, Missing
 
 READERS = 24  # at a time
@@ -16,10 +16,12 @@ T = TypeVar("T")
 
 @dataclass
 class Evidence:
-    """By job id; `rest` is how many seconds it took until nothing moved any more."""
+    """By job id, and the attempts to send by the ids of webhooks that are in doubt; `rest` is how many seconds it took
+    until nothing moved any more."""
 
     jobs: dict[str, Job] = field(default_factory=dict)
     attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    sendings: dict[str, list[SendAttempt]] = field(default_factory=dict)
     rest: float = 0.0
 
 
@@ -55,6 +57,16 @@ async def gather(client: Client, list_jobs: Callable[[], Iterable[str]], within:
     evidence.rest = clock() - began
     await spread(list_attempts, list(evidence.jobs))
     return evidence
+
+
+async def add_sendings(client: Client, evidence: Evidence, deliveries: Iterable[str]) -> None:
+    """Reads what the notifier says of these webhooks."""
+
+    async def look(delivery_id: str) -> None:
+        found = await client.read(f"/v1/deliveries/{delivery_id}", WebhookDelivery)
+        evidence.sendings[delivery_id] = found.attempts
+
+    await spread(look, list(deliveries))
 
 
 async def spread(work: Callable[[T], Awaitable[None]], items: list[T]) -> None:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from tests.acceptance.samples import LINES, fault, picture, work
 
 Answer = int | str  # a status; "slow" answers too late, "reset" cuts the connection
-OTHER_ANSWERS: tuple[Answer, ...] = (500, 503, 429, 404, "slow", "reset")
+SLOW = "slow"
+OTHER_ANSWERS: tuple[Answer, ...] = (500, 503, 429, 404, SLOW, "reset")
 WORDS = ("conch", "shell", "trumpet", "sea", "wave", "Triton", "Ångström", "海")
 WEIGHTS = {
     "echo": 42,

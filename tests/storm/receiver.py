@@ -15,6 +15,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from deploy.local.ports import HOST
 from tests.acceptance.receiver import Event
+from tests.storm import orders
 from tests.storm.ledger import SUBSCRIPTION, Delivery, Ledger
 from tests.storm.orders import OTHER_ANSWERS, Answer
 
@@ -65,7 +66,7 @@ class Receiver:
         match answer:
             case int():
                 return web.Response(status=answer)
-            case "slow":
+            case orders.SLOW:
                 await asyncio.sleep(LATE_SECONDS)
             case _ if request.transport is not None:
                 request.transport.abort()

@@ -15,6 +15,7 @@ from tests.acceptance.client import Secret, Subscription
 from tests.storm import evidence, report
 from tests.storm.breaker import Breaker
 from tests.storm.check import Violation, check
+from tests.storm.check_webhooks import find_repeats
 from tests.storm.client import Client, open_client
 from tests.storm.ledger import SUBSCRIPTION, Ledger
 from tests.storm.load import Load
@@ -70,6 +71,7 @@ async def storm(stack: Stack, plan: Plan, tell: Callable[[str], None]) -> list[V
         await blow(load, breaker, plan)
         say("healed, and the load has ended")
         found = await evidence.gather(client, ledger.list_jobs, REST)
+        await evidence.add_sendings(client, found, find_repeats(ledger))
     violations = check(ledger, found)
     for line in report.write(ledger, found, violations):
         tell(line)

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from tests.acceptance.client import Attempt, Failure, Job
+from tests.acceptance.client import Attempt, Failure, Job, SendAttempt
 from tests.acceptance.receiver import Event
 from tests.storm.check import check
 from tests.storm.evidence import Evidence
 from tests.storm.ledger import SUBSCRIPTION, Call, Delivery, Fault, Ledger, Try
-from tests.storm.orders import Order
+from tests.storm.orders import SLOW, Order
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AT = NOW.timestamp()
@@ -34,6 +34,7 @@ JOB = msgspec.convert(
 )
 RUN = Attempt(1, "succeeded", "echo", "host-4711-abc", NOW, NOW, 0, None, None)
 LOST = msgspec.structs.replace(RUN, status="failed", error_code="worker_lost")
+LATE = SendAttempt(1, NOW, 6000, None, "timeout", "")
 SECOND = msgspec.structs.replace(RUN, attempt=2)
 KILL = Fault("kill", "dispatcher", "dispatcher-1", 4711, AT - 1, AT + 1)
 
@@ -104,6 +105,11 @@ def test_what_went_well_is_no_violation() -> None:
     assert world.rules == {"no second time without a fault"}
     world.ledger.faults.append(replace(KILL, kind="notifier"))
     assert world.rules == set()
+    world.ledger.faults.clear()
+    world.evidence.sendings["dlv_1"] = [LATE]
+    assert world.rules == set()
+    world.repeat(answer=SLOW)  # what the receiver let wait on purpose explains nothing
+    assert world.rules == {"no second time without a fault"}
     world.ledger.faults.clear()
     world.rewrite(alter(attempt=2), LOST, SECOND)
     world.ledger.faults.append(KILL)
