@@ -44,10 +44,14 @@ class Balancer(httpx.AsyncBaseTransport):
 
     async def watch(self) -> None:
         """Looks whether each gateway is ready, over a new connection each time, until cancelled."""
-        while True:
-            for gateway in self.gateways:
-                (self.ready.add if await is_ready(gateway) else self.ready.discard)(gateway)
-            await asyncio.sleep(LOOK)
+        limits = httpx.Limits(max_keepalive_connections=0)
+        async with httpx.AsyncClient(timeout=TIMEOUT, limits=limits) as client:
+            while True:
+                await asyncio.gather(*(self.look(client, gateway) for gateway in self.gateways))
+                await asyncio.sleep(LOOK)
+
+    async def look(self, client: httpx.AsyncClient, gateway: httpx.URL) -> None:
+        (self.ready.add if await is_ready(client, gateway) else self.ready.discard)(gateway)
 
     async def aclose(self) -> None:
         await self.transport.aclose()
@@ -76,9 +80,8 @@ def direct(request: httpx.Request, gateway: httpx.URL) -> httpx.Request:
     )
 
 
-async def is_ready(gateway: httpx.URL) -> bool:
+async def is_ready(client: httpx.AsyncClient, gateway: httpx.URL) -> bool:
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT) as client:
-            return (await client.get(gateway.join("/readyz"))).status_code == 200
+        return (await client.get(gateway.join("/readyz"))).status_code == 200
     except httpx.TransportError:
         return False
