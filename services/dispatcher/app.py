@@ -55,7 +55,14 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
                 )
             )
 
-    catalogue = Catalogue(triton, store, adopt, interval=settings.catalogue_interval, slots=settings.slots)
+    catalogue = Catalogue(
+        triton,
+        store,
+        adopt,
+        interval=settings.catalogue_interval,
+        slots=settings.slots,
+        grace=settings.model_grace,
+    )
     control = f"control.{settings.worker}"
     await consumer.subscribe(
         Subscription(control, CONTROL_PREFETCH, partial(topology.declare_control, queue=control), runner.take_control)

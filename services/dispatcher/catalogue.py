@@ -71,14 +71,23 @@ def order_version(version: str) -> tuple[int, str]:
 
 class Catalogue:
     def __init__(
-        self, triton: Triton, store: Store, adopt: Callable[[Runnable], Awaitable[None]], *, interval: float, slots: int
+        self,
+        triton: Triton,
+        store: Store,
+        adopt: Callable[[Runnable], Awaitable[None]],
+        *,
+        interval: float,
+        slots: int,
+        grace: float,
     ) -> None:
-        """`adopt` makes a new model's queues and consumes them; `slots` of 0 means what Triton can use."""
+        """`adopt` makes a new model's queues and consumes them; `slots` of 0 means what Triton can use; a version that
+        no server has had for the `grace` (seconds) leaves the catalogue."""
         self.triton = triton
         self.store = store
         self.adopt = adopt
         self.interval = interval
         self.slots = slots
+        self.grace = grace
         self.models: dict[str, Runnable] = {}
         self.up = False
         self.alarm = asyncio.Event()
@@ -155,6 +164,9 @@ class Catalogue:
             for model in self.models.values()
             for version, described in model.versions.items()
         ]
-        if rows and (rows != self.saved or time.monotonic() - self.saved_at > REFRESH_SECONDS):
+        if rows != self.saved or time.monotonic() - self.saved_at > min(REFRESH_SECONDS, self.grace):
             await self.store.save_models(rows)
+            if self.up:
+                for name, version in await self.store.retire_models(self.grace):
+                    log.warning("model.retired", model=name, version=version)
             self.saved, self.saved_at = rows, time.monotonic()

@@ -212,8 +212,8 @@ LIMIT $1;
 
 -- name: take_unrung
 -- Queued jobs (no others have a ring_at) whose doorbell is due: scheduled ones, retries, and ones whose message may have
--- been lost. The next ring comes after as long as they have waited, so that a long queue is not filled with doubled
--- messages.
+-- been lost; each with whether its model is still in the catalogue. The next ring comes after as long as they have
+-- waited, so that a long queue is not filled with doubled messages.
 WITH due AS (
   SELECT id FROM jobs WHERE ring_at <= now() ORDER BY ring_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
@@ -221,18 +221,28 @@ UPDATE jobs j
 SET ring_at = now() + greatest(interval '1 minute', now() - j.run_at)
 FROM due
 WHERE j.id = due.id
-RETURNING j.id, j.model, j.priority, j.traceparent;
+RETURNING
+  j.id, j.model, j.priority, j.traceparent,
+  EXISTS (SELECT FROM models m WHERE m.name = j.model AND m.version = coalesce(j.version, m.version)) AS known;
+
+-- name: find_queued
+-- Those of the jobs ($1) that are still queued.
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.id = ANY($1::uuid[]) AND j.status = 'queued';
 
 -- name: add_messages
 INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
 SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[]);
 
 -- name: save_models
--- The catalogue, as one dispatcher sees it.
+-- The catalogue, as one dispatcher sees it. A version that is not ready is not new: it may have been retired.
 INSERT INTO models (name, version, ready, decoupled, max_batch_size, instances, inputs, outputs, updated_at)
 SELECT t.*, now()
 FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::integer[], $6::integer[], $7::jsonb[],
             $8::jsonb[]) AS t(name, version, ready, decoupled, max_batch_size, instances, inputs, outputs)
+WHERE t.ready OR EXISTS (SELECT FROM models m WHERE m.name = t.name AND m.version = t.version)
 ORDER BY t.name, t.version
 ON CONFLICT (name, version) DO UPDATE
 SET ready = excluded.ready,
@@ -241,7 +251,20 @@ SET ready = excluded.ready,
     instances = excluded.instances,
     inputs = excluded.inputs,
     outputs = excluded.outputs,
+    missing_since = CASE WHEN NOT excluded.ready THEN models.missing_since END,
     updated_at = now();
+
+-- name: retire_models
+-- Takes versions that have been missing for $1 seconds out of the catalogue, and notes which are missing from now on.
+-- Only for a dispatcher whose Triton answers: an outage of all servers makes no model miss. Returns those taken out.
+WITH missing AS (
+  UPDATE models
+  SET missing_since = now()
+  WHERE missing_since IS NULL AND NOT (ready AND updated_at > now() - interval '30 seconds')
+)
+DELETE FROM models
+WHERE missing_since < now() - make_interval(secs => $1::double precision)
+RETURNING name, version;
 
 -- name: purge_jobs
 -- Looks at the next $2 jobs that ended more than $1 seconds ago, in order of their ends from behind one of them ($3, $4),

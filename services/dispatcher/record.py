@@ -112,6 +112,11 @@ class Recorder:
         failure = Failure("expired", "the job was not started within its expires_in", False)
         await self.end(job, "queued", fail(job.row, Status.EXPIRED, failure, at), job.row.traceparent)
 
+    async def strand(self, job: ClaimedJob, at: datetime) -> None:
+        """Fails a queued job that nothing can run any more."""
+        failure = Failure("model_unavailable", f"no Triton server has had model '{job.row.model}' for too long", True)
+        await self.end(job, "queued", fail(job.row, Status.FAILED, failure, at), job.row.traceparent)
+
     async def end(
         self,
         job: ClaimedJob,

@@ -22,6 +22,7 @@ class DispatcherSettings(Settings, frozen=True, kw_only=True):
     trace_url: str = ""
     lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0  # seconds a claim holds without a heartbeat
     catalogue_interval: Seconds = 2.0  # seconds between looks at Triton's models
+    model_grace: Annotated[float, Meta(gt=0)] = 86_400.0  # seconds without a model until its queued jobs fail
     sweep_interval: Seconds = 0.5  # seconds between looks for due, expired and abandoned jobs
     retention: Annotated[float, Meta(gt=0)] = 30 * 86_400.0  # seconds an ended job is kept, with all that belongs to it
     slots: Annotated[int, Meta(ge=0, le=10_000)] = 0  # inferences of one model at a time; 0: what Triton can use

@@ -100,6 +100,13 @@ class Bite(NamedTuple):
     last: Mark
 
 
+class Due(NamedTuple):
+    """Doorbells written for jobs that are due, and the jobs whose model is no longer in the catalogue."""
+
+    rung: list[OutboxRow]
+    stranded: list[UUID]
+
+
 OLDEST = Mark(datetime.fromtimestamp(0, UTC), UUID(int=0))
 
 
@@ -157,17 +164,23 @@ class Store:
         found = await self.database.fetch(QUERIES["find_expired"], limit)
         return [(read_claimed(record), record["now"]) for record in found]
 
-    async def ring_due(self, limit: int) -> list[OutboxRow]:
+    async def ring_due(self, limit: int) -> Due:
         """Writes a doorbell for each job whose turn it is, and returns them to be announced."""
         async with self.database.transaction() as connection:
             due = await connection.fetch(QUERIES["take_unrung"], limit)
             rows = [
                 ring_job(record["id"], Priority(record["priority"]), record["model"], record["traceparent"])
                 for record in due
+                if record["known"]
             ]
             if rows:
                 await connection.execute(QUERIES["add_messages"], *columns([spread(row) for row in rows], 5))
-        return rows
+        return Due(rows, [record["id"] for record in due if not record["known"]])
+
+    async def find_queued(self, jobs: Sequence[UUID]) -> list[tuple[ClaimedJob, datetime]]:
+        """Each with the database's time."""
+        found = await self.database.fetch(QUERIES["find_queued"], jobs)
+        return [(read_claimed(record), record["now"]) for record in found]
 
     async def purge_jobs(self, age: float, limit: int, after: Mark = OLDEST) -> Bite:
         """Removes jobs that ended longer ago (seconds) and behind a mark; looks at no more than the limit."""
@@ -190,6 +203,11 @@ class Store:
             for model, ready in models
         ]
         await self.database.fetch(QUERIES["save_models"], *columns(rows, 8))
+
+    async def retire_models(self, grace: float) -> list[tuple[str, str]]:
+        """Names and versions of those that no Triton has had for so long (seconds)."""
+        found = await self.database.fetch(QUERIES["retire_models"], grace)
+        return [(record["name"], record["version"]) for record in found]
 
 
 def spread_failure(failure: Failure | None) -> tuple[object, ...]:

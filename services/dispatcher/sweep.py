@@ -69,8 +69,8 @@ class Sweeper:
 
     async def sweep(self) -> bool:
         """One batch of each kind; whether any of them was full."""
-        rows = await self.store.ring_due(BATCH)
-        self.outbox.announce(rows)
+        due = await self.store.ring_due(BATCH)
+        self.outbox.announce(due.rung)
         self.grace.note_write()  # a server that is read only would have refused it
         abandoned = await self.find_abandoned()
         outcome = retry.Attempted(ABANDONED)
@@ -82,9 +82,12 @@ class Sweeper:
                 for job, now in abandoned
             )
         )
+        if due.stranded:
+            stranded = await self.store.find_queued(due.stranded)
+            await asyncio.gather(*(self.recorder.strand(job, now) for job, now in stranded))
         expired = await self.store.find_expired(BATCH)
         await asyncio.gather(*(self.recorder.expire(job, now) for job, now in expired))
-        return BATCH in (len(rows), len(abandoned), len(expired))
+        return BATCH in (len(due.rung) + len(due.stranded), len(abandoned), len(expired))
 
     async def find_abandoned(self) -> list[tuple[ClaimedJob, datetime]]:
         """Running jobs whose dispatcher is gone."""

@@ -1,6 +1,6 @@
-"""A model may be unloaded: its jobs wait for it at no cost, and no longer than they may."""
+"""A model may be unloaded: its jobs wait for it at no cost, and no longer than they may, nor for ever."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +9,7 @@ import httpx
 from deploy.local.ports import HOST
 from deploy.local.stack import Stack
 from tests.acceptance.client import Api
+from tests.acceptance.dispatching import dispatching
 from tests.acceptance.metrics import wait_for_metric
 from tests.acceptance.receiver import Receiver
 from tests.acceptance.samples import work
@@ -66,3 +67,36 @@ async def test_a_job_of_a_removed_model_expires_in_time(stack: Stack, api: Api, 
     assert timedelta(0) <= job.finished_at - job.expires_at < timedelta(seconds=2)
     (delivery,) = await inbox.wait()
     assert delivery.verify(await api.callback_secret()).type == "job.expired"
+
+
+async def test_what_waits_for_a_model_that_does_not_come_back_fails(
+    breakable: Stack, api: Api, receiver: Receiver
+) -> None:
+    inbox = receiver.inbox()
+
+    async def find() -> int:
+        return (await api.http.get("/v1/models/work")).status_code
+
+    async with dispatching(breakable, CHARONIA_MODEL_GRACE="1"):
+        async with unloaded(breakable, "work"):
+            later = (datetime.now(UTC) + timedelta(seconds=8)).isoformat()
+            submitted = await api.submit("work", work(10), run_at=later, webhook={"url": inbox.url})
+            await until(find, 404, "the model has left the catalogue")
+            refused = await api.http.post("/v1/jobs", json={"model": "work", "inputs": work(10)})
+            assert (refused.status_code, refused.json()["type"]) == (404, "urn:charonia:problem:model_not_found")
+            job = await api.wait(submitted.id, within=90)  # at its next doorbell; a minute later, should it be early
+        await until(find, 200, "the model is back")
+        assert (await api.run("work", work(10))).status == "succeeded"
+    assert (job.status, job.attempt, job.started_at) == ("failed", 0, None)
+    assert job.error is not None
+    assert job.error.code == "model_unavailable"
+    (delivery,) = await inbox.wait()
+    assert delivery.verify(await api.callback_secret()).type == "job.failed"
+    assert (await api.http.get("/v1/dead-letters")).json()["items"][0]["id"] == job.id
+
+
+async def until(find: Callable[[], Awaitable[int]], status: int, what: str) -> None:
+    async def look() -> bool:
+        return await find() == status
+
+    await eventually(look, what)

@@ -10,12 +10,15 @@ from common.database import Database
 from common.jobs import Status
 from common.messages import JobQueued
 from services.dispatcher.store import Store
+from services.dispatcher.triton import Model
 from tests.integration.jobs import claim, lapse, look, make_due, new_end, new_requeue, submit
 
 
 @pytest.fixture
-def store(database: Database) -> Store:
-    return Store(database)
+async def store(database: Database) -> Store:
+    store = Store(database)
+    await store.save_models([(Model("echo", "1", False, 0, 1, [], []), True)])
+    return store
 
 
 async def test_a_requeued_job_waits_out_its_delay(database: Database, store: Store, tenant: UUID) -> None:
@@ -132,9 +135,9 @@ async def test_only_queued_jobs_expire(database: Database, store: Store, tenant:
 
 async def test_a_scheduled_job_is_rung_for_when_it_is_due(database: Database, store: Store, tenant: UUID) -> None:
     job = await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
-    assert await store.ring_due(10) == []
+    assert await store.ring_due(10) == ([], [])
     await make_due(database, job)
-    (doorbell,) = await store.ring_due(10)
+    ((doorbell,), _) = await store.ring_due(10)
     assert messages.decode(doorbell.body) == JobQueued(job)
     assert doorbell.routing_key == "job.normal.echo"
     (row,) = await database.fetch("SELECT body FROM outbox WHERE id = $1", doorbell.id)
@@ -148,8 +151,8 @@ async def test_the_next_ring_comes_after_as_long_as_the_job_has_waited(
     for job in (new, old):
         await make_due(database, job)
     await database.fetch("UPDATE jobs SET run_at = now() - interval '1 hour' WHERE id = $1", old)
-    assert len(await store.ring_due(10)) == 2
-    assert await store.ring_due(10) == []
+    assert len((await store.ring_due(10)).rung) == 2
+    assert await store.ring_due(10) == ([], [])
     for job, wait in ((new, timedelta(minutes=1)), (old, timedelta(hours=1))):
         state = await look(database, job)
         assert state.ring_at is not None
@@ -158,4 +161,4 @@ async def test_the_next_ring_comes_after_as_long_as_the_job_has_waited(
 
 async def test_a_running_job_is_not_rung_for(database: Database, store: Store, tenant: UUID) -> None:
     await claim(database, await submit(database, tenant))
-    assert await store.ring_due(10) == []
+    assert await store.ring_due(10) == ([], [])

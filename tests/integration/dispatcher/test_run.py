@@ -61,7 +61,7 @@ async def bench(database: Database, tenant: UUID, client: Triton) -> AsyncIterat
         """Nothing: there is no broker."""
 
     world = World(database, tenant)
-    catalogue = Catalogue(client, world.store, adopt, interval=60.0, slots=0)
+    catalogue = Catalogue(client, world.store, adopt, interval=60.0, slots=0, grace=60.0)
     assert await catalogue.look()
     bench = Bench(world, client, catalogue.models["work"])
     beating = asyncio.create_task(bench.runner.renew())

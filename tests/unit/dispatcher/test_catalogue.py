@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from common.jobs import Priority
+from common.jobs import Failure, Priority
 from services.dispatcher.catalogue import Catalogue, Runnable
 from services.dispatcher.store import Store
-from services.dispatcher.triton import Model, Triton
+from services.dispatcher.triton import Model, Triton, TritonDown
 
 
 def model(version: str, *, instances: int = 1, max_batch_size: int = 0) -> Model:
@@ -115,8 +115,11 @@ class FakeTriton:
     def __init__(self, served: Model) -> None:
         self.served = served
         self.asked = 0
+        self.down = False
 
     async def list_ready(self) -> set[tuple[str, str]]:
+        if self.down:
+            raise TritonDown(Failure("triton_unavailable", "it is down", True))
         return {(self.served.name, self.served.version)}
 
     async def describe(self, _name: str, _version: str) -> Model:
@@ -127,6 +130,11 @@ class FakeTriton:
 class FakeStore:
     def __init__(self) -> None:
         self.saved: list[tuple[Model, bool]] = []
+        self.retired: list[float] = []
+
+    async def retire_models(self, grace: float) -> list[tuple[str, str]]:
+        self.retired.append(grace)
+        return []
 
     async def save_models(self, models: Sequence[tuple[Model, bool]]) -> None:
         self.saved = [*models]
@@ -138,7 +146,7 @@ async def test_a_model_reloaded_in_place_is_described_again_when_it_is_doubted()
     async def adopt(_model: Runnable) -> None:
         pass
 
-    catalogue = Catalogue(cast("Triton", triton), cast("Store", store), adopt, interval=1.0, slots=0)
+    catalogue = Catalogue(cast("Triton", triton), cast("Store", store), adopt, interval=1.0, slots=0, grace=60.0)
     assert await catalogue.look()
     assert await catalogue.look()
     assert (triton.asked, catalogue.models["echo"].slots.size) == (1, 128)
@@ -149,3 +157,20 @@ async def test_a_model_reloaded_in_place_is_described_again_when_it_is_doubted()
     assert await catalogue.look()
     assert (catalogue.models["echo"].describe(None), catalogue.models["echo"].slots.size) == (triton.served, 16)
     assert store.saved == [(triton.served, True)]
+
+
+async def test_no_model_is_missed_while_triton_is_down() -> None:
+    triton, store = FakeTriton(model("1")), FakeStore()
+
+    async def adopt(_model: Runnable) -> None:
+        pass
+
+    catalogue = Catalogue(cast("Triton", triton), cast("Store", store), adopt, interval=1.0, slots=0, grace=60.0)
+    await catalogue.look()
+    assert store.retired == [60.0]
+    triton.down = True
+    await catalogue.look()
+    assert (store.saved, store.retired) == ([(triton.served, False)], [60.0])
+    triton.down = False
+    await catalogue.look()
+    assert store.retired == [60.0, 60.0]

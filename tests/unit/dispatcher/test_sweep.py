@@ -11,7 +11,7 @@ from common.jobs import Status
 from common.outbox import Outbox, OutboxRow
 from services.dispatcher import retry
 from services.dispatcher.record import Recorder
-from services.dispatcher.store import ClaimedJob, Store
+from services.dispatcher.store import ClaimedJob, Due, Store
 from services.dispatcher.sweep import Grace, Sweeper
 from tests.unit.dispatcher.jobs import NOW, claimed
 
@@ -41,10 +41,10 @@ class World:
         mine = cast("Store", self), cast("Recorder", self), cast("Outbox", self)
         self.sweeper = Sweeper(*mine, grace, INTERVAL)
 
-    async def ring_due(self, _limit: int) -> list[OutboxRow]:
+    async def ring_due(self, _limit: int) -> Due:
         if self.read_only:
             raise DatabaseUnavailable
-        return []
+        return Due([], [])
 
     async def find_abandoned(self, _limit: int) -> list[tuple[ClaimedJob, datetime]]:
         self.clock.now += self.hangs

@@ -9,7 +9,7 @@ import pytest
 from common.errors import DatabaseUnavailable
 from common.outbox import Outbox, OutboxRow
 from services.dispatcher.record import Recorder
-from services.dispatcher.store import ClaimedJob, Store
+from services.dispatcher.store import ClaimedJob, Due, Store
 from services.dispatcher.sweep import BATCH, Grace, Sweeper
 
 HOUR = 3600.0
@@ -27,13 +27,13 @@ class FakeStore:
     async def find_abandoned(self, _limit: int) -> list[tuple[ClaimedJob, datetime]]:
         return []
 
-    async def ring_due(self, _limit: int) -> list[object]:
+    async def ring_due(self, _limit: int) -> Due:
         if not self.due:
             raise asyncio.CancelledError
         count = self.due.pop(0)
         if count is None:
             raise DatabaseUnavailable
-        return [object()] * count
+        return Due([cast("OutboxRow", object())] * count, [])
 
 
 class FakeOutbox:
