@@ -32,6 +32,7 @@ class Publisher:
         self.link = Link(url, f"{name}-publisher", self.furnish, self.probe)
         self.channel: AbstractChannel | None = None
         self.exchanges: dict[str, AbstractExchange] = {}
+        self.changes: AbstractExchange | None = None
 
     async def furnish(self, connection: AbstractConnection) -> None:
         declaring = await connection.channel()
@@ -41,6 +42,9 @@ class Publisher:
         channel.close_callbacks.add(self.link.lose)
         names = (topology.JOBS, topology.EVENTS, topology.CONTROL)
         self.exchanges = {name: await channel.get_exchange(name, ensure=False) for name in names}
+        telling = await connection.channel(publisher_confirms=False)
+        telling.close_callbacks.add(self.link.lose)
+        self.changes = await telling.get_exchange(topology.CHANGES, ensure=False)
 
     async def probe(self, connection: AbstractConnection) -> None:
         await (await connection.channel()).close()
@@ -71,6 +75,13 @@ class Publisher:
                 case DeliveryError() as refusal:
                     raise BrokerUnavailable(f"the broker refused the message: {refusal}") from error
             raise
+
+    async def tell(self, body: bytes) -> None:
+        """To whoever listens to changes at the moment, and to nobody later; raises BrokerUnavailable."""
+        if not self.link.is_up or self.changes is None:
+            raise BrokerUnavailable
+        message = aio_pika.Message(body, content_type="application/json")
+        await bounded(self.changes.publish(message, "", mandatory=False))
 
 
 class Subscription(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
     JobQueued   gateway, sweeper    → charonia.jobs    → dispatcher
     JobEvent    gateway, dispatcher → charonia.events  → notifier
     CancelJob   gateway             → charonia.control → every dispatcher
+    JobsChanged gateway, dispatcher → charonia.changes → every gateway
 
 A message is a doorbell: it names a row and carries no truth of its own, so losing, doubling or reordering one
 is harmless.
@@ -33,7 +34,13 @@ class CancelJob(msgspec.Struct, frozen=True, tag="job.cancel/1"):
     job_id: UUID
 
 
-Message = JobQueued | JobEvent | CancelJob
+class JobsChanged(msgspec.Struct, frozen=True, tag="jobs.changed/1"):
+    """Something happened to jobs; whoever waits for one may look."""
+
+    job_ids: list[UUID]
+
+
+Message = JobQueued | JobEvent | CancelJob | JobsChanged
 
 encoder = msgspec.json.Encoder()
 decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)

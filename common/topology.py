@@ -12,9 +12,11 @@ from common.jobs import Priority
 JOBS = "charonia.jobs"
 EVENTS = "charonia.events"
 CONTROL = "charonia.control"
+CHANGES = "charonia.changes"
 DEAD = "charonia.dead"
 NOTIFIER_QUEUE = "notifier.events"
-CONTROL_EXPIRES = 60_000  # ms without a consumer
+OWN_EXPIRES = 60_000  # ms without a consumer
+OWN_LENGTH = 10_000  # messages; the oldest go first: whoever is behind looks by itself in the end
 
 # Valid on RabbitMQ 3.10 and 4.x. The limit is explicit because 4.x defaults to 20 while 3.10 has none; it only
 # guards against a handler that takes its process down, so it is far above what an outage, ours or the broker's, counts
@@ -41,6 +43,7 @@ async def declare_exchanges(channel: AbstractChannel) -> None:
     await channel.declare_exchange(JOBS, ExchangeType.TOPIC, durable=True)
     events = await channel.declare_exchange(EVENTS, ExchangeType.TOPIC, durable=True)
     await channel.declare_exchange(CONTROL, ExchangeType.FANOUT, durable=True)
+    await channel.declare_exchange(CHANGES, ExchangeType.FANOUT, durable=True)
     dead = await channel.declare_exchange(DEAD, ExchangeType.FANOUT, durable=True)
     # The limit again explicit: looking through the dead letters returns each, which counts as a delivery.
     arguments: dict[str, str | int] = {"x-queue-type": "quorum", "x-delivery-limit": 1_000_000}
@@ -50,13 +53,14 @@ async def declare_exchanges(channel: AbstractChannel) -> None:
     await notifier.bind(events, "#")
 
 
-async def declare_control(channel: AbstractChannel, queue: str) -> None:
-    """A dispatcher's own queue of control messages; it goes a minute after its dispatcher.
+async def declare_own(channel: AbstractChannel, queue: str, exchange: str) -> None:
+    """A process's own queue of what a fanout exchange tells everybody; it goes a minute after its process.
 
     Not an exclusive one: a connection lost without a word would lock out the next until the broker notices it too.
     """
-    own = await channel.declare_queue(queue, durable=True, arguments={"x-expires": CONTROL_EXPIRES})
-    await own.bind(CONTROL)
+    arguments: dict[str, str | int] = {"x-expires": OWN_EXPIRES, "x-max-length": OWN_LENGTH}
+    own = await channel.declare_queue(queue, durable=True, arguments={**arguments})
+    await own.bind(exchange)
 
 
 async def declare_model(channel: AbstractChannel, model: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 
 from common import health, topology
+from common.bell import Bell
 from common.broker import Consumer, Publisher, Subscription
 from common.database import Database
 from common.grants import Grants
@@ -37,11 +38,12 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     outbox = Outbox(database, publisher)
     store = Store(database)
     links = Links(settings.public_url, settings.trace_url, Grants(settings.encryption_keys))
-    recorder = Recorder(store, outbox, links)
+    bell = Bell(publisher)
+    recorder = Recorder(store, outbox, bell, links)
     grace = Grace(settings.lease, settings.sweep_interval)
     sweeper = Sweeper(store, recorder, outbox, grace, settings.sweep_interval)
     triton = Triton(settings.triton_url, settings.max_message)
-    runner = Runner(triton, store, recorder, worker=settings.worker, lease=settings.lease)
+    runner = Runner(triton, store, recorder, bell, worker=settings.worker, lease=settings.lease)
 
     async def adopt(model: Runnable) -> None:
         metrics.slots_limit.labels(model.name).set_function(lambda: model.slots.limit)
@@ -65,7 +67,12 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     )
     control = f"control.{settings.worker}"
     await consumer.subscribe(
-        Subscription(control, CONTROL_PREFETCH, partial(topology.declare_control, queue=control), runner.take_control)
+        Subscription(
+            control,
+            CONTROL_PREFETCH,
+            partial(topology.declare_own, queue=control, exchange=topology.CONTROL),
+            runner.take_control,
+        )
     )
     checks = {"database": database.check, "broker": consumer.link.check, "triton": catalogue.check}
     server = health.serve(settings.host, settings.port, checks)

@@ -12,6 +12,7 @@ import msgspec
 
 from common import ids, tracing
 from common.batching import Batcher
+from common.bell import Bell
 from common.errors import Unavailable
 from common.job_view import JobRow, Links, write_event
 from common.jobs import Failure, Status
@@ -28,9 +29,10 @@ log = Log("job")
 
 
 class Recorder:
-    def __init__(self, store: Store, outbox: Outbox, links: Links) -> None:
+    def __init__(self, store: Store, outbox: Outbox, bell: Bell, links: Links) -> None:
         self.store = store
         self.outbox = outbox
+        self.bell = bell
         self.links = links
         self.announcing: set[asyncio.Task[bool]] = set()
         self.starts: Batcher[Start, bool] = Batcher(self.record_starts)
@@ -41,6 +43,7 @@ class Recorder:
         """What follows from an end belongs to the statement that made it, not to the task that waits for it."""
         told = await self.store.end_jobs(ends)
         ended = [end for end in ends if end.event.id in told]
+        self.bell.ring(end.id for end in ended)
         self.outbox.announce([end.event.message for end in ended])
         for end in ended:
             metrics.jobs_ended.labels(end.model, end.status).inc()
@@ -48,6 +51,7 @@ class Recorder:
 
     async def requeue_jobs(self, requeues: list[Requeue]) -> list[bool]:
         queued = await self.store.requeue_jobs(requeues)
+        self.bell.ring(queued)
         return [back.id in queued for back in requeues]
 
     async def record_starts(self, starts: list[Start]) -> list[bool]:

@@ -12,6 +12,7 @@ from opentelemetry.trace import SpanKind
 
 from common import ids, tracing
 from common.batching import Batcher
+from common.bell import Bell
 from common.errors import Reject, Retry, Unavailable
 from common.jobs import Failure, Priority
 from common.logs import Log
@@ -49,10 +50,13 @@ class Running:
 
 
 class Runner:
-    def __init__(self, triton: Triton, store: Store, recorder: Recorder, *, worker: str, lease: float) -> None:
+    def __init__(
+        self, triton: Triton, store: Store, recorder: Recorder, bell: Bell, *, worker: str, lease: float
+    ) -> None:
         self.triton = triton
         self.store = store
         self.recorder = recorder
+        self.bell = bell
         self.worker = worker
         self.lease = lease
         self.running: dict[Key, Running] = {}
@@ -104,6 +108,7 @@ class Runner:
 
     async def claim(self, jobs: list[UUID]) -> list[ClaimedJob | None]:
         claimed = {job.row.id: job for job in await self.store.claim_jobs(jobs, self.worker, self.lease)}
+        self.bell.ring(claimed)
         return [claimed.pop(job_id, None) for job_id in jobs]  # pop: a doubled message claims nothing
 
     async def take_control(self, message: Message, _traceparent: str | None) -> None:

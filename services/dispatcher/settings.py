@@ -1,18 +1,12 @@
 """The dispatcher's settings."""
 
-import os
-import secrets
-import socket
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from common.processes import name_process
 from common.settings import Seconds, Settings
-
-
-def name_worker() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
 
 
 class DispatcherSettings(Settings, frozen=True, kw_only=True):
@@ -29,4 +23,4 @@ class DispatcherSettings(Settings, frozen=True, kw_only=True):
     max_message: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = (
         64 * 1024 * 1024
     )  # bytes of one request to, or response from, Triton
-    worker: str = msgspec.field(default_factory=name_worker)
+    worker: str = msgspec.field(default_factory=name_process)

@@ -1,6 +1,7 @@
 """The gateway, put together."""
 
 import asyncio
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -12,15 +13,17 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import SwaggerRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 
-from common import health, ids
+from common import health, ids, topology
 from common.addresses import Policy
-from common.broker import Publisher
+from common.bell import Bell
+from common.broker import Consumer, Publisher, Subscription
 from common.database import Database
 from common.grants import Grants
 from common.job_view import Links
 from common.lifecycle import keep_running
 from common.logs import Log
 from common.outbox import Outbox
+from common.processes import name_process
 from common.sealing import Sealer
 from services.gateway import errors, observe
 from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_key
@@ -43,11 +46,14 @@ from services.gateway.secret_rotation import SecretRotation
 from services.gateway.settings import GatewaySettings
 from services.gateway.store import Store
 from services.gateway.submit import Submitter
+from services.gateway.watch import Watch
+from services.gateway.watch_store import WatchStore
 from services.gateway.webhook_store import WebhookStore
 
 STARTUP_SECONDS = 30.0  # for the database to answer
 OUTBOX_SECONDS = 5.0  # for messages on their way to the broker when the gateway stops
 BODY_SECONDS = 60.0  # for a client to send its body
+RINGS_PREFETCH = 100
 
 log = Log("gateway")
 
@@ -80,7 +86,9 @@ def provide(value: object) -> Provide:
     return Provide(get, sync_to_thread=False)
 
 
-def build(settings: GatewaySettings, database: Database, publisher: Publisher, outbox: Outbox) -> Litestar:
+def build(
+    settings: GatewaySettings, database: Database, publisher: Publisher, outbox: Outbox, watch: Watch
+) -> Litestar:
     """The application around its open connections."""
     store = Store(database)
     catalogue = Catalogue(store)
@@ -98,8 +106,9 @@ def build(settings: GatewaySettings, database: Database, publisher: Publisher, o
         "policy": policy,
         "sealer": sealer,
         "links": links,
-        "control": Control(database, catalogue, outbox, links),
+        "control": Control(database, catalogue, outbox, Bell(publisher), links),
         "submitter": Submitter(store, catalogue, outbox, policy),
+        "watch": watch,
     }
     api = Router(
         "/v1",
@@ -146,7 +155,16 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
     )
     publisher = Publisher(settings.amqp_url, "charonia-gateway")
     outbox = Outbox(database, publisher)
-    app = build(settings, database, publisher, outbox)
+    process = f"gateway-{name_process()}"
+    consumer = Consumer(settings.amqp_url, process)
+    watch = Watch(WatchStore(database), lambda: consumer.link.is_up)
+    rings = f"changes.{process}"
+    await consumer.subscribe(
+        Subscription(
+            rings, RINGS_PREFETCH, partial(topology.declare_own, queue=rings, exchange=topology.CHANGES), watch.handle
+        )
+    )
+    app = build(settings, database, publisher, outbox, watch)
     await database.wait(STARTUP_SECONDS)
     await bootstrap(settings, Store(database))
     rotation: Rotation = app.state.rotation
@@ -163,12 +181,19 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         rotation.leave()
         log.info("gateway.leaving", seconds=leaving)
         await asyncio.sleep(leaving)
+        watch.close()
         server.should_exit = True
         await asyncio.wait([serving], timeout=settings.shutdown_grace + 5)
         await outbox.drain(OUTBOX_SECONDS)
 
     log.info("gateway.started", host=settings.host, port=settings.port)
-    loops = {"http": serve(), "publisher": publisher.link.run(), "relay": outbox.relay()}
+    loops = {
+        "http": serve(),
+        "publisher": publisher.link.run(),
+        "consumer": consumer.link.run(),
+        "relay": outbox.relay(),
+        "watch": watch.poll(),
+    }
     try:
         await keep_running(loops, stopping, drain)
     finally:

@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from common import ids, tensors
+from common.bell import Bell
 from common.database import Database
 from common.job_view import JobRow, Links, write_event
 from common.jobs import TERMINAL, Status
@@ -21,11 +22,12 @@ RETRYABLE = (Status.FAILED, Status.CANCELED, Status.EXPIRED)
 
 
 class Control:
-    def __init__(self, database: Database, catalogue: Catalogue, outbox: Outbox, links: Links) -> None:
+    def __init__(self, database: Database, catalogue: Catalogue, outbox: Outbox, bell: Bell, links: Links) -> None:
         self.database = database
         self.store = ControlStore(database)
         self.catalogue = catalogue
         self.outbox = outbox
+        self.bell = bell
         self.links = links
 
     async def cancel(self, tenant_id: UUID, job_id: UUID) -> JobRow:
@@ -50,6 +52,7 @@ class Control:
                 row = msgspec.structs.replace(row, status=Status.CANCELING)
                 message = ring_cancel(row.id, row.traceparent)
                 await self.store.cancel_running(connection, row.id, message)
+        self.bell.ring([job_id])
         self.outbox.announce([message] if message else [])
         return row
 
@@ -68,6 +71,7 @@ class Control:
         if model is not None:
             jobs = await self.choose(tenant_id, jobs, states, model)
         rows = await self.store.revive_jobs(tenant_id, jobs, states, model)
+        self.bell.ring(rows)
         self.outbox.announce(rows.values())
         return set(rows)
 

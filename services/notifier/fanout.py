@@ -11,7 +11,7 @@ from common import topology, tracing
 from common.batching import Batcher
 from common.errors import Reject, Retry, Unavailable
 from common.logs import Log
-from common.messages import CancelJob, JobEvent, JobQueued, Message
+from common.messages import CancelJob, JobEvent, JobQueued, JobsChanged, Message
 from services.notifier import metrics
 from services.notifier.store import Store
 
@@ -42,7 +42,7 @@ class Fanout:
         match message:
             case JobEvent():
                 await self.take(message.event_id, traceparent)
-            case JobQueued() | CancelJob():
+            case JobQueued() | CancelJob() | JobsChanged():
                 raise Reject("the notifier takes events only")
             case _:
                 assert_never(message)

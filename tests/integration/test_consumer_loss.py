@@ -79,7 +79,9 @@ async def test_a_connection_lost_without_a_word_is_made_anew(
     async with proxied(amqp_url) as proxy:
         consumer = Consumer(proxy.url_of(amqp_url), "tests")
         await consumer.subscribe(subscription(model, handler, prefetch=1))
-        await consumer.subscribe(Subscription(control, 1, partial(topology.declare_control, queue=control), handler))
+        await consumer.subscribe(
+            Subscription(control, 1, partial(topology.declare_own, queue=control, exchange=topology.CONTROL), handler)
+        )
         async with running(consumer.link):
             proxy.silence()
             await until(lambda: not consumer.link.is_up, "the loss is noticed")

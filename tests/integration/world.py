@@ -9,6 +9,7 @@ from typing import Literal, assert_never
 from uuid import UUID
 
 from common import messages, topology
+from common.bell import Bell
 from common.broker import Publisher
 from common.database import Database
 from common.job_view import Links
@@ -75,13 +76,14 @@ class World:
     def __init__(self, database: Database, tenant: UUID) -> None:
         self.database = database
         self.tenant = tenant
-        outbox = Outbox(database, Publisher("amqp://127.0.0.1:1/", "tests"))
+        publisher = Publisher("amqp://127.0.0.1:1/", "tests")
+        outbox, bell = Outbox(database, publisher), Bell(publisher)
         self.store = Store(database)
-        self.recorder = Recorder(self.store, outbox, Links())
+        self.recorder = Recorder(self.store, outbox, bell, Links())
         impatient = Grace(0.0, float("inf"))  # time passes in the rows only
         self.sweeper = Sweeper(self.store, self.recorder, outbox, impatient, 1.0)
         self.late_sweeper = Sweeper(LateStore(database), self.recorder, outbox, impatient, 1.0)
-        self.control = Control(database, Catalogue(GatewayStore(database)), outbox, Links())
+        self.control = Control(database, Catalogue(GatewayStore(database)), outbox, bell, Links())
 
     async def begin(self) -> None:
         """Nothing but the models is there."""

@@ -9,12 +9,15 @@ from opentelemetry.trace import get_current_span
 
 from common import ids, tracing
 from common.job_view import JobView, Links, view_job
+from common.jobs import TERMINAL
 from common.logs import Log
 from services.gateway import metrics
 from services.gateway.errors import FINDING, SENDING, document, not_found
+from services.gateway.preferences import MAX_WAIT, read_wait
 from services.gateway.schemas import SubmitJob
-from services.gateway.store import Key, Store
+from services.gateway.store import FoundJob, Key, Store
 from services.gateway.submit import IDEMPOTENCY_KEY, Submitter, read_key
+from services.gateway.watch import Watch
 
 log = Log("job")
 
@@ -30,30 +33,57 @@ async def submit_job(
     request: Request[Key, Any, Any],
     data: SubmitJob,
     submitter: Submitter,
+    store: Store,
+    watch: Watch,
     links: Links,
     idempotency_key: Annotated[
         str | None, Parameter(header=IDEMPOTENCY_KEY, description="the same within 24 h is the same job")
+    ] = None,
+    prefer: Annotated[
+        str | None, Parameter(header="Prefer", description="`wait=N`: answer 200 should it end within N (≤ 60) seconds")
     ] = None,
 ) -> Response[JobView]:
     """Answers once the job is committed; it ends in exactly one terminal state."""
     traceparent = tracing.show(get_current_span())
     row, replayed = await submitter.submit(request.user.tenant_id, data, traceparent, read_key(idempotency_key))
     view = view_job(row, links, webhook_status="pending" if data.webhook else "none")
+    headers = {"Location": f"/v1/jobs/{view.id}"}
     if replayed:
         log.info("job.replayed", model=row.model, job_id=view.id, trace_id=view.trace_id)
-        return Response(view, headers={"Location": f"/v1/jobs/{view.id}", "Idempotency-Replayed": "true"})
-    metrics.jobs_submitted.labels(row.model, row.priority).inc()
-    log.info("job.accepted", model=row.model, job_id=view.id, priority=row.priority, trace_id=view.trace_id)
-    return Response(view, headers={"Location": f"/v1/jobs/{view.id}"})
+        headers["Idempotency-Replayed"] = "true"
+    else:
+        metrics.jobs_submitted.labels(row.model, row.priority).inc()
+        log.info("job.accepted", model=row.model, job_id=view.id, priority=row.priority, trace_id=view.trace_id)
+    if seconds := read_wait(prefer):
+        await watch.wait(row.id, seconds)
+        found = await store.find_job(row.id, row.tenant_id)
+        if found is not None and found.row.status in TERMINAL:
+            headers["Preference-Applied"] = f"wait={seconds}"
+            return Response(show_job(found, links), status_code=HTTPStatus.OK, headers=headers)
+    return Response(view, headers=headers)
 
 
 @get("/{job_id:str}", summary="The state of a job", operation_id="get_job", responses=document(*FINDING))
-async def get_job(request: Request[Key, Any, Any], job_id: str, store: Store, links: Links) -> JobView:
+async def get_job(
+    request: Request[Key, Any, Any],
+    job_id: str,
+    store: Store,
+    watch: Watch,
+    links: Links,
+    wait: Annotated[float, Parameter(ge=0, le=MAX_WAIT, description="seconds to wait for its end")] = 0,
+) -> JobView:
     """`queue_position` is approximate."""
     parsed = ids.parse(ids.Kind.JOB, job_id)
     found = await store.find_job(parsed, request.user.tenant_id) if parsed else None
+    if parsed and found and wait and found.row.status not in TERMINAL:
+        await watch.wait(parsed, wait)
+        found = await store.find_job(parsed, request.user.tenant_id)
     if found is None:
         raise not_found("job")
+    return show_job(found, links)
+
+
+def show_job(found: FoundJob, links: Links) -> JobView:
     return view_job(
         found.row,
         links,

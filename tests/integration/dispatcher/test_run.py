@@ -30,7 +30,8 @@ class Bench:
         self.runner = self.make_runner(LEASE)
 
     def make_runner(self, lease: float) -> Runner:
-        return Runner(self.triton, self.world.store, self.world.recorder, worker="w", lease=lease)
+        world = self.world
+        return Runner(self.triton, world.store, world.recorder, world.recorder.bell, worker="w", lease=lease)
 
     async def submit(self, ms: int) -> UUID:
         """A job that takes so long."""

@@ -6,6 +6,8 @@ from typing import cast
 
 import pytest
 
+from common.bell import Bell
+from common.broker import Publisher
 from common.errors import DatabaseUnavailable
 from common.job_view import Links
 from common.jobs import Failure, Status
@@ -65,7 +67,9 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def build(store: FakeStore) -> tuple[Recorder, FakeOutbox]:
     outbox = FakeOutbox()
-    return Recorder(cast("Store", store), cast("Outbox", outbox), Links()), outbox
+    return Recorder(
+        cast("Store", store), cast("Outbox", outbox), Bell(Publisher("amqp://nobody/", "w")), Links()
+    ), outbox
 
 
 async def test_a_start_is_told_when_the_database_is_back() -> None:

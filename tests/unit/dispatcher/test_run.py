@@ -8,6 +8,8 @@ from uuid import UUID
 import pytest
 
 from common import ids
+from common.bell import Bell
+from common.broker import Publisher
 from common.errors import DatabaseUnavailable, Reject, Retry
 from common.jobs import Failure, Priority
 from common.messages import CancelJob, JobEvent, JobQueued
@@ -44,7 +46,8 @@ class FakeStore:
 
 
 def build(store: FakeStore) -> Runner:
-    return Runner(cast("Triton", None), cast("Store", store), cast("Recorder", None), worker="w", lease=60.0)
+    parts = cast("Triton", None), cast("Store", store), cast("Recorder", None), Bell(Publisher("amqp://nobody/", "w"))
+    return Runner(*parts, worker="w", lease=60.0)
 
 
 async def test_a_message_goes_back_while_the_database_is_away(model: Runnable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,115 @@
+"""Who waits for a change of which job; woken by the broker, or by a slow look at all of them together."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from uuid import UUID
+
+from common.batching import Batcher
+from common.errors import Reject, Unavailable
+from common.jobs import TERMINAL
+from common.logs import Log
+from common.messages import JobsChanged, Message
+from services.gateway.errors import RETRY_SECONDS, Problem
+from services.gateway.watch_store import Stamp, WatchStore
+
+POLL_SECONDS = 15.0  # between looks at all that is watched: a ring may be lost
+BLIND_SECONDS = 2.0  # the same while the broker is away
+MAX_WATCHERS = 20_000
+LOOK = 1000  # jobs in one statement
+
+log = Log("watch")
+
+
+class Watcher:
+    """Somebody who waits for changes of a job.
+
+    `stamp` is how it was when last seen; None before, or where it is gone.
+    """
+
+    def __init__(self, job_id: UUID) -> None:
+        self.job_id = job_id
+        self.stamp: Stamp | None = None
+        self.changed = asyncio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        return self.stamp is None or self.stamp.status in TERMINAL
+
+
+class Watch:
+    def __init__(self, store: WatchStore, hears: Callable[[], bool]) -> None:
+        """`hears` tells whether rings arrive at the moment."""
+        self.store = store
+        self.hears = hears
+        self.watched: dict[UUID, set[Watcher]] = {}
+        self.count = 0
+        self.closing = False
+        self.looks: Batcher[UUID, Stamp | None] = Batcher(self.look, limit=LOOK, bound=2 * MAX_WATCHERS)
+
+    async def look(self, jobs: list[UUID]) -> list[Stamp | None]:
+        found = await self.store.find_stamps(jobs)
+        return [found.get(job) for job in jobs]
+
+    @contextmanager
+    def follow(self, job_id: UUID) -> Iterator[Watcher]:
+        """Raises Problem (503) where too many are waiting in this process."""
+        if self.count >= MAX_WATCHERS:
+            text = "too many are waiting here; try again soon, or poll"
+            headers = {"Retry-After": str(RETRY_SECONDS)}
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", text, headers=headers)
+        watcher = Watcher(job_id)
+        self.watched.setdefault(job_id, set()).add(watcher)
+        self.count += 1
+        try:
+            yield watcher
+        finally:
+            self.count -= 1
+            self.watched[job_id].discard(watcher)
+            if not self.watched[job_id]:
+                del self.watched[job_id]
+
+    async def wait(self, job_id: UUID, seconds: float) -> None:
+        """Returns once the job has ended, or so many seconds have passed, or the gateway is to stop."""
+        with self.follow(job_id) as watcher:
+            try:
+                async with asyncio.timeout(seconds):
+                    watcher.stamp = await self.looks.submit(job_id)
+                    while not (watcher.is_over or self.closing):
+                        await watcher.changed.wait()
+                        watcher.changed.clear()
+            except TimeoutError:
+                return
+
+    async def handle(self, message: Message, _traceparent: str | None) -> None:
+        if not isinstance(message, JobsChanged):
+            raise Reject(f"a {type(message).__name__} is no ring")
+        await self.refresh(job for job in message.job_ids if job in self.watched)
+
+    async def refresh(self, jobs: Iterable[UUID]) -> None:
+        """Wakes those whose job is no longer as they saw it."""
+        asked = list(jobs)
+        try:
+            stamps = await asyncio.gather(*(self.looks.submit(job) for job in asked))
+        except Unavailable as error:
+            log.warning("watch.waits", jobs=len(asked), error=error)
+            return
+        for job, stamp in zip(asked, stamps, strict=True):
+            for watcher in self.watched.get(job, ()):
+                if watcher.stamp != stamp:
+                    watcher.stamp = stamp
+                    watcher.changed.set()
+
+    async def poll(self) -> None:
+        """Looks by itself, slowly, until cancelled."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS if self.hears() else BLIND_SECONDS)
+            await self.refresh(list(self.watched))
+
+    def close(self) -> None:
+        """Everybody is answered with what there is."""
+        self.closing = True
+        for watchers in self.watched.values():
+            for watcher in watchers:
+                watcher.changed.set()

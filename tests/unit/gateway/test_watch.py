@@ -1,0 +1,161 @@
+"""Who is woken, when, and by what."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from common import ids
+from common.errors import DatabaseUnavailable, Reject
+from common.jobs import Status
+from common.messages import JobQueued, JobsChanged
+from services.gateway import watch as module
+from services.gateway.errors import Problem
+from services.gateway.watch import Watch
+from services.gateway.watch_store import Stamp, WatchStore
+
+JOB, OTHER = ids.new(), ids.new()
+LONG = 30.0  # seconds
+
+
+class FakeStore:
+    """Jobs by id, and how often it was asked for how many."""
+
+    def __init__(self) -> None:
+        self.jobs = {JOB: Stamp(Status.QUEUED, 0), OTHER: Stamp(Status.QUEUED, 0)}
+        self.asked: list[int] = []
+        self.away = False
+
+    async def find_stamps(self, jobs: Sequence[UUID]) -> dict[UUID, Stamp]:
+        self.asked.append(len(jobs))
+        if self.away:
+            raise DatabaseUnavailable
+        return {job: self.jobs[job] for job in jobs if job in self.jobs}
+
+
+@pytest.fixture
+def store() -> FakeStore:
+    return FakeStore()
+
+
+@pytest.fixture
+def watch(store: FakeStore) -> Watch:
+    return Watch(cast("WatchStore", store), lambda: True)
+
+
+@pytest.fixture
+async def waiting(watch: Watch) -> AsyncIterator["asyncio.Task[None]"]:
+    """Somebody who waits for the job."""
+    task = asyncio.create_task(watch.wait(JOB, LONG))
+    await settle()
+    assert not task.done()
+    yield task
+    task.cancel()
+    await asyncio.wait([task])
+    assert watch.watched == {}
+    assert watch.count == 0
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def ring(watch: Watch, *jobs: UUID) -> None:
+    await watch.handle(JobsChanged(list(jobs)), None)
+    await settle()
+
+
+async def test_a_ring_for_an_ended_job_ends_the_wait(
+    store: FakeStore, watch: Watch, waiting: "asyncio.Task[None]"
+) -> None:
+    store.jobs[JOB] = Stamp(Status.PROCESSING, 1)
+    await ring(watch, JOB)
+    assert not waiting.done()
+    store.jobs[JOB] = Stamp(Status.SUCCEEDED, 1)
+    await settle()
+    assert not waiting.done()  # nobody looks without a ring
+    await ring(watch, JOB)
+    assert waiting.done()
+
+
+async def test_rings_for_others_cost_nothing(store: FakeStore, watch: Watch, waiting: "asyncio.Task[None]") -> None:
+    asked = len(store.asked)
+    await ring(watch, OTHER, ids.new())
+    assert len(store.asked) == asked
+    assert not waiting.done()
+
+
+async def test_all_who_wait_are_looked_up_together(store: FakeStore, watch: Watch) -> None:
+    others = [ids.new() for _ in range(500)]
+    store.jobs |= dict.fromkeys(others, Stamp(Status.QUEUED, 0))
+    tasks = [asyncio.create_task(watch.wait(job, LONG)) for job in others for _ in range(2)]
+    await settle()
+    assert len(store.asked) <= 2
+    store.jobs |= dict.fromkeys(others, Stamp(Status.SUCCEEDED, 0))
+    store.asked.clear()
+    await ring(watch, *others)
+    assert store.asked[0] <= 500
+    assert len(store.asked) <= 2
+    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+
+
+async def test_a_job_that_has_ended_or_is_gone_is_not_waited_for(store: FakeStore, watch: Watch) -> None:
+    store.jobs[JOB] = Stamp(Status.FAILED, 3)
+    async with asyncio.timeout(5):
+        await watch.wait(JOB, LONG)
+        await watch.wait(ids.new(), LONG)
+
+
+async def test_a_wait_ends_in_time(watch: Watch) -> None:
+    async with asyncio.timeout(5):
+        await watch.wait(JOB, 0.01)
+
+
+async def test_a_lost_ring_is_found_by_the_slow_look(
+    store: FakeStore, watch: Watch, waiting: "asyncio.Task[None]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
+    store.away = True
+    polling = asyncio.create_task(watch.poll())
+    while len(store.asked) < 4:  # noqa: ASYNC110 -- the fake has no event for it
+        await asyncio.sleep(0)
+    store.away = False
+    store.jobs[JOB] = Stamp(Status.SUCCEEDED, 1)
+    await asyncio.wait_for(waiting, 5)
+    polling.cancel()
+
+
+async def test_the_look_is_quicker_while_no_rings_arrive(store: FakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POLL_SECONDS", LONG)
+    monkeypatch.setattr(module, "BLIND_SECONDS", 0.001)
+    deaf = Watch(cast("WatchStore", store), lambda: False)
+    polling = asyncio.create_task(deaf.poll())
+    waiting = asyncio.create_task(deaf.wait(JOB, LONG))
+    await settle()
+    store.jobs[JOB] = Stamp(Status.CANCELED, 0)
+    await asyncio.wait_for(waiting, 5)
+    polling.cancel()
+
+
+async def test_whoever_waits_is_answered_when_the_gateway_stops(watch: Watch, waiting: "asyncio.Task[None]") -> None:
+    watch.close()
+    await asyncio.wait_for(waiting, 5)
+    async with asyncio.timeout(5):
+        await watch.wait(JOB, LONG)
+
+
+async def test_there_is_room_for_so_many_only(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WATCHERS", 1)
+    with watch.follow(JOB), pytest.raises(Problem) as caught, watch.follow(OTHER):
+        pass
+    assert (caught.value.status, caught.value.code) == (503, "overloaded")
+    with watch.follow(OTHER):
+        pass
+
+
+async def test_another_message_does_not_belong_here(watch: Watch) -> None:
+    with pytest.raises(Reject):
+        await watch.handle(JobQueued(JOB), None)
