@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import SplitResult, urlsplit
 
+import idna
 import msgspec
 
 from common.errors import AddressRefused, SettingsError
@@ -95,12 +96,12 @@ class Policy(msgspec.Struct, frozen=True):
             raise SettingsError(f"CHARONIA_ALLOWED_NETWORKS is wrong: {error}") from error
 
 
-def check_url(url: str, policy: Policy) -> None:
-    """Raises AddressRefused where the URL itself says that it may not be used. Resolves nothing."""
+def check_url(url: str, policy: Policy) -> str:
+    """The host, as it is looked up. Raises AddressRefused where the URL itself says that it may not be used."""
     host = split(url, policy).hostname or ""
     if (literal := read_literal(host)) is not None:
         check_address(literal, policy)
-    check_name(host)
+    return check_name(host)
 
 
 async def check_host(url: str, policy: Policy) -> None:
@@ -108,11 +109,9 @@ async def check_host(url: str, policy: Policy) -> None:
 
     A name that can't be looked up at the moment passes: that is not the client's fault, and each send looks again.
     """
-    check_url(url, policy)
-    parts = urlsplit(url)
-    host = parts.hostname or ""
+    host = check_url(url, policy)
     try:
-        found = await resolve(host, parts.port or 443)
+        found = await resolve(host, urlsplit(url).port or 443)
     except socket.gaierror as error:
         if error.errno == socket.EAI_AGAIN:
             return
@@ -156,7 +155,7 @@ def split(url: str, policy: Policy) -> SplitResult:
         raise AddressRefused("a webhook's URL starts with https://")
     if "@" in parts.netloc:
         raise AddressRefused("a webhook's URL may carry no user name or password: use the subscription's headers")
-    if not parts.hostname or "%" in parts.netloc:
+    if not parts.hostname or "%" in parts.netloc or ("[" in parts.netloc and ":" not in parts.hostname):
         raise AddressRefused("a webhook's URL needs a plain host name")
     if "#" in url:
         raise AddressRefused("a webhook's URL may have no fragment (#): it is never sent")
@@ -165,22 +164,24 @@ def split(url: str, policy: Policy) -> SplitResult:
     return parts
 
 
-def check_name(host: str) -> None:
-    """Raises AddressRefused for a host that no connection can be made to, or that parsers read in different ways."""
+def check_name(host: str) -> str:
+    """The host in ASCII. Raises AddressRefused for one that no connection can be made to, or that parsers read in
+    different ways; so not by Python's own codec, which has other names for some than httpx, for others one more."""
     try:
         ip_address(host)
     except ValueError:
         pass
     else:
-        return
+        return host
     try:
-        name = host if host.isascii() else host.encode("idna").decode()
-    except UnicodeError as error:
+        name = host if host.isascii() else idna.encode(host).decode()
+    except idna.IDNAError as error:
         raise AddressRefused(f"the host {host[:100]} is not a name: {error}") from error
     if read_literal(name) is not None:
         raise AddressRefused("write the address in its usual form, such as 192.0.2.1")
     if not HOST.fullmatch(name):
         raise AddressRefused(f"the host {host[:100]} is not a name")
+    return name
 
 
 def read_literal(host: str) -> str | None:

@@ -109,7 +109,7 @@ class Sender:
         try:
             async with asyncio.timeout(self.timeout):
                 if self.proxied:  # the proxy makes the connection: this is the last that we see of the address
-                    await self.resolver.resolve(request.url.host)
+                    await self.resolver.resolve(request.url.raw_host.decode())  # the very name that the proxy is told
                 response = await self.transport.handle_async_request(request)
                 status_code = response.status_code
                 try:

@@ -98,6 +98,8 @@ async def test_addresses_are_checked_before_the_proxy_hears_of_them(names: Names
     names |= {
         "private.example": ["10.0.0.1"],
         "mixed.example": ["8.8.8.8", "127.0.0.1"],
+        "xn--fa-hia.example": ["10.0.0.1"],
+        "faß.example": ["8.8.8.8"],  # Python would look up fass.example
         "nosuch.example": socket.EAI_NONAME,
         "silent.example": socket.EAI_AGAIN,
     }
@@ -106,6 +108,8 @@ async def test_addresses_are_checked_before_the_proxy_hears_of_them(names: Names
         "[64:ff9b::a9fe:a9fe]": (Fault.ADDRESS_REFUSED, False),
         "private.example": (Fault.ADDRESS_REFUSED, False),
         "mixed.example": (Fault.ADDRESS_REFUSED, False),
+        "xn--fa-hia.example": (Fault.ADDRESS_REFUSED, False),
+        "faß.example": (Fault.ADDRESS_REFUSED, False),
         "nosuch.example": (Fault.DNS_FAILED, False),
         "silent.example": (Fault.DNS_FAILED, True),  # not checked is not good enough
     }

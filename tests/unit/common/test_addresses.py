@@ -2,6 +2,7 @@
 
 import socket
 
+import httpx
 import pytest
 
 from common import addresses
@@ -116,6 +117,10 @@ def test_plain_http_and_loopback_can_be_allowed() -> None:
         "017700000001",
         "127.0.0.1.",
         "１２７.0.0.1",
+        "ⓛocalhost",
+        "local\u00adhost",
+        "☃.example",
+        "[v1.localhost]",
         ".",
         "a..b",
         "xn--",
@@ -167,6 +172,18 @@ async def test_every_address_of_a_host_is_checked(answers: list[str]) -> None:
 async def test_a_host_without_addresses_is_refused(answers: list[str]) -> None:
     with pytest.raises(AddressRefused, match="has no address"):
         await check_host("https://nosuch.example/", PUBLIC)
+
+
+async def test_the_name_that_is_looked_up_is_the_one_that_is_sent_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str]]:
+        asked.append(host)
+        return [(socket.AF_INET, "8.8.8.8")]
+
+    monkeypatch.setattr(addresses, "resolve", resolve)
+    await check_host("https://Faß.example/", PUBLIC)
+    assert asked == ["xn--fa-hia.example"] == [httpx.URL("https://Faß.example/").raw_host.decode()]
 
 
 async def test_a_look_up_that_fails_for_now_is_not_the_clients_fault(answers: list[str]) -> None:
