@@ -71,7 +71,7 @@ def read_retry_after(text: str | None, now: datetime) -> float | None:
         return None
     text = text.strip()
     if text.isascii() and text.isdigit():
-        return MAX_WAIT if len(text) > len(str(int(MAX_WAIT))) else min(float(text), MAX_WAIT)
+        return min(float(text), MAX_WAIT)  # of any length: beyond what a float holds it is infinite
     try:
         at = parsedate_to_datetime(text)
     except (TypeError, ValueError):

@@ -105,20 +105,20 @@ class Sender:
 
     async def exchange(self, request: httpx.Request) -> Outcome:
         """Sends and reads; what came before a failure is kept."""
-        status_code, received = None, bytearray()
+        status_code, retry_after, received = None, None, bytearray()
         try:
             async with asyncio.timeout(self.timeout):
                 if self.proxied:  # the proxy makes the connection: this is the last that we see of the address
                     await self.resolver.resolve(request.url.raw_host.decode())  # the very name that the proxy is told
                 response = await self.transport.handle_async_request(request)
-                status_code = response.status_code
+                status_code, retry_after = response.status_code, response.headers.get("retry-after")
                 try:
                     whole = await read(response, received)
                 finally:
                     await response.aclose()
         except faults.EXPECTED as error:
-            failed = fail(error)
-            return msgspec.structs.replace(failed, status_code=status_code, response=bytes(received[:KEPT_BYTES]))
+            failed, kept = fail(error), bytes(received[:KEPT_BYTES])
+            return msgspec.structs.replace(failed, status_code=status_code, retry_after=retry_after, response=kept)
         return judge(response, received, whole)
 
 

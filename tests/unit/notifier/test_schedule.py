@@ -49,6 +49,7 @@ def test_gone_ends_it_at_once() -> None:
         ("60", 60.0),
         ("2", 5.0),  # the schedule is later
         ("0", 5.0),
+        ("0000060", 60.0),
         ("999999", DAY),
         ("9" * 5000, DAY),
         ("-5", 5.0),
