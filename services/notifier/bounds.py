@@ -6,9 +6,11 @@ extensions of chunks) nor what comes while nobody asks: it parses answers on an 
 
 import asyncio
 import functools
+from collections.abc import Iterator
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.connector import Connection
 from aiohttp.http import RawResponseMessage
 from aiohttp.streams import StreamReader
 
@@ -43,28 +45,49 @@ class BoundedHandler(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         if self.body is not None and self.body.is_eof() and data:
-            self.refuse(AnswerTooLarge())  # nobody asked: it would be taken for the answer to the next request
+            self.abort()  # nobody asked: it would be taken for the answer to the next request
             return
-        for start in range(0, len(data) or 1, SLICE):
-            super().data_received(data[start : start + SLICE])
+        for piece in self.cut(data):
+            super().data_received(piece)
             if (error := self.exception()) is not None:
                 self.refuse(error)
                 return
-            self.received += len(data[start : start + SLICE])
+            self.received += len(piece)
             beside = self.received - (self.body.total_bytes if self.body is not None else 0)
             if beside > MAX_BESIDE or len(self) > MAX_WAITING:
                 self.refuse(AnswerTooLarge())
                 return
 
+    def cut(self, data: bytes) -> Iterator[bytes]:
+        """Slices, of a head its lines: the parser forgets a head that comes along with what it can't read."""
+        start = 0
+        while True:
+            line = data.find(b"\n", start, start + SLICE) + 1 if self.body is None else 0
+            end = line or start + SLICE
+            yield data[start:end]
+            if end >= len(data):
+                return
+            start = end
+
     def refuse(self, error: BaseException) -> None:
+        """An answer that is whole stands, whatever follows it."""
         self.abort()  # first, as it forgets exceptions
         self.set_exception(error)
-        if self.body is not None:
+        if self.body is not None and not self.body.is_eof():
             self.body.set_exception(error if isinstance(error, AnswerTooLarge) else AnswerMalformed(str(error)))
 
     def close(self) -> None:
         """At once: closing TLS politely means to read what still comes, for up to half a minute."""
         self.abort()
+
+
+class Answer(aiohttp.ClientResponse):
+    """Without the reason: it may be in any encoding, where httpx expects ours, and nobody reads it."""
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        await super().start(connection)
+        self.reason = ""
+        return self
 
 
 def bound(connector: aiohttp.BaseConnector) -> None:

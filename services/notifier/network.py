@@ -14,7 +14,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from common.addresses import Policy, check_address, check_port
 from common.errors import AddressRefused
 from common.lookup import resolve
-from services.notifier.bounds import bound
+from services.notifier.bounds import Answer, bound
 from services.notifier.egress import ProxyConnector
 
 KEEP_ALIVE_SECONDS = 4.0  # below the 5 s of common servers: a connection they close under a request costs an attempt
@@ -84,6 +84,7 @@ def open_session(policy: Policy, concurrency: int, *, proxied: bool = False) -> 
     bound(connector)
     return aiohttp.ClientSession(
         connector=connector,
+        response_class=Answer,
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,
         auto_decompress=False,

@@ -177,6 +177,32 @@ async def test_an_answer_nobody_asked_for_is_not_that_to_the_next_delivery(keepi
         assert receiver.connections == 2
 
 
+@pytest.mark.parametrize("gap", [False, True], ids=["at-once", "later"])
+@pytest.mark.parametrize(
+    ("whole", "status", "body"),
+    [(b"HTTP/1.1 204 No\r\n\r\n", 204, b""), (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\no", 200, b"o")],
+)
+async def test_what_follows_a_whole_answer_does_not_undo_it(
+    keeping: Sender, whole: bytes, status: int, body: bytes, gap: bool
+) -> None:
+    """A body with 204, or more than its length; in one packet with the answer or not."""
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in (whole, b"hello") if gap else (whole + b"hello",):
+            writer.write(part)
+            await writer.drain()
+
+    async with receive(answer) as receiver:
+        for _ in range(3):
+            outcome = await keeping.send(claim(f"http://127.0.0.1:{receiver.port}/"))
+            assert (outcome.fault, outcome.status_code, outcome.response) == (None, status, body)
+
+
+async def test_a_reason_may_be_in_any_encoding(sender: Sender) -> None:
+    answer = "HTTP/1.1 200 Réussi\r\nContent-Length: 2\r\n\r\nok".encode("latin-1")
+    assert (await attempt(sender, write(answer))).fault is None
+
+
 async def test_a_bomb_is_not_inflated(sender: Sender) -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     bomb = packer.compress(bytes(50_000_000)) + packer.flush()
