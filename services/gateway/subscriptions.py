@@ -18,11 +18,15 @@ PATTERNS = frozenset(pattern for event_type in EVENT_TYPES for pattern in list_p
 
 
 def check_headers(headers: Mapping[str, str]) -> list[FieldError]:
-    return [
-        FieldError(f"/headers/{escape(name)}", mistake)
-        for name, value in headers.items()
-        if (mistake := find_mistake(name, value)) is not None
-    ]
+    first: dict[str, str] = {}
+    errors = []
+    for name, value in headers.items():
+        mistake = find_mistake(name, value)
+        if mistake is None and first.setdefault(name.lower(), name) != name:
+            mistake = f"is the same header as {first[name.lower()]}"
+        if mistake is not None:
+            errors.append(FieldError(f"/headers/{escape(name)}", mistake))
+    return errors
 
 
 def check_patterns(events: Sequence[str]) -> list[FieldError]:

@@ -26,6 +26,11 @@ def test_values_that_could_break_the_request_are_refused(value: str) -> None:
     assert [error.pointer for error in check_headers({"X-A": value})] == ["/headers/X-A"]
 
 
+def test_a_header_is_given_once() -> None:
+    (error,) = check_headers({"X-A": "1", "X-B": "1", "x-a": "2"})
+    assert (error.pointer, "X-A" in error.detail) == ("/headers/x-a", True)
+
+
 def test_every_wrong_header_is_told() -> None:
     found = check_headers({"Host": "v", "X-A": "fine", "X-B": "\n"})
     assert [error.pointer for error in found] == ["/headers/Host", "/headers/X-B"]
