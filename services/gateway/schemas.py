@@ -140,7 +140,7 @@ class SecretView(msgspec.Struct, frozen=True):
 
 
 class Rotate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """For how many seconds the old secret signs too."""
+    """For how many seconds the old secret signs too; 0 ends it, and any older one, at once."""
 
     grace_period: Annotated[float, Meta(ge=0, le=2_592_000)] = 86_400.0
 

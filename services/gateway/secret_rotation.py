@@ -26,7 +26,10 @@ class SecretRotation:
         self.sealer = sealer
 
     async def rotate_webhook(self, tenant_id: UUID, webhook_id: UUID, grace: float) -> tuple[WebhookRow, Rotated]:
-        """The old secret signs for `grace` seconds more. Raises Problem: 404, or 409 after many within their grace."""
+        """The old secret signs for `grace` seconds more; with 0 only the new one does.
+
+        Raises Problem: 404, or 409 after many within their grace.
+        """
         async with self.database.transaction() as connection:
             row = await self.store.lock(connection, webhook_id, tenant_id)
             if row is None:
@@ -47,6 +50,7 @@ class SecretRotation:
     ) -> datetime | None:
         await self.store.set_secret(connection, tenant_id, webhook_id, self.sealer.seal(secret.encode()))
         if grace == 0:
+            await self.store.end_old_secrets(connection, tenant_id, webhook_id)
             return None
         if await self.store.count_old_secrets(connection, tenant_id, webhook_id) >= MAX_OLD:
             text = f"{MAX_OLD} older secrets are still within their grace period"

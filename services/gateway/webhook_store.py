@@ -136,6 +136,9 @@ class WebhookStore:
         count: int = await connection.fetchval(QUERIES["count_old_secrets"], tenant_id, webhook_id)
         return count
 
+    async def end_old_secrets(self, connection: Connection, tenant_id: UUID, webhook_id: UUID | None) -> None:
+        await connection.execute(QUERIES["end_old_secrets"], tenant_id, webhook_id)
+
     async def keep_old_secret(
         self,
         connection: Connection,

@@ -81,6 +81,10 @@ INSERT INTO old_secrets (id, tenant_id, webhook_id, secret, until)
 VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5::double precision))
 RETURNING until;
 
+-- name: end_old_secrets
+-- Of those that count_old_secrets counts, none signs any more.
+DELETE FROM old_secrets WHERE tenant_id = $1 AND webhook_id IS NOT DISTINCT FROM $2;
+
 -- name: add_test
 -- A test event ($2) for a locked subscription ($1) alone, due before everything else, also where its circuit is open: as
 -- soon as the rate limit allows.

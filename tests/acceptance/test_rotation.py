@@ -80,6 +80,15 @@ async def test_without_a_grace_period_the_old_secret_ends_at_once(api: Api, rece
         assert (delivery.is_by(rotated.secret or ""), delivery.is_by(made.secret or "")) == (True, False)
 
 
+async def test_what_ends_the_old_secret_ends_those_before_it(api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+    async with api.subscribed(inbox.url, events=ENDS) as made:
+        older = await rotate(api, made)
+        rotated = await rotate(api, made, grace_period=0)
+        delivery = await deliver(api, inbox)
+    assert [delivery.is_by(each.secret or "") for each in (made, older, rotated)] == [False, False, True]
+
+
 async def test_ed25519_keys_are_rotated_too(api: Api, receiver: Receiver) -> None:
     inbox = receiver.inbox()
     async with api.subscribed(inbox.url, events=ENDS, signing="ed25519") as made:
