@@ -132,7 +132,7 @@ async def wait_for_attempt(deliveries: DeliveryStore, delivery_id: UUID) -> Atte
 async def enable_webhook(
     request: Caller, webhook_id: str, webhooks: WebhookStore, database: Database, sealer: Sealer
 ) -> WebhookView:
-    """What was not sent meanwhile stays so; `recover` sends it."""
+    """What was dropped when it was disabled is sent by `recover`; events since then were not kept for it."""
     async with database.transaction() as connection:
         row = await webhooks.lock(connection, parse_webhook(webhook_id), request.user.tenant_id)
         if row is None:
