@@ -32,6 +32,13 @@ TRIED = "UPDATE deliveries SET attempt = 1, tries = 1 WHERE endpoint_id = $1"
 PLANNED = """
 SELECT tries, extract(epoch FROM next_at - now())::double precision AS wait FROM deliveries WHERE endpoint_id = $1
 """
+WAITS = """
+SELECT d.tries, extract(epoch FROM d.next_at - a.started_at)::double precision AS wait
+FROM deliveries d
+JOIN attempts a ON a.delivery_id = d.id AND a.number = d.attempt
+WHERE d.endpoint_id = ANY($1::uuid[]) AND d.lease_until IS NULL
+"""
+TOGETHER, ENDPOINTS, TENTHS = 1000, 100, 10
 LIMIT = "UPDATE endpoints SET rate_limit = 2 WHERE id = $1"
 OPEN = """
 UPDATE endpoints
@@ -111,6 +118,30 @@ async def test_forward_everything_due_comes_once_and_no_more(
         for tries, wait in await eventually(are_planned, "all attempts are recorded", SOON):
             assert -SOON <= wait - SCHEDULE[tries] * (1 - JITTER) <= 2 * SCHEDULE[tries] * JITTER
         assert pit.most <= 2 * EACH  # the claims of what hangs have lapsed, once
+
+
+async def test_a_thousand_that_failed_together_come_back_spread_over_the_jitter(
+    faked: Faked, backlog: Backlog, receiver: Receiver
+) -> None:
+    """After the first attempt, and once the clock has passed over that wait, after the second."""
+    urls = [receiver.inbox(*[500] * TOGETHER).url for _ in range(ENDPOINTS)]
+    async with backlog.subscribers(urls) as subscribers:
+        for subscriber in subscribers:
+            await add_pending(backlog.database, subscriber, TOGETHER // ENDPOINTS)
+        for tries, jump in ((1, 0), (2, JUMP)):
+            faked.clock.jump(jump)
+
+            async def are_planned(tries: int = tries) -> list[float] | None:
+                found = await backlog.database.fetch(WAITS, [each.webhook_id for each in subscribers])
+                waits: list[float] = [each["wait"] for each in found if each["tries"] == tries]
+                return waits if len(waits) == TOGETHER else None
+
+            waits = await eventually(are_planned, f"all failed {tries} times", 2 * SOON)
+            least = SCHEDULE[tries] * (1 - JITTER)
+            assert all(0 <= wait - least < 2 * SCHEDULE[tries] * JITTER + SOON for wait in waits)
+            tenths = Counter(int((wait - least) / (2 * SCHEDULE[tries] * JITTER) * TENTHS) for wait in waits)
+            assert len(tenths) >= TENTHS
+            assert max(tenths.values()) < 2 * TOGETHER / TENTHS  # ten standard deviations above what is even
 
 
 async def test_back_nothing_waits_longer_and_nothing_comes_twice(
