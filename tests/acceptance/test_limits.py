@@ -1,11 +1,10 @@
 """No more at a time, nor a second, than an endpoint is to have."""
 
-import threading
 from datetime import timedelta
 
 from tests.acceptance.client import Api
-from tests.acceptance.listening import Received, Reply
-from tests.acceptance.receiver import Inbox, Receiver
+from tests.acceptance.receiver import Receiver
+from tests.acceptance.slow import Slow
 from tests.acceptance.waiting import eventually
 
 ECHO = {"x": [[1.0]]}
@@ -13,26 +12,6 @@ ENDS = ["job.succeeded"]
 AT_A_TIME = 10
 JOBS = 25
 RATE = 20  # a second
-
-
-class Slow(Inbox):
-    """Answers nobody before it is released, and counts who waits."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.lock = threading.Lock()
-        self.released = threading.Event()
-        self.waiting = 0
-        self.most = 0
-
-    def take(self, request: Received) -> int | Reply:
-        with self.lock:
-            self.waiting += 1
-            self.most = max(self.most, self.waiting)
-        self.released.wait(timeout=10)
-        with self.lock:
-            self.waiting -= 1
-        return super().take(request)
 
 
 async def test_an_endpoint_has_only_so_many_at_a_time_and_takes_none_from_others(api: Api, receiver: Receiver) -> None:
