@@ -92,5 +92,7 @@ async def test_a_deleted_exchange_comes_back_by_itself(amqp_url: str, monkeypatc
             await publish(publisher, "again")
         await until(lambda: publisher.link.connection is None, "the loss is noticed")
         await until(lambda: publisher.link.is_up, "the publisher is connected again")
+        with pytest.raises(Unroutable):  # the exchange is there, with no queue behind it
+            await publish(publisher, "again")
         await declare(amqp_url, "again")
         assert await publish(publisher, "again")
