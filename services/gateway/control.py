@@ -19,6 +19,7 @@ from services.gateway.errors import FieldError, Problem, invalid, not_found
 from services.gateway.tensors import check_batch, fits
 
 RETRYABLE = (Status.FAILED, Status.CANCELED, Status.EXPIRED)
+REPLAYABLE = (Status.FAILED,)  # the dead letters
 
 
 class Control:

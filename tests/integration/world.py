@@ -25,7 +25,7 @@ from services.dispatcher.store import ClaimedJob, Store
 from services.dispatcher.sweep import Grace, Sweeper
 from services.dispatcher.triton import Model
 from services.gateway.catalogue import Catalogue
-from services.gateway.control import RETRYABLE, Control
+from services.gateway.control import REPLAYABLE, RETRYABLE, Control
 from services.gateway.errors import Problem
 from services.gateway.store import Store as GatewayStore
 from tests.integration.jobs import LEASE, TRACEPARENT, TRANSIENT, new_requeue
@@ -142,7 +142,7 @@ class World:
 
     async def replay(self, jobs: Sequence[UUID], model: str | None = None) -> set[UUID]:
         """Of dead letters; those that begin anew."""
-        return await self.control.revive(self.tenant, jobs, [Status.FAILED], model)
+        return await self.control.revive(self.tenant, jobs, REPLAYABLE, model)
 
     async def sweep(self, *, late: bool = False) -> None:
         await (self.late_sweeper if late else self.sweeper).sweep()

@@ -10,9 +10,8 @@ from litestar.params import Parameter
 
 from common import ids
 from common.job_view import JobView, Links, measure, show_time, view_job
-from common.jobs import Status
 from common.logs import Log
-from services.gateway.control import RETRYABLE, Control, conflict
+from services.gateway.control import REPLAYABLE, RETRYABLE, Control, conflict
 from services.gateway.control_store import Attempt
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
 from services.gateway.routes.parameters import NameFilter
@@ -128,7 +127,7 @@ async def replay_dead_letters(request: Caller, data: Replay, control: Control) -
     else:
         rows = await control.store.list_dead(tenant_id, None, data.filter or DeadFilter(), data.limit + 1)
         jobs, remaining = [row.id for row in rows[: data.limit]], len(rows) > data.limit
-    replayed = await control.revive(tenant_id, jobs, [Status.FAILED], data.model)
+    replayed = await control.revive(tenant_id, jobs, REPLAYABLE, data.model)
     log.info("dead_letters.replayed", count=len(replayed), model=data.model)
     shown = {job: ids.show(ids.Kind.JOB, job) for job in jobs}
     return Replayed(

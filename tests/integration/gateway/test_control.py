@@ -69,6 +69,51 @@ async def test_only_the_tenants_own_failures_are_dead_letters(world: World) -> N
     assert (await look(world.database, theirs)).status is Status.FAILED
 
 
+async def put_one_in_each_state(world: World) -> dict[Status, UUID]:
+    expired = await submit(world.database, world.tenant, expires_in=10.0)
+    await world.pass_time(20.0)
+    await world.sweep()
+    queued, canceled = [await submit(world.database, world.tenant) for _ in range(2)]
+    processing, canceling, succeeded = [
+        await claim(world.database, await submit(world.database, world.tenant)) for _ in range(3)
+    ]
+    await world.store.end_jobs([new_end(succeeded)])
+    for job in (canceled, canceling.row.id):
+        await world.cancel(job)
+    jobs = {
+        Status.QUEUED: queued,
+        Status.PROCESSING: processing.row.id,
+        Status.CANCELING: canceling.row.id,
+        Status.SUCCEEDED: succeeded.row.id,
+        Status.FAILED: await fail(world),
+        Status.CANCELED: canceled,
+        Status.EXPIRED: expired,
+    }
+    assert {job: (await look(world.database, job)).status for job in jobs.values()} == {
+        job: status for status, job in jobs.items()
+    }
+    return jobs
+
+
+@pytest.mark.parametrize("model", [None, "small"])
+async def test_only_what_ended_without_an_answer_is_retried(world: World, model: str | None) -> None:
+    await world.begin()
+    jobs = await put_one_in_each_state(world)
+    before = {job: await world.show(job) for job in jobs.values()}
+    retried = {jobs[status] for status in (Status.FAILED, Status.CANCELED, Status.EXPIRED)}
+    assert {job for job in before if await world.retry(job, model) == {job}} == retried
+    assert {job for job, row in before.items() if await world.show(job) != row} == retried
+
+
+@pytest.mark.parametrize("model", [None, "small"])
+async def test_only_what_failed_is_replayed(world: World, model: str | None) -> None:
+    await world.begin()
+    jobs = await put_one_in_each_state(world)
+    before = {job: await world.show(job) for job in jobs.values()}
+    assert await world.replay(list(before), model) == {jobs[Status.FAILED]}
+    assert {job for job, row in before.items() if await world.show(job) != row} == {jobs[Status.FAILED]}
+
+
 async def test_pages_go_back_in_time_without_gaps_or_doubles(world: World) -> None:
     jobs = sorted([await fail(world) for _ in range(5)], reverse=True)
     found: list[UUID] = []
