@@ -26,7 +26,7 @@ STATES = {
 
 @pytest.fixture(autouse=True)
 def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, seconds in (("STATEMENT", 0.5), ("RELEASE", 0.2), ("TRANSACTION", 0.7)):
+    for name, seconds in (("STATEMENT", 0.5), ("RELEASE", 0.2)):
         monkeypatch.setattr(module, f"{name}_SECONDS", seconds)
 
 
@@ -82,4 +82,28 @@ async def test_a_transaction_that_falls_silent_has_a_deadline(database_url: str)
 
         await fail_soon(fall_silent())
         await begin(database)
+        await database.close()
+
+
+async def test_a_transaction_of_many_statements_has_one_deadline(database: Database) -> None:
+    async def dawdle() -> None:
+        async with database.transaction(0.5) as connection:
+            for _ in range(10):
+                await connection.execute("SELECT pg_sleep(0.2)")  # each well within its own
+
+    await fail_soon(dawdle())
+    await begin(database)
+
+
+async def test_a_look_given_up_on_a_silent_connection_is_over_soon(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STATEMENT_SECONDS", 60.0)
+    monkeypatch.setattr(module, "CHECK_SECONDS", 0.2)
+    async with proxied(database_url) as proxy:
+        database = await Database.connect(proxy.url_of(database_url), application="tests")
+        await ask(database)
+        proxy.silence()
+        assert not await asyncio.wait_for(database.check(), 3)  # without a deadline for the release it would be 5
+        await ask(database)
         await database.close()
