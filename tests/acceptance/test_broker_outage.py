@@ -93,6 +93,23 @@ async def test_what_runs_or_is_accepted_while_the_broker_is_in_trouble_runs_once
     assert await read_metric(*executions, request_id=running.id) == 1
 
 
+async def test_a_job_that_runs_is_not_run_again_when_its_doorbell_might_come_again(breakable: Stack, api: Api) -> None:
+    executions = breakable.triton.metrics_url, "work_executions_total"
+    running = await api.submit("work", work(30_000))
+    await wait_for_metric(*executions, 1, request_id=running.id)
+    await cut_off(breakable)
+    later = await api.submit("work", work(30_000))
+    try:
+        await api.wait(later.id, "processing", within=SOON)  # what the broker hands out again comes before it
+        job = await api.get(running.id)
+        assert (job.status, job.attempt) == ("processing", 1)
+        assert await read_metric(*executions, request_id=running.id) == 1
+    finally:
+        for each in (later, running):
+            await api.http.post(f"/v1/jobs/{each.id}/cancel")
+            await api.wait(each.id)
+
+
 async def test_deleted_queues_come_back_at_once(breakable: Stack, api: Api, receiver: Receiver) -> None:
     inbox = receiver.inbox()
     for queue in ("jobs.echo.normal", topology.NOTIFIER_QUEUE):
