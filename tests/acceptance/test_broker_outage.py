@@ -60,11 +60,13 @@ async def block(stack: Stack) -> None:
 
 
 async def submit_during(fault: Awaitable[None], api: Api, inbox: Inbox) -> list[Job]:
-    """The jobs accepted while the fault lasts, each at once."""
+    """The jobs accepted while the fault lasts, and one right after it, each at once."""
     clock = asyncio.get_running_loop().time
     breaking = asyncio.ensure_future(fault)
-    jobs = []
-    while not breaking.done():
+    jobs: list[Job] = []
+    over = False
+    while not over:
+        over = breaking.done()
         began = clock()
         jobs.append(await api.submit("echo", ECHO, webhook={"url": inbox.url}))
         assert clock() - began < QUICK
