@@ -65,6 +65,5 @@ def configuration(app: Any, host: str, port: int, **options: Any) -> uvicorn.Con
         access_log=False,
         lifespan="off",
         server_header=False,
-        ws="none",
-        **options,
+        **{"ws": "none"} | options,
     )

@@ -1,7 +1,7 @@
 """One attempt: a job's tensors to Triton, its responses back as JSON."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
@@ -13,11 +13,12 @@ from tritonclient.grpc import service_pb2 as pb
 from common import tensors, tracing
 from common.jobs import Failure
 from common.tensors import Tensor
-from services.dispatcher.tensors import BadOutput, Output, check_outputs, render_output
+from services.dispatcher.tensors import BadOutput, check_outputs, render_output
 from services.dispatcher.triton import InferenceError, Model, Triton
 
 LARGE = 256 * 1024  # bytes of raw outputs
 Parameter = bool | int | float | str
+Tell = Callable[[bytes], Awaitable[None]]
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -57,19 +58,19 @@ def build_request(question: Question) -> Any:
     return request
 
 
-def render(responses: Sequence[Sequence[Tensor]], model: Model) -> bytes:
-    """Raises BadOutput where the responses are not what the model declares."""
-    if not responses and not model.decoupled:
-        raise BadOutput("the model ended without an answer")
-    outputs: list[Output] = []
-    for number, response in enumerate(responses):
-        check_outputs(response, model.outputs, complete=not model.decoupled)
-        outputs += [render_output(tensor, number if model.decoupled else -1) for tensor in response]
-    return msgspec.json.encode(outputs)
+def render(response: Sequence[Tensor], model: Model, number: int) -> bytes:
+    """A response, the `number`-th from 0, as a JSON list; raises BadOutput where it is not what the model declares."""
+    check_outputs(response, model.outputs, complete=not model.decoupled)
+    return msgspec.json.encode([render_output(tensor, number if model.decoupled else -1) for tensor in response])
 
 
-async def infer(triton: Triton, question: Question, model: Model) -> Answer:
-    """Runs one attempt within its timeout; raises InferenceError."""
+def join(responses: Sequence[bytes]) -> bytes:
+    """JSON lists as one."""
+    return b"[%b]" % b",".join(response[1:-1] for response in responses if response != b"[]")
+
+
+async def infer(triton: Triton, question: Question, model: Model, tell: Tell | None = None) -> Answer:
+    """Runs one attempt within its timeout; `tell` gets each response as it comes. Raises InferenceError."""
     attributes = {
         "rpc.system.name": "grpc",
         "rpc.method": "inference.GRPCInferenceService/ModelStreamInfer",
@@ -80,35 +81,49 @@ async def infer(triton: Triton, question: Question, model: Model) -> Answer:
         f"infer {question.model}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
     ) as span:
         try:
-            return await collect(triton, question, model, span)
+            return await collect(triton, question, model, span, tell)
         except InferenceError as error:
             span.set_attribute("error.type", error.failure.code)
             span.set_status(SpanStatus(StatusCode.ERROR, error.failure.message))
             raise
 
 
-async def collect(triton: Triton, question: Question, model: Model, span: Span) -> Answer:
+async def collect(triton: Triton, question: Question, model: Model, span: Span, tell: Tell | None) -> Answer:
     traceparent = tracing.show(span)
     # Triton samples whatever has a traceparent, whatever its flag says: so only what is sampled gets one.
     metadata = [("traceparent", traceparent)] if tracing.is_sampled(traceparent) else []
-    version, responses, size = model.version, [], 0
+    version, size = model.version, 0
+    responses: list[bytes] = []
+    bad: BadOutput | None = None
     try:
         async with (
             asyncio.timeout(question.timeout),
             aclosing(triton.infer(build_request(question), metadata)) as found,
         ):
-            async for response in found:
+            async for response in found:  # to its end, also after a bad one: see Triton.infer
                 version = response.version or version
-                responses.append(response.tensors)
                 size += sum(len(tensor.data) for tensor in response.tensors)
                 if size > triton.max_message:
                     text = f"the model's responses are over {triton.max_message} bytes together"
                     raise InferenceError(Failure("too_large", text, False))
-        # A large answer is rendered beside the event loop, which has leases to renew.
-        outputs = await asyncio.to_thread(render, responses, model) if size > LARGE else render(responses, model)
-        return Answer(version, outputs)
+                try:
+                    responses.append(await render_beside(response.tensors, model, len(responses)))
+                except BadOutput as error:
+                    bad = bad or error
+                if tell is not None and bad is None:
+                    await tell(responses[-1])
     except TimeoutError:
         text = f"the attempt took longer than its timeout of {question.timeout:g} s"
         raise InferenceError(Failure("timeout", text, True)) from None
-    except BadOutput as error:
-        raise InferenceError(Failure("invalid_output", str(error), False)) from error
+    if bad is None and not responses and not model.decoupled:
+        bad = BadOutput("the model ended without an answer")
+    if bad is not None:
+        raise InferenceError(Failure("invalid_output", str(bad), False)) from bad
+    return Answer(version, join(responses))
+
+
+async def render_beside(response: Sequence[Tensor], model: Model, number: int) -> bytes:
+    """As `render`; a large one beside the event loop, which has leases to renew."""
+    if sum(len(tensor.data) for tensor in response) > LARGE:
+        return await asyncio.to_thread(render, response, model, number)
+    return render(response, model, number)

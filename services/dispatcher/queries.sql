@@ -123,13 +123,25 @@ WITH done AS (
   SELECT id, outputs FROM ended JOIN chosen USING (id) WHERE outputs IS NOT NULL
   ON CONFLICT (job_id) DO UPDATE SET outputs = excluded.outputs -- of an earlier life, before the client's own retry
 ), recorded AS (
-  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body)
-  SELECT event_id, tenant_id, ended.id, model, event_type, finished_at, event_body FROM ended JOIN chosen USING (id)
+  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, claim)
+  SELECT event_id, tenant_id, ended.id, model, event_type, finished_at, event_body, claim
+  FROM ended
+  JOIN chosen USING (id)
 ), announced AS (
   INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
   SELECT message_id, exchange, routing_key, message, traceparent FROM ended JOIN chosen USING (id)
 )
 SELECT event_id FROM ended JOIN chosen USING (id);
+
+-- name: add_steps
+-- Responses of streaming models as they come, each only while its job runs under the claim that the caller knows. One
+-- may be there already, where no answer said so.
+INSERT INTO job_steps (job_id, claim, number, type, outputs)
+SELECT t.id, t.claim, t.number, 'job.output', t.outputs
+FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::bytea[]) AS t(id, claim, number, outputs)
+JOIN jobs j ON j.id = t.id AND j.claim = t.claim
+WHERE j.status IN ('processing', 'canceling')
+ON CONFLICT DO NOTHING;
 
 -- name: requeue_jobs
 -- Queues jobs again, due after a delay (seconds), each only under the claim that the caller knows. A sweeper rings.

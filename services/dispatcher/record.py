@@ -20,7 +20,7 @@ from common.logs import Log
 from common.outbox import Outbox, ring_event
 from services.dispatcher import metrics, retry
 from services.dispatcher.inference import Answer
-from services.dispatcher.store import ClaimedJob, End, Event, Requeue, Start, Store
+from services.dispatcher.store import ClaimedJob, End, Event, Requeue, Start, Step, Store
 
 PAUSE_SECONDS = 0.5  # before another try while the database is away
 
@@ -38,6 +38,9 @@ class Recorder:
         self.starts: Batcher[Start, bool] = Batcher(self.record_starts)
         self.ends: Batcher[End, bool] = Batcher(self.end_jobs, weigh=lambda end: len(end.outputs or b""))
         self.requeues: Batcher[Requeue, bool] = Batcher(self.requeue_jobs)
+        self.steps: Batcher[list[Step], bool] = Batcher(
+            self.add_steps, weigh=lambda steps: sum(len(step.outputs) for step in steps)
+        )
 
     async def end_jobs(self, ends: list[End]) -> list[bool]:
         """What follows from an end belongs to the statement that made it, not to the task that waits for it."""
@@ -53,6 +56,12 @@ class Recorder:
         queued = await self.store.requeue_jobs(requeues)
         self.bell.ring(queued)
         return [back.id in queued for back in requeues]
+
+    async def add_steps(self, steps: list[list[Step]]) -> list[bool]:
+        together = [step for each in steps for step in each]
+        await self.store.add_steps(together)
+        self.bell.ring({step.job_id for step in together})
+        return [True] * len(steps)
 
     async def record_starts(self, starts: list[Start]) -> list[bool]:
         await self.store.record_events(starts)

@@ -22,6 +22,7 @@ from services.dispatcher.catalogue import Runnable
 from services.dispatcher.inference import Answer, Question, infer
 from services.dispatcher.record import Recorder
 from services.dispatcher.store import ClaimedJob, Requeue, Store
+from services.dispatcher.stream import Stream
 from services.dispatcher.triton import InferenceError, Triton
 
 HOLD_SECONDS = 600.0  # a message waits so long here, far below RabbitMQ's acknowledgement timeout of 30 minutes
@@ -168,7 +169,10 @@ class Runner:
         shown = ids.show(ids.Kind.JOB, job.row.id)
         question = Question(shown, model.name, job.row.version, job.tensors or b"", job.parameters, job.timeout)
         with metrics.inference_seconds.labels(model.name).time():
-            return await infer(self.triton, question, declared)
+            if not declared.decoupled:
+                return await infer(self.triton, question, declared)
+            async with Stream(job, self.recorder.steps.submit) as stream:
+                return await infer(self.triton, question, declared, stream.add)
 
     async def renew(self) -> None:
         """The heartbeat: renews all leases in one statement, again and again, until cancelled."""

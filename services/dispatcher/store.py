@@ -79,6 +79,15 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     fallback: str | None = None
 
 
+class Step(NamedTuple):
+    """A response of a running job's model; numbers count from 1, `outputs` is the JSON list of the API."""
+
+    job_id: UUID
+    claim: int
+    number: int
+    outputs: bytes
+
+
 def read_claimed(record: object) -> ClaimedJob:
     values = dict(record)  # type: ignore[call-overload]
     own = {name: values[name] for name in ClaimedJob.__struct_fields__ if name != "row"}
@@ -137,6 +146,9 @@ class Store:
         ]
         found = await self.database.fetch(QUERIES["end_jobs"], *columns(rows, 19))
         return {record["event_id"] for record in found}
+
+    async def add_steps(self, steps: Sequence[Step]) -> None:
+        await self.database.fetch(QUERIES["add_steps"], *columns(steps, 4))
 
     async def requeue_jobs(self, requeues: Sequence[Requeue]) -> set[UUID]:
         rows = [

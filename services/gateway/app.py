@@ -35,6 +35,7 @@ from services.gateway.rotation import Rotation
 from services.gateway.routes import (
     control,
     deliveries,
+    events,
     jobs,
     models,
     operations,
@@ -45,6 +46,7 @@ from services.gateway.routes import (
 from services.gateway.secret_rotation import SecretRotation
 from services.gateway.settings import GatewaySettings
 from services.gateway.store import Store
+from services.gateway.story import Story
 from services.gateway.submit import Submitter
 from services.gateway.watch import Watch
 from services.gateway.watch_store import WatchStore
@@ -109,11 +111,12 @@ def build(
         "control": Control(database, catalogue, outbox, Bell(publisher), links),
         "submitter": Submitter(store, catalogue, outbox, policy),
         "watch": watch,
+        "story": Story(watch.store, watch),
     }
     api = Router(
         "/v1",
         route_handlers=[
-            *(jobs.router, control.router, models.router),
+            *(jobs.router, events.router, control.router, models.router),
             *(webhooks.router, webhook_actions.router, deliveries.router),
         ],
         middleware=[DefineMiddleware(Authentication)],
@@ -121,7 +124,7 @@ def build(
     checks = {"database": database.check, "broker": publisher.link.check}
     budget = Budget(settings.max_bodies, settings.max_body)
     return Litestar(
-        route_handlers=[api, outputs.router, operations.router],
+        route_handlers=[api, outputs.router, events.socket_router, operations.router],
         request_class=ApiRequest,
         dependencies={name: provide(value) for name, value in provided.items()},
         exception_handlers=errors.HANDLERS,
@@ -170,7 +173,11 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
     rotation: Rotation = app.state.rotation
     guarded = rotation.guard(observe.observe(app.state.budget.guard(app)))
     leaving = min(settings.drain, settings.shutdown_grace)
-    options = {"timeout_graceful_shutdown": round(settings.shutdown_grace - leaving), "timeout_keep_alive": 75}
+    options = {
+        "timeout_graceful_shutdown": round(settings.shutdown_grace - leaving),
+        "timeout_keep_alive": 75,
+        "ws": "websockets-sansio",
+    }
     server = health.Server(health.configuration(guarded, settings.host, settings.port, **options))
     serving = asyncio.create_task(server.serve())
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from litestar import Request, Response
+from litestar.connection import ASGIConnection
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi.datastructures import ResponseSpec
 
@@ -21,6 +22,7 @@ PATH = re.compile(r" - at `\$(.*)`$")
 STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 FIELD = re.compile(r"field `([^`]+)`")
 
+Connection = ASGIConnection[Any, Any, Any, Any]
 log = Log("http")
 
 
@@ -125,7 +127,7 @@ def locate(message: str) -> FieldError:
     return FieldError(pointer, text)
 
 
-def answer(request: Request[Any, Any, Any], problem: Problem) -> Response[ProblemBody]:
+def answer_problem(request: Connection, problem: Problem) -> Response[ProblemBody]:
     body = ProblemBody(
         type=f"urn:charonia:problem:{problem.code}",
         title=problem.status.phrase,
@@ -142,37 +144,37 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     status = HTTPStatus(error.status_code)
     if isinstance(error, ValidationException):
         if any(each.get("key") == "data" for each in extras(error)):  # Litestar asks for no body where there is none
-            return answer(request, Problem(HTTPStatus.BAD_REQUEST, "malformed_json", "the body is empty"))
+            return answer_problem(request, Problem(HTTPStatus.BAD_REQUEST, "malformed_json", "the body is empty"))
         fields = [FieldError(str(each.get("key", "")), str(each.get("message", ""))) for each in extras(error)]
-        return answer(request, invalid(*fields))
+        return answer_problem(request, invalid(*fields))
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         limit = request.app.state.max_body
         text = f"the body is over the limit of {limit} bytes"
         # The connection stays: closed with data unread it would be reset, and few clients would see this answer.
-        return answer(request, Problem(status, "body_too_large", text))
+        return answer_problem(request, Problem(status, "body_too_large", text))
     code = status.phrase.lower().replace(" ", "_").replace("-", "_")
-    return answer(request, Problem(status, code, error.detail, headers=error.headers))
+    return answer_problem(request, Problem(status, code, error.detail, headers=error.headers))
 
 
 def extras(error: ValidationException) -> list[dict[str, Any]]:
     return error.extra if isinstance(error.extra, list) else []
 
 
-def answer_unavailable(request: Request[Any, Any, Any], error: Unavailable) -> Response[ProblemBody]:
+def answer_unavailable(request: Connection, error: Unavailable) -> Response[ProblemBody]:
     log.warning("request.unavailable", path=request.url.path, error=error)
     text = "a service this one depends on does not answer, or too much is waiting; try again later"
     headers = {"Retry-After": str(RETRY_SECONDS)}
-    return answer(request, Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=headers))
+    return answer_problem(request, Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=headers))
 
 
 def answer_bug(request: Request[Any, Any, Any], error: Exception) -> Response[ProblemBody]:
     log.exception("request.broke", path=request.url.path, error=repr(error))
     text = "this is a fault of Charonia's; the log has it"
-    return answer(request, Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", text))
+    return answer_problem(request, Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", text))
 
 
 HANDLERS: dict[Any, Any] = {
-    Problem: answer,
+    Problem: answer_problem,
     HTTPException: answer_http,
     Unavailable: answer_unavailable,
     Exception: answer_bug,

@@ -136,17 +136,22 @@ FOR UPDATE OF j;
 -- name: cancel_queued
 -- A locked job ($1) that has not begun ends at once ($2), with its event and the event's doorbell.
 WITH ended AS (
-  UPDATE jobs SET status = 'canceled', finished_at = $2, ring_at = NULL WHERE id = $1 RETURNING id, tenant_id, model
+  UPDATE jobs
+  SET status = 'canceled', finished_at = $2, ring_at = NULL
+  WHERE id = $1
+  RETURNING id, tenant_id, model, claim
 ), recorded AS (
-  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body)
-  SELECT $3, tenant_id, id, model, $4, $2, $5 FROM ended
+  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, claim)
+  SELECT $3, tenant_id, id, model, $4, $2, $5, claim FROM ended
 )
 INSERT INTO outbox (id, exchange, routing_key, body, traceparent) VALUES ($6, $7, $8, $9, $10);
 
 -- name: cancel_running
 -- A locked job ($1) that runs is to be canceled by its dispatcher, which is told.
 WITH marked AS (
-  UPDATE jobs SET status = 'canceling' WHERE id = $1
+  UPDATE jobs SET status = 'canceling' WHERE id = $1 RETURNING id, claim
+), noted AS (
+  INSERT INTO job_steps (job_id, claim, number, type) SELECT id, claim, 2147483645, 'job.canceling' FROM marked
 )
 INSERT INTO outbox (id, exchange, routing_key, body, traceparent) VALUES ($2, $3, $4, $5, $6);
 
@@ -165,26 +170,30 @@ WITH ended AS (
   SELECT id FROM jobs WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND status = ANY($3::text[]) ORDER BY id FOR UPDATE
 ), forgotten AS (
   DELETE FROM job_outputs USING ended WHERE job_id = ended.id
+), revived AS (
+  UPDATE jobs j
+  SET status = 'queued',
+      model = coalesce($4, j.model),
+      version = CASE WHEN $4::text IS NULL THEN j.version END,
+      attempt = 0,
+      claim = claim + 1,
+      interruptions = 0,
+      run_at = now(),
+      ring_at = now() + interval '1 minute',
+      started_at = NULL,
+      finished_at = NULL,
+      expires_at = NULL,
+      error_code = NULL,
+      error_message = NULL,
+      error_retryable = NULL,
+      inference_ms = NULL
+  FROM ended
+  WHERE j.id = ended.id
+  RETURNING j.id, j.model, j.priority, j.traceparent, j.claim
+), noted AS (
+  INSERT INTO job_steps (job_id, claim, number, type) SELECT id, claim, 0, 'job.queued' FROM revived
 )
-UPDATE jobs j
-SET status = 'queued',
-    model = coalesce($4, j.model),
-    version = CASE WHEN $4::text IS NULL THEN j.version END,
-    attempt = 0,
-    claim = claim + 1,
-    interruptions = 0,
-    run_at = now(),
-    ring_at = now() + interval '1 minute',
-    started_at = NULL,
-    finished_at = NULL,
-    expires_at = NULL,
-    error_code = NULL,
-    error_message = NULL,
-    error_retryable = NULL,
-    inference_ms = NULL
-FROM ended
-WHERE j.id = ended.id
-RETURNING j.id, j.model, j.priority, j.traceparent;
+SELECT id, model, priority, traceparent FROM revived;
 
 -- name: add_messages
 -- Messages of jobs that begin anew.

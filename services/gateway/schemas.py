@@ -270,3 +270,17 @@ class Replayed(msgspec.Struct, frozen=True):
     replayed: list[str]
     skipped: list[str]
     remaining: bool
+
+
+class EventItem(msgspec.Struct, frozen=True):
+    """An event of a job: at its end `data` is the Job as its webhook has it, before what is new."""
+
+    id: str
+    type: str
+    timestamp: str
+    data: msgspec.Raw
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    items: list[EventItem]
+    next_cursor: str | None

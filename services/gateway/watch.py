@@ -11,6 +11,7 @@ from common.errors import Reject, Unavailable
 from common.jobs import TERMINAL
 from common.logs import Log
 from common.messages import JobsChanged, Message
+from services.gateway import metrics
 from services.gateway.errors import RETRY_SECONDS, Problem
 from services.gateway.watch_store import Stamp, WatchStore
 
@@ -62,10 +63,12 @@ class Watch:
         watcher = Watcher(job_id)
         self.watched.setdefault(job_id, set()).add(watcher)
         self.count += 1
+        metrics.watchers.set(self.count)
         try:
             yield watcher
         finally:
             self.count -= 1
+            metrics.watchers.set(self.count)
             self.watched[job_id].discard(watcher)
             if not self.watched[job_id]:
                 del self.watched[job_id]

@@ -1,3 +1,47 @@
 -- name: find_stamps
 -- What tells whether something has happened to jobs ($1), whoever's they are: nobody is shown it.
-SELECT id, status, claim FROM jobs WHERE id = ANY($1::uuid[]);
+SELECT
+  j.id, j.status, j.claim,
+  coalesce((SELECT max(s.number) FROM job_steps s WHERE s.job_id = j.id AND s.claim = j.claim), 0) AS steps
+FROM jobs j
+WHERE j.id = ANY($1::uuid[]);
+
+-- name: find_owned
+-- Whether a job ($1) is a tenant's ($2).
+SELECT id FROM jobs WHERE id = $1 AND tenant_id = $2;
+
+-- name: tell_story
+-- What happened to a job ($1), in order, behind a place ($2, $3), at most $4 of it. A claim begins with 0; then come its
+-- responses; 2147483645 is a cancellation asked for, 2147483646 the way back to the queue, 2147483647 the end.
+WITH job AS MATERIALIZED (
+  SELECT * FROM jobs WHERE id = $1
+), told AS (
+  SELECT 0::bigint AS claim, 0 AS number, 'job.queued' AS type, created_at AS at, NULL::bytea AS body,
+         NULL::integer AS attempt, NULL::text AS model, NULL::text AS error_code, NULL::text AS error_message
+  FROM job
+  UNION ALL
+  (
+    SELECT claim, number, type, created_at, outputs, NULL, NULL, NULL, NULL
+    FROM job_steps
+    WHERE job_id = $1 AND (claim, number) > ($2, $3)
+    ORDER BY claim, number
+    LIMIT $4
+  )
+  UNION ALL
+  SELECT claim, 0, 'job.started', started_at, NULL, attempt, model, NULL, NULL FROM job_attempts WHERE job_id = $1
+  UNION ALL
+  SELECT claim, 0, 'job.started', started_at, NULL, attempt, model, NULL, NULL FROM job WHERE lease_until IS NOT NULL
+  UNION ALL
+  SELECT a.claim, 2147483646, 'job.queued', a.finished_at, NULL, a.attempt, a.model, a.error_code, a.error_message
+  FROM job_attempts a
+  WHERE a.job_id = $1
+    AND a.status IN ('failed', 'returned')
+    AND NOT EXISTS ( -- the job ended with it
+      SELECT FROM events e WHERE e.job_id = $1 AND e.claim = a.claim AND e.created_at <= a.finished_at
+    )
+  UNION ALL
+  SELECT claim, 2147483647, type, created_at, body, NULL, NULL, NULL, NULL
+  FROM events
+  WHERE job_id = $1 AND claim IS NOT NULL
+)
+SELECT * FROM told WHERE (claim, number) > ($2, $3) ORDER BY claim, number LIMIT $4;

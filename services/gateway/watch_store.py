@@ -1,6 +1,7 @@
 """The statements about what happened to jobs, one function each."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -16,6 +17,30 @@ class Stamp(NamedTuple):
 
     status: Status
     claim: int
+    steps: int
+
+
+class Place(NamedTuple):
+    """Where an event is in its job's story; before all others is START."""
+
+    claim: int
+    number: int
+
+
+START = Place(-1, 0)
+
+
+class Told(NamedTuple):
+    """Something that happened to a job. `body` is a response's outputs, or the webhook's body of an end."""
+
+    place: Place
+    type: str
+    at: datetime
+    body: bytes | None
+    attempt: int | None
+    model: str | None
+    error_code: str | None
+    error_message: str | None
 
 
 class WatchStore:
@@ -24,4 +49,12 @@ class WatchStore:
 
     async def find_stamps(self, jobs: Sequence[UUID]) -> dict[UUID, Stamp]:
         found = await self.database.fetch(QUERIES["find_stamps"], jobs)
-        return {record["id"]: Stamp(Status(record["status"]), record["claim"]) for record in found}
+        return {record["id"]: Stamp(Status(record["status"]), record["claim"], record["steps"]) for record in found}
+
+    async def is_owned(self, job_id: UUID, tenant_id: UUID) -> bool:
+        return await self.database.fetch_one(QUERIES["find_owned"], job_id, tenant_id) is not None
+
+    async def tell_story(self, job_id: UUID, after: Place, limit: int) -> list[Told]:
+        """What happened to a job behind a place, oldest first."""
+        found = await self.database.fetch(QUERIES["tell_story"], job_id, *after, limit)
+        return [Told(Place(claim, number), *rest) for claim, number, *rest in found]

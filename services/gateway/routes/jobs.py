@@ -14,6 +14,7 @@ from common.logs import Log
 from services.gateway import metrics
 from services.gateway.errors import FINDING, SENDING, document, not_found
 from services.gateway.preferences import MAX_WAIT, read_wait
+from services.gateway.presence import while_present
 from services.gateway.schemas import SubmitJob
 from services.gateway.store import FoundJob, Key, Store
 from services.gateway.submit import IDEMPOTENCY_KEY, Submitter, read_key
@@ -55,7 +56,7 @@ async def submit_job(
         metrics.jobs_submitted.labels(row.model, row.priority).inc()
         log.info("job.accepted", model=row.model, job_id=view.id, priority=row.priority, trace_id=view.trace_id)
     if seconds := read_wait(prefer):
-        await watch.wait(row.id, seconds)
+        await while_present(request.receive, watch.wait(row.id, seconds))
         found = await store.find_job(row.id, row.tenant_id)
         if found is not None and found.row.status in TERMINAL:
             headers["Preference-Applied"] = f"wait={seconds}"
@@ -76,7 +77,7 @@ async def get_job(
     parsed = ids.parse(ids.Kind.JOB, job_id)
     found = await store.find_job(parsed, request.user.tenant_id) if parsed else None
     if parsed and found and wait and found.row.status not in TERMINAL:
-        await watch.wait(parsed, wait)
+        await while_present(request.receive, watch.wait(parsed, wait))
         found = await store.find_job(parsed, request.user.tenant_id)
     if found is None:
         raise not_found("job")

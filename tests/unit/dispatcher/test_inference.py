@@ -1,13 +1,15 @@
 """From a job's tensors to Triton's request, and from its responses to the answer."""
 
+from collections.abc import AsyncIterator
+from typing import cast
+
 import msgspec
 import pytest
 
 from common import tensors
 from common.tensors import Datatype, Signature, Tensor
-from services.dispatcher.inference import Question, build_request, render
-from services.dispatcher.tensors import BadOutput
-from services.dispatcher.triton import Model
+from services.dispatcher.inference import Answer, Question, Tell, build_request, infer
+from services.dispatcher.triton import InferenceError, Model, Response, Triton
 
 X = Tensor("x", Datatype.FP32, [1, 2], bytes(8))
 TEXT = Tensor("text", Datatype.BYTES, [1], b"\x02\x00\x00\x00\xff\x00")
@@ -57,26 +59,70 @@ def test_a_parameter_keeps_its_type(value: bool | int | float | str, field: str)
     assert getattr(parameter, field) == value
 
 
-def test_an_answer_is_rendered_as_the_list_of_the_api() -> None:
-    assert msgspec.json.decode(render([answer(7, 8)], model(decoupled=False))) == [
-        {"name": "y", "datatype": "UINT8", "shape": [2], "data": [7, 8]}
-    ]
+class FakeTriton:
+    """Answers with these responses."""
+
+    def __init__(self, *responses: list[Tensor]) -> None:
+        self.responses = responses
+        self.max_message = 1000
+        self.read = 0
+
+    async def infer(self, _request: object, _metadata: object) -> AsyncIterator[Response]:
+        for response in self.responses:
+            self.read += 1
+            yield Response("2", response)
 
 
-def test_streamed_responses_keep_their_order_and_number() -> None:
-    found = msgspec.json.decode(render([answer(7), answer(8)], model(decoupled=True)))
-    assert [(each["response"], each["data"]) for each in found] == [(0, [7]), (1, [8])]
+async def ask(triton: FakeTriton, asked: Model, tell: Tell | None = None) -> Answer:
+    return await infer(cast("Triton", triton), question(X), asked, tell)
 
 
-def test_a_stream_may_end_without_an_answer() -> None:
-    assert render([], model(decoupled=True)) == b"[]"
+async def test_an_answer_is_rendered_as_the_list_of_the_api() -> None:
+    found = await ask(FakeTriton(answer(7, 8)), model(decoupled=False))
+    assert found.version == "2"
+    assert msgspec.json.decode(found.outputs) == [{"name": "y", "datatype": "UINT8", "shape": [2], "data": [7, 8]}]
 
 
-def test_a_model_that_ends_without_its_answer_is_refused() -> None:
-    with pytest.raises(BadOutput, match="without an answer"):
-        render([], model(decoupled=False))
+async def test_streamed_responses_keep_their_order_and_number_and_are_told_as_they_come() -> None:
+    told: list[bytes] = []
+    triton = FakeTriton(answer(7), [], answer(8))
+
+    async def tell(response: bytes) -> None:
+        assert triton.read == len(told) + 1
+        told.append(response)
+
+    found = await ask(triton, model(decoupled=True), tell)
+    outputs = msgspec.json.decode(found.outputs)
+    assert [(each["response"], each["data"]) for each in outputs] == [(0, [7]), (2, [8])]
+    assert [msgspec.json.decode(each) for each in told] == [outputs[:1], [], outputs[1:]]
 
 
-def test_an_answer_other_than_declared_is_refused() -> None:
-    with pytest.raises(BadOutput, match="'y'"):
-        render([[]], model(decoupled=False))
+async def test_a_stream_may_end_without_an_answer() -> None:
+    assert (await ask(FakeTriton(), model(decoupled=True))).outputs == b"[]"
+
+
+@pytest.mark.parametrize(
+    ("responses", "decoupled", "text"),
+    [([], False, "without an answer"), ([[]], False, "'y'"), ([answer(1), [X], answer(2)], True, "'x'")],
+    ids=["none", "incomplete", "undeclared"],
+)
+async def test_an_answer_other_than_declared_is_refused_once_it_is_read(
+    responses: list[list[Tensor]], decoupled: bool, text: str
+) -> None:
+    triton = FakeTriton(*responses)
+    told: list[bytes] = []
+
+    async def tell(response: bytes) -> None:
+        told.append(response)
+
+    with pytest.raises(InferenceError, match=text) as caught:
+        await ask(triton, model(decoupled=decoupled), tell)
+    assert caught.value.failure.code == "invalid_output"
+    assert triton.read == len(responses)
+    assert len(told) == (1 if decoupled else 0)
+
+
+async def test_responses_have_a_bound_together() -> None:
+    with pytest.raises(InferenceError) as caught:
+        await ask(FakeTriton(*[answer(*range(250))] * 5), model(decoupled=True))
+    assert caught.value.failure.code == "too_large"

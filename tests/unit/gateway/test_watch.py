@@ -24,7 +24,7 @@ class FakeStore:
     """Jobs by id, and how often it was asked for how many."""
 
     def __init__(self) -> None:
-        self.jobs = {JOB: Stamp(Status.QUEUED, 0), OTHER: Stamp(Status.QUEUED, 0)}
+        self.jobs = {JOB: Stamp(Status.QUEUED, 0, 0), OTHER: Stamp(Status.QUEUED, 0, 0)}
         self.asked: list[int] = []
         self.away = False
 
@@ -71,10 +71,10 @@ async def ring(watch: Watch, *jobs: UUID) -> None:
 async def test_a_ring_for_an_ended_job_ends_the_wait(
     store: FakeStore, watch: Watch, waiting: "asyncio.Task[None]"
 ) -> None:
-    store.jobs[JOB] = Stamp(Status.PROCESSING, 1)
+    store.jobs[JOB] = Stamp(Status.PROCESSING, 1, 0)
     await ring(watch, JOB)
     assert not waiting.done()
-    store.jobs[JOB] = Stamp(Status.SUCCEEDED, 1)
+    store.jobs[JOB] = Stamp(Status.SUCCEEDED, 1, 0)
     await settle()
     assert not waiting.done()  # nobody looks without a ring
     await ring(watch, JOB)
@@ -90,11 +90,11 @@ async def test_rings_for_others_cost_nothing(store: FakeStore, watch: Watch, wai
 
 async def test_all_who_wait_are_looked_up_together(store: FakeStore, watch: Watch) -> None:
     others = [ids.new() for _ in range(500)]
-    store.jobs |= dict.fromkeys(others, Stamp(Status.QUEUED, 0))
+    store.jobs |= dict.fromkeys(others, Stamp(Status.QUEUED, 0, 0))
     tasks = [asyncio.create_task(watch.wait(job, LONG)) for job in others for _ in range(2)]
     await settle()
     assert len(store.asked) <= 2
-    store.jobs |= dict.fromkeys(others, Stamp(Status.SUCCEEDED, 0))
+    store.jobs |= dict.fromkeys(others, Stamp(Status.SUCCEEDED, 0, 0))
     store.asked.clear()
     await ring(watch, *others)
     assert store.asked[0] <= 500
@@ -103,7 +103,7 @@ async def test_all_who_wait_are_looked_up_together(store: FakeStore, watch: Watc
 
 
 async def test_a_job_that_has_ended_or_is_gone_is_not_waited_for(store: FakeStore, watch: Watch) -> None:
-    store.jobs[JOB] = Stamp(Status.FAILED, 3)
+    store.jobs[JOB] = Stamp(Status.FAILED, 3, 0)
     async with asyncio.timeout(5):
         await watch.wait(JOB, LONG)
         await watch.wait(ids.new(), LONG)
@@ -123,7 +123,7 @@ async def test_a_lost_ring_is_found_by_the_slow_look(
     while len(store.asked) < 4:  # noqa: ASYNC110 -- the fake has no event for it
         await asyncio.sleep(0)
     store.away = False
-    store.jobs[JOB] = Stamp(Status.SUCCEEDED, 1)
+    store.jobs[JOB] = Stamp(Status.SUCCEEDED, 1, 0)
     await asyncio.wait_for(waiting, 5)
     polling.cancel()
 
@@ -135,7 +135,7 @@ async def test_the_look_is_quicker_while_no_rings_arrive(store: FakeStore, monke
     polling = asyncio.create_task(deaf.poll())
     waiting = asyncio.create_task(deaf.wait(JOB, LONG))
     await settle()
-    store.jobs[JOB] = Stamp(Status.CANCELED, 0)
+    store.jobs[JOB] = Stamp(Status.CANCELED, 0, 0)
     await asyncio.wait_for(waiting, 5)
     polling.cancel()
 

@@ -1,0 +1,154 @@
+"""What happens to a job, as it happens: server-sent events, a WebSocket, or a list."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import Request, Response, Router, WebSocket, get, websocket
+from litestar.exceptions import WebSocketDisconnect
+from litestar.params import Parameter
+from litestar.response import Stream
+
+from common import ids
+from common.errors import Unavailable
+from common.jobs import TERMINAL
+from common.logs import Log
+from services.gateway.auth import Keyring
+from services.gateway.errors import (
+    FINDING,
+    MEDIA_TYPE,
+    FieldError,
+    Problem,
+    answer_problem,
+    answer_unavailable,
+    document,
+    invalid,
+    not_found,
+)
+from services.gateway.presence import while_present
+from services.gateway.routes.control import parse_job
+from services.gateway.schemas import EventItem, EventPage
+from services.gateway.store import Key
+from services.gateway.story import Event, EventView, Story, read_place
+from services.gateway.watch_store import START, Place
+
+EVENT_STREAM = "text/event-stream"
+RETRY_MS = 1000  # before a client comes again whose stream was cut
+LAST_EVENT_ID = "Last-Event-ID"
+TRY_AGAIN_LATER = 1013
+
+log = Log("events")
+
+
+@get(
+    "/{job_id:str}/events",
+    summary="What happened to a job, and what happens",
+    operation_id="list_events",
+    responses=document(*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY),
+)
+async def list_events(
+    request: Request[Key, Any, Any],
+    job_id: str,
+    story: Story,
+    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
+    cursor: str | None = None,
+    last_event_id: Annotated[str | None, Parameter(header=LAST_EVENT_ID, description="go on behind this event")] = None,
+) -> Response[Any]:
+    """With `Accept: text/event-stream` a stream to the job's end; else a list, oldest first."""
+    parsed = await find(story, job_id, request.user.tenant_id)
+    if EVENT_STREAM not in request.headers.get("accept", ""):
+        return Response(await page(story, parsed, read_id("cursor", cursor), limit))
+    after = read_id(LAST_EVENT_ID, last_event_id)
+    stamp = await story.watch.looks.submit(parsed)
+    if after != START and stamp is not None and stamp.status in TERMINAL and not await story.read(parsed, after, 1):
+        return Response(None, status_code=HTTPStatus.NO_CONTENT)  # tells a browser not to come again
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    return Stream(send_events(story, parsed, after), media_type=EVENT_STREAM, headers=headers)
+
+
+async def find(story: Story, job_id: str, tenant_id: UUID) -> UUID:
+    parsed = parse_job(job_id)
+    if not await story.store.is_owned(parsed, tenant_id):
+        raise not_found("job")
+    return parsed
+
+
+def read_id(name: str, text: str | None) -> Place:
+    place = read_place(text) if text else START
+    if place is None:
+        raise invalid(FieldError(name, "is not the id of an event"))
+    return place
+
+
+async def page(story: Story, job_id: UUID, after: Place, limit: int) -> EventPage:
+    events = await story.read(job_id, after, limit + 1)
+    return EventPage([show(event) for event in events[:limit]], events[limit - 1].id if len(events) > limit else None)
+
+
+def show(event: Event) -> EventItem:
+    view = msgspec.json.decode(event.body, type=EventView)
+    return EventItem(event.id, view.type, view.timestamp, view.data)
+
+
+async def send_events(story: Story, job_id: UUID, after: Place) -> AsyncIterator[bytes]:
+    """The lines of the stream; a comment where nothing happens, so that a client that is gone is found."""
+    yield b"retry: %d\n\n" % RETRY_MS
+    try:
+        async with aclosing(story.follow(job_id, after)) as events:
+            async for event in events:
+                if event is None:
+                    yield b":\n\n"
+                else:
+                    yield b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), event.type.encode(), event.body)
+    except Unavailable as error:  # the client comes again, and hears of it then
+        log.warning("events.cut", job_id=ids.show(ids.Kind.JOB, job_id), error=error)
+
+
+@websocket("/v1/jobs/{job_id:str}/events")
+async def watch_events(
+    socket: WebSocket[Any, Any, Any], job_id: str, story: Story, last_event_id: str | None = None
+) -> None:
+    """The same over a WebSocket: a text message for each event; closed by us, with 1000, after the job's end."""
+    keyring: Keyring = socket.app.state.keyring
+    try:
+        key = await keyring.authenticate(socket.headers.get("authorization"))
+        parsed = await find(story, job_id, key.tenant_id)
+        after = read_id("last_event_id", last_event_id)
+    except (Problem, Unavailable) as error:
+        await refuse(socket, error)
+        return
+    await socket.accept()
+    await while_present(socket.receive, send_messages(socket, story, parsed, after))
+
+
+async def refuse(socket: WebSocket[Any, Any, Any], error: Problem | Unavailable) -> None:
+    """As an HTTP request is refused (the ASGI extension Websocket Denial Response)."""
+    answer = answer_problem(socket, error) if isinstance(error, Problem) else answer_unavailable(socket, error)
+    headers = {"content-type": MEDIA_TYPE, **answer.headers}
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    start: Any = {"type": "websocket.http.response.start", "status": answer.status_code, "headers": raw}
+    body: Any = {"type": "websocket.http.response.body", "body": msgspec.json.encode(answer.content)}
+    await socket.send(start)
+    await socket.send(body)
+
+
+async def send_messages(socket: WebSocket[Any, Any, Any], story: Story, job_id: UUID, after: Place) -> None:
+    with contextlib.suppress(WebSocketDisconnect):
+        try:
+            async with aclosing(story.follow(job_id, after)) as events:
+                async for event in events:
+                    if event is not None:
+                        await socket.send_text(msgspec.json.encode(show(event)).decode())
+        except Unavailable as error:
+            log.warning("events.cut", job_id=ids.show(ids.Kind.JOB, job_id), error=error)
+            await socket.close(TRY_AGAIN_LATER)
+        else:
+            await socket.close()
+
+
+router = Router("/jobs", route_handlers=[list_events], tags=["Jobs"])
+socket_router = Router("/", route_handlers=[watch_events])

@@ -1,0 +1,54 @@
+"""Events of a job: their ids and what they say."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common import ids
+from services.gateway.story import read_place, show_place, write
+from services.gateway.watch_store import Place, Told
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+JOB = ids.new()
+
+
+@given(st.integers(0, 10**18 - 1), st.integers(0, 2**31 - 1))
+def test_an_events_id_is_its_place(claim: int, number: int) -> None:
+    place = Place(claim, number)
+    assert read_place(show_place(place)) == place
+
+
+@pytest.mark.parametrize("text", ["", "1", "1.", ".1", "-1.0", "1.-1", "1.0.0", "1,0", "1.2147483648", "١.٢", " 1.0"])
+def test_what_is_no_events_id(text: str) -> None:
+    assert read_place(text) is None
+
+
+def test_a_step_says_what_is_new() -> None:
+    told = Told(Place(2, 1), "job.output", AT, b'[{"name":"y"}]', None, None, None, None)
+    event = write(JOB, told)
+    assert (event.id, event.type, event.is_end) == ("2.1", "job.output", False)
+    assert msgspec.json.decode(event.body) == {
+        "type": "job.output",
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "data": {"id": ids.show(ids.Kind.JOB, JOB), "status": "processing", "outputs": [{"name": "y"}]},
+    }
+
+
+def test_a_way_back_says_why() -> None:
+    told = Told(Place(2, 2), "job.queued", AT, None, 1, "echo", "timeout", "too long")
+    data = msgspec.json.decode(write(JOB, told).body)["data"]
+    assert data == {
+        "id": ids.show(ids.Kind.JOB, JOB),
+        "status": "queued",
+        "attempt": 1,
+        "model": "echo",
+        "error": {"code": "timeout", "message": "too long"},
+    }
+
+
+def test_an_end_is_the_webhooks_body_byte_for_byte() -> None:
+    event = write(JOB, Told(Place(2, 2**31 - 1), "job.failed", AT, b"{ }", None, None, None, None))
+    assert (event.body, event.is_end) == (b"{ }", True)
