@@ -1,4 +1,4 @@
-"""`python -m benchmarks [speed|retention|notifier]`: measures a private stack; README.md explains the figures."""
+"""`python -m benchmarks [speed|retention|notifier|waiting]`: measures a private stack, as README.md explains."""
 
 import argparse
 import shutil
@@ -16,7 +16,9 @@ from benchmarks.driver import Driver
 from benchmarks.notifier import Notifier
 from benchmarks.retention import RETENTION, Retention, fill
 from benchmarks.speed import IN_FLIGHT, RATE, Speed
+from benchmarks.waiting import CROWD, Waiting
 from deploy.local.errors import LocalError
+from deploy.local.ports import HOST
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import ROOT, Settings
 from deploy.local.stack import Stack
@@ -27,6 +29,7 @@ STARTUP = 30.0  # seconds
 SETUPS: dict[str, dict[str, Any]] = {
     "speed": {"rate": RATE, "in_flight": IN_FLIGHT},
     "retention": {"rate": RATE},
+    "waiting": {"crowd": CROWD},
     "notifier": {"rate": notifier.RATE, "endpoints": notifier.SIZES, "events": notifier.EVENTS},
 }
 PLACE = ROOT / ".charonia" / "bench"
@@ -76,7 +79,7 @@ def _measure(directory: Path, options: argparse.Namespace) -> None:
     say(f"Written to {file.relative_to(ROOT)}.")
 
 
-def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack) -> Speed | Retention | Notifier:
+def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack) -> Speed | Retention | Notifier | Waiting:
     """What is to be measured, with its drivers, which end with `stopping`."""
     if options.what == "notifier":
         connections = stack.postgres.url, stack.rabbitmq.url, stack.environment["CHARONIA_ENCRYPTION_KEYS"]
@@ -85,6 +88,9 @@ def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack) -> Spe
         leaders = _list_leaders(stack, load=bells, receiver=receiver)
         url = receiver.ask(STARTUP, kind="url")["url"]
         return Notifier(stack, bells, receiver, leaders, options.seconds, url)
+    if options.what == "waiting":
+        crowd = stopping.enter_context(Driver("benchmarks.crowd", HOST, str(stack.gateways[0].port), DEVELOPMENT_KEY))
+        return Waiting(stack, crowd, _list_leaders(stack, crowd=crowd), options.seconds)
     load = stopping.enter_context(Driver("benchmarks.load", stack.url, DEVELOPMENT_KEY))
     if options.what == "speed":
         direct = stopping.enter_context(Driver("benchmarks.direct", stack.triton.grpc_address))

@@ -1,4 +1,4 @@
-"""Says a text word by word; stops where the request is cancelled."""
+"""Says a text word by word; stops where the request is cancelled. For `$now` it says the time, in unix seconds."""
 
 import time
 
@@ -6,6 +6,7 @@ import numpy as np
 import triton_python_backend_utils as pb_utils
 
 SLICE = 0.01  # seconds between two looks at the cancellation
+NOW = b"$now"
 
 
 class TritonPythonModel:
@@ -22,7 +23,8 @@ def _say(request):
             error = pb_utils.TritonError("cancelled between two words", pb_utils.TritonError.CANCELLED)
             sender.send(pb_utils.InferenceResponse(error=error), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
             return
-        sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("token", np.array([word], dtype=np.object_))]))
+        said = repr(time.time()).encode() if word == NOW else word
+        sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("token", np.array([said], dtype=np.object_))]))
     sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
