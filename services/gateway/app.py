@@ -31,18 +31,21 @@ from services.gateway.budget import Budget
 from services.gateway.catalogue import Catalogue
 from services.gateway.control import Control
 from services.gateway.delivery_store import DeliveryStore
+from services.gateway.listing import JobLister
 from services.gateway.rotation import Rotation
 from services.gateway.routes import (
     control,
     deliveries,
     events,
     jobs,
+    listing,
     models,
     operations,
     outputs,
     webhook_actions,
     webhooks,
 )
+from services.gateway.routes.parameters import refuse_unknown
 from services.gateway.secret_rotation import SecretRotation
 from services.gateway.settings import GatewaySettings
 from services.gateway.store import Store
@@ -102,6 +105,7 @@ def build(
         "store": store,
         "webhooks": WebhookStore(database),
         "deliveries": DeliveryStore(database),
+        "lister": JobLister(database),
         "rotation": SecretRotation(database, sealer),
         "grants": Grants(settings.encryption_keys),
         "catalogue": catalogue,
@@ -116,10 +120,11 @@ def build(
     api = Router(
         "/v1",
         route_handlers=[
-            *(jobs.router, events.router, control.router, models.router),
+            *(jobs.router, listing.router, events.router, control.router, models.router),
             *(webhooks.router, webhook_actions.router, deliveries.router),
         ],
         middleware=[DefineMiddleware(Authentication)],
+        guards=[refuse_unknown],
     )
     checks = {"database": database.check, "broker": publisher.link.check}
     budget = Budget(settings.max_bodies, settings.max_body)

@@ -71,12 +71,15 @@ WHEN = {
     HTTPStatus.CONFLICT: "The job is not in a state for it",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is over the limit",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "A field is not as it should be; `errors` points to it",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "A field or parameter is not as it should be; `errors` points to it",
     HTTPStatus.SERVICE_UNAVAILABLE: "A dependency is down; see `Retry-After`",
 }
-READING = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE)
+READING = (
+    *(HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE),
+    HTTPStatus.UNPROCESSABLE_ENTITY,  # a query parameter that the call does not have
+)
 FINDING = (*READING, HTTPStatus.NOT_FOUND)
-SENDING = (*READING, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
+SENDING = (*READING, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
 def document(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:

@@ -79,6 +79,11 @@ class Job(Strict, frozen=True):
         return found.data
 
 
+class Jobs(Strict, frozen=True):
+    items: list[Job]
+    next_cursor: str | None
+
+
 class Attempt(Strict, frozen=True):
     """One run of a job; `returned` ones do not count."""
 

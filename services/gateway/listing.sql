@@ -1,0 +1,95 @@
+-- name: list_jobs
+-- A page of a tenant's ($1) jobs in some states ($2), newest first, from before a place in that order ($3, $4) and not
+-- created before a time ($5). Each state has an index in this order; what runs is so little that it is sorted.
+WITH found AS (
+  SELECT j.id, j.created_at
+  FROM unnest($2::text[]) AS wanted (status)
+  CROSS JOIN LATERAL (
+    SELECT id, created_at
+    FROM jobs
+    WHERE tenant_id = $1
+      AND status = wanted.status
+      AND status IN ('succeeded', 'failed', 'canceled', 'expired')
+      AND (created_at, id) < ($3::timestamptz, $4::uuid)
+      AND created_at >= $5
+    ORDER BY created_at DESC, id DESC
+    LIMIT $6
+  ) j
+  UNION ALL
+  (
+    SELECT id, created_at
+    FROM jobs
+    WHERE tenant_id = $1
+      AND 'queued' = ANY($2)
+      AND finished_at IS NULL
+      AND lease_until IS NULL
+      AND (created_at, id) < ($3, $4)
+      AND created_at >= $5
+    ORDER BY created_at DESC, id DESC
+    LIMIT $6
+  )
+  UNION ALL
+  SELECT id, created_at
+  FROM jobs
+  WHERE lease_until > '-infinity' -- all that run
+    AND tenant_id = $1
+    AND status = ANY($2)
+    AND (created_at, id) < ($3, $4)
+    AND created_at >= $5
+), page AS MATERIALIZED (
+  SELECT id FROM found ORDER BY created_at DESC, id DESC LIMIT $6
+)
+SELECT j.*, i.metadata
+FROM page
+JOIN jobs j ON j.id = page.id
+JOIN job_inputs i ON i.job_id = page.id
+ORDER BY j.created_at DESC, j.id DESC;
+
+-- name: list_jobs_of_model
+-- As list_jobs, of one model ($7).
+WITH found AS (
+  SELECT j.id, j.created_at
+  FROM unnest($2::text[]) AS wanted (status)
+  CROSS JOIN LATERAL (
+    SELECT id, created_at
+    FROM jobs
+    WHERE tenant_id = $1
+      AND model = $7::text
+      AND status = wanted.status
+      AND status IN ('succeeded', 'failed', 'canceled', 'expired')
+      AND (created_at, id) < ($3::timestamptz, $4::uuid)
+      AND created_at >= $5
+    ORDER BY created_at DESC, id DESC
+    LIMIT $6
+  ) j
+  UNION ALL
+  (
+    SELECT id, created_at
+    FROM jobs
+    WHERE tenant_id = $1
+      AND model = $7
+      AND 'queued' = ANY($2)
+      AND finished_at IS NULL
+      AND lease_until IS NULL
+      AND (created_at, id) < ($3, $4)
+      AND created_at >= $5
+    ORDER BY created_at DESC, id DESC
+    LIMIT $6
+  )
+  UNION ALL
+  SELECT id, created_at
+  FROM jobs
+  WHERE lease_until > '-infinity' -- all that run
+    AND tenant_id = $1
+    AND model = $7
+    AND status = ANY($2)
+    AND (created_at, id) < ($3, $4)
+    AND created_at >= $5
+), page AS MATERIALIZED (
+  SELECT id FROM found ORDER BY created_at DESC, id DESC LIMIT $6
+)
+SELECT j.*, i.metadata
+FROM page
+JOIN jobs j ON j.id = page.id
+JOIN job_inputs i ON i.job_id = page.id
+ORDER BY j.created_at DESC, j.id DESC;
