@@ -52,13 +52,17 @@ RETURNING
   ) AS wants_started;
 
 -- name: record_events
--- Events without a change of state, each with its doorbell.
-WITH new AS (
+-- Events without a change of state, each with its doorbell; none of jobs that were erased meanwhile.
+WITH given AS (
   SELECT *
   FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::bytea[],
               $8::uuid[], $9::text[], $10::text[], $11::bytea[], $12::text[])
     AS t(id, tenant_id, job_id, model, type, created_at, body,
          message_id, exchange, routing_key, message, traceparent)
+), there AS ( -- held as the reference holds them, so that the erasure comes before or after
+  SELECT id FROM jobs WHERE id = ANY($3::uuid[]) AND erased_at IS NULL ORDER BY id FOR KEY SHARE
+), new AS (
+  SELECT given.* FROM given JOIN there ON there.id = given.job_id
 ), recorded AS (
   INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body)
   SELECT id, tenant_id, job_id, model, type, created_at, body FROM new

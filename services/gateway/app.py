@@ -31,11 +31,13 @@ from services.gateway.budget import Budget
 from services.gateway.catalogue import Catalogue
 from services.gateway.control import Control
 from services.gateway.delivery_store import DeliveryStore
+from services.gateway.erasure import Eraser
 from services.gateway.listing import JobLister
 from services.gateway.rotation import Rotation
 from services.gateway.routes import (
     control,
     deliveries,
+    erasure,
     events,
     jobs,
     listing,
@@ -106,6 +108,7 @@ def build(
         "webhooks": WebhookStore(database),
         "deliveries": DeliveryStore(database),
         "lister": JobLister(database),
+        "eraser": Eraser(database),
         "rotation": SecretRotation(database, sealer),
         "grants": Grants(settings.encryption_keys),
         "catalogue": catalogue,
@@ -120,7 +123,7 @@ def build(
     api = Router(
         "/v1",
         route_handlers=[
-            *(jobs.router, listing.router, events.router, control.router, models.router),
+            *(jobs.router, listing.router, events.router, control.router, erasure.router, models.router),
             *(webhooks.router, webhook_actions.router, deliveries.router),
         ],
         middleware=[DefineMiddleware(Authentication)],

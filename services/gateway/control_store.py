@@ -23,6 +23,7 @@ class LockedJob(NamedTuple):
 
     row: JobRow
     now: datetime
+    erased: bool
 
 
 class Ended(NamedTuple):
@@ -50,7 +51,9 @@ class ControlStore:
 
     async def lock_job(self, connection: Connection, job_id: UUID, tenant_id: UUID) -> LockedJob | None:
         record = await connection.fetchrow(QUERIES["lock_job"], job_id, tenant_id)
-        return None if record is None else LockedJob(read_job(dict(record)), record["now"])
+        if record is None:
+            return None
+        return LockedJob(read_job(dict(record)), record["now"], record["erased_at"] is not None)
 
     async def cancel_queued(
         self, connection: Connection, row: JobRow, event: tuple[UUID, str, bytes], message: OutboxRow

@@ -83,7 +83,8 @@ SELECT id, created_at, run_at, expires_at FROM added;
 
 -- name: find_named
 -- The jobs that tenants' ($1) idempotency keys ($2) stand for, as they were first answered.
-SELECT k.tenant_id, k.key, k.fingerprint, k.job_id, j.created_at, k.run_at, k.expires_at, j.traceparent
+SELECT k.tenant_id, k.key, k.fingerprint, k.job_id, j.created_at, k.run_at, k.expires_at, j.traceparent,
+       j.erased_at IS NOT NULL AS erased
 FROM idempotency_keys k
 JOIN unnest($1::uuid[], $2::text[]) AS t(tenant_id, key) USING (tenant_id, key)
 JOIN jobs j ON j.id = k.job_id;
@@ -156,18 +157,22 @@ WITH marked AS (
 INSERT INTO outbox (id, exchange, routing_key, body, traceparent) VALUES ($2, $3, $4, $5, $6);
 
 -- name: find_revivable
--- Those of a tenant's jobs ($2) that ended in one of these states ($3), with what their model takes.
+-- Those of a tenant's jobs ($2) that ended in one of these states ($3) and were not erased, with what their model takes.
 SELECT j.id, j.model, i.tensors
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
-WHERE j.tenant_id = $1 AND j.id = ANY($2::uuid[]) AND j.status = ANY($3::text[]);
+WHERE j.tenant_id = $1 AND j.id = ANY($2::uuid[]) AND j.status = ANY($3::text[]) AND j.erased_at IS NULL;
 
 -- name: revive_jobs
 -- Jobs ($2) of a tenant that ended in one of these states ($3) begin anew, on another model ($4) where one is given.
 -- That raises their claim, so nothing of an earlier life can pass for the new one's, nor can an end that somebody
 -- meant for a job that had not been claimed yet.
 WITH ended AS (
-  SELECT id FROM jobs WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND status = ANY($3::text[]) ORDER BY id FOR UPDATE
+  SELECT id
+  FROM jobs
+  WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND status = ANY($3::text[]) AND erased_at IS NULL
+  ORDER BY id
+  FOR UPDATE
 ), forgotten AS (
   DELETE FROM job_outputs USING ended WHERE job_id = ended.id
 ), revived AS (
@@ -216,6 +221,7 @@ FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.tenant_id = $1
   AND j.status = 'failed'
+  AND j.erased_at IS NULL -- it can't be replayed
   AND j.id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
   AND ($3::text IS NULL OR j.model = $3)
   AND ($4::text IS NULL OR j.error_code = $4)

@@ -78,6 +78,7 @@ class Named(NamedTuple):
     times: Times
     traceparent: str
     fingerprint: bytes
+    erased: bool
 
 
 class FoundJob(NamedTuple):
@@ -85,6 +86,7 @@ class FoundJob(NamedTuple):
     outputs: bytes | None
     webhook_status: WebhookStatus
     queue_position: int | None
+    erased: bool
 
 
 def read_model(record: asyncpg.Record) -> ModelVersion:
@@ -150,6 +152,7 @@ class Store:
                 Times(record["created_at"], record["run_at"], record["expires_at"]),
                 record["traceparent"],
                 record["fingerprint"],
+                record["erased"],
             )
             for record in found
         }
@@ -158,7 +161,10 @@ class Store:
         record = await self.database.fetch_one(QUERIES["find_job"], job_id, tenant_id)
         if record is None:
             return None
-        return FoundJob(read_job(dict(record)), record["outputs"], record["webhook_status"], record["queue_position"])
+        return FoundJob(
+            *(read_job(dict(record)), record["outputs"], record["webhook_status"], record["queue_position"]),
+            erased=record["erased_at"] is not None,
+        )
 
     async def find_outputs(self, job_id: UUID) -> bytes | None:
         """The JSON list of a job's outputs, where it succeeded."""

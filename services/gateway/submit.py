@@ -72,6 +72,8 @@ class Submitter:
                     text = "this key was used within a day for another request"
                     raise invalid(FieldError(IDEMPOTENCY_KEY, text))
                 first_job = msgspec.structs.replace(job, id=first.id, traceparent=first.traceparent)
+                if first.erased:
+                    first_job = msgspec.structs.replace(first_job, metadata=None)
                 return show(first_job, first.times), True
             case None:
                 text = "another request under this Idempotency-Key is still in progress"

@@ -40,12 +40,15 @@ class Operation(NamedTuple):
     body: bytes
     message: OutboxRow
     event_id: UUID
+    job_id: UUID | None  # whose webhook it tells of
 
 
-def make_operation(tenant_id: UUID, kind: str, at: datetime, data: Disabled | DeliveryView, trace: str) -> Operation:
+def make_operation(
+    tenant_id: UUID, kind: str, at: datetime, data: Disabled | DeliveryView, trace: str, job_id: UUID | None = None
+) -> Operation:
     event_id = ids.new()
     body = msgspec.json.encode(OperationalBody(kind, show_time(at), data))
-    return Operation(tenant_id, kind, body, ring_event(event_id, kind, trace), event_id)
+    return Operation(tenant_id, kind, body, ring_event(event_id, kind, trace), event_id, job_id)
 
 
 async def tell_exhausted(connection: Connection, deliveries: Sequence[UUID]) -> list[OutboxRow]:
@@ -60,7 +63,7 @@ async def tell_exhausted(connection: Connection, deliveries: Sequence[UUID]) -> 
     for record in found:
         view = view_delivery(read_delivery(dict(record)), attempts)
         at, trace = record["finished_at"], record["traceparent"]
-        operations.append(make_operation(record["tenant_id"], "delivery.exhausted", at, view, trace))
+        operations.append(make_operation(record["tenant_id"], "delivery.exhausted", at, view, trace, record["job_id"]))
     return await add(connection, operations)
 
 
@@ -92,8 +95,11 @@ async def tell_disabled(
 
 async def add(connection: Connection, operations: Sequence[Operation]) -> list[OutboxRow]:
     rows = [
-        (each.event_id, each.tenant_id, each.type, each.body, each.message.traceparent, *spread(each.message)[:4])
+        (
+            *(each.event_id, each.tenant_id, each.type, each.body, each.message.traceparent),
+            *(*spread(each.message)[:4], each.job_id),
+        )
         for each in operations
     ]
-    await connection.execute(QUERIES["add_events"], *columns(rows, 9))
+    await connection.execute(QUERIES["add_events"], *columns(rows, 10))
     return [each.message for each in operations]

@@ -61,6 +61,8 @@ async def retry_job(
     found = await store.find_job(parsed, tenant_id)
     if found is None:
         raise not_found("job")
+    if found.erased:
+        raise conflict("the job was erased: there is nothing to run again")
     if not revived and found.row.status in RETRYABLE and model is not None:
         raise invalid(FieldError("/model", f"'{model}' does not take the job's inputs"))
     if not revived:
