@@ -22,6 +22,7 @@ class Kind(StrEnum):
     WEBHOOK = "whk"
     DELIVERY = "dlv"
     RECOVERY = "rec"
+    BATCH = "bat"
 
 
 def new() -> UUID:

@@ -34,7 +34,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 }
 TERMINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELED, Status.EXPIRED})
 TERMINAL_EVENTS = tuple(f"job.{status}" for status in Status if status in TERMINAL)
-# Every type of event in the contract, those of later releases too: who subscribes to them is served from then on.
+# Every type of event in the contract.
 EVENT_TYPES = (
     *("job.started", *TERMINAL_EVENTS, "batch.completed"),
     *("webhook.test", "webhook.disabled", "delivery.exhausted"),

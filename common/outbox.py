@@ -5,7 +5,7 @@ publishes what is left over, so a crash or an absent broker between commit and p
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 import msgspec
@@ -22,6 +22,7 @@ from common.messages import CancelJob, JobEvent, JobQueued
 
 QUERIES = sql.load("common", "outbox.sql")
 IN_FLIGHT = 1000  # publishes of this process at a time; what is over that is left to the relay
+WAVE = 250  # of many messages: the others of this process find room between two
 RELAY_BATCH = 500
 RELAY_SECONDS = 1.0
 POSTPONE_SECONDS = 10.0
@@ -74,6 +75,13 @@ class Outbox:
             task = asyncio.create_task(self.send(row))
             self.sending.add(task)
             task.add_done_callback(self.sending.discard)
+
+    async def announce_many(self, rows: Sequence[OutboxRow]) -> None:
+        """As announce, for more than are to be on their way at a time."""
+        for start in range(0, len(rows), WAVE):
+            self.announce(rows[start : start + WAVE])
+            if self.sending:
+                await asyncio.wait(tuple(self.sending))
 
     async def send(self, row: OutboxRow) -> None:
         if await self.publish(row):

@@ -13,7 +13,7 @@ from common.jobs import Priority
 from common.lifecycle import keep_running
 from common.logs import Log
 from common.outbox import Outbox
-from services.dispatcher import metrics
+from services.dispatcher import batches, metrics
 from services.dispatcher.catalogue import Catalogue, Runnable
 from services.dispatcher.purge import purge
 from services.dispatcher.record import Recorder
@@ -42,6 +42,7 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     recorder = Recorder(store, outbox, bell, links)
     grace = Grace(settings.lease, settings.sweep_interval)
     sweeper = Sweeper(store, recorder, outbox, grace, settings.sweep_interval)
+    completer = batches.Completer(database, outbox, settings.public_url, settings.sweep_interval)
     triton = Triton(settings.triton_url, settings.max_message)
     runner = Runner(triton, store, recorder, bell, worker=settings.worker, lease=settings.lease)
 
@@ -94,6 +95,8 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
                 "leases": runner.renew(),
                 "sweeper": sweeper.run(),
                 "purge": purge(store, settings.retention),
+                "batches": completer.run(),
+                "purge of batches": batches.purge(database, settings.retention),
                 "health": server.serve(),
             },
             stopping,

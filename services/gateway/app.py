@@ -2,7 +2,6 @@
 
 import asyncio
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
 from litestar import Litestar, Request, Router
@@ -27,6 +26,9 @@ from common.processes import name_process
 from common.sealing import Sealer
 from services.gateway import errors, observe
 from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_key
+from services.gateway.batch_store import BatchStore
+from services.gateway.batches import BatchSubmitter
+from services.gateway.bodies import BODY_SECONDS, too_slow
 from services.gateway.budget import Budget
 from services.gateway.catalogue import Catalogue
 from services.gateway.control import Control
@@ -35,6 +37,7 @@ from services.gateway.erasure import Eraser
 from services.gateway.listing import JobLister
 from services.gateway.rotation import Rotation
 from services.gateway.routes import (
+    batches,
     control,
     deliveries,
     erasure,
@@ -59,7 +62,6 @@ from services.gateway.webhook_store import WebhookStore
 
 STARTUP_SECONDS = 30.0  # for the database to answer
 OUTBOX_SECONDS = 5.0  # for messages on their way to the broker when the gateway stops
-BODY_SECONDS = 60.0  # for a client to send its body
 RINGS_PREFETCH = 100
 
 log = Log("gateway")
@@ -74,8 +76,7 @@ class ApiRequest(Request[Any, Any, Any]):
             async with asyncio.timeout(BODY_SECONDS):
                 return await super().body()
         except TimeoutError:
-            text = f"the body did not arrive within {BODY_SECONDS:g} s"
-            raise errors.Problem(HTTPStatus.REQUEST_TIMEOUT, "body_too_slow", text) from None
+            raise too_slow() from None
 
     async def json(self) -> Any:
         """The body, straight as the type that the handler takes; Litestar's own way loses strictness and pointers."""
@@ -102,6 +103,7 @@ def build(
     policy = Policy.parse(settings.allowed_networks, settings.allow_http)
     links = Links(settings.public_url.rstrip("/"), settings.trace_url.rstrip("/"))
     sealer = Sealer(settings.encryption_keys)
+    submitter, batch_store = Submitter(store, catalogue, outbox, policy), BatchStore(database)
     provided: dict[str, object] = {
         "database": database,
         "store": store,
@@ -116,7 +118,9 @@ def build(
         "sealer": sealer,
         "links": links,
         "control": Control(database, catalogue, outbox, Bell(publisher), links),
-        "submitter": Submitter(store, catalogue, outbox, policy),
+        "submitter": submitter,
+        "batch_store": batch_store,
+        "batches": BatchSubmitter(batch_store, submitter, outbox),
         "watch": watch,
         "story": Story(watch.store, watch),
     }
@@ -124,6 +128,7 @@ def build(
         "/v1",
         route_handlers=[
             *(jobs.router, listing.router, events.router, control.router, erasure.router, models.router),
+            batches.make_router(settings.max_batch),
             *(webhooks.router, webhook_actions.router, deliveries.router),
         ],
         middleware=[DefineMiddleware(Authentication)],

@@ -8,6 +8,15 @@ from services.gateway.errors import RETRY_SECONDS, Problem
 HELD = "charonia.held"  # where a scope keeps how much its request holds
 
 
+def overloaded() -> Problem:
+    return Problem(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "overloaded",
+        "too many large requests at once; try again soon",
+        headers={"Retry-After": str(RETRY_SECONDS)},
+    )
+
+
 class Budget:
     def __init__(self, total: int, each: int) -> None:
         """`total` bytes for all bodies, `each` for one that does not say its length."""
@@ -20,14 +29,16 @@ class Budget:
             return
         wanted = min(int(length), self.each) if length and length.isascii() and length.isdigit() else self.each
         if wanted > self.left:
-            raise Problem(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "overloaded",
-                "too many large requests at once; try again soon",
-                headers={"Retry-After": str(RETRY_SECONDS)},
-            )
+            raise overloaded()
         self.left -= wanted
         scope[HELD] = wanted
+
+    def grow(self, scope: Any, size: int) -> None:
+        """For a body that is read as it arrives: so many bytes more. Raises Problem (503) where there is no room."""
+        if size > self.left:
+            raise overloaded()
+        self.left -= size
+        scope[HELD] = scope.get(HELD, 0) + size
 
     def guard(self, app: Any) -> Any:
         """The ASGI application, after each of whose requests the room is given back."""

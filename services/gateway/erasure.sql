@@ -28,6 +28,8 @@ WITH told AS (
   DELETE FROM events WHERE id = ANY($2::uuid[])
 ), answered AS (
   DELETE FROM job_outputs WHERE job_id = $1
+), said AS (
+  DELETE FROM job_steps WHERE job_id = $1
 ), asked AS (
   UPDATE job_inputs
   SET tensors = '', parameters = NULL, metadata = NULL, callback_url = NULL, callback_events = NULL

@@ -106,7 +106,11 @@ def not_found(what: str) -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, "not_found", f"there is no such {what}")
 
 
-def decode_body(body: bytes, kind: Any) -> Any:
+def name_type(problem: Problem) -> str:
+    return f"urn:charonia:problem:{problem.code}"
+
+
+def decode_body(body: bytes | str, kind: Any) -> Any:
     """The body as the type that a call takes; raises Problem: 400 for bad JSON, 422 with a pointer for a bad field."""
     try:
         return msgspec.json.decode(body, type=kind)
@@ -132,7 +136,7 @@ def locate(message: str) -> FieldError:
 
 def answer_problem(request: Connection, problem: Problem) -> Response[ProblemBody]:
     body = ProblemBody(
-        type=f"urn:charonia:problem:{problem.code}",
+        type=name_type(problem),
         title=problem.status.phrase,
         status=problem.status,
         detail=problem.detail,
@@ -151,7 +155,7 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
         fields = [FieldError(str(each.get("key", "")), str(each.get("message", ""))) for each in extras(error)]
         return answer_problem(request, invalid(*fields))
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-        limit = request.app.state.max_body
+        limit = request.route_handler.resolve_request_max_body_size()
         text = f"the body is over the limit of {limit} bytes"
         # The connection stays: closed with data unread it would be reset, and few clients would see this answer.
         return answer_problem(request, Problem(status, "body_too_large", text))

@@ -24,6 +24,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    batch_id: UUID | None = None
 
 
 class JobLister:
@@ -36,7 +37,9 @@ class JobLister:
         begin = Place(bound_optional(wanted.created_before) or LATEST, LEAST_ID)  # before all of that time itself
         begin = begin if behind is None else min(begin, behind)
         values = (tenant_id, states, *begin, bound_optional(wanted.created_after) or EARLIEST, limit)
-        if wanted.model is None:
+        if wanted.batch_id is not None:
+            found = await self.database.fetch(QUERIES["list_jobs_of_batch"], *values, wanted.batch_id, wanted.model)
+        elif wanted.model is None:
             found = await self.database.fetch(QUERIES["list_jobs"], *values)
         else:
             found = await self.database.fetch(QUERIES["list_jobs_of_model"], *values, wanted.model)

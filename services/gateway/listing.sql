@@ -93,3 +93,17 @@ FROM page
 JOIN jobs j ON j.id = page.id
 JOIN job_inputs i ON i.job_id = page.id
 ORDER BY j.created_at DESC, j.id DESC;
+
+-- name: list_jobs_of_batch
+-- As list_jobs, of one batch ($7), which is not so large that it could not be sorted; of one model ($8) where it is given.
+SELECT j.*, i.metadata
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.tenant_id = $1
+  AND j.batch_id = $7::uuid
+  AND j.status = ANY($2::text[])
+  AND (j.created_at, j.id) < ($3::timestamptz, $4::uuid)
+  AND j.created_at >= $5
+  AND ($8::text IS NULL OR j.model = $8)
+ORDER BY j.created_at DESC, j.id DESC
+LIMIT $6;

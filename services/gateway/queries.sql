@@ -34,12 +34,12 @@ WITH given AS (
               $8::double precision[], $9::double precision[], $10::double precision[], $11::double precision[],
               $12::text[], $13::text[],
               $14::bytea[], $15::bytea[], $16::bytea[], $17::text[], $18::text[],
-              $19::uuid[], $20::text[], $21::text[], $22::bytea[], $23::text[], $24::bytea[])
+              $19::uuid[], $20::text[], $21::text[], $22::bytea[], $23::text[], $24::bytea[], $25::uuid[])
     AS t(id, tenant_id, model, version, priority, max_attempts, run_at,
          expires_in, timeout, initial_delay, max_delay,
          fallback_model, traceparent,
          tensors, parameters, metadata, callback_url, callback_events,
-         message_id, exchange, routing_key, message, key, fingerprint)
+         message_id, exchange, routing_key, message, key, fingerprint, batch_id)
 ), chosen AS (
   SELECT DISTINCT ON (tenant_id, coalesce(key, id::text)) *, greatest(run_at, now()) AS due_at
   FROM given
@@ -62,12 +62,12 @@ WITH given AS (
   SELECT * FROM chosen WHERE key IS NULL OR id IN (SELECT job_id FROM named)
 ), added AS (
   INSERT INTO jobs (id, tenant_id, model, version, priority, status, max_attempts, run_at, ring_at, expires_at,
-                    timeout, initial_delay, max_delay, fallback_model, traceparent)
+                    timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id)
   SELECT id, tenant_id, model, version, priority, 'queued', max_attempts,
          due_at,
          CASE WHEN run_at > now() THEN run_at ELSE now() + interval '1 minute' END,
          due_at + make_interval(secs => expires_in),
-         timeout, initial_delay, max_delay, fallback_model, traceparent
+         timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id
   FROM new
   RETURNING id, created_at, run_at, expires_at
 ), inputs AS (

@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from common.batch_view import BatchView
 from common.delivery_view import DeliveryAttempt, DeliveryView
 from common.job_view import JobView
 from common.jobs import Priority
 from common.tensors import Datatype
+from services.gateway.errors import FieldError
 
 CallbackEvent = Literal["job.started", "job.succeeded", "job.failed", "job.canceled", "job.expired"]
 Url = Annotated[str, Meta(min_length=1, max_length=2048, description="https, to a public address")]
@@ -253,6 +255,21 @@ class JobPage(msgspec.Struct, frozen=True):
 
     items: list[JobView]
     next_cursor: str | None
+
+
+class ItemError(msgspec.Struct, frozen=True):
+    """Why an item of a batch is no job: its number from 0, the `type` and the `errors` that it would have had alone."""
+
+    index: int
+    type: str
+    detail: str
+    errors: list[FieldError]
+
+
+class BatchAccepted(BatchView, frozen=True, kw_only=True):
+    """The batch, and the items that are no jobs of it."""
+
+    errors: list[ItemError]
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

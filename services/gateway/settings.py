@@ -14,6 +14,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     trace_url: str = ""  # where traces are looked at, such as http://localhost:16686
     max_body: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 16 * 1024 * 1024  # bytes of a request's body
     max_bodies: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024  # bytes of all bodies being worked on
+    max_batch: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 64 * 1024 * 1024  # bytes of a batch's body
     # Seconds of the grace in which it still takes requests, not ready, so that load balancers take it out.
     drain: Annotated[float, Meta(ge=0, le=600)] = 5.0
     database_pool: Annotated[int, Meta(ge=1, le=1000)] = 10

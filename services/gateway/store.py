@@ -9,7 +9,7 @@ import asyncpg
 import msgspec
 
 from common import sql
-from common.database import Database, columns
+from common.database import Connection, Database, columns
 from common.job_view import JobRow, WebhookStatus, read_job
 from common.jobs import Priority
 from common.outbox import OutboxRow
@@ -61,6 +61,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     message: OutboxRow
     idempotency_key: str | None = None
     fingerprint: bytes | None = None  # with a key: SHA-256 of what was asked for
+    batch_id: UUID | None = None
 
 
 class Times(NamedTuple):
@@ -98,6 +99,24 @@ def read_model(record: asyncpg.Record) -> ModelVersion:
     )
 
 
+async def add_jobs(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUID, Times]:
+    """In one statement; see Store.submit_jobs."""
+    rows = [
+        (
+            *(job.id, job.tenant_id, job.model, job.version, job.priority, job.max_attempts, job.run_at),
+            *(job.expires_in, job.timeout, job.initial_delay, job.max_delay),
+            *(job.fallback_model, job.traceparent),
+            *(job.tensors, job.parameters, job.metadata, job.callback_url),
+            None if job.callback_events is None else ",".join(job.callback_events),
+            *(job.message.id, job.message.exchange, job.message.routing_key, job.message.body),
+            *(job.idempotency_key, job.fingerprint, job.batch_id),
+        )
+        for job in jobs
+    ]
+    found = await connection.fetch(QUERIES["submit_jobs"], *columns(rows, 25))
+    return {record["id"]: Times(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
+
+
 class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -128,20 +147,8 @@ class Store:
 
     async def submit_jobs(self, jobs: Sequence[NewJob]) -> dict[UUID, Times]:
         """All or none, but for those whose idempotency key is used: they are left out of the answer."""
-        rows = [
-            (
-                *(job.id, job.tenant_id, job.model, job.version, job.priority, job.max_attempts, job.run_at),
-                *(job.expires_in, job.timeout, job.initial_delay, job.max_delay),
-                *(job.fallback_model, job.traceparent),
-                *(job.tensors, job.parameters, job.metadata, job.callback_url),
-                None if job.callback_events is None else ",".join(job.callback_events),
-                *(job.message.id, job.message.exchange, job.message.routing_key, job.message.body),
-                *(job.idempotency_key, job.fingerprint),
-            )
-            for job in jobs
-        ]
-        found = await self.database.fetch(QUERIES["submit_jobs"], *columns(rows, 24))
-        return {record["id"]: Times(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
+        async with self.database.acquire() as connection:
+            return await add_jobs(connection, jobs)
 
     async def find_named(self, keys: Sequence[tuple[UUID, str]]) -> dict[tuple[UUID, str], Named]:
         """What keys, each of a tenant, stand for."""

@@ -56,10 +56,7 @@ class Submitter:
 
         Raises Problem (404, 422) before anything is written, Unavailable where it can't be.
         """
-        model = await self.catalogue.find(request.model, request.version)
-        job = build(tenant_id, request, self.check(request, model), traceparent)
-        if request.fallback_model is not None:
-            await self.check_fallback(request, request.fallback_model, job.tensors)
+        job = await self.prepare(tenant_id, request, traceparent)
         if key is not None:
             job = msgspec.structs.replace(job, idempotency_key=key, fingerprint=take_fingerprint(request))
         match await self.batcher.submit(job):
@@ -80,6 +77,14 @@ class Submitter:
                 raise Problem(HTTPStatus.CONFLICT, "conflict", text)
             case never:
                 assert_never(never)
+
+    async def prepare(self, tenant_id: UUID, request: SubmitJob, traceparent: str) -> NewJob:
+        """The job, checked and not yet written; raises Problem (404, 422)."""
+        model = await self.catalogue.find(request.model, request.version)
+        job = build(tenant_id, request, self.check(request, model), traceparent)
+        if request.fallback_model is not None:
+            await self.check_fallback(request, request.fallback_model, job.tensors)
+        return job
 
     def check(self, request: SubmitJob, model: ModelVersion) -> list[Tensor]:
         found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size)

@@ -84,6 +84,40 @@ class Jobs(Strict, frozen=True):
     next_cursor: str | None
 
 
+class BatchUrls(Strict, frozen=True):
+    self: str
+    jobs: str
+
+
+class Batch(Strict, frozen=True):
+    id: str
+    status: Literal["processing", "completed"]
+    total: int
+    accepted: int
+    counts: dict[Status, int]
+    created_at: datetime
+    finished_at: datetime | None
+    urls: BatchUrls
+
+
+class FieldError(Strict, frozen=True):
+    pointer: str
+    detail: str
+
+
+class ItemError(Strict, frozen=True):
+    index: int
+    type: str
+    detail: str
+    errors: list[FieldError]
+
+
+class BatchAccepted(Batch, frozen=True):
+    """A batch, and the items that are no jobs of it."""
+
+    errors: list[ItemError]
+
+
 class Attempt(Strict, frozen=True):
     """One run of a job; `returned` ones do not count."""
 

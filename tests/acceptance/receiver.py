@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from deploy.local.ports import HOST, free_ports
-from tests.acceptance.client import Job, S, Strict, WebhookDelivery
+from tests.acceptance.client import Batch, Job, S, Strict, WebhookDelivery
 from tests.acceptance.listening import Listener, Received, Reply
 from tests.acceptance.waiting import eventually
 
@@ -57,6 +57,14 @@ class Disabled(Strict, frozen=True):
     type: str
     timestamp: str
     data: DisabledData
+
+
+class Completed(Strict, frozen=True):
+    """The body of `batch.completed`."""
+
+    type: str
+    timestamp: str
+    data: Batch
 
 
 @dataclass(frozen=True)

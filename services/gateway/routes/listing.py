@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from litestar import Request, Router, get
 from litestar.params import Parameter
 
+from common import ids
 from common.job_view import Links, view_job
 from common.jobs import Status
 from services.gateway.cursors import Place, read_cursor, show_cursor
@@ -28,6 +29,7 @@ async def list_jobs(
     links: Links,
     status: Status | None = None,
     model: NameFilter = None,
+    batch: str | None = None,
     created_after: datetime | None = None,
     created_before: datetime | None = None,
     limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
@@ -35,7 +37,11 @@ async def list_jobs(
 ) -> JobPage:
     """Newest first, without outputs; pass `next_cursor` as `cursor`, with the same filter, for the next page."""
     tenant_id = request.user.tenant_id
-    wanted = JobFilter(status=status, model=model, created_after=created_after, created_before=created_before)
+    batch_id = ids.parse(ids.Kind.BATCH, batch) if batch is not None else None
+    if batch is not None and batch_id is None:
+        raise invalid(FieldError("batch", "is not the id of a batch"))
+    times = {"created_after": created_after, "created_before": created_before}
+    wanted = JobFilter(status=status, model=model, batch_id=batch_id, **times)
     behind = read_cursor(cursor, tenant_id, wanted) if cursor else None
     if cursor and behind is None:
         raise invalid(FieldError("cursor", "is none of ours, or of another filter"))

@@ -31,3 +31,19 @@ def test_a_body_of_unknown_or_absurd_length_counts_as_the_largest_allowed(length
     budget = Budget(100, each=60)
     budget.take({}, length)
     assert budget.left == 40
+
+
+async def test_a_body_that_is_read_as_it_arrives_takes_room_as_it_grows() -> None:
+    budget = Budget(100, each=60)
+    scope: dict[str, Any] = {}
+    budget.grow(scope, 50)
+    budget.grow(scope, 40)
+    with pytest.raises(Problem):
+        budget.grow(scope, 11)
+    budget.grow(scope, 10)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        pass
+
+    await budget.guard(app)(scope, None, None)
+    assert budget.left == 100

@@ -1,0 +1,60 @@
+"""Bodies read as they arrive, bounded in time and, together with all others, in memory."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Any
+
+from litestar import Request
+
+from services.gateway.errors import Problem
+from services.gateway.items import split_lines, split_list
+
+BODY_SECONDS = 60.0  # for a client to send its body
+LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
+
+
+class Items:
+    """The items of a body: lines of JSON, or a JSON list by any other type. To be iterated over once."""
+
+    def __init__(self, request: Request[Any, Any, Any], longest: int) -> None:
+        """At most `longest` bytes for a list, and for a line."""
+        self.request = request
+        self.longest = longest
+        self.digest = hashlib.sha256()  # of all that came so far
+
+    async def __aiter__(self) -> AsyncIterator[bytes | str]:
+        kind = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind in LINES:
+            async for line in split_lines(self.read(), self.longest):
+                yield line
+            return
+        body = bytearray()
+        async for chunk in self.read():
+            body += chunk
+            if len(body) > self.longest:
+                text = f"the list is over the limit of {self.longest} bytes; send lines of JSON as {LINES[0]}"
+                raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", text)
+        for item in split_list(bytes(body)):
+            yield item
+
+    async def read(self) -> AsyncIterator[bytes]:
+        deadline = asyncio.get_running_loop().time() + BODY_SECONDS
+        stream = self.request.stream()
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    chunk = await anext(stream, b"")
+            except TimeoutError:
+                raise too_slow() from None
+            if not chunk:
+                return
+            self.request.app.state.budget.grow(self.request.scope, len(chunk))
+            self.digest.update(chunk)
+            yield chunk
+
+
+def too_slow() -> Problem:
+    text = f"the body did not arrive within {BODY_SECONDS:g} s"
+    return Problem(HTTPStatus.REQUEST_TIMEOUT, "body_too_slow", text)

@@ -1,0 +1,117 @@
+"""Batches are committed with all their jobs or not at all, and one key is one batch."""
+
+import asyncio
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from common import ids
+from common.database import Database
+from common.jobs import Status
+from services.gateway.batch_store import CHUNK, BatchStore, NewBatch, split
+from services.gateway.listing import JobFilter, JobLister
+from services.gateway.store import NewJob, Store
+from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_job
+from tests.integration.waiting import until_blocked
+
+FINGERPRINT = bytes(32)
+
+
+@pytest.fixture
+def store(database: Database) -> BatchStore:
+    return BatchStore(database)
+
+
+def new_batch(tenant: UUID, count: int = 1, key: str | None = None) -> tuple[NewBatch, list[NewJob]]:
+    batch_id = ids.new()
+    jobs = [new_job(tenant, batch_id=batch_id) for _ in range(count)]
+    return NewBatch(batch_id, tenant, count + 1, count, key, FINGERPRINT if key else None, TRACEPARENT), jobs
+
+
+async def count_rows(database: Database) -> list[int]:
+    """Of batches, jobs, inputs and doorbells."""
+    tables = ("batches", "jobs", "job_inputs", "outbox")
+    return [len(await database.fetch(f"SELECT FROM {table}")) for table in tables]
+
+
+async def test_a_batch_is_committed_with_its_jobs_and_their_doorbells(
+    database: Database, store: BatchStore, tenant: UUID
+) -> None:
+    batch, jobs = new_batch(tenant, CHUNK + 1)
+    added = await store.add(batch, jobs)
+    assert added is not None
+    row, times = added
+    assert (row.id, row.total, row.accepted, row.finished_at) == (batch.id, CHUNK + 2, CHUNK + 1, None)
+    assert times.keys() == {job.id for job in jobs}
+    assert await count_rows(database) == [1, *[CHUNK + 1] * 3]
+    assert await store.find(batch.id, tenant) == row
+    assert await store.find(batch.id, await add_tenant(Store(database), "stranger")) is None
+    await claim(database, jobs[0].id)
+    assert await store.count_jobs(batch.id) == {"queued": CHUNK, "processing": 1}
+
+
+async def test_of_a_batch_that_breaks_half_way_nothing_is_there(
+    database: Database, store: BatchStore, tenant: UUID
+) -> None:
+    batch, jobs = new_batch(tenant, CHUNK, key="k")
+    with pytest.raises(asyncpg.CharacterNotInRepertoireError):
+        await store.add(batch, [*jobs, new_job(tenant, version="a\x00b")])
+    assert await count_rows(database) == [0] * 4
+    assert await store.add(batch, jobs) is not None  # under the same key
+
+
+async def test_one_key_is_one_batch_for_a_day(database: Database, store: BatchStore, tenant: UUID) -> None:
+    first = new_batch(tenant, key="k")
+    assert await store.add(*first) is not None
+    assert await store.add(*new_batch(tenant, key="k")) is None
+    assert await store.add(*new_batch(await add_tenant(Store(database), "stranger"), key="k")) is not None
+    assert await store.add(*new_batch(tenant)) is not None
+    named = await store.find_named(tenant, "k")
+    assert named is not None
+    assert (named.row.id, named.fingerprint) == (first[0].id, FINGERPRINT)
+    await database.fetch("UPDATE batches SET created_at = now() - interval '25 hours'")
+    assert await store.find_named(tenant, "k") is None
+    second = new_batch(tenant, key="k")
+    assert await store.add(*second) is not None
+    named = await store.find_named(tenant, "k")
+    assert named is not None
+    assert named.row.id == second[0].id
+
+
+async def test_two_at_once_under_one_key_do_not_wait_for_each_other(
+    database: Database, store: BatchStore, tenant: UUID
+) -> None:
+    async with database.transaction() as connection:
+        await connection.execute("LOCK TABLE jobs IN EXCLUSIVE MODE")
+        first = asyncio.create_task(store.add(*new_batch(tenant, key="k")))
+        await until_blocked(database)
+        async with asyncio.timeout(10):
+            assert await store.add(*new_batch(tenant, key="k")) is None
+    assert await first is not None
+    assert (await count_rows(database))[:2] == [1, 1]
+
+
+def test_a_statement_carries_so_many_jobs_and_bytes(tenant: UUID) -> None:
+    small = [new_job(tenant) for _ in range(2 * CHUNK + 1)]
+    assert [len(chunk) for chunk in split(small)] == [CHUNK, CHUNK, 1]
+    large = [new_job(tenant, tensors=bytes(5 * 1024 * 1024)) for _ in range(3)]
+    assert [len(chunk) for chunk in split([*large, *small[:2]])] == [1, 1, 3]
+    assert list(split([])) == []
+
+
+async def test_the_jobs_of_a_batch_are_listed(database: Database, store: BatchStore, tenant: UUID) -> None:
+    (batch, jobs), other = new_batch(tenant, 3), new_batch(tenant, 2)
+    await store.add(batch, jobs)
+    await store.add(*other)
+    lister = JobLister(database)
+    mine = [job.id for job in jobs]
+    await claim(database, mine[0])
+
+    async def find(**wanted: object) -> list[UUID]:
+        return [row.id for row in await lister.list(tenant, JobFilter(batch_id=batch.id, **wanted), None, 10)]  # type: ignore[arg-type]
+
+    assert sorted(await find()) == sorted(mine)
+    assert await find(status=Status.PROCESSING) == mine[:1]
+    assert await find(model="other") == []
+    assert sorted(await find(model="echo", status=Status.QUEUED)) == sorted(mine[1:])

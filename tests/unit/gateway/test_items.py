@@ -1,0 +1,90 @@
+"""Bodies of many items are cut where they are meant to be."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.gateway.errors import Problem
+from services.gateway.items import split_lines, split_list
+
+LONGEST = 1000
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+async def cut(body: bytes, size: int, longest: int = LONGEST) -> list[bytes]:
+    """The lines of a body that arrives in pieces of that size."""
+
+    async def arrive() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), size):
+            yield body[start : start + size]
+
+    return [line async for line in split_lines(arrive(), longest)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+async def test_lines_are_whole_however_they_arrive(size: int) -> None:
+    body = b'{"a": 1}\r\n\n  \n{"b": "\xc3\xa4"}\n{"c":\t3}'
+    assert await cut(body, size) == [b'{"a": 1}', b'{"b": "\xc3\xa4"}', b'{"c":\t3}']
+    assert await cut(b"", size) == await cut(b"\n\n", size) == []
+
+
+async def test_a_line_has_a_limit_before_it_is_whole() -> None:
+    assert await cut(b"x" * LONGEST + b"\n" + b"y" * LONGEST, 7) == [b"x" * LONGEST, b"y" * LONGEST]
+    with pytest.raises(Problem) as refused:
+        await cut(b"ok\n" + b"x" * (LONGEST + 1), 100)
+    assert refused.value.status == 413
+
+
+@given(st.lists(VALUES, max_size=5), st.sampled_from([None, 1]), st.booleans())
+def test_a_list_is_cut_into_its_elements(values: list[object], indent: int | None, ascii_only: bool) -> None:
+    body = json.dumps(values, indent=indent, ensure_ascii=ascii_only).encode(errors="replace")
+    assert [json.loads(item) for item in split_list(b" \n" + body + b"\t ")] == json.loads(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(
+            b"",
+            b" ",
+            b"[",
+            b"[1",
+            b"[1,",
+            b"[1,]",
+            b"[,1]",
+            b"[1 2]",
+            b"[1]]",
+            b"[1] 2",
+            b'["a]',
+            b"[1}",
+            b"{",
+            b"[\xff]",
+        ),
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_no_json_is_refused(body: bytes) -> None:
+    with pytest.raises(Problem) as refused:
+        list(split_list(body))
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("body", [b"{}", b"1", b'"[]"', b"null"])
+def test_what_is_no_list_is_refused(body: bytes) -> None:
+    with pytest.raises(Problem) as refused:
+        list(split_list(body))
+    assert refused.value.status == 422
+
+
+def test_elements_come_before_what_is_wrong_behind_them() -> None:
+    items = split_list(b'[{"a": 1}, 2, x]')
+    assert [next(items), next(items)] == ['{"a": 1}', "2"]
+    with pytest.raises(Problem):
+        next(items)
