@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from common import ids, sql
-from common.job_view import show_optional, show_time
+from common.job_view import Time, show_optional, show_time
 
 QUERIES = sql.load("common", "delivery_view.sql")
 
@@ -43,7 +43,7 @@ class DeliveryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     as text."""
 
     number: int
-    started_at: str
+    started_at: Time
     latency_ms: int
     status_code: int | None
     error: str | None
@@ -60,9 +60,9 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     webhook_id: str | None
     url: str
     status: DeliveryStatus
-    created_at: str
-    next_attempt_at: str | None
-    finished_at: str | None
+    created_at: Time
+    next_attempt_at: Time | None
+    finished_at: Time | None
     attempts: list[DeliveryAttempt]
 
 

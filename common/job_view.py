@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 import msgspec
+from msgspec import Meta
 
 from common import ids, tracing
 from common.grants import Grants
@@ -40,6 +41,16 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     metadata: bytes | None
 
 
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+# They are passed on as they were written down.
+Outputs = Annotated[
+    msgspec.Raw, Meta(extra_json_schema={"type": "array", "items": {"$ref": "#/components/schemas/Output"}})
+]
+Object = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+
+
 class Metrics(msgspec.Struct, frozen=True):
     """Whole milliseconds; null until known."""
 
@@ -64,17 +75,17 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     priority: Priority
     attempt: int
     max_attempts: int
-    created_at: str
-    run_at: str
-    started_at: str | None
-    finished_at: str | None
-    expires_at: str | None
-    outputs: msgspec.Raw | None
+    created_at: Time
+    run_at: Time
+    started_at: Time | None
+    finished_at: Time | None
+    expires_at: Time | None
+    outputs: Outputs | None
     outputs_url: str | msgspec.UnsetType = msgspec.UNSET
     error: Failure | None
     queue_position: int | None
     webhook_status: WebhookStatus
-    metadata: msgspec.Raw
+    metadata: Object
     trace_id: str
     metrics: Metrics
     urls: Urls

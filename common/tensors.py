@@ -6,6 +6,7 @@ BYTES elements are each preceded by their length as 4 bytes, little-endian: Trit
 
 import struct
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -51,6 +52,16 @@ class Tensor(msgspec.Struct, frozen=True, array_like=True):
     datatype: Datatype
     shape: list[int]
     data: bytes
+
+
+class Output(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tensor of the answer; data row-major, flat. BYTES as text, or as `{"base64"}` where it is not UTF-8."""
+
+    name: str
+    datatype: Datatype
+    shape: list[int]
+    data: list[Any]
+    response: int = -1  # of a streaming model: which of its responses, from 0; else left out
 
 
 class Signature(msgspec.Struct, frozen=True):

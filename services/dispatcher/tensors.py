@@ -7,23 +7,13 @@ import sys
 from array import array
 from collections.abc import Sequence
 
-import msgspec
-
-from common.tensors import CODES, FLOATS, SIZES, Datatype, Signature, Tensor
+from common.tensors import CODES, FLOATS, SIZES, Datatype, Output, Signature, Tensor
 
 UNPRINTABLE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as in protobuf's JSON
 
 
 class BadOutput(Exception):
     """What the model answered is not what it declares."""
-
-
-class Output(msgspec.Struct, frozen=True, omit_defaults=True):
-    name: str
-    datatype: Datatype
-    shape: list[int]
-    data: list[object]  # row-major, flat
-    response: int = -1  # which response of a decoupled model it belongs to, from 0
 
 
 def check_outputs(tensors: Sequence[Tensor], declared: Sequence[Signature], *, complete: bool) -> None:

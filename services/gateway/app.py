@@ -2,15 +2,17 @@
 
 import asyncio
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
-from litestar import Litestar, Request, Router
+from litestar import HttpMethod, Litestar, Request, Response, Router
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import SwaggerRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
+from litestar.routes import HTTPRoute
 
 from common import health, ids, topology
 from common.addresses import Policy
@@ -85,6 +87,16 @@ class ApiRequest(Request[Any, Any, Any]):
         return errors.decode_body(await self.body(), field.annotation)
 
 
+async def answer_options(request: Request[Any, Any, Any]) -> Response[None] | None:
+    """Litestar's own answer forgets methods where several handlers share a path."""
+    if request.method != HttpMethod.OPTIONS:
+        return None
+    path = request.scope["path_template"]
+    routes = (each for each in request.app.routes if isinstance(each, HTTPRoute) and each.path_format == path)
+    allowed = sorted({str(method) for route in routes for method in route.methods})
+    return Response(None, status_code=HTTPStatus.NO_CONTENT, headers={"Allow": ", ".join(allowed)})
+
+
 def provide(value: object) -> Provide:
     """What handlers get under a name: always the same."""
 
@@ -139,6 +151,7 @@ def build(
     return Litestar(
         route_handlers=[api, outputs.router, events.socket_router, operations.router],
         request_class=ApiRequest,
+        before_request=answer_options,
         dependencies={name: provide(value) for name, value in provided.items()},
         exception_handlers=errors.HANDLERS,
         request_max_body_size=settings.max_body,

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from common.batch_view import BatchView
 from common.delivery_view import DeliveryAttempt, DeliveryView
-from common.job_view import JobView
+from common.job_view import JobView, Object, Outputs, Time
 from common.jobs import Priority
 from common.tensors import Datatype
 from services.gateway.errors import FieldError
@@ -121,11 +121,11 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     signing: Literal["hmac", "ed25519"]
     rate_limit: int | None
     status: Literal["enabled", "disabled"]
-    disabled_at: str | None
+    disabled_at: Time | None
     disabled_reason: Literal["gone", "failing"] | None
-    created_at: str
+    created_at: Time
     secret: str | msgspec.UnsetType = msgspec.UNSET
-    old_secret_until: str | msgspec.UnsetType | None = msgspec.UNSET
+    old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
     public_key: str | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -138,7 +138,7 @@ class SecretView(msgspec.Struct, frozen=True):
     """The tenant's secret, which signs callbacks given per job; after a rotation, how long the old one signs too."""
 
     secret: str
-    old_secret_until: str | msgspec.UnsetType | None = msgspec.UNSET
+    old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Rotate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,8 +159,8 @@ class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     webhook_id: str
-    since: str
-    until: str
+    since: Time
+    until: Time
     status: Literal["running", "done"]
     recovered: int
 
@@ -174,7 +174,7 @@ class TestBody(msgspec.Struct, frozen=True):
     """The body of a `webhook.test`."""
 
     type: str
-    timestamp: str
+    timestamp: Time
     data: TestData
 
 
@@ -229,7 +229,7 @@ class RetryJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class OutputsView(msgspec.Struct, frozen=True):
     id: str
-    outputs: msgspec.Raw
+    outputs: Outputs
 
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,8 +239,8 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     model: str
     worker: str
-    started_at: str
-    finished_at: str
+    started_at: Time
+    finished_at: Time
     duration_ms: int
     error_code: str | None
     error_message: str | None
@@ -294,8 +294,8 @@ class EventItem(msgspec.Struct, frozen=True):
 
     id: str
     type: str
-    timestamp: str
-    data: msgspec.Raw
+    timestamp: Time
+    data: Object
 
 
 class EventPage(msgspec.Struct, frozen=True):

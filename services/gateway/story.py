@@ -11,7 +11,7 @@ import msgspec
 
 from common import ids
 from common.job_view import show_time
-from common.jobs import TERMINAL_EVENTS, Status
+from common.jobs import TERMINAL, TERMINAL_EVENTS, Status
 from services.gateway.watch import Watch
 from services.gateway.watch_store import START, Place, Told, WatchStore
 
@@ -24,7 +24,7 @@ STATES = {
     "job.started": Status.PROCESSING,
     "job.output": Status.PROCESSING,
     "job.canceling": Status.CANCELING,
-}
+} | {f"job.{status}": status for status in TERMINAL}
 
 
 class StepError(msgspec.Struct, frozen=True):
@@ -33,7 +33,10 @@ class StepError(msgspec.Struct, frozen=True):
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an event before the job's end says: of `job.queued` after an attempt, how that ended."""
+    """What an event says before the job's end, or once that was erased.
+
+    Of `job.queued` after an attempt, how that ended.
+    """
 
     id: str
     status: Status
@@ -76,8 +79,8 @@ def read_place(text: str) -> Place | None:
 
 
 def write(job_id: UUID, told: Told) -> Event:
-    if told.type in TERMINAL_EVENTS:
-        return Event(show_place(told.place), told.type, told.body or b"")
+    if told.type in TERMINAL_EVENTS and told.body is not None:
+        return Event(show_place(told.place), told.type, told.body)
     error = None if told.error_code is None else StepError(told.error_code, told.error_message or "")
     step = StepView(
         id=ids.show(ids.Kind.JOB, job_id),

@@ -34,14 +34,20 @@ WITH job AS MATERIALIZED (
   UNION ALL
   SELECT a.claim, 2147483646, 'job.queued', a.finished_at, NULL, a.attempt, a.model, a.error_code, a.error_message
   FROM job_attempts a
+  CROSS JOIN job
   WHERE a.job_id = $1
     AND a.status IN ('failed', 'returned')
-    AND NOT EXISTS ( -- the job ended with it
+    AND (job.finished_at IS NULL OR a.claim <> job.claim OR a.finished_at < job.finished_at) -- it did not end with it
+    AND NOT EXISTS ( -- nor did an earlier life
       SELECT FROM events e WHERE e.job_id = $1 AND e.claim = a.claim AND e.created_at <= a.finished_at
     )
   UNION ALL
   SELECT claim, 2147483647, type, created_at, body, NULL, NULL, NULL, NULL
   FROM events
   WHERE job_id = $1 AND claim IS NOT NULL
+  UNION ALL -- of an end whose event was erased
+  SELECT claim, 2147483647, 'job.' || status, finished_at, NULL, attempt, model, error_code, error_message
+  FROM job
+  WHERE finished_at IS NOT NULL AND NOT EXISTS (SELECT FROM events e WHERE e.job_id = $1 AND e.claim = job.claim)
 )
 SELECT * FROM told WHERE (claim, number) > ($2, $3) ORDER BY claim, number LIMIT $4;

@@ -1,6 +1,5 @@
 """Cancel, retry, attempts, and dead letters."""
 
-from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
@@ -14,7 +13,7 @@ from common.logs import Log
 from services.gateway.control import REPLAYABLE, RETRYABLE, Control, conflict
 from services.gateway.control_store import Attempt
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
-from services.gateway.routes.parameters import NameFilter
+from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
 from services.gateway.schemas import AttemptList, AttemptView, DeadFilter, JobPage, Replay, Replayed, RetryJob
 from services.gateway.store import Key, Store
 
@@ -95,8 +94,8 @@ async def list_dead_letters(
     links: Links,
     model: NameFilter = None,
     error: NameFilter = None,
-    created_after: datetime | None = None,
-    created_before: datetime | None = None,
+    created_after: TimeFilter = None,
+    created_before: TimeFilter = None,
     limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
     cursor: str | None = None,
 ) -> JobPage:
@@ -104,7 +103,11 @@ async def list_dead_letters(
     before = ids.parse(ids.Kind.JOB, cursor) if cursor else None
     if cursor and before is None:
         raise invalid(FieldError("cursor", "is none of ours"))
-    wanted = DeadFilter(model=model, error=error, created_after=created_after, created_before=created_before)
+    wanted = DeadFilter(
+        model=model,
+        error=error,
+        **read_span(created_after, created_before),
+    )
     rows = await control.store.list_dead(request.user.tenant_id, before, wanted, limit + 1)
     items = [view_job(row, links, webhook_status="none") for row in rows[:limit]]
     return JobPage(items, items[-1].id if len(rows) > limit else None)

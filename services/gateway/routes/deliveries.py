@@ -1,7 +1,6 @@
 """Deliveries and the attempts at them."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
@@ -16,7 +15,7 @@ from common.logs import Log
 from services.gateway.delivery_store import DeliveryFilter, DeliveryStore
 from services.gateway.errors import FINDING, FieldError, Problem, document, invalid, not_found
 from services.gateway.routes.control import parse_job
-from services.gateway.routes.parameters import NameFilter
+from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
 from services.gateway.routes.webhooks import parse_webhook
 from services.gateway.schemas import DeliveryPage
 from services.gateway.store import Key, Store
@@ -42,8 +41,8 @@ async def list_webhook_deliveries(
     deliveries: DeliveryStore,
     status: DeliveryStatus | None = None,
     event_type: NameFilter = None,
-    created_after: datetime | None = None,
-    created_before: datetime | None = None,
+    created_after: TimeFilter = None,
+    created_before: TimeFilter = None,
     limit: Limit = 50,
     cursor: str | None = None,
 ) -> DeliveryPage:
@@ -51,9 +50,7 @@ async def list_webhook_deliveries(
     parsed, tenant_id = parse_webhook(webhook_id), request.user.tenant_id
     if await webhooks.find(parsed, tenant_id) is None:
         raise not_found("webhook")
-    wanted = DeliveryFilter(
-        status=status, event_type=event_type, created_after=created_after, created_before=created_before
-    )
+    wanted = DeliveryFilter(status=status, event_type=event_type, **read_span(created_after, created_before))
     return page(await deliveries.list_by_webhook(tenant_id, parsed, read_cursor(cursor), wanted, limit + 1), limit)
 
 

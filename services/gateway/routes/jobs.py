@@ -64,7 +64,12 @@ async def submit_job(
     return Response(view, headers=headers)
 
 
-@get("/{job_id:str}", summary="The state of a job", operation_id="get_job", responses=document(*FINDING))
+@get(
+    "/{job_id:str}",
+    summary="The state of a job",
+    operation_id="get_job",
+    responses=document(*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY),
+)
 async def get_job(
     request: Request[Key, Any, Any],
     job_id: str,

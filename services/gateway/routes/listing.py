@@ -1,6 +1,5 @@
 """The list of jobs."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from litestar import Request, Router, get
@@ -12,7 +11,7 @@ from common.jobs import Status
 from services.gateway.cursors import Place, read_cursor, show_cursor
 from services.gateway.errors import READING, FieldError, document, invalid
 from services.gateway.listing import JobFilter, JobLister
-from services.gateway.routes.parameters import NameFilter
+from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
 from services.gateway.schemas import JobPage
 from services.gateway.store import Key
 
@@ -30,8 +29,8 @@ async def list_jobs(
     status: Status | None = None,
     model: NameFilter = None,
     batch: str | None = None,
-    created_after: datetime | None = None,
-    created_before: datetime | None = None,
+    created_after: TimeFilter = None,
+    created_before: TimeFilter = None,
     limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
     cursor: str | None = None,
 ) -> JobPage:
@@ -40,8 +39,8 @@ async def list_jobs(
     batch_id = ids.parse(ids.Kind.BATCH, batch) if batch is not None else None
     if batch is not None and batch_id is None:
         raise invalid(FieldError("batch", "is not the id of a batch"))
-    times = {"created_after": created_after, "created_before": created_before}
-    wanted = JobFilter(status=status, model=model, batch_id=batch_id, **times)
+    span = read_span(created_after, created_before)
+    wanted = JobFilter(status=status, model=model, batch_id=batch_id, **span)
     behind = read_cursor(cursor, tenant_id, wanted) if cursor else None
     if cursor and behind is None:
         raise invalid(FieldError("cursor", "is none of ours, or of another filter"))

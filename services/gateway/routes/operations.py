@@ -6,6 +6,7 @@ from litestar import MediaType, Request, Response, Router, get
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from common.health import report
+from services.gateway.openapi import describe
 
 
 @get("/healthz", summary="The process is alive", operation_id="healthz")
@@ -30,7 +31,7 @@ async def metrics() -> Response[bytes]:
 
 @get("/openapi.json", include_in_schema=False)
 async def openapi(request: Request[Any, Any, Any]) -> dict[str, Any]:
-    return request.app.openapi_schema.to_schema()
+    return describe(request.app)
 
 
 router = Router("/", route_handlers=[healthz, readyz, metrics, openapi], tags=["Operations"], security=[{}])

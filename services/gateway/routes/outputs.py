@@ -19,6 +19,7 @@ from services.gateway.store import Store
     "/v1/jobs/{job_id:str}/outputs",
     summary="The outputs of a job that succeeded",
     operation_id="get_outputs",
+    security=[{}, {"key": []}],
     responses=document(*FINDING, HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
 async def get_outputs(

@@ -1,8 +1,10 @@
 """Parameters of queries: those that several calls take, and no others than a call has."""
 
+from datetime import datetime
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
+import msgspec
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 from litestar.params import Parameter
@@ -11,6 +13,27 @@ from services.gateway.errors import FieldError, invalid
 
 # PostgreSQL's text has no NUL.
 NameFilter = Annotated[str | None, Parameter(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
+# Read by read_span: Litestar takes numbers for times.
+TimeFilter = Annotated[str | None, Parameter(schema_extra={"format": "date-time"})]
+
+
+class Span(TypedDict):
+    """When what is looked for was created."""
+
+    created_after: datetime | None
+    created_before: datetime | None
+
+
+def read_span(after: str | None, before: str | None) -> Span:
+    """Raises Problem (422) for what is no RFC 3339 time."""
+    return Span(created_after=read_time("created_after", after), created_before=read_time("created_before", before))
+
+
+def read_time(name: str, text: str | None) -> datetime | None:
+    try:
+        return None if text is None else msgspec.convert(text, datetime)
+    except msgspec.ValidationError as error:
+        raise invalid(FieldError(name, f"{error}; a + in a URL is written %2B")) from error
 
 
 def refuse_unknown(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
