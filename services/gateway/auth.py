@@ -1,8 +1,10 @@
 """API keys: bearer tokens, kept as SHA-256 hashes. They are random, so a fast hash without salt is enough."""
 
+import contextlib
 import hashlib
 import secrets
 from http import HTTPStatus
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from litestar.connection import ASGIConnection
@@ -10,9 +12,13 @@ from litestar.middleware import AbstractAuthenticationMiddleware, Authentication
 
 from common import ids, signing
 from common.batching import Batcher
+from common.errors import Unavailable
 from common.sealing import Sealer
 from services.gateway.errors import Problem
+from services.gateway.scopes import check_scope
 from services.gateway.store import Key, Store
+
+Connection: TypeAlias = ASGIConnection[Any, Any, Any, Any]
 
 
 def hash_key(key: str) -> bytes:
@@ -36,6 +42,9 @@ class Keyring:
 
     async def find(self, hashes: list[bytes]) -> list[Key | None]:
         found = await self.store.find_keys(hashes)
+        if stale := [key.id for key in found.values() if key.stale]:
+            with contextlib.suppress(Unavailable):  # a note of their use is not worth a request
+                await self.store.note_uses(stale)
         return [found.get(key_hash) for key_hash in hashes]
 
     async def authenticate(self, header: str | None) -> Key:
@@ -50,12 +59,18 @@ class Keyring:
 
 
 class Authentication(AbstractAuthenticationMiddleware):
-    """Everything under /v1 needs a key; `request.user` is it."""
+    """Everything under /v1 needs a key with the scope of its route; `request.user` is the key."""
 
-    async def authenticate_request(self, connection: ASGIConnection) -> AuthenticationResult:  # type: ignore[type-arg]
-        keyring: Keyring = connection.app.state.keyring
-        key = await keyring.authenticate(connection.headers.get("authorization"))
-        return AuthenticationResult(user=key, auth=None)
+    async def authenticate_request(self, connection: Connection) -> AuthenticationResult:
+        return AuthenticationResult(user=await let_in(connection), auth=None)
+
+
+async def let_in(connection: Connection) -> Key:
+    """The caller's key, which may make this call; raises Problem (401, 403)."""
+    keyring: Keyring = connection.app.state.keyring
+    key = await keyring.authenticate(connection.headers.get("authorization"))
+    check_scope(connection.route_handler, key.scopes)
+    return key
 
 
 async def ensure_tenant(store: Store, sealer: Sealer, name: str) -> UUID:

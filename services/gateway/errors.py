@@ -66,7 +66,7 @@ class Problem(Exception):
 WHEN = {
     HTTPStatus.BAD_REQUEST: "The body is not JSON",
     HTTPStatus.UNAUTHORIZED: "No API key, or one that is not known",
-    HTTPStatus.FORBIDDEN: "The URL's signature is not ours, or has expired",
+    HTTPStatus.FORBIDDEN: "The key lacks the scope; a URL's signature is not ours, or has expired",
     HTTPStatus.NOT_FOUND: "There is no such thing, or it is another tenant's",
     HTTPStatus.CONFLICT: "The job is not in a state for it",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time",
@@ -75,7 +75,7 @@ WHEN = {
     HTTPStatus.SERVICE_UNAVAILABLE: "A dependency is down; see `Retry-After`",
 }
 READING = (
-    *(HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE),
+    *(HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE),
     HTTPStatus.UNPROCESSABLE_ENTITY,  # a query parameter that the call does not have
 )
 FINDING = (*READING, HTTPStatus.NOT_FOUND)

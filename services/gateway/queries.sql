@@ -1,6 +1,16 @@
 -- name: find_keys
--- The tenants of API keys, by hash; revoked ones have none.
-SELECT key_hash, id, tenant_id FROM api_keys WHERE key_hash = ANY($1::bytea[]) AND revoked_at IS NULL;
+-- The API keys with these hashes that are not revoked; stale where their last use is to be noted again.
+SELECT key_hash, id, tenant_id, scopes, rate_limit,
+       coalesce(last_used_at < now() - interval '1 minute', true) AS stale
+FROM api_keys
+WHERE key_hash = ANY($1::bytea[]) AND revoked_at IS NULL;
+
+-- name: note_uses
+-- That keys ($1) were used. One that another gateway notes at the moment is left to it.
+WITH free AS (
+  SELECT id FROM api_keys WHERE id = ANY($1::uuid[]) FOR UPDATE SKIP LOCKED
+)
+UPDATE api_keys SET last_used_at = now() FROM free WHERE api_keys.id = free.id;
 
 -- name: add_tenant
 INSERT INTO tenants (id, name, webhook_secret) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING;
@@ -9,7 +19,9 @@ INSERT INTO tenants (id, name, webhook_secret) VALUES ($1, $2, $3) ON CONFLICT (
 SELECT id FROM tenants WHERE name = $1;
 
 -- name: add_key
-INSERT INTO api_keys (id, tenant_id, name, key_hash) VALUES ($1, $2, $3, $4) ON CONFLICT (key_hash) DO NOTHING;
+INSERT INTO api_keys (id, tenant_id, name, key_hash, scopes, rate_limit)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (key_hash) DO NOTHING;
 
 -- name: list_models
 -- The catalogue; a row that no dispatcher has refreshed for a while counts as not ready.

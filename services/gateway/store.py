@@ -1,6 +1,6 @@
 """The gateway's statements, one function each."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -14,15 +14,19 @@ from common.job_view import JobRow, WebhookStatus, read_job
 from common.jobs import Priority
 from common.outbox import OutboxRow
 from common.tensors import Signature
+from services.gateway.scopes import ALL, Scope
 
 QUERIES = sql.load("services.gateway")
 
 
 class Key(NamedTuple):
-    """An API key that is valid, and whose it is."""
+    """An API key that is valid, whose it is, and what it may do."""
 
     id: UUID
     tenant_id: UUID
+    scopes: frozenset[Scope] = ALL
+    rate_limit: int | None = None  # requests a second, 0 for any number; None: as the gateway is set
+    stale: bool = False  # its last use is to be noted
 
 
 class ModelVersion(msgspec.Struct, frozen=True):
@@ -99,6 +103,11 @@ def read_model(record: asyncpg.Record) -> ModelVersion:
     )
 
 
+def read_key(record: asyncpg.Record) -> Key:
+    scopes = frozenset(map(Scope, record["scopes"]))
+    return Key(record["id"], record["tenant_id"], scopes, record["rate_limit"], record["stale"])
+
+
 async def add_jobs(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUID, Times]:
     """In one statement; see Store.submit_jobs."""
     rows = [
@@ -123,7 +132,10 @@ class Store:
 
     async def find_keys(self, hashes: Sequence[bytes]) -> dict[bytes, Key]:
         found = await self.database.fetch(QUERIES["find_keys"], hashes)
-        return {record["key_hash"]: Key(record["id"], record["tenant_id"]) for record in found}
+        return {record["key_hash"]: read_key(record) for record in found}
+
+    async def note_uses(self, keys: Sequence[UUID]) -> None:
+        await self.database.fetch(QUERIES["note_uses"], keys)
 
     async def add_tenant(self, tenant_id: UUID, name: str, sealed_secret: bytes) -> None:
         """Nothing where there is one of that name."""
@@ -133,9 +145,19 @@ class Store:
         record = await self.database.fetch_one(QUERIES["find_tenant"], name)
         return record["id"] if record else None
 
-    async def add_key(self, key_id: UUID, tenant_id: UUID, name: str, key_hash: bytes) -> None:
+    async def add_key(
+        self,
+        key_id: UUID,
+        tenant_id: UUID,
+        name: str,
+        key_hash: bytes,
+        scopes: Collection[Scope] = ALL,
+        rate_limit: int | None = None,
+    ) -> None:
         """Nothing where the key is there already."""
-        await self.database.fetch(QUERIES["add_key"], key_id, tenant_id, name, key_hash)
+        await self.database.fetch(
+            QUERIES["add_key"], key_id, tenant_id, name, key_hash, [str(scope) for scope in scopes], rate_limit
+        )
 
     async def list_models(self) -> list[ModelVersion]:
         return [read_model(record) for record in await self.database.fetch(QUERIES["list_models"])]

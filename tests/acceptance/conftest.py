@@ -1,8 +1,6 @@
 """One stack for all acceptance tests, traced, with short delays so that faults show soon."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,11 +8,12 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from deploy.local.services import DEVELOPMENT_KEY
-from deploy.local.settings import ROOT, Settings
+from deploy.local.services import DEVELOPMENT_KEY, Service
+from deploy.local.settings import Settings
 from deploy.local.stack import Stack
 from tests.acceptance.client import Api
 from tests.acceptance.collector import Collector
+from tests.acceptance.keys import make_key
 from tests.acceptance.receiver import Receiver
 
 RECOVERY_RATE = 500  # deliveries a second
@@ -73,18 +72,27 @@ async def api(stack: Stack) -> AsyncIterator[Api]:
 @pytest.fixture(scope="session")
 async def stranger(stack: Stack) -> AsyncIterator[Api]:
     """A client of another tenant."""
-    argv = [sys.executable, "-m", "services.gateway.keys", "create", "stranger"]
-    made = await asyncio.to_thread(
-        subprocess.run, argv, cwd=ROOT, env=stack.environment, capture_output=True, text=True, check=True, timeout=30
-    )
-    async with open_client(stack, made.stdout.strip()) as client:
+    async with open_client(stack, await make_key(stack, "stranger")) as client:
         yield client
 
 
+@pytest.fixture(scope="session")
+async def gateways(stack: Stack) -> AsyncIterator[list[str]]:
+    """The URLs of two gateways of the stack: its own, and another that is started for the tests that want it."""
+    port = stack.settings.gateway_port + 1
+    second = Service("gateway", port, stack.environment, stack.log_dir, name="gateway-2")
+    try:
+        await asyncio.to_thread(second.start)
+        yield [stack.url, second.url]
+    finally:
+        await asyncio.to_thread(second.stop)
+
+
 @asynccontextmanager
-async def open_client(stack: Stack, key: str) -> AsyncIterator[Api]:
+async def open_client(stack: Stack, key: str, url: str = "") -> AsyncIterator[Api]:
+    """A client with that key, of the stack's own gateway where no other's URL is given."""
     headers = {"Authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=stack.url, headers=headers, timeout=10) as http:
+    async with httpx.AsyncClient(base_url=url or stack.url, headers=headers, timeout=10) as http:
         yield Api(http)
 
 

@@ -15,6 +15,7 @@ from services.gateway.control_store import Attempt
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
 from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
 from services.gateway.schemas import AttemptList, AttemptView, DeadFilter, JobPage, Replay, Replayed, RetryJob
+from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key, Store
 
 log = Log("job")
@@ -34,6 +35,7 @@ def parse_job(text: str) -> UUID:
     status_code=HTTPStatus.ACCEPTED,
     summary="Cancel a job",
     operation_id="cancel_job",
+    **needs(Scope.SUBMIT),
     responses=document(*FINDING, HTTPStatus.CONFLICT),
 )
 async def cancel_job(request: Caller, job_id: str, control: Control, links: Links) -> JobView:
@@ -48,6 +50,7 @@ async def cancel_job(request: Caller, job_id: str, control: Control, links: Link
     status_code=HTTPStatus.ACCEPTED,
     summary="Run an ended job again",
     operation_id="retry_job",
+    **needs(Scope.SUBMIT),
     responses=document(*SENDING, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
 )
 async def retry_job(
@@ -74,6 +77,7 @@ async def retry_job(
     "/jobs/{job_id:str}/attempts",
     summary="The attempts at a job that have ended",
     operation_id="list_attempts",
+    **needs(Scope.READ),
     responses=document(*FINDING),
 )
 async def list_attempts(request: Caller, job_id: str, control: Control, store: Store) -> AttemptList:
@@ -86,7 +90,11 @@ async def list_attempts(request: Caller, job_id: str, control: Control, store: S
 
 
 @get(
-    "/dead-letters", summary="Jobs that failed for good", operation_id="list_dead_letters", responses=document(*READING)
+    "/dead-letters",
+    summary="Jobs that failed for good",
+    operation_id="list_dead_letters",
+    **needs(Scope.READ),
+    responses=document(*READING),
 )
 async def list_dead_letters(
     request: Caller,
@@ -118,6 +126,7 @@ async def list_dead_letters(
     status_code=HTTPStatus.ACCEPTED,
     summary="Run failed jobs again",
     operation_id="replay_dead_letters",
+    **needs(Scope.ADMIN),
     responses=document(*SENDING),
 )
 async def replay_dead_letters(request: Caller, data: Replay, control: Control) -> Replayed:

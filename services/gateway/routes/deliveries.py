@@ -18,6 +18,7 @@ from services.gateway.routes.control import parse_job
 from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
 from services.gateway.routes.webhooks import parse_webhook
 from services.gateway.schemas import DeliveryPage
+from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key, Store
 from services.gateway.webhook_store import WebhookStore
 
@@ -32,6 +33,7 @@ LISTING = (*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY)
     "/webhooks/{webhook_id:str}/deliveries",
     summary="What was sent to a subscription, and what will be",
     operation_id="list_webhook_deliveries",
+    **needs(Scope.READ),
     responses=document(*LISTING),
 )
 async def list_webhook_deliveries(
@@ -58,6 +60,7 @@ async def list_webhook_deliveries(
     "/jobs/{job_id:str}/deliveries",
     summary="The webhooks sent for a job, and those that will be",
     operation_id="list_job_deliveries",
+    **needs(Scope.READ),
     responses=document(*LISTING),
 )
 async def list_job_deliveries(
@@ -76,7 +79,13 @@ async def list_job_deliveries(
     return page(await deliveries.list_by_job(tenant_id, parsed, read_cursor(cursor), status, limit + 1), limit)
 
 
-@get("/deliveries/{delivery_id:str}", summary="A delivery", operation_id="get_delivery", responses=document(*FINDING))
+@get(
+    "/deliveries/{delivery_id:str}",
+    summary="A delivery",
+    operation_id="get_delivery",
+    **needs(Scope.READ),
+    responses=document(*FINDING),
+)
 async def get_delivery(request: Caller, delivery_id: str, deliveries: DeliveryStore) -> DeliveryView:
     """With every attempt, and up to 16 KiB of each response."""
     return await find(deliveries, delivery_id, request.user.tenant_id)
@@ -87,6 +96,7 @@ async def get_delivery(request: Caller, delivery_id: str, deliveries: DeliverySt
     status_code=HTTPStatus.ACCEPTED,
     summary="Send once more, now",
     operation_id="redeliver",
+    **needs(Scope.ADMIN),
     responses=document(*FINDING, HTTPStatus.CONFLICT),
 )
 async def redeliver(request: Caller, delivery_id: str, deliveries: DeliveryStore, database: Database) -> DeliveryView:

@@ -16,6 +16,7 @@ from services.gateway.errors import FINDING, SENDING, document, not_found
 from services.gateway.preferences import MAX_WAIT, read_wait
 from services.gateway.presence import while_present
 from services.gateway.schemas import SubmitJob
+from services.gateway.scopes import Scope, needs
 from services.gateway.store import FoundJob, Key, Store
 from services.gateway.submit import IDEMPOTENCY_KEY, Submitter, read_key
 from services.gateway.watch import Watch
@@ -28,6 +29,7 @@ log = Log("job")
     status_code=HTTPStatus.ACCEPTED,
     summary="Submit a job",
     operation_id="submit_job",
+    **needs(Scope.SUBMIT),
     responses=document(*SENDING, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
 )
 async def submit_job(
@@ -68,7 +70,8 @@ async def submit_job(
     "/{job_id:str}",
     summary="The state of a job",
     operation_id="get_job",
-    responses=document(*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY),
+    **needs(Scope.READ),
+    responses=document(*FINDING),
 )
 async def get_job(
     request: Request[Key, Any, Any],

@@ -9,16 +9,17 @@ from common.tensors import Signature
 from services.gateway.catalogue import Catalogue
 from services.gateway.errors import FINDING, READING, document
 from services.gateway.schemas import ModelList, ModelView, TensorView, VersionView
+from services.gateway.scopes import Scope, needs
 from services.gateway.store import ModelVersion, Store
 
 
-@get("/", summary="What can be run", operation_id="list_models", responses=document(*READING))
+@get("/", summary="What can be run", operation_id="list_models", **needs(Scope.READ), responses=document(*READING))
 async def list_models(catalogue: Catalogue, store: Store) -> ModelList:
     models, queued = await catalogue.read(), await store.count_queued()
     return ModelList([view_model(versions, queued) for _, versions in sorted(models.items())])
 
 
-@get("/{name:str}", summary="One model", operation_id="get_model", responses=document(*FINDING))
+@get("/{name:str}", summary="One model", operation_id="get_model", **needs(Scope.READ), responses=document(*FINDING))
 async def get_model(name: str, catalogue: Catalogue, store: Store) -> ModelView:
     await catalogue.find(name)
     return view_model((await catalogue.read())[name], await store.count_queued())

@@ -8,10 +8,11 @@ import msgspec
 from litestar import Request, Router, get
 
 from common.grants import Grants
-from services.gateway.auth import Keyring
+from services.gateway.auth import let_in
 from services.gateway.errors import FINDING, Problem, document, not_found
 from services.gateway.routes.control import parse_job
 from services.gateway.schemas import OutputsView
+from services.gateway.scopes import Scope, needs
 from services.gateway.store import Store
 
 
@@ -19,8 +20,8 @@ from services.gateway.store import Store
     "/v1/jobs/{job_id:str}/outputs",
     summary="The outputs of a job that succeeded",
     operation_id="get_outputs",
-    security=[{}, {"key": []}],
-    responses=document(*FINDING, HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY),
+    **needs(Scope.READ),
+    responses=document(*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
 async def get_outputs(
     request: Request[Any, Any, Any],
@@ -39,8 +40,7 @@ async def get_outputs(
             raise forbid("the URL has expired: ask for the job with your API key")
         outputs = await store.find_outputs(parsed)
     else:
-        keyring: Keyring = request.app.state.keyring
-        key = await keyring.authenticate(request.headers.get("authorization"))
+        key = await let_in(request)
         found = await store.find_job(parsed, key.tenant_id)
         outputs = found.outputs if found else None
     if outputs is None:

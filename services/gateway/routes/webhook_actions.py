@@ -29,6 +29,7 @@ from services.gateway.schemas import (
     TestView,
     WebhookView,
 )
+from services.gateway.scopes import Scope, needs
 from services.gateway.secret_rotation import SecretRotation
 from services.gateway.store import Key
 from services.gateway.times import bound, bound_optional
@@ -48,6 +49,7 @@ ACTING = (*SENDING, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
     status_code=HTTPStatus.OK,
     summary="A new secret",
     operation_id="rotate_webhook",
+    **needs(Scope.ADMIN),
     responses=document(*ACTING),
 )
 async def rotate_webhook(
@@ -66,6 +68,7 @@ async def rotate_webhook(
     status_code=HTTPStatus.OK,
     summary="A new secret for callbacks given per job",
     operation_id="rotate_webhook_secret",
+    **needs(Scope.ADMIN),
     responses=document(*SENDING, HTTPStatus.CONFLICT),
 )
 async def rotate_webhook_secret(request: Caller, rotation: SecretRotation, data: Rotate | None = None) -> SecretView:
@@ -79,6 +82,7 @@ async def rotate_webhook_secret(request: Caller, rotation: SecretRotation, data:
     "/webhook-secret",
     summary="The secret that signs callbacks given per job",
     operation_id="get_webhook_secret",
+    **needs(Scope.ADMIN),
     responses=document(*READING),
 )
 async def get_webhook_secret(request: Caller, webhooks: WebhookStore, sealer: Sealer) -> SecretView:
@@ -90,6 +94,7 @@ async def get_webhook_secret(request: Caller, webhooks: WebhookStore, sealer: Se
     status_code=HTTPStatus.OK,
     summary="Send a webhook.test event now",
     operation_id="test_webhook",
+    **needs(Scope.ADMIN),
     responses=document(*FINDING),
 )
 async def test_webhook(
@@ -127,6 +132,7 @@ async def wait_for_attempt(deliveries: DeliveryStore, delivery_id: UUID) -> Atte
     status_code=HTTPStatus.OK,
     summary="Send to it again after it was disabled",
     operation_id="enable_webhook",
+    **needs(Scope.ADMIN),
     responses=document(*FINDING),
 )
 async def enable_webhook(
@@ -146,6 +152,7 @@ async def enable_webhook(
     status_code=HTTPStatus.ACCEPTED,
     summary="Send again what failed in a time",
     operation_id="recover_webhook",
+    **needs(Scope.ADMIN),
     responses=document(*ACTING),
 )
 async def recover_webhook(
@@ -170,6 +177,7 @@ async def recover_webhook(
     "/webhooks/{webhook_id:str}/recoveries/{recovery_id:str}",
     summary="How far a recovery has come",
     operation_id="get_recovery",
+    **needs(Scope.READ),
     responses=document(*FINDING),
 )
 async def get_recovery(request: Caller, webhook_id: str, recovery_id: str, webhooks: WebhookStore) -> RecoveryView:

@@ -15,6 +15,7 @@ from common.job_view import show_optional, show_time
 from common.sealing import Sealer
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
 from services.gateway.schemas import ChangeWebhook, CreateWebhook, WebhookPage, WebhookView
+from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key
 from services.gateway.subscriptions import change, check
 from services.gateway.webhook_store import NewWebhook, WebhookRow, WebhookStore
@@ -32,7 +33,7 @@ def parse_webhook(text: str) -> UUID:
     return found
 
 
-@post("/", summary="Subscribe", operation_id="create_webhook", responses=document(*SENDING))
+@post("/", summary="Subscribe", operation_id="create_webhook", **needs(Scope.ADMIN), responses=document(*SENDING))
 async def create_webhook(
     request: Caller, data: CreateWebhook, webhooks: WebhookStore, sealer: Sealer, policy: OurPolicy
 ) -> Response[WebhookView]:
@@ -61,6 +62,7 @@ async def create_webhook(
     "/",
     summary="Your subscriptions",
     operation_id="list_webhooks",
+    **needs(Scope.READ),
     responses=document(*READING, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
 async def list_webhooks(
@@ -79,7 +81,13 @@ async def list_webhooks(
     return WebhookPage(items, items[-1].id if len(rows) > limit else None)
 
 
-@get("/{webhook_id:str}", summary="A subscription", operation_id="get_webhook", responses=document(*FINDING))
+@get(
+    "/{webhook_id:str}",
+    summary="A subscription",
+    operation_id="get_webhook",
+    **needs(Scope.READ),
+    responses=document(*FINDING),
+)
 async def get_webhook(request: Caller, webhook_id: str, webhooks: WebhookStore, sealer: Sealer) -> WebhookView:
     row = await webhooks.find(parse_webhook(webhook_id), request.user.tenant_id)
     if row is None:
@@ -91,6 +99,7 @@ async def get_webhook(request: Caller, webhook_id: str, webhooks: WebhookStore, 
     "/{webhook_id:str}",
     summary="Change a subscription",
     operation_id="change_webhook",
+    **needs(Scope.ADMIN),
     responses=document(*SENDING, HTTPStatus.NOT_FOUND),
 )
 async def change_webhook(
@@ -113,7 +122,13 @@ async def change_webhook(
     return view_webhook(row, sealer)
 
 
-@delete("/{webhook_id:str}", summary="Unsubscribe", operation_id="delete_webhook", responses=document(*FINDING))
+@delete(
+    "/{webhook_id:str}",
+    summary="Unsubscribe",
+    operation_id="delete_webhook",
+    **needs(Scope.ADMIN),
+    responses=document(*FINDING),
+)
 async def delete_webhook(request: Caller, webhook_id: str, webhooks: WebhookStore, database: Database) -> None:
     """What is still pending for it is dropped."""
     async with database.transaction() as connection:

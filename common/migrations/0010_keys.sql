@@ -1,0 +1,6 @@
+-- What a key may do (all of it where nothing else was said), how often, and when it was last used, to the minute.
+ALTER TABLE api_keys
+  ADD scopes text[] NOT NULL DEFAULT '{submit,read,admin}'
+    CHECK (cardinality(scopes) >= 1 AND scopes <@ '{submit,read,admin}'),
+  ADD rate_limit integer CHECK (rate_limit >= 0), -- requests a second, 0 for any number; NULL: the gateway's setting
+  ADD last_used_at timestamptz;

@@ -1,0 +1,98 @@
+"""Keys: made, listed and revoked by a command, and each good for its scopes only."""
+
+import msgspec
+import pytest
+
+from common import ids
+from deploy.local.stack import Stack
+from tests.acceptance.client import Api
+from tests.acceptance.conftest import open_client
+from tests.acceptance.keys import make_key, run_keys
+
+ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
+NONE = f"job_{'0' * 26}"
+# What is let in is answered as if all of it were a mistake: nothing is there.
+CALLS = {
+    "submit": [("POST", "/v1/jobs"), ("POST", f"/v1/jobs/{NONE}/cancel"), ("POST", f"/v1/jobs/{NONE}/retry")],
+    "read": [
+        *(("GET", f"/v1/jobs/{NONE}{path}") for path in ("", "/attempts", "/deliveries", "/outputs")),
+        *(("GET", path) for path in ("/v1/models", "/v1/dead-letters", "/v1/webhooks", "/v1/deliveries/none")),
+    ],
+    "admin": [
+        *(("POST", path) for path in ("/v1/webhooks", "/v1/dead-letters/replay", "/v1/webhook-secret/rotate")),
+        *((method, "/v1/webhooks/none") for method in ("PATCH", "DELETE")),
+        *(("GET", "/v1/webhook-secret"), ("POST", "/v1/deliveries/none/redeliver")),
+    ],
+}
+
+
+async def list_keys(stack: Stack, *arguments: str) -> list[dict[str, object]]:
+    listed = await run_keys(stack, "list", *arguments, "--json")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    return msgspec.json.decode(listed.stdout, type=list[dict[str, object]])
+
+
+async def ask(api: Api, method: str, path: str) -> tuple[int, str]:
+    """The status, and what a refusal says."""
+    answer = await api.http.request(method, path, content="[]" if method in ("POST", "PATCH") else None)
+    refused = answer.status_code == 403
+    assert not refused or answer.json()["type"] == "urn:charonia:problem:forbidden"
+    return answer.status_code, answer.json()["detail"] if refused else ""
+
+
+@pytest.mark.parametrize("scope", ["submit", "read", "admin"])
+async def test_a_key_may_do_what_its_scope_says_and_the_administrators_all(stack: Stack, scope: str) -> None:
+    async with open_client(stack, await make_key(stack, "scoped", "--scope", scope)) as api:
+        for needed, calls in CALLS.items():
+            for method, path in calls:
+                status, detail = await ask(api, method, path)
+                if scope in (needed, "admin"):
+                    assert status in (200, 400, 404, 422), path
+                else:
+                    text = f"this call needs a key with the scope '{needed}'; this one has '{scope}'"
+                    assert (status, detail) == (403, text), path
+
+
+async def test_a_revoked_key_is_refused_at_once_on_every_gateway(stack: Stack, gateways: list[str]) -> None:
+    key = await make_key(stack, "leaving")
+    (row,) = [row for row in await list_keys(stack, "leaving") if row["revoked_at"] is None]
+    async with open_client(stack, key, gateways[0]) as first, open_client(stack, key, gateways[1]) as second:
+        for api in (first, second):
+            assert (await api.http.post("/v1/jobs", json=ECHO)).status_code == 202
+        revoked = await run_keys(stack, "revoke", str(row["id"]))
+        assert (revoked.returncode, revoked.stdout) == (0, f"{row['id']} is revoked.\n")
+        for api in (first, second):
+            answer = await api.http.post("/v1/jobs", json=ECHO)
+            assert (answer.status_code, answer.json()["type"]) == (401, "urn:charonia:problem:unauthorized")
+    again = await run_keys(stack, "revoke", str(row["id"]))
+    (gone,) = [each for each in await list_keys(stack, "leaving") if each["id"] == row["id"]]
+    assert (again.returncode, gone["revoked_at"] is None) == (0, False)
+
+
+async def test_keys_are_listed_with_what_they_may_do_but_not_themselves(stack: Stack) -> None:
+    key = await make_key(stack, "shown", "--name", "for the list", "--scope", "read", "submit", "--rate-limit", "50")
+    async with open_client(stack, key) as api:
+        assert (await api.http.get("/v1/models")).status_code == 200
+    (row,) = await list_keys(stack, "shown")
+    assert (row["tenant"], row["name"], row["scopes"]) == ("shown", "for the list", ["read", "submit"])
+    assert (row["rate_limit"], row["revoked_at"]) == (50, None)
+    assert str(row["created_at"]) <= str(row["last_used_at"])
+    assert row in await list_keys(stack)
+    table = (await run_keys(stack, "list", "shown")).stdout
+    assert [line.split()[0] for line in table.splitlines()] == ["ID", row["id"]]
+    assert key not in table + str(row)
+
+
+async def test_the_command_names_what_is_wrong(stack: Stack) -> None:
+    unknown = ids.show(ids.Kind.KEY, ids.new())
+    for arguments, code, text in [
+        (("list", "nobody"), 1, "keys: there is no tenant 'nobody'"),
+        (("revoke", unknown), 1, f"keys: there is no key '{unknown}'"),
+        (("revoke", "ch_dev"), 2, "'ch_dev' is not the id of a key; `list` shows them"),
+        (("create", "t", "--scope", "write"), 2, "invalid choice: 'write'"),
+        (("create", "t", "--rate-limit", "-1"), 2, "'-1' is not a whole number from 0 to 1000000"),
+        (("create", "x" * 101), 2, "is not 1 to 100 printable characters"),
+    ]:
+        done = await run_keys(stack, *arguments)
+        assert (done.returncode, done.stdout) == (code, "")
+        assert text in done.stderr
