@@ -4,3 +4,10 @@ ALTER TABLE api_keys
     CHECK (cardinality(scopes) >= 1 AND scopes <@ '{submit,read,admin}'),
   ADD rate_limit integer CHECK (rate_limit >= 0), -- requests a second, 0 for any number; NULL: the gateway's setting
   ADD last_used_at timestamptz;
+
+-- Each limited key's bucket of permits, all gateways': when it is full again. Written with most requests, so without the
+-- log of writes; after a crash all are full.
+CREATE UNLOGGED TABLE rate_limits (
+  key_id uuid PRIMARY KEY REFERENCES api_keys,
+  full_at timestamptz NOT NULL
+) WITH (fillfactor = 50);

@@ -26,7 +26,7 @@ from common.logs import Log
 from common.outbox import Outbox
 from common.processes import name_process
 from common.sealing import Sealer
-from services.gateway import errors, observe
+from services.gateway import errors, observe, rates
 from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_key
 from services.gateway.batch_store import BatchStore
 from services.gateway.batches import BatchSubmitter
@@ -36,7 +36,9 @@ from services.gateway.catalogue import Catalogue
 from services.gateway.control import Control
 from services.gateway.delivery_store import DeliveryStore
 from services.gateway.erasure import Eraser
+from services.gateway.limit_store import LimitStore
 from services.gateway.listing import JobLister
+from services.gateway.rates import Rates
 from services.gateway.rotation import Rotation
 from services.gateway.routes import (
     batches,
@@ -154,11 +156,13 @@ def build(
         before_request=answer_options,
         dependencies={name: provide(value) for name, value in provided.items()},
         exception_handlers=errors.HANDLERS,
+        before_send=[rates.add_headers],
         request_max_body_size=settings.max_body,
         logging_config=None,  # ours is set already
         state=State(
             {
                 "keyring": Keyring(store),
+                "rates": Rates(LimitStore(database), settings.rate_limit),
                 "checks": checks,
                 "max_body": settings.max_body,
                 "budget": budget,

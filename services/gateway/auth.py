@@ -15,6 +15,7 @@ from common.batching import Batcher
 from common.errors import Unavailable
 from common.sealing import Sealer
 from services.gateway.errors import Problem
+from services.gateway.rates import Rates
 from services.gateway.scopes import check_scope
 from services.gateway.store import Key, Store
 
@@ -66,9 +67,11 @@ class Authentication(AbstractAuthenticationMiddleware):
 
 
 async def let_in(connection: Connection) -> Key:
-    """The caller's key, which may make this call; raises Problem (401, 403)."""
+    """The caller's key, which may make this call now; raises Problem (401, 403, 429)."""
     keyring: Keyring = connection.app.state.keyring
     key = await keyring.authenticate(connection.headers.get("authorization"))
+    rates: Rates = connection.app.state.rates
+    await rates.admit(key, connection.scope)
     check_scope(connection.route_handler, key.scopes)
     return key
 

@@ -72,11 +72,13 @@ WHEN = {
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is over the limit",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A field or parameter is not as it should be; `errors` points to it",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests, or a full queue; see `Retry-After`",
     HTTPStatus.SERVICE_UNAVAILABLE: "A dependency is down; see `Retry-After`",
 }
 READING = (
-    *(HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE),
+    *(HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN),
     HTTPStatus.UNPROCESSABLE_ENTITY,  # a query parameter that the call does not have
+    *(HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 FINDING = (*READING, HTTPStatus.NOT_FOUND)
 SENDING = (*READING, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)

@@ -22,13 +22,12 @@ from common.sealing import Sealer
 from common.settings import load
 from services.gateway.auth import ensure_tenant, hash_key, new_key
 from services.gateway.key_store import KeyRow, KeyStore
+from services.gateway.rates import MAX_RATE
 from services.gateway.scopes import ALL, Scope
 from services.gateway.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-MAX_RATE = 1_000_000  # requests a second
 
 
 class KeySettings(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from common.settings import Settings
+from services.gateway.rates import MAX_RATE
 
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
@@ -18,6 +19,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     # Seconds of the grace in which it still takes requests, not ready, so that load balancers take it out.
     drain: Annotated[float, Meta(ge=0, le=600)] = 5.0
     database_pool: Annotated[int, Meta(ge=1, le=1000)] = 10
+    rate_limit: Annotated[int, Meta(ge=0, le=MAX_RATE)] = (
+        0  # requests a second of a key without a limit of its own; 0: any
+    )
     # Callbacks and subscriptions: https to public addresses only, unless these allow more.
     allowed_networks: tuple[str, ...] = ()
     allow_http: bool = False

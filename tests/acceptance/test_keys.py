@@ -90,7 +90,7 @@ async def test_the_command_names_what_is_wrong(stack: Stack) -> None:
         (("revoke", unknown), 1, f"keys: there is no key '{unknown}'"),
         (("revoke", "ch_dev"), 2, "'ch_dev' is not the id of a key; `list` shows them"),
         (("create", "t", "--scope", "write"), 2, "invalid choice: 'write'"),
-        (("create", "t", "--rate-limit", "-1"), 2, "'-1' is not a whole number from 0 to 1000000"),
+        (("create", "t", "--rate-limit", "-1"), 2, "'-1' is not a whole number from 0 to 10000"),
         (("create", "x" * 101), 2, "is not 1 to 100 printable characters"),
     ]:
         done = await run_keys(stack, *arguments)

@@ -1,0 +1,27 @@
+-- name: take_permits
+-- Takes as many permits as are wanted ($2), or are there, out of the buckets of keys ($1), each of which holds what a
+-- second brings ($3). In order of id, so that two gateways never wait for each other in a circle. Returns how many were
+-- taken, and in how many seconds the bucket is full again; nothing of a key that has no bucket yet. Parts of a
+-- microsecond get lost in times: a hundredth of a permit makes up for it. No bucket takes longer than two seconds to be
+-- full again, should the clock have been set back.
+WITH asked AS (
+  SELECT * FROM unnest($1::uuid[], $2::integer[], $3::integer[]) AS t(key_id, wanted, rate)
+), held AS (
+  SELECT b.key_id, a.wanted, a.rate, least(greatest(b.full_at, now()), now() + interval '2 seconds') AS full_at
+  FROM rate_limits b
+  JOIN asked a ON a.key_id = b.key_id
+  ORDER BY b.key_id
+  FOR UPDATE OF b
+), taken AS (
+  SELECT *, greatest(0, least(wanted, floor(rate * (1 - extract(epoch FROM full_at - now())) + 0.01)))::integer AS permits
+  FROM held
+)
+UPDATE rate_limits b
+SET full_at = t.full_at + make_interval(secs => t.permits / t.rate::double precision)
+FROM taken t
+WHERE b.key_id = t.key_id
+RETURNING b.key_id, t.permits, extract(epoch FROM b.full_at - now())::double precision AS full_in;
+
+-- name: add_buckets
+-- Full ones.
+INSERT INTO rate_limits (key_id, full_at) SELECT id, now() FROM unnest($1::uuid[]) id ORDER BY id ON CONFLICT DO NOTHING;
