@@ -11,3 +11,8 @@ CREATE UNLOGGED TABLE rate_limits (
   key_id uuid PRIMARY KEY REFERENCES api_keys,
   full_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
+
+-- How many jobs of a tenant may wait; NULL: the gateway's setting. The index is for counting them: a job without a worker
+-- is one without a lease, but no other query says it so (see 0003_plans.sql).
+ALTER TABLE tenants ADD max_queued integer CHECK (max_queued >= 0);
+CREATE INDEX jobs_in_queue_by_tenant ON jobs (tenant_id) WHERE finished_at IS NULL AND worker IS NULL;

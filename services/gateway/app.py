@@ -38,6 +38,7 @@ from services.gateway.delivery_store import DeliveryStore
 from services.gateway.erasure import Eraser
 from services.gateway.limit_store import LimitStore
 from services.gateway.listing import JobLister
+from services.gateway.queues import Queues
 from services.gateway.rates import Rates
 from services.gateway.rotation import Rotation
 from services.gateway.routes import (
@@ -117,7 +118,9 @@ def build(
     policy = Policy.parse(settings.allowed_networks, settings.allow_http)
     links = Links(settings.public_url.rstrip("/"), settings.trace_url.rstrip("/"))
     sealer = Sealer(settings.encryption_keys)
-    submitter, batch_store = Submitter(store, catalogue, outbox, policy), BatchStore(database)
+    limits = LimitStore(database)
+    queues = Queues(limits, settings.max_queued, settings.max_queued_per_model)
+    submitter, batch_store = Submitter(store, catalogue, outbox, policy, queues), BatchStore(database)
     provided: dict[str, object] = {
         "database": database,
         "store": store,
@@ -162,7 +165,7 @@ def build(
         state=State(
             {
                 "keyring": Keyring(store),
-                "rates": Rates(LimitStore(database), settings.rate_limit),
+                "rates": Rates(limits, settings.rate_limit),
                 "checks": checks,
                 "max_body": settings.max_body,
                 "budget": budget,

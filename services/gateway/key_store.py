@@ -33,3 +33,11 @@ class KeyStore:
     async def revoke(self, key_id: UUID) -> bool:
         """Whether there is such a key."""
         return await self.database.fetch_one(QUERIES["revoke_key"], key_id) is not None
+
+    async def set_max_queued(self, tenant_id: UUID, limit: int | None) -> None:
+        """None for as many as the gateway is set to."""
+        await self.database.fetch(QUERIES["set_max_queued"], tenant_id, limit)
+
+    async def find_max_queued(self, tenant_id: UUID) -> int | None:
+        record = await self.database.fetch_one(QUERIES["find_max_queued"], tenant_id)
+        return record["max_queued"] if record else None

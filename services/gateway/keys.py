@@ -1,6 +1,7 @@
-"""API keys: `python -m services.gateway.keys create | list | revoke`, with the gateway's environment.
+"""API keys and tenants: `python -m services.gateway.keys create | list | revoke | tenant`, with the gateway's settings.
 
-Gateways keep no keys in memory, so whatever is done here holds from the next request on, on every instance.
+Gateways keep no keys in memory, so whatever is done to one holds from the next request on, on every instance;
+they count queues about once a second.
 """
 
 import argparse
@@ -22,12 +23,15 @@ from common.sealing import Sealer
 from common.settings import load
 from services.gateway.auth import ensure_tenant, hash_key, new_key
 from services.gateway.key_store import KeyRow, KeyStore
+from services.gateway.queues import MAX_LIMIT
 from services.gateway.rates import MAX_RATE
 from services.gateway.scopes import ALL, Scope
 from services.gateway.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+DEFAULT = "default"
 
 
 class KeySettings(msgspec.Struct, frozen=True):
@@ -68,6 +72,17 @@ async def revoke(settings: KeySettings, wanted: argparse.Namespace) -> str:
         if not await KeyStore(database).revoke(wanted.key):
             raise CharoniaError(f"there is no key '{shown}'")
         return f"{shown} is revoked."
+
+
+async def limit(settings: KeySettings, wanted: argparse.Namespace) -> str:
+    """Sets how many jobs of a tenant may wait, where that is wanted, and tells it."""
+    async with connect(settings) as database:
+        tenant_id = await find_tenant(Store(database), wanted.tenant)
+        store = KeyStore(database)
+        if wanted.max_queued is not None:
+            await store.set_max_queued(tenant_id, None if wanted.max_queued == DEFAULT else wanted.max_queued)
+        most = await store.find_max_queued(tenant_id)
+    return f"{wanted.tenant}: max queued {'as the gateways are set' if most is None else most}"
 
 
 async def find_tenant(store: Store, name: str) -> UUID:
@@ -124,6 +139,10 @@ def read_count(most: int) -> Callable[[str], int]:
     return read
 
 
+def read_limit(text: str) -> int | str:
+    return text if text == DEFAULT else read_count(MAX_LIMIT)(text)
+
+
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m services.gateway.keys", description="API keys.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -151,6 +170,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     revoking = commands.add_parser("revoke", help="refuse a key from now on, on every gateway")
     revoking.add_argument("key", type=read_key, metavar="KEY_ID", help="as `list` shows it")
     revoking.set_defaults(run=revoke)
+    limiting = commands.add_parser("tenant", help="show, or set, how many jobs of a tenant may wait")
+    limiting.add_argument("tenant", type=read_name)
+    limiting.add_argument(
+        "--max-queued", type=read_limit, metavar="N", help=f"jobs, or '{DEFAULT}' for the gateways' setting"
+    )
+    limiting.set_defaults(run=limit)
     return parser.parse_args(arguments)
 
 

@@ -1,11 +1,13 @@
 """The statements behind the limits, one function each."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from common import sql
 from common.database import Database, columns
+
+Queue: TypeAlias = UUID | str  # a tenant's, or a model's
 
 QUERIES = sql.load("services.gateway", "limits.sql")
 
@@ -15,6 +17,20 @@ class Taken(NamedTuple):
 
     permits: int
     full_in: float
+
+
+class Count(NamedTuple):
+    """Jobs that wait in a queue, counted up to its limit."""
+
+    jobs: int
+    limit: int
+
+
+class Ended(NamedTuple):
+    """Jobs of a queue that ended lately, and how many seconds ago the first of them did."""
+
+    jobs: int
+    seconds: float
 
 
 class LimitStore:
@@ -28,3 +44,19 @@ class LimitStore:
 
     async def add_buckets(self, keys: Sequence[UUID]) -> None:
         await self.database.fetch(QUERIES["add_buckets"], keys)
+
+    async def count_queues(self, queues: Collection[Queue], per_tenant: int, per_model: int) -> dict[Queue, Count]:
+        """`per_tenant` is the limit of a tenant that has none of its own."""
+        tenants = [queue for queue in queues if isinstance(queue, UUID)]
+        models = [queue for queue in queues if isinstance(queue, str)]
+        found = await self.database.fetch(QUERIES["count_queues"], tenants, models, per_tenant, per_model)
+        return {record["tenant_id"] or record["model"]: Count(record["jobs"], record["most"]) for record in found}
+
+    async def count_ended(self, limit: int) -> dict[Queue, Ended]:
+        """Of the latest `limit` that ended within a minute."""
+        counts: dict[Queue, Ended] = {}
+        for record in await self.database.fetch(QUERIES["count_ended"], limit):
+            for queue in (record["tenant_id"], record["model"]):
+                jobs, seconds = counts.get(queue, (0, 0.0))
+                counts[queue] = Ended(jobs + record["jobs"], max(seconds, record["seconds"]))
+        return counts

@@ -25,3 +25,37 @@ RETURNING b.key_id, t.permits, extract(epoch FROM b.full_at - now())::double pre
 -- name: add_buckets
 -- Full ones.
 INSERT INTO rate_limits (key_id, full_at) SELECT id, now() FROM unnest($1::uuid[]) id ORDER BY id ON CONFLICT DO NOTHING;
+
+-- name: count_queues
+-- How many jobs of tenants ($1) and for models ($2) wait, each counted up to what is allowed: the tenant's own limit or
+-- $3, for a model $4.
+WITH asked AS (
+  SELECT id, coalesce(max_queued, $3::integer) AS most FROM tenants WHERE id = ANY($1::uuid[])
+)
+SELECT a.id AS tenant_id, NULL AS model, a.most, (
+  SELECT count(*)
+  FROM (
+    SELECT FROM jobs j WHERE j.tenant_id = a.id AND j.finished_at IS NULL AND j.worker IS NULL LIMIT a.most
+  ) counted
+) AS jobs
+FROM asked a
+UNION ALL
+SELECT NULL, name, $4::integer, (
+  SELECT count(*)
+  FROM (
+    SELECT FROM jobs j WHERE j.model = name AND j.finished_at IS NULL AND j.lease_until IS NULL LIMIT $4::integer
+  ) counted
+)
+FROM unnest($2::text[]) name;
+
+-- name: count_ended
+-- The jobs that ended within the last minute, at most $1, by whose they were: how many, and how long ago the first.
+SELECT tenant_id, model, count(*) AS jobs, extract(epoch FROM now() - min(finished_at))::double precision AS seconds
+FROM (
+  SELECT tenant_id, model, finished_at
+  FROM jobs
+  WHERE finished_at > now() - interval '1 minute'
+  ORDER BY finished_at DESC
+  LIMIT $1
+) latest
+GROUP BY tenant_id, model;

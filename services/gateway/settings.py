@@ -5,7 +5,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from common.settings import Settings
+from services.gateway.queues import MAX_LIMIT
 from services.gateway.rates import MAX_RATE
+
+Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT)]
 
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
@@ -22,6 +25,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     rate_limit: Annotated[int, Meta(ge=0, le=MAX_RATE)] = (
         0  # requests a second of a key without a limit of its own; 0: any
     )
+    max_queued: Limit = 1_000_000  # jobs of a tenant without a limit of its own that may wait
+    max_queued_per_model: Limit = 2_000_000
     # Callbacks and subscriptions: https to public addresses only, unless these allow more.
     allowed_networks: tuple[str, ...] = ()
     allow_http: bool = False

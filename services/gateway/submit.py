@@ -20,6 +20,7 @@ from common.outbox import Outbox, ring_job
 from common.tensors import Tensor
 from services.gateway.catalogue import Catalogue
 from services.gateway.errors import FieldError, Problem, invalid
+from services.gateway.queues import Queues
 from services.gateway.schemas import SubmitJob
 from services.gateway.store import ModelVersion, Named, NewJob, Store, Times
 from services.gateway.tensors import escape, read_inputs
@@ -34,10 +35,11 @@ RESERVED = "triton_"  # parameters that begin so are Triton's own
 
 
 class Submitter:
-    def __init__(self, store: Store, catalogue: Catalogue, outbox: Outbox, policy: Policy) -> None:
+    def __init__(self, store: Store, catalogue: Catalogue, outbox: Outbox, policy: Policy, queues: Queues) -> None:
         self.catalogue = catalogue
         self.outbox = outbox
         self.policy = policy
+        self.queues = queues
         self.store = store
         self.batcher: Batcher[NewJob, Times | Named | None] = Batcher(self.add, weigh=lambda job: len(job.tensors))
 
@@ -54,12 +56,12 @@ class Submitter:
     ) -> tuple[JobRow, bool]:
         """The job, committed, and whether it was so before, under the same idempotency key.
 
-        Raises Problem (404, 422) before anything is written, Unavailable where it can't be.
+        Raises Problem (404, 422, 429) before anything is written, Unavailable where it can't be.
         """
         job = await self.prepare(tenant_id, request, traceparent)
         if key is not None:
             job = msgspec.structs.replace(job, idempotency_key=key, fingerprint=take_fingerprint(request))
-        match await self.batcher.submit(job):
+        match await self.accept(job):
             case Times() as times:
                 if times.run_at <= times.created_at:
                     self.outbox.announce([job.message])
@@ -85,6 +87,18 @@ class Submitter:
         if request.fallback_model is not None:
             await self.check_fallback(request, request.fallback_model, job.tensors)
         return job
+
+    async def accept(self, job: NewJob) -> Times | Named | None:
+        """Adds the job where its queues have room; a repeat of one that is there needs none."""
+        try:
+            await self.queues.admit(job.tenant_id, job.model)
+        except Problem:
+            name = (job.tenant_id, job.idempotency_key or "")
+            first = (await self.store.find_named([name])).get(name) if job.idempotency_key else None
+            if first is None:
+                raise
+            return first
+        return await self.batcher.submit(job)
 
     def check(self, request: SubmitJob, model: ModelVersion) -> list[Tensor]:
         found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size)

@@ -7,12 +7,17 @@ import time
 import httpx
 
 from deploy.local.stack import Stack
+from services.gateway.queues import LONGEST_FRESH, UNKNOWN_SECONDS
 from tests.acceptance.client import Api
 from tests.acceptance.conftest import open_client
-from tests.acceptance.keys import make_key
+from tests.acceptance.keys import make_key, run_keys
+from tests.acceptance.samples import work
 from tests.acceptance.waiting import eventually
 
 RATE = 5  # requests a second
+ECHO = {"x": [[1.0]]}
+MOST = 6  # jobs that may wait
+SLOTS = 8  # of the model work_small: as many run, or are on their way to it
 TOLD = re.compile(rf'"key";r=([0-{RATE}]);t=([01])')
 
 
@@ -59,3 +64,49 @@ async def test_every_answer_to_a_limited_key_says_what_is_left_and_none_to_anoth
     for method, path, _ in calls:
         answer = await api.http.request(method, path, json=None)
         assert not {"ratelimit", "ratelimit-policy"} & answer.headers.keys()
+
+
+async def test_a_tenant_whose_queue_is_full_waits_until_it_is_shorter_and_nobody_else_does(
+    stack: Stack, gateways: list[str], api: Api
+) -> None:
+    key = await make_key(stack, "bounded")
+    limited = await run_keys(stack, "tenant", "bounded", "--max-queued", str(MOST))
+    assert (limited.returncode, limited.stdout) == (0, f"bounded: max queued {MOST}\n")
+    async with open_client(stack, key, gateways[0]) as first, open_client(stack, key, gateways[1]) as second:
+        asked = [submit(gateway) for _ in range(20) for gateway in (first, second)]
+        answers = await asyncio.gather(*asked)
+        accepted = [answer.json()["id"] for answer in answers if answer.status_code == 202]
+        refused = [answer for answer in answers if answer.status_code != 202]
+        assert MOST <= len(accepted) <= SLOTS + 3 * MOST  # what two gateways let in before each sees the other's
+        assert refused
+        for answer in refused:
+            assert (answer.status_code, answer.json()["type"]) == (429, "urn:charonia:problem:queue_full")
+            assert 1 <= int(answer.headers["retry-after"]) <= UNKNOWN_SECONDS
+            assert f"the queue of this tenant is full: {MOST} jobs may wait" in answer.json()["detail"]
+        assert (await api.run("echo", ECHO)).status == "succeeded"
+        ended = [await first.wait(job) for job in accepted]
+        assert {job.status for job in ended} == {"succeeded"}
+        for gateway in (first, second):
+
+            async def let_in(gateway: Api = gateway) -> bool:
+                return (await submit(gateway)).status_code == 202
+
+            await eventually(let_in, "jobs are let in again", within=int(LONGEST_FRESH))
+
+
+async def submit(api: Api) -> httpx.Response:
+    return await api.http.post("/v1/jobs", json={"model": "work_small", "inputs": work(1000)})
+
+
+async def test_a_limit_of_nothing_stops_a_tenant_and_the_default_lets_it_go_on(stack: Stack) -> None:
+    async with open_client(stack, await make_key(stack, "stopped")) as api:
+        for limit, shown, status in [("0", "0", 429), ("default", "as the gateways are set", 202)]:
+            done = await run_keys(stack, "tenant", "stopped", "--max-queued", limit)
+            assert (done.returncode, done.stdout) == (0, f"stopped: max queued {shown}\n")
+
+            async def answered(status: int = status) -> bool:
+                answer = await api.http.post("/v1/jobs", json={"model": "echo", "inputs": ECHO})
+                return answer.status_code == status
+
+            await eventually(answered, f"a submit is answered {status}")
+    assert (await run_keys(stack, "tenant", "nobody")).stderr == "keys: there is no tenant 'nobody'\n"

@@ -1,0 +1,95 @@
+"""How many jobs may wait, of one tenant and for one model. Pages of the index are read about once a second, whatever is
+submitted: in between each gateway adds what it has let in itself."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from uuid import UUID
+
+from common.batching import Batcher
+from services.gateway.errors import Problem
+from services.gateway.limit_store import Ended, LimitStore, Queue
+
+MAX_LIMIT = 1_000_000_000
+FRESH_SECONDS = 1.0  # a count is good for so long,
+COST = 20  # or for so many times as long as it took: a twentieth of the time goes into counting at most;
+LONGEST_FRESH = 30.0  # but no longer
+MANY = 10_000  # queues are remembered; beyond it those that nobody asks for are forgotten
+LATEST = 2_000  # jobs that ended, from which it is told how fast queues get shorter
+UNKNOWN_SECONDS = 60  # what Retry-After says where none ended within a minute
+MOST_SECONDS = 3600
+
+
+@dataclass
+class Level:
+    """Jobs that wait in a queue, as far as this gateway knows until then."""
+
+    jobs: int
+    limit: int
+    until: float
+
+
+class Queues:
+    def __init__(
+        self, store: LimitStore, per_tenant: int, per_model: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`per_tenant` is for tenants that have no limit of their own."""
+        self.store = store
+        self.limits = per_tenant, per_model
+        self.clock = clock
+        self.levels: dict[Queue, Level] = {}
+        self.counts: Batcher[Sequence[Queue], list[Level]] = Batcher(self.count)
+        self.ended: dict[Queue, Ended] = {}
+        self.ended_until = -math.inf
+        self.looks: Batcher[Queue, Ended | None] = Batcher(self.look)
+
+    async def admit(self, tenant_id: UUID, model: str, jobs: int = 1) -> None:
+        """Lets all of the jobs in or none; raises Problem (429). The model is one of the catalogue's."""
+        queues: Sequence[Queue] = (tenant_id, model)
+        known = [level for queue in queues if (level := self.find(queue))]
+        levels = known if len(known) == len(queues) else await self.counts.submit(queues)
+        for queue, level in zip(queues, levels, strict=True):
+            if level.jobs + jobs > level.limit:
+                ended = await self.looks.submit(queue)
+                raise refuse("this tenant" if queue == tenant_id else f"the model '{model}'", level, jobs, ended)
+        for level in levels:
+            level.jobs += jobs
+
+    def find(self, queue: Queue) -> Level | None:
+        level = self.levels.get(queue)
+        return level if level and self.clock() < level.until else None
+
+    async def count(self, asked: list[Sequence[Queue]]) -> list[list[Level]]:
+        """One statement for all who wait."""
+        stale = {queue for queues in asked for queue in queues if not self.find(queue)}
+        if stale:
+            began = self.clock()
+            counted = await self.store.count_queues(stale, *self.limits)
+            now = self.clock()
+            until = now + min(max(FRESH_SECONDS, COST * (now - began)), LONGEST_FRESH)
+            if len(self.levels) > MANY:
+                self.levels = {queue: level for queue, level in self.levels.items() if level.until > now}
+            self.levels |= {queue: Level(jobs, limit, until) for queue, (jobs, limit) in counted.items()}
+        return [[self.levels[queue] for queue in queues] for queues in asked]
+
+    async def look(self, asked: list[Queue]) -> list[Ended | None]:
+        """What ended of each queue lately, looked up once a second where somebody is refused."""
+        if self.clock() >= self.ended_until:
+            self.ended = await self.store.count_ended(LATEST)
+            self.ended_until = self.clock() + FRESH_SECONDS
+        return [self.ended.get(queue) for queue in asked]
+
+
+def refuse(whose: str, level: Level, jobs: int, ended: Ended | None) -> Problem:
+    seconds = estimate(level.jobs + jobs - level.limit, ended)
+    text = f"the queue of {whose} is full: {level.limit} jobs may wait; try again in about {seconds} s"
+    return Problem(HTTPStatus.TOO_MANY_REQUESTS, "queue_full", text, headers={"Retry-After": str(seconds)})
+
+
+def estimate(excess: int, ended: Ended | None) -> int:
+    """Seconds until so many jobs have left a queue, if they leave it as those did that ended lately. Pure."""
+    if ended is None:
+        return UNKNOWN_SECONDS
+    return min(max(1, math.ceil(excess * ended.seconds / ended.jobs)), MOST_SECONDS)

@@ -1,0 +1,103 @@
+"""What waits is counted in the database, and the gateway answers by it."""
+
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from common.addresses import Policy
+from common.broker import Publisher
+from common.database import Database
+from common.outbox import Outbox
+from common.tensors import Datatype, Signature
+from services.dispatcher.store import Store as DispatcherStore
+from services.dispatcher.triton import Model
+from services.gateway.catalogue import Catalogue
+from services.gateway.errors import Problem
+from services.gateway.key_store import KeyStore
+from services.gateway.limit_store import LimitStore
+from services.gateway.queues import Queues
+from services.gateway.schemas import SubmitJob
+from services.gateway.store import Store
+from services.gateway.submit import Submitter
+from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_requeue, submit
+
+REQUEST = SubmitJob(model="echo", inputs={"x": [[1.0]]})
+
+
+@pytest.fixture
+def store(database: Database) -> LimitStore:
+    return LimitStore(database)
+
+
+async def count(store: LimitStore, tenant: UUID, per_tenant: int = 100, per_model: int = 100) -> tuple[int, int]:
+    """The tenant's waiting jobs, and the model's."""
+    found = await store.count_queues([tenant, "echo"], per_tenant, per_model)
+    return found[tenant].jobs, found["echo"].jobs
+
+
+async def test_a_job_counts_while_it_waits(database: Database, store: LimitStore, tenant: UUID) -> None:
+    stranger = await add_tenant(Store(database), "stranger")
+    jobs = [await submit(database, tenant) for _ in range(3)]
+    await submit(database, tenant, model="other")
+    await submit(database, stranger)
+    assert (await count(store, tenant), await count(store, stranger)) == ((4, 4), (1, 4))
+    running = await claim(database, jobs[0])
+    assert await count(store, tenant) == (3, 3)
+    dispatcher = DispatcherStore(database)
+    await dispatcher.requeue_jobs([new_requeue(running, given_back=True)])
+    assert await count(store, tenant) == (4, 4)
+    await dispatcher.end_jobs([new_end(await claim(database, jobs[1]))])
+    assert await count(store, tenant) == (3, 3)
+
+
+async def test_none_are_counted_beyond_the_limit_which_a_tenant_may_have_of_its_own(
+    database: Database, store: LimitStore, tenant: UUID
+) -> None:
+    for _ in range(4):
+        await submit(database, tenant)
+    assert await count(store, tenant, per_tenant=3, per_model=2) == (3, 2)
+    for own, jobs in [(2, 2), (0, 0), (None, 3)]:
+        await KeyStore(database).set_max_queued(tenant, own)
+        found = await store.count_queues([tenant], 3, 2)
+        assert found[tenant] == (jobs, 3 if own is None else own)
+
+
+async def test_what_ended_lately_is_counted_by_tenant_and_by_model(
+    database: Database, store: LimitStore, tenant: UUID
+) -> None:
+    stranger = await add_tenant(Store(database), "stranger")
+    dispatcher = DispatcherStore(database)
+    for owner, model, ago in [(tenant, "echo", 10), (tenant, "ocr", 20), (stranger, "echo", 30), (tenant, "echo", 61)]:
+        job = await claim(database, await submit(database, owner, model=model))
+        await dispatcher.end_jobs([new_end(job)])
+        await database.fetch(
+            "UPDATE jobs SET finished_at = now() - make_interval(secs => $2) WHERE id = $1", job.row.id, ago
+        )
+    ended = await store.count_ended(10)
+    shown = {queue: (jobs, round(seconds)) for queue, (jobs, seconds) in ended.items()}
+    assert shown == {tenant: (2, 20), stranger: (1, 30), "echo": (2, 30), "ocr": (1, 20)}
+    assert (await store.count_ended(1)).keys() == {tenant, "echo"}
+
+
+async def test_a_repeat_of_an_accepted_submit_is_answered_though_the_queue_is_full(
+    database: Database, store: LimitStore, tenant: UUID
+) -> None:
+    model = Model("echo", "1", False, 0, 1, [Signature("x", Datatype.FP32, [-1, -1])], [])
+    await DispatcherStore(database).save_models([(model, True)])
+    gateway = Store(database)
+    outbox = Outbox(database, Publisher("amqp://127.0.0.1:1/", "tests"))
+    submitter = Submitter(gateway, Catalogue(gateway), outbox, Policy.parse((), False), Queues(store, 1, 100))
+    first, replayed = await submitter.submit(tenant, REQUEST, TRACEPARENT, "key")
+    assert not replayed
+    again, replayed = await submitter.submit(tenant, REQUEST, TRACEPARENT, "key")
+    assert (again.id, replayed) == (first.id, True)
+    for key in (None, "another"):
+        with pytest.raises(Problem) as caught:
+            await submitter.submit(tenant, REQUEST, TRACEPARENT, key)
+        assert caught.value.code == "queue_full"
+    with pytest.raises(Problem) as caught:
+        await submitter.submit(tenant, msgspec.structs.replace(REQUEST, timeout=1.0), TRACEPARENT, "key")
+    assert caught.value.code == "invalid_request"
+    assert len(await database.fetch("SELECT FROM jobs")) == 1
+    await outbox.drain(5)

@@ -1,0 +1,158 @@
+"""How many jobs may wait, and when to try again."""
+
+import asyncio
+from collections.abc import Collection
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from common import ids
+from services.gateway.errors import Problem
+from services.gateway.limit_store import Count, Ended, LimitStore, Queue
+from services.gateway.queues import FRESH_SECONDS, LONGEST_FRESH, MANY, MOST_SECONDS, UNKNOWN_SECONDS, Queues, estimate
+
+TENANT, OTHER = ids.new(), ids.new()
+PER_TENANT, PER_MODEL = 10, 15
+
+
+class Waiting(LimitStore):
+    """Queues without a database, at a time that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.takes = 0.0  # seconds of each count
+        self.jobs: dict[Queue, int] = {}
+        self.own: dict[Queue, int] = {}
+        self.ended: dict[Queue, Ended] = {}
+        self.counted: list[set[Queue]] = []
+        self.looks = 0
+
+    def clock(self) -> float:
+        return self.now
+
+    async def count_queues(self, queues: Collection[Queue], per_tenant: int, per_model: int) -> dict[Queue, Count]:
+        self.counted.append(set(queues))
+        await asyncio.sleep(0)
+        self.now += self.takes
+        limits = {queue: self.own.get(queue, per_model if isinstance(queue, str) else per_tenant) for queue in queues}
+        return {queue: Count(min(self.jobs.get(queue, 0), limits[queue]), limits[queue]) for queue in queues}
+
+    async def count_ended(self, limit: int) -> dict[Queue, Ended]:
+        self.looks += 1
+        return self.ended
+
+
+@pytest.fixture
+def waiting() -> Waiting:
+    return Waiting()
+
+
+@pytest.fixture
+def queues(waiting: Waiting) -> Queues:
+    return Queues(waiting, PER_TENANT, PER_MODEL, waiting.clock)
+
+
+async def submit(queues: Queues, count: int, tenant: Any = TENANT, model: str = "echo") -> int:
+    """Single jobs, all at once; how many were let in."""
+    outcomes = await asyncio.gather(*(queues.admit(tenant, model) for _ in range(count)), return_exceptions=True)
+    refused = [outcome for outcome in outcomes if isinstance(outcome, Problem)]
+    assert {(each.status, each.code) for each in refused} <= {(HTTPStatus.TOO_MANY_REQUESTS, "queue_full")}
+    assert all(outcome is None or isinstance(outcome, Problem) for outcome in outcomes)
+    return count - len(refused)
+
+
+async def test_those_who_submit_at_once_share_one_count_and_its_room(waiting: Waiting, queues: Queues) -> None:
+    waiting.jobs[TENANT] = 7
+    assert await submit(queues, 50) == 3
+    assert waiting.counted == [{TENANT, "echo"}]
+
+
+async def test_what_was_let_in_counts_until_the_next_count_shows_it(waiting: Waiting, queues: Queues) -> None:
+    assert await submit(queues, 6) == 6
+    assert await submit(queues, 6) == 4
+    waiting.now = FRESH_SECONDS - 0.01
+    assert await submit(queues, 1) == 0
+    waiting.now = FRESH_SECONDS
+    waiting.jobs[TENANT] = 8
+    assert await submit(queues, 6) == 2
+    assert len(waiting.counted) == 2
+
+
+async def test_a_tenant_has_its_own_limit_and_a_model_one_for_all(waiting: Waiting, queues: Queues) -> None:
+    waiting.own[OTHER] = 100
+    assert await submit(queues, 20, OTHER) == PER_MODEL
+    assert await submit(queues, 1) == 0
+    assert await submit(queues, 20, model="ocr") == PER_TENANT
+    with pytest.raises(Problem, match="the model 'echo' is full: 15 jobs"):
+        await queues.admit(OTHER, "echo")
+    with pytest.raises(Problem, match="this tenant is full: 10 jobs"):
+        await queues.admit(TENANT, "ocr")
+
+
+async def test_many_jobs_are_let_in_together_or_not_at_all(queues: Queues) -> None:
+    with pytest.raises(Problem):
+        await queues.admit(TENANT, "echo", PER_TENANT + 1)
+    await queues.admit(TENANT, "echo", PER_TENANT - 1)
+    with pytest.raises(Problem):
+        await queues.admit(TENANT, "echo", 2)
+    assert await submit(queues, 3) == 1
+
+
+@pytest.mark.parametrize(("takes", "good_for"), [(0.01, FRESH_SECONDS), (0.3, 6.0), (10.0, LONGEST_FRESH)])
+async def test_what_is_dear_to_count_is_counted_less_often(
+    waiting: Waiting, queues: Queues, takes: float, good_for: float
+) -> None:
+    waiting.takes = takes
+    await submit(queues, 1)
+    counted_at = waiting.now
+    waiting.now = counted_at + good_for - 0.01
+    await submit(queues, 1)
+    assert len(waiting.counted) == 1
+    waiting.now = counted_at + good_for + 0.01
+    await submit(queues, 1)
+    assert len(waiting.counted) == 2
+
+
+async def test_queues_that_nobody_asks_for_are_forgotten(waiting: Waiting, queues: Queues) -> None:
+    for _ in range(MANY):
+        await queues.admit(ids.new(), "echo")
+        waiting.jobs.clear()
+        waiting.now += 0.0001
+        queues.levels["echo"].jobs = 0
+    assert len(queues.levels) == MANY + 1
+    waiting.now += 2 * FRESH_SECONDS
+    await submit(queues, 1)
+    assert queues.levels.keys() == {TENANT, "echo"}
+
+
+async def test_retry_after_follows_what_ended_lately_looked_up_once_a_second(waiting: Waiting, queues: Queues) -> None:
+    waiting.jobs[TENANT] = PER_TENANT
+    waiting.ended[TENANT] = Ended(2, 30.0)
+
+    async def told() -> str:
+        with pytest.raises(Problem) as caught:
+            await queues.admit(TENANT, "echo")
+        return caught.value.headers["Retry-After"]
+
+    assert [await told() for _ in range(5)] == ["15"] * 5
+    waiting.ended[TENANT] = Ended(2, 60.0)
+    assert waiting.looks == 1
+    waiting.now = FRESH_SECONDS
+    assert (await told(), waiting.looks) == ("30", 2)
+
+
+@pytest.mark.parametrize(
+    ("excess", "ended", "seconds"),
+    [
+        (1, None, UNKNOWN_SECONDS),
+        (1, Ended(100, 1.0), 1),
+        (150, Ended(100, 1.0), 2),
+        (10, Ended(4, 60.0), 150),
+        (1, Ended(1, 0.0), 1),
+        (1, Ended(1, -0.5), 1),
+        (1_000_000, Ended(1, 60.0), MOST_SECONDS),
+    ],
+)
+def test_the_estimate_is_how_long_so_many_take_to_leave(excess: int, ended: Ended | None, seconds: int) -> None:
+    assert estimate(excess, ended) == seconds
