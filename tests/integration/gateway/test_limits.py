@@ -13,6 +13,7 @@ from services.gateway.errors import Problem
 from services.gateway.limit_store import QUERIES, LimitStore, Taken
 from services.gateway.rates import Rates
 from services.gateway.store import Key, Store
+from tests.integration.waiting import until_blocked
 
 MOVE = "UPDATE rate_limits SET full_at = full_at + make_interval(secs => $1)"
 
@@ -58,6 +59,15 @@ async def test_a_clock_that_was_set_back_leaves_no_bucket_empty_for_long(databas
         assert await take(connection, key, 1, 5) == Taken(0, 2.0)
         await connection.execute(MOVE, -1.2)
         assert (await take(connection, key, 5, 5)).permits == 1
+
+
+async def test_a_gateway_that_waits_for_another_sees_what_it_took(database: Database, key: UUID) -> None:
+    async with database.transaction() as connection:
+        assert (await take(connection, key, 5, 5)).permits == 5
+        asking = asyncio.create_task(LimitStore(database).take_permits([(key, 5, 5)]))
+        await until_blocked(database)
+    found = await asking
+    assert found[key].permits < 5  # what came in meanwhile, at most
 
 
 async def test_two_gateways_together_give_no_more_than_the_limit(
