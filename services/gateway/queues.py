@@ -1,6 +1,8 @@
 """How many jobs may wait, of one tenant and for one model. Pages of the index are read about once a second, whatever is
 submitted: in between each gateway adds what it has let in itself."""
 
+import asyncio
+import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -9,6 +11,7 @@ from http import HTTPStatus
 from uuid import UUID
 
 from common.batching import Batcher
+from common.errors import Unavailable
 from services.gateway.errors import Problem
 from services.gateway.limit_store import Ended, LimitStore, Queue
 
@@ -24,11 +27,13 @@ MOST_SECONDS = 3600
 
 @dataclass
 class Level:
-    """Jobs that wait in a queue, as far as this gateway knows until then."""
+    """Jobs that wait in a queue, as far as this gateway knows."""
 
     jobs: int
     limit: int
-    until: float
+    until: float  # then it is counted anew, while this still serves
+    last: float  # from then on whoever asks waits for that
+    counting: bool = False
 
 
 class Queues:
@@ -41,6 +46,7 @@ class Queues:
         self.clock = clock
         self.levels: dict[Queue, Level] = {}
         self.counts: Batcher[Sequence[Queue], list[Level]] = Batcher(self.count)
+        self.tasks: set[asyncio.Task[None]] = set()
         self.ended: dict[Queue, Ended] = {}
         self.ended_until = -math.inf
         self.looks: Batcher[Queue, Ended | None] = Batcher(self.look)
@@ -49,7 +55,11 @@ class Queues:
         """Lets all of the jobs in or none; raises Problem (429). The model is one of the catalogue's."""
         queues: Sequence[Queue] = (tenant_id, model)
         known = [level for queue in queues if (level := self.find(queue))]
-        levels = known if len(known) == len(queues) else await self.counts.submit(queues)
+        if len(known) == len(queues):
+            levels = known
+            self.count_ahead(queues, known)
+        else:
+            levels = await self.counts.submit(queues)
         for queue, level in zip(queues, levels, strict=True):
             if level.jobs + jobs > level.limit:
                 ended = await self.looks.submit(queue)
@@ -59,19 +69,38 @@ class Queues:
 
     def find(self, queue: Queue) -> Level | None:
         level = self.levels.get(queue)
-        return level if level and self.clock() < level.until else None
+        return level if level and self.clock() < level.last else None
+
+    def count_ahead(self, queues: Sequence[Queue], levels: Sequence[Level]) -> None:
+        """So that nobody has to wait for a long count, least of all another tenant."""
+        now = self.clock()
+        old = [level for level in levels if now >= level.until and not level.counting]
+        if old:
+            for level in old:
+                level.counting = True
+            task = asyncio.create_task(self.count_again(queues))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+
+    async def count_again(self, queues: Sequence[Queue]) -> None:
+        with contextlib.suppress(Unavailable):  # soon somebody waits for it, and hears that
+            await self.counts.submit(queues)
 
     async def count(self, asked: list[Sequence[Queue]]) -> list[list[Level]]:
         """One statement for all who wait."""
-        stale = {queue for queues in asked for queue in queues if not self.find(queue)}
+        began = self.clock()
+        wanted = {queue for queues in asked for queue in queues}
+        stale = {queue for queue in wanted if (level := self.levels.get(queue)) is None or began >= level.until}
         if stale:
-            began = self.clock()
+            before = {queue: self.levels[queue].jobs for queue in stale & self.levels.keys()}
             counted = await self.store.count_queues(stale, *self.limits)
             now = self.clock()
-            until = now + min(max(FRESH_SECONDS, COST * (now - began)), LONGEST_FRESH)
+            fresh = min(max(FRESH_SECONDS, COST * (now - began)), LONGEST_FRESH)
+            for queue, (jobs, limit) in counted.items():
+                meanwhile = self.levels[queue].jobs - before[queue] if queue in before else 0
+                self.levels[queue] = Level(jobs + meanwhile, limit, now + fresh, now + 2 * fresh)
             if len(self.levels) > MANY:
-                self.levels = {queue: level for queue, level in self.levels.items() if level.until > now}
-            self.levels |= {queue: Level(jobs, limit, until) for queue, (jobs, limit) in counted.items()}
+                self.levels = {queue: level for queue, level in self.levels.items() if now < level.last}
         return [[self.levels[queue] for queue in queues] for queues in asked]
 
     async def look(self, asked: list[Queue]) -> list[Ended | None]:

@@ -17,7 +17,7 @@ from tests.acceptance.waiting import eventually
 RATE = 5  # requests a second
 ECHO = {"x": [[1.0]]}
 MOST = 6  # jobs that may wait
-SLOTS = 8  # of the model work_small: as many run, or are on their way to it
+SLOTS = 16  # of the model work: as many run, or are on their way to it
 TOLD = re.compile(rf'"key";r=([0-{RATE}]);t=([01])')
 
 
@@ -73,7 +73,7 @@ async def test_a_tenant_whose_queue_is_full_waits_until_it_is_shorter_and_nobody
     limited = await run_keys(stack, "tenant", "bounded", "--max-queued", str(MOST))
     assert (limited.returncode, limited.stdout) == (0, f"bounded: max queued {MOST}\n")
     async with open_client(stack, key, gateways[0]) as first, open_client(stack, key, gateways[1]) as second:
-        asked = [submit(gateway) for _ in range(20) for gateway in (first, second)]
+        asked = [submit(gateway) for _ in range(30) for gateway in (first, second)]
         answers = await asyncio.gather(*asked)
         accepted = [answer.json()["id"] for answer in answers if answer.status_code == 202]
         refused = [answer for answer in answers if answer.status_code != 202]
@@ -95,7 +95,7 @@ async def test_a_tenant_whose_queue_is_full_waits_until_it_is_shorter_and_nobody
 
 
 async def submit(api: Api) -> httpx.Response:
-    return await api.http.post("/v1/jobs", json={"model": "work_small", "inputs": work(1000)})
+    return await api.http.post("/v1/jobs", json={"model": "work", "inputs": work(1000)})
 
 
 async def test_a_limit_of_nothing_stops_a_tenant_and_the_default_lets_it_go_on(stack: Stack) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from common import ids
+from common.errors import DatabaseUnavailable
 from services.gateway.errors import Problem
 from services.gateway.limit_store import Count, Ended, LimitStore, Queue
 from services.gateway.queues import FRESH_SECONDS, LONGEST_FRESH, MANY, MOST_SECONDS, UNKNOWN_SECONDS, Queues, estimate
@@ -22,6 +23,9 @@ class Waiting(LimitStore):
     def __init__(self) -> None:
         self.now = 0.0
         self.takes = 0.0  # seconds of each count
+        self.go = asyncio.Event()  # no count ends before
+        self.go.set()
+        self.away = False
         self.jobs: dict[Queue, int] = {}
         self.own: dict[Queue, int] = {}
         self.ended: dict[Queue, Ended] = {}
@@ -32,8 +36,10 @@ class Waiting(LimitStore):
         return self.now
 
     async def count_queues(self, queues: Collection[Queue], per_tenant: int, per_model: int) -> dict[Queue, Count]:
+        if self.away:
+            raise DatabaseUnavailable
         self.counted.append(set(queues))
-        await asyncio.sleep(0)
+        await self.go.wait()
         self.now += self.takes
         limits = {queue: self.own.get(queue, per_model if isinstance(queue, str) else per_tenant) for queue in queues}
         return {queue: Count(min(self.jobs.get(queue, 0), limits[queue]), limits[queue]) for queue in queues}
@@ -73,10 +79,35 @@ async def test_what_was_let_in_counts_until_the_next_count_shows_it(waiting: Wai
     assert await submit(queues, 6) == 4
     waiting.now = FRESH_SECONDS - 0.01
     assert await submit(queues, 1) == 0
-    waiting.now = FRESH_SECONDS
+    waiting.now = 2 * FRESH_SECONDS
     waiting.jobs[TENANT] = 8
     assert await submit(queues, 6) == 2
     assert len(waiting.counted) == 2
+
+
+async def test_nobody_waits_for_a_count_while_the_last_one_is_good_enough(waiting: Waiting, queues: Queues) -> None:
+    assert await submit(queues, 3) == 3
+    waiting.now, waiting.jobs[TENANT] = FRESH_SECONDS, 7
+    waiting.go.clear()
+    assert await submit(queues, 4) == 4
+    assert await submit(queues, 2) == 2  # after the count began, so it does not show them
+    assert waiting.counted == [{TENANT, "echo"}] * 2
+    waiting.go.set()
+    await asyncio.gather(*queues.tasks)
+    assert await submit(queues, 4) == 1
+
+
+async def test_where_nothing_can_be_counted_the_last_count_serves_only_so_long(
+    queues: Queues, waiting: Waiting
+) -> None:
+    await submit(queues, 1)
+    waiting.now, waiting.away = FRESH_SECONDS, True
+    await queues.admit(TENANT, "echo")
+    await asyncio.gather(*queues.tasks)
+    await queues.admit(TENANT, "echo")
+    waiting.now = 2 * FRESH_SECONDS
+    with pytest.raises(DatabaseUnavailable):
+        await queues.admit(TENANT, "echo")
 
 
 async def test_a_tenant_has_its_own_limit_and_a_model_one_for_all(waiting: Waiting, queues: Queues) -> None:
@@ -108,9 +139,10 @@ async def test_what_is_dear_to_count_is_counted_less_often(
     counted_at = waiting.now
     waiting.now = counted_at + good_for - 0.01
     await submit(queues, 1)
-    assert len(waiting.counted) == 1
+    assert (len(waiting.counted), queues.tasks) == (1, set())
     waiting.now = counted_at + good_for + 0.01
     await submit(queues, 1)
+    await asyncio.gather(*queues.tasks)
     assert len(waiting.counted) == 2
 
 
@@ -140,6 +172,7 @@ async def test_retry_after_follows_what_ended_lately_looked_up_once_a_second(wai
     assert waiting.looks == 1
     waiting.now = FRESH_SECONDS
     assert (await told(), waiting.looks) == ("30", 2)
+    await asyncio.gather(*queues.tasks)
 
 
 @pytest.mark.parametrize(
