@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import NamedTuple
@@ -55,7 +56,7 @@ class BatchSubmitter:
     async def submit(self, tenant_id: UUID, items: Items, traceparent: str, key: str | None) -> Accepted:
         """The batch, committed with all its jobs, or the one that the key stands for.
 
-        Raises Problem (422 where no item is right, or the key is another body's; 409), Unavailable.
+        Raises Problem (422 where no item is right, or the key is another body's; 409; 429), Unavailable.
         """
         batch_id = ids.new()
         checked = await self.check(tenant_id, batch_id, items, traceparent)
@@ -63,7 +64,8 @@ class BatchSubmitter:
             return await self.replay(named, checked)
         if not checked.jobs:
             raise refuse(checked)
-        # Limits on queued jobs belong here: all of a batch's jobs are asked for at once, by model.
+        for model, count in Counter(job.model for job in checked.jobs).items():
+            await self.submitter.queues.admit(tenant_id, model, count)
         batch = NewBatch(
             *(batch_id, tenant_id, checked.total, len(checked.jobs)),
             *(key, checked.fingerprint if key is not None else None, traceparent),

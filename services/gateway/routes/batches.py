@@ -19,6 +19,7 @@ from services.gateway.batches import MAX_JOBS, BatchSubmitter
 from services.gateway.bodies import LINES, Items
 from services.gateway.errors import FINDING, SENDING, document, not_found
 from services.gateway.schemas import BatchAccepted
+from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key
 from services.gateway.submit import IDEMPOTENCY_KEY, read_key
 
@@ -46,6 +47,7 @@ class ManyJobs(Operation):
     status_code=HTTPStatus.ACCEPTED,
     summary="Submit many jobs",
     operation_id="submit_batch",
+    **needs(Scope.SUBMIT),
     operation_class=ManyJobs,
     responses=document(*SENDING, HTTPStatus.CONFLICT),
 )
@@ -69,7 +71,13 @@ async def submit_batch(
     return Response(view, headers=headers)
 
 
-@get("/{batch_id:str}", summary="The state of a batch", operation_id="get_batch", responses=document(*FINDING))
+@get(
+    "/{batch_id:str}",
+    summary="The state of a batch",
+    operation_id="get_batch",
+    **needs(Scope.READ),
+    responses=document(*FINDING),
+)
 async def get_batch(request: Caller, batch_id: str, batch_store: BatchStore, links: Links) -> BatchView:
     """It is completed, and `batch.completed` sent, when all its jobs have ended for the first time."""
     parsed = ids.parse(ids.Kind.BATCH, batch_id)

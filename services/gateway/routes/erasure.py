@@ -9,6 +9,7 @@ from common.logs import Log
 from services.gateway.erasure import Eraser
 from services.gateway.errors import FINDING, document
 from services.gateway.routes.control import parse_job
+from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key
 
 log = Log("job")
@@ -18,6 +19,7 @@ log = Log("job")
     "/jobs/{job_id:str}",
     summary="Erase a job's payload",
     operation_id="erase_job",
+    **needs(Scope.ADMIN),
     responses=document(*FINDING, HTTPStatus.CONFLICT),
 )
 async def erase_job(request: Request[Key, Any, Any], job_id: str, eraser: Eraser) -> None:

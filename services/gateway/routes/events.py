@@ -17,7 +17,7 @@ from common import ids
 from common.errors import Unavailable
 from common.jobs import TERMINAL
 from common.logs import Log
-from services.gateway.auth import Keyring
+from services.gateway.auth import let_in
 from services.gateway.errors import (
     FINDING,
     MEDIA_TYPE,
@@ -32,6 +32,7 @@ from services.gateway.errors import (
 from services.gateway.presence import while_present
 from services.gateway.routes.control import parse_job
 from services.gateway.schemas import EventItem, EventPage
+from services.gateway.scopes import OPTION, Scope, needs
 from services.gateway.store import Key
 from services.gateway.story import Event, EventView, Story, read_place
 from services.gateway.watch_store import START, Place
@@ -48,6 +49,7 @@ log = Log("events")
     "/{job_id:str}/events",
     summary="What happened to a job, and what happens",
     operation_id="list_events",
+    **needs(Scope.READ),
     responses=document(*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
 async def list_events(
@@ -108,14 +110,13 @@ async def send_events(story: Story, job_id: UUID, after: Place) -> AsyncIterator
         log.warning("events.cut", job_id=ids.show(ids.Kind.JOB, job_id), error=error)
 
 
-@websocket("/v1/jobs/{job_id:str}/events")
+@websocket("/v1/jobs/{job_id:str}/events", opt={OPTION: Scope.READ})
 async def watch_events(
     socket: WebSocket[Any, Any, Any], job_id: str, story: Story, last_event_id: str | None = None
 ) -> None:
     """The same over a WebSocket: a text message for each event; closed by us, with 1000, after the job's end."""
-    keyring: Keyring = socket.app.state.keyring
     try:
-        key = await keyring.authenticate(socket.headers.get("authorization"))
+        key = await let_in(socket)
         parsed = await find(story, job_id, key.tenant_id)
         after = read_id("last_event_id", last_event_id)
     except (Problem, Unavailable) as error:

@@ -13,6 +13,7 @@ from services.gateway.errors import READING, FieldError, document, invalid
 from services.gateway.listing import JobFilter, JobLister
 from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
 from services.gateway.schemas import JobPage
+from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key
 
 
@@ -20,6 +21,7 @@ from services.gateway.store import Key
     "/jobs",
     summary="Your jobs",
     operation_id="list_jobs",
+    **needs(Scope.READ),
     responses=document(*READING),
 )
 async def list_jobs(

@@ -12,7 +12,7 @@ from services.gateway.auth import let_in
 from services.gateway.errors import FINDING, Problem, document, not_found
 from services.gateway.routes.control import parse_job
 from services.gateway.schemas import OutputsView
-from services.gateway.scopes import Scope, needs
+from services.gateway.scopes import OPTION, Scope
 from services.gateway.store import Store
 
 
@@ -20,7 +20,8 @@ from services.gateway.store import Store
     "/v1/jobs/{job_id:str}/outputs",
     summary="The outputs of a job that succeeded",
     operation_id="get_outputs",
-    **needs(Scope.READ),
+    opt={OPTION: Scope.READ},
+    security=[{}, {"key": [Scope.READ.value]}],
     responses=document(*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
 async def get_outputs(

@@ -16,6 +16,8 @@ from common.outbox import Outbox
 from services.gateway.errors import Problem
 from services.gateway.scopes import OPTION, Scope, check_scope, needs
 from services.gateway.settings import GatewaySettings
+from services.gateway.watch import Watch
+from services.gateway.watch_store import WatchStore
 
 NOWHERE = "postgresql://127.0.0.1:1/none"
 KEY = "A" * 43 + "="
@@ -32,7 +34,8 @@ async def app() -> AsyncIterator[Litestar]:
         settings = GatewaySettings(database_url=NOWHERE, amqp_url="amqp://127.0.0.1:1/", port=1, encryption_keys=(KEY,))
         database = await Database.connect(NOWHERE, application="tests")
         publisher = Publisher("amqp://127.0.0.1:1/", "tests")
-        app = build(settings, database, publisher, Outbox(database, publisher))
+        watch = Watch(WatchStore(database), lambda: False)
+        app = build(settings, database, publisher, Outbox(database, publisher), watch)
     yield app
     await database.close()
 
