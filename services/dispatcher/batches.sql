@@ -29,13 +29,17 @@ WITH done AS (
               $7::uuid[], $8::text[], $9::text[], $10::bytea[])
     AS t(id, finished_at, event_id, type, body, traceparent, message_id, exchange, routing_key, message)
 ), ended AS (
-  UPDATE batches b SET finished_at = done.finished_at FROM done WHERE b.id = done.id RETURNING b.id, b.tenant_id
+  UPDATE batches b
+  SET finished_at = done.finished_at
+  FROM done
+  WHERE b.id = done.id AND b.finished_at IS NULL
+  RETURNING b.id, b.tenant_id
 ), recorded AS (
   INSERT INTO events (id, tenant_id, type, body, traceparent)
   SELECT event_id, tenant_id, type, body, traceparent FROM done JOIN ended USING (id)
 )
 INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
-SELECT message_id, exchange, routing_key, message, traceparent FROM done;
+SELECT message_id, exchange, routing_key, message, traceparent FROM done JOIN ended USING (id);
 
 -- name: purge_batches
 -- Removes up to $2 batches that ended more than $1 seconds ago and whose jobs are gone.

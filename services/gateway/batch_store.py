@@ -11,7 +11,7 @@ from common.database import Connection, Database
 from services.gateway.store import NewJob, Times, add_jobs
 
 QUERIES = sql.load("services.gateway", "batches.sql")
-CHUNK = 500  # jobs of one statement
+CHUNK = 200  # jobs of one statement
 SAVE_SECONDS = 60.0  # for all of a batch
 
 

@@ -3,13 +3,17 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
+import asyncpg
 import httpx
 import msgspec
 import pytest
 
+from deploy.local.postgres import DATABASE
 from deploy.local.stack import Stack
 from tests.acceptance.client import Api, Batch, BatchAccepted, Jobs, read
 from tests.acceptance.receiver import Completed, Inbox, Receiver
@@ -98,12 +102,14 @@ async def test_ten_thousand_lines_with_wrong_ones_among_them(api: Api, stranger:
 
 async def test_a_list_is_taken_too_and_its_jobs_are_listed(api: Api) -> None:
     failing = {"model": "faulty", "inputs": {"mode": ["invalid"]}}
+    await api.submit("echo", {"x": [[2.0]]})
     answer = await api.http.post("/v1/batches", json=[ECHO, 1, failing, TYPO])
     batch = read(answer, 202, BatchAccepted)
     assert [(error.index, error.errors[0].pointer) for error in batch.errors] == [(1, ""), (3, "/inptus")]
     ended = await wait(api, batch.id)
     assert (ended.counts["succeeded"], ended.counts["failed"]) == (1, 1)
     listed = read(await api.http.get(batch.urls.jobs), 200, Jobs)
+    assert len(listed.items) == 2
     assert {job.model: job.status for job in listed.items} == {"echo": "succeeded", "faulty": "failed"}
     failed = read(await api.http.get("/v1/jobs", params={"batch": batch.id, "status": "failed"}), 200, Jobs)
     assert [job.model for job in failed.items] == ["faulty"]
@@ -163,11 +169,12 @@ async def test_a_gateway_killed_half_way_leaves_no_half_batch_and_a_killed_dispa
         with pytest.raises(httpx.TransportError):
             await send(api, arrive(), idempotency_key=key)
         await asyncio.to_thread(gateway.start)
-        tried = asyncio.create_task(send(api, write_lines(items), idempotency_key=key))
-        await asyncio.wait([tried], timeout=0.3)  # somewhere in its work, or after it
-        await asyncio.to_thread(gateway.kill)
-        (outcome,) = await asyncio.gather(tried, return_exceptions=True)
-        assert isinstance(outcome, httpx.TransportError | httpx.Response)
+        async with stopped_at_its_inputs(breakable):
+            tried = asyncio.create_task(send(api, write_lines(items), idempotency_key=key))
+            await eventually(partial(is_blocked, breakable), "the batch is being written")
+            await asyncio.to_thread(gateway.kill)
+            with pytest.raises(httpx.TransportError):
+                await tried
         await asyncio.to_thread(gateway.start)
         batch = await submit(api, items, idempotency_key=key)
 
@@ -186,7 +193,24 @@ async def test_a_gateway_killed_half_way_leaves_no_half_batch_and_a_killed_dispa
     assert await count_marked(breakable, mark) == 1000
 
 
+@asynccontextmanager
+async def stopped_at_its_inputs(stack: Stack) -> AsyncIterator[None]:
+    """Meanwhile no job can be written whole."""
+    connection = await asyncpg.connect(stack.postgres.url)
+    try:
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE job_inputs IN SHARE MODE")
+            yield
+    finally:
+        await connection.close()
+
+
+async def is_blocked(stack: Stack) -> bool:
+    statement = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '-- submit_jobs%'"
+    return await asyncio.to_thread(stack.postgres.query, statement, DATABASE) != "0"
+
+
 async def count_marked(stack: Stack, mark: str) -> int:
     """Jobs whose metadata has this."""
     statement = f"SELECT count(*) FROM job_inputs WHERE position('{mark}'::bytea IN metadata) > 0"  # noqa: S608 -- hex
-    return int(await asyncio.to_thread(stack.postgres.query, statement, "charonia"))
+    return int(await asyncio.to_thread(stack.postgres.query, statement, DATABASE))

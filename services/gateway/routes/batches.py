@@ -1,6 +1,6 @@
 """Batches."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -39,7 +39,8 @@ BODY = RequestBody(
 class ManyJobs(Operation):
     """Litestar knows nothing of a body that a handler reads itself."""
 
-    request_body: RequestBody | Reference | None = field(default_factory=lambda: BODY)
+    def __post_init__(self) -> None:
+        self.request_body = BODY
 
 
 @post(

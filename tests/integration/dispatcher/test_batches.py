@@ -1,15 +1,18 @@
 """The end of a batch is told once, when the last of its jobs has ended."""
 
 import asyncio
+from collections.abc import Sequence
 from uuid import UUID
 
+import asyncpg
 import msgspec
 import pytest
 
 from common import ids
 from common.batch_view import BatchBody
-from common.database import Database
+from common.database import Connection, Database
 from common.jobs import Status
+from common.outbox import OutboxRow
 from services.dispatcher import batches
 from services.dispatcher.batches import Completer
 from services.gateway.batch_store import BatchStore, NewBatch
@@ -78,6 +81,25 @@ async def test_many_instances_at_once_tell_it_once(world: World, completer: Comp
     assert sum(await asyncio.gather(*(each.look() for each in (completer, *others)))) == 20
     assert len({body.data.id for body in await list_told(world.database)}) == 20
     assert len(await list_told(world.database)) == 20
+
+
+class Interrupted(Completer):
+    """Another instance comes before it has written anything."""
+
+    others = 0
+
+    async def tell(self, connection: Connection, locked: Sequence[asyncpg.Record]) -> list[OutboxRow]:
+        other = Completer(self.database, self.outbox, "", 1.0)
+        self.others += await other.complete([record["id"] for record in locked])
+        return await super().tell(connection, locked)
+
+
+async def test_what_one_is_at_another_leaves_alone(world: World) -> None:
+    _, (job,) = await add(world)
+    await end(world, job)
+    completer = Interrupted(world.database, world.control.outbox, "", 1.0)
+    assert (await completer.look(), completer.others) == (1, 0)
+    assert len(await list_told(world.database)) == 1
 
 
 async def test_a_job_that_is_run_again_later_does_not_tell_it_again(world: World, completer: Completer) -> None:
