@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, TraceFlags
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, TraceFlags
 
 VERSION_LENGTH = 55  # of a traceparent of version 00
 SHUTDOWN_SECONDS = 5.0
@@ -67,6 +67,19 @@ def context_of(traceparent: str | None) -> Context:
     """The context to start a child of this traceparent in; a root where there is none."""
     parent = parse(traceparent)
     return trace.set_span_in_context(NonRecordingSpan(parent), Context()) if parent else Context()
+
+
+def join(own: str, message: str | None) -> tuple[Context, list[Link]]:
+    """The context for what a message makes happen to something with a trace of its own, and what to link that to.
+
+    The message's span is the parent where it belongs to that trace, and is linked to where it came from another.
+    """
+    sent = parse(message)
+    if message is None or sent is None:
+        return context_of(own), []
+    if trace_id(message) == trace_id(own):
+        return context_of(message), []
+    return context_of(own), [Link(sent)]
 
 
 def show(span: Span) -> str:

@@ -10,6 +10,7 @@ from common.logs import Log
 from services.dispatcher.slots import Slots
 from services.dispatcher.store import Store
 from services.dispatcher.triton import Model, Triton, TritonDown
+from services.dispatcher.turns import Turns
 
 PROBE_SECONDS = 0.3  # between looks while something is away
 REFRESH_SECONDS = 10.0  # a row not refreshed for three times as long counts as not ready
@@ -28,6 +29,7 @@ class Runnable:
         self.ready: set[str] = set()
         self.described_at: dict[str, float] = {}
         self.slots = Slots(1)
+        self.turns = Turns()
         self.gate = asyncio.Event()
 
     async def acquire(self, priority: Priority) -> None:

@@ -11,7 +11,6 @@ from uuid import UUID
 from opentelemetry.trace import SpanKind
 
 from common import ids, tracing
-from common.batching import Batcher
 from common.bell import Bell
 from common.errors import Reject, Retry, Unavailable
 from common.jobs import Failure, Priority
@@ -19,6 +18,7 @@ from common.logs import Log
 from common.messages import CancelJob, JobQueued, Message
 from services.dispatcher import metrics, retry
 from services.dispatcher.catalogue import Runnable
+from services.dispatcher.claims import Claims
 from services.dispatcher.inference import Answer, Question, infer
 from services.dispatcher.record import Recorder
 from services.dispatcher.store import ClaimedJob, Requeue, Store
@@ -58,15 +58,14 @@ class Runner:
         self.store = store
         self.recorder = recorder
         self.bell = bell
-        self.worker = worker
         self.lease = lease
         self.running: dict[Key, Running] = {}
         self.beat = asyncio.Event()
         self.starting: set[asyncio.Task[None]] = set()
-        self.claims: Batcher[UUID, ClaimedJob | None] = Batcher(self.claim)
+        self.claims = Claims(store, worker=worker, lease=lease)
 
     async def handle(self, model: Runnable, priority: Priority, message: Message, traceparent: str | None) -> None:
-        """Waits for the model and a slot, claims the job and starts it; then the message has done its work."""
+        """Waits for the model and a slot, claims a job and starts it; then the message has done its work."""
         if not isinstance(message, JobQueued):
             raise Reject(f"a {type(message).__name__} does not belong in a queue of jobs")
         try:
@@ -74,16 +73,16 @@ class Runner:
                 await model.acquire(priority)
         except TimeoutError:
             raise Retry("no slot became free in time") from None
-        starting = asyncio.create_task(self.start(model, message.job_id, traceparent))
+        starting = asyncio.create_task(self.start(model, priority, traceparent))
         self.starting.add(starting)
         starting.add_done_callback(self.starting.discard)
         await asyncio.shield(starting)  # a claim under way is not torn off when the channel is lost
 
-    async def start(self, model: Runnable, job_id: UUID, traceparent: str | None) -> None:
-        """Claims the job and runs it in a task of its own, or frees the slot where there is nothing to run."""
+    async def start(self, model: Runnable, priority: Priority, traceparent: str | None) -> None:
+        """Claims a job and runs it in a task of its own, or frees the slot where there is nothing to run."""
         job = None
         try:
-            job = await self.claims.submit(job_id)
+            job = await self.claims.claim(model, priority)
         except Unavailable as error:
             await asyncio.sleep(PAUSE_SECONDS)
             raise Retry(str(error)) from error
@@ -93,24 +92,21 @@ class Runner:
         if job is None:
             metrics.stale_messages.inc()
             return
-        key = (job_id, job.claim)
+        self.bell.ring([job.row.id])
+        key = (job.row.id, job.claim)
         running = self.running[key] = Running(job)
         running.task = asyncio.create_task(self.run(model, running, traceparent))
         metrics.slots_used.labels(model.name).inc()
-        running.task.add_done_callback(partial(self.forget, model, key))
+        running.task.add_done_callback(partial(self.forget, model, job))
 
-    def forget(self, model: Runnable, key: Key, task: asyncio.Task[None]) -> None:
-        self.running.pop(key, None)
+    def forget(self, model: Runnable, job: ClaimedJob, task: asyncio.Task[None]) -> None:
+        self.running.pop((job.row.id, job.claim), None)
+        model.turns.end(job.row.tenant_id)
         model.slots.release()
         metrics.slots_used.labels(model.name).dec()
         if not task.cancelled() and (error := task.exception()) is not None:
             # Its lease lapses now, and a sweeper decides what becomes of it.
-            log.error("run.broke", job_id=ids.show(ids.Kind.JOB, key[0]), error=repr(error))
-
-    async def claim(self, jobs: list[UUID]) -> list[ClaimedJob | None]:
-        claimed = {job.row.id: job for job in await self.store.claim_jobs(jobs, self.worker, self.lease)}
-        self.bell.ring(claimed)
-        return [claimed.pop(job_id, None) for job_id in jobs]  # pop: a doubled message claims nothing
+            log.error("run.broke", job_id=ids.show(ids.Kind.JOB, job.row.id), error=repr(error))
 
     async def take_control(self, message: Message, _traceparent: str | None) -> None:
         """Asks for a heartbeat, which says what is to be canceled: the message may be of a job's earlier life."""
@@ -129,9 +125,9 @@ class Runner:
             "charonia.job_id": ids.show(ids.Kind.JOB, job.row.id),
             "charonia.attempt": job.row.attempt,
         }
-        context = tracing.context_of(traceparent or job.row.traceparent)
+        context, links = tracing.join(job.row.traceparent, traceparent)
         name = f"process jobs.{model.name}"
-        with tracing.tracer.start_as_current_span(name, context, SpanKind.CONSUMER, attributes) as span:
+        with tracing.tracer.start_as_current_span(name, context, SpanKind.CONSUMER, attributes, links) as span:
             here = tracing.show(span)
             if job.wants_started:
                 self.recorder.announce_start(job, here)

@@ -1,6 +1,6 @@
 """The dispatcher's statements, one function each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -15,7 +15,7 @@ from common.outbox import OutboxRow, ring_job, spread
 from services.dispatcher.retry import MAX_INTERRUPTIONS
 from services.dispatcher.triton import Model
 
-QUERIES = sql.load("services.dispatcher")
+QUERIES = sql.load("services.dispatcher") | sql.load("services.dispatcher", "claims.sql")
 
 
 class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +94,13 @@ def read_claimed(record: object) -> ClaimedJob:
     return ClaimedJob(row=read_job(values), **own)
 
 
+class Claimed(NamedTuple):
+    """Jobs in the order of their turns; `contended` where there was room for more, and somebody else held them."""
+
+    jobs: list[ClaimedJob]
+    contended: bool
+
+
 class Mark(NamedTuple):
     """A place in the order in which jobs ended."""
 
@@ -123,9 +130,23 @@ class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def claim_jobs(self, jobs: Sequence[UUID], worker: str, lease: float) -> list[ClaimedJob]:
-        found = await self.database.fetch(QUERIES["claim_jobs"], jobs, worker, lease, MAX_INTERRUPTIONS)
-        return [read_claimed(record) for record in found]
+    async def claim_jobs(
+        self,
+        model: str,
+        priority: Priority,
+        count: int,
+        last: UUID,
+        running: Mapping[UUID, int],
+        worker: str,
+        lease: float,
+    ) -> Claimed:
+        """Up to `count` jobs, fairly: `running` is what each tenant has under way, `last` the tenant served last."""
+        found = await self.database.fetch(
+            QUERIES["claim_jobs"],
+            *(model, priority, count, last, list(running), list(running.values())),
+            *(worker, lease, MAX_INTERRUPTIONS),
+        )
+        return Claimed([read_claimed(record) for record in found if record["id"]], found[0]["contended"])
 
     async def record_events(self, starts: Sequence[Start]) -> None:
         rows = [

@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from common import ids, tensors
-from common.database import Database
+from common.database import Database, columns
 from common.jobs import Failure, Priority, Status
 from common.outbox import ring_event, ring_job
 from common.tensors import Datatype, Tensor
 from services.dispatcher.store import ClaimedJob, End, Event, Requeue
 from services.dispatcher.store import Store as DispatcherStore
+from services.dispatcher.turns import NOBODY
 from services.gateway.store import NewJob, Store
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -57,8 +58,37 @@ async def submit(database: Database, tenant: UUID, **changes: Any) -> UUID:
     return job.id
 
 
+async def take(database: Database, count: int = 1, **changes: Any) -> list[ClaimedJob]:
+    """What so many doorbells get."""
+    values: dict[str, Any] = {
+        "model": "echo",
+        "priority": Priority.NORMAL,
+        "last": NOBODY,
+        "running": {},
+        "worker": "w",
+        "lease": LEASE,
+    }
+    return (await DispatcherStore(database).claim_jobs(count=count, **values | changes)).jobs
+
+
+ASIDE = """
+UPDATE jobs SET ring_at = jobs.run_at
+FROM (SELECT id, ring_at FROM jobs WHERE status = 'queued' AND id <> $1) old
+WHERE jobs.id = old.id
+RETURNING jobs.id, old.ring_at
+"""
+BACK = """
+UPDATE jobs SET ring_at = old.ring_at FROM unnest($1::uuid[], $2::timestamptz[]) old(id, ring_at) WHERE jobs.id = old.id
+"""
+
+
 async def claim(database: Database, job_id: UUID, worker: str = "w", lease: float = LEASE) -> ClaimedJob:
-    (job,) = await DispatcherStore(database).claim_jobs([job_id], worker, lease)
+    """This one, as if it were rung for and no other."""
+    aside = await database.fetch(ASIDE, job_id)
+    await database.fetch("UPDATE jobs SET ring_at = ring_at + interval '1 minute' WHERE id = $1", job_id)
+    wanted = await database.fetch("SELECT model, priority FROM jobs WHERE id = $1", job_id)
+    (job,) = await take(database, worker=worker, lease=lease, **dict(wanted[0]))
+    await database.fetch(BACK, *columns([tuple(record) for record in aside], 2))
     return job
 
 
@@ -132,6 +162,16 @@ async def trace(database: Database, job_id: UUID) -> Traces:
 async def lapse(database: Database, job_id: UUID) -> None:
     """The job's lease runs out now."""
     await database.fetch("UPDATE jobs SET lease_until = now() - interval '1 second' WHERE id = $1", job_id)
+
+
+RING = """
+UPDATE jobs SET run_at = least(run_at, now()), ring_at = now() + interval '1 minute' WHERE status = 'queued'
+"""
+
+
+async def ring(database: Database) -> None:
+    """For all that is queued, due or not."""
+    await database.fetch(RING)
 
 
 async def make_due(database: Database, job_id: UUID) -> None:

@@ -119,6 +119,7 @@ class Life(RuleBasedStateMachine):
         """Under the job's last claim; one that waits is claimed for it."""
         if self.now[job].status is QUEUED:
             self.do(make_due(self.database, job))
+            self.do(self.world.store.ring_due(JOBS))
             self.do(self.claim())
             self.every_step_was_legal_and_no_job_is_lost()
         claims = [claim for claim in self.claims if claim.row.id == job]

@@ -8,11 +8,15 @@ import pytest
 
 from common import ids
 from common.database import Database
-from common.jobs import Status
+from common.jobs import Priority, Status
+from services.dispatcher.catalogue import Runnable
+from services.dispatcher.claims import Claims, Empty
 from services.dispatcher.retry import MAX_INTERRUPTIONS
-from services.dispatcher.store import QUERIES, Store
-from tests.integration.jobs import LEASE, PACKED, claim, lapse, look, make_due, new_end, new_requeue, submit
-from tests.integration.waiting import until_blocked
+from services.dispatcher.store import QUERIES, ClaimedJob, Store
+from services.dispatcher.triton import Model
+from services.dispatcher.turns import NOBODY
+from tests.integration.jobs import LEASE, PACKED, claim, lapse, make_due, new_end, new_requeue, ring, submit, take
+from tests.integration.jobs import look as get
 
 
 @pytest.fixture
@@ -24,10 +28,10 @@ async def test_a_claim_takes_a_lease_and_raises_claim_and_attempt(
     database: Database, store: Store, tenant: UUID
 ) -> None:
     job = await submit(database, tenant)
-    (claimed,) = await store.claim_jobs([job], "worker-1", 30.0)
+    (claimed,) = await take(database, worker="worker-1", lease=30.0)
     assert (claimed.row.status, claimed.row.attempt, claimed.claim) == (Status.PROCESSING, 1, 1)
     assert claimed.tensors == PACKED
-    state = await look(database, job)
+    state = await get(database, job)
     assert (state.status, state.attempt, state.claim, state.worker) == (Status.PROCESSING, 1, 1, "worker-1")
     assert state.ring_at is None
     assert state.lease_until is not None
@@ -38,61 +42,96 @@ async def test_only_what_is_queued_due_and_not_expired_is_claimed(
     database: Database, store: Store, tenant: UUID
 ) -> None:
     due = await submit(database, tenant)
-    scheduled = await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
+    await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
     expired = await submit(database, tenant, expires_in=100.0)
     await database.fetch("UPDATE jobs SET expires_at = now() - interval '1 ms' WHERE id = $1", expired)
     waiting = await submit(database, tenant, expires_in=100.0)
-    running = (await claim(database, await submit(database, tenant))).row.id
+    await claim(database, await submit(database, tenant))
     ended = await claim(database, await submit(database, tenant))
     await store.end_jobs([new_end(ended)])
-    asked = [scheduled, expired, running, ended.row.id, ids.new(), due, waiting]
-    assert {job.row.id for job in await store.claim_jobs(asked, "w", LEASE)} == {due, waiting}
+    await submit(database, tenant, model="other")
+    await submit(database, tenant, priority=Priority.HIGH)
+    assert {job.row.id for job in await take(database, 9)} == {due, waiting}
+    assert await take(database, 9) == []
 
 
-async def test_a_job_named_twice_is_claimed_once(database: Database, store: Store, tenant: UUID) -> None:
-    job = await submit(database, tenant)
-    claimed = await store.claim_jobs([job, job], "w", LEASE)
-    assert [(each.row.id, each.claim) for each in claimed] == [(job, 1)]
-
-
-async def test_two_dispatchers_never_share_a_job(database: Database, store: Store, tenant: UUID) -> None:
-    jobs = [await submit(database, tenant) for _ in range(40)]
-    both = await asyncio.gather(
-        *(store.claim_jobs(jobs[:: 1 if number % 2 else -1], f"w{number}", LEASE) for number in range(6))
-    )
-    claimed = [job.row.id for batch in both for job in batch]
-    assert sorted(claimed) == sorted(jobs)
-
-
-async def test_who_waits_for_another_claim_does_not_claim_behind_it(
+async def test_a_job_is_claimed_by_any_doorbell_once_it_was_rung_for(
     database: Database, store: Store, tenant: UUID
 ) -> None:
-    job = await submit(database, tenant)
+    """Else the doorbell's own job would be left without one."""
+    await store.save_models([(Model("echo", "1", False, 0, 1, [], []), True)])
+    again = await claim(database, await submit(database, tenant))
+    await store.requeue_jobs([new_requeue(again)])
+    own = await submit(database, tenant)
+    assert [job.row.id for job in await take(database)] == [own]
+    assert await take(database) == []
+    assert len((await store.ring_due(10)).rung) == 1
+    assert [job.row.id for job in await take(database)] == [again.row.id]
+
+
+async def test_two_dispatchers_never_share_a_job(database: Database, tenant: UUID) -> None:
+    jobs = [await submit(database, tenant) for _ in range(40)]
+    rights, claimed = [5] * 8, list[ClaimedJob]()
+    while len(claimed) < len(jobs):  # what others held in that moment is claimed by the next look
+        both = await asyncio.gather(*(take(database, count, worker=f"w{count}") for count in rights))
+        claimed += [job for batch in both for job in batch]
+    assert sorted(job.row.id for job in claimed) == sorted(jobs)
+    assert {job.claim for job in claimed} == {1}
+
+
+async def test_what_another_claim_holds_is_left_to_it(database: Database, store: Store, tenant: UUID) -> None:
+    held, free = sorted([await submit(database, tenant) for _ in range(2)])
+    queue, turn = ("echo", "normal"), (NOBODY, list[UUID](), list[int]())
+
+    async def look(count: int) -> tuple[list[UUID], bool]:
+        found = await store.claim_jobs("echo", Priority.NORMAL, count, NOBODY, {}, "second", LEASE)
+        return [job.row.id for job in found.jobs], found.contended
+
     async with database.transaction() as first:
-        assert len(await first.fetch(QUERIES["claim_jobs"], [job], "first", LEASE, MAX_INTERRUPTIONS)) == 1
-        second = asyncio.create_task(store.claim_jobs([job], "second", LEASE))
-        await until_blocked(database)
-    assert await second == []
-    state = await look(database, job)
+        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, "first", LEASE, MAX_INTERRUPTIONS)
+        assert [record["id"] for record in found] == [held]
+        assert await look(2) == ([free], True)
+    assert await look(2) == ([], False)
+    state = await get(database, held)
     assert (state.worker, state.attempt, state.claim) == ("first", 1, 1)
+
+
+async def test_a_doorbell_comes_for_what_another_transaction_holds(database: Database, tenant: UUID) -> None:
+    job = await submit(database, tenant)
+    model, claims = Runnable("echo", asyncio.Event()), Claims(Store(database), worker="w", lease=LEASE)
+    async with database.transaction() as other:
+        await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", job)
+        claiming = asyncio.create_task(claims.claim(model, Priority.NORMAL))
+        assert (await claims.take(model, Priority.NORMAL, [None])) == [Empty.HELD]
+    claimed = await claiming
+    assert claimed is not None
+    assert claimed.row.id == job
+    assert await claims.claim(model, Priority.NORMAL) is None
 
 
 async def test_of_jobs_that_may_have_killed_the_server_one_runs_at_a_time(
     database: Database, store: Store, tenant: UUID
 ) -> None:
-    suspects = [await submit(database, tenant) for _ in range(3)]
+    await store.save_models([(Model("echo", "1", False, 0, 1, [], []), True)])
+    suspects = sorted([await submit(database, tenant) for _ in range(3)])
     await database.fetch("UPDATE jobs SET interruptions = $1", MAX_INTERRUPTIONS)
     other = await submit(database, tenant)
     await database.fetch("UPDATE jobs SET interruptions = $1 WHERE id = $2", MAX_INTERRUPTIONS - 1, other)
-    claimed = {job.row.id: job for job in await store.claim_jobs([*suspects, other], "w", LEASE)}
+    claimed = {job.row.id: job for job in await take(database, 4)}
     assert claimed.keys() == {suspects[0], other}
-    assert await store.claim_jobs(suspects, "another", LEASE) == []
-    state = await look(database, suspects[1])
-    assert (state.status, state.attempt, state.claim) == (Status.QUEUED, 0, 0)
-    assert state.ring_at is not None
-    assert state.ring_at - state.now <= timedelta(seconds=1)
+    for suspect in suspects[1:]:
+        state = await get(database, suspect)
+        assert (state.status, state.attempt, state.claim) == (Status.QUEUED, 0, 0)
+        assert state.ring_at is not None
+        assert timedelta(0) < state.ring_at - state.now <= timedelta(seconds=1)
+    await make_due(database, suspects[1])
+    assert len((await store.ring_due(10)).rung) == 1
+    assert await take(database, worker="another") == []
     await store.end_jobs([new_end(claimed[suspects[0]])])
-    assert [job.row.id for job in await store.claim_jobs(suspects[::-1], "another", LEASE)] == [suspects[1]]
+    for suspect in suspects[1:]:
+        await make_due(database, suspect)
+    assert len((await store.ring_due(10)).rung) == 2
+    assert [job.row.id for job in await take(database, 2, worker="another")] == [suspects[1]]
 
 
 async def test_a_job_says_whether_anybody_wants_to_hear_of_its_start(
@@ -118,7 +157,7 @@ async def test_a_lease_is_renewed_only_under_its_own_claim(database: Database, s
     await store.end_jobs([new_end(ended)])
     claims = [(job.row.id, job.claim) for job in (held, lost, ended)]
     assert await store.renew_leases(claims, 500.0) == {held.row.id: False}
-    renewed, untouched = await look(database, held.row.id), await look(database, again.row.id)
+    renewed, untouched = await get(database, held.row.id), await get(database, again.row.id)
     assert renewed.lease_until is not None
     assert untouched.lease_until is not None
     assert renewed.lease_until - renewed.now > timedelta(seconds=450)
@@ -139,12 +178,12 @@ async def test_heartbeats_and_ends_of_the_same_jobs_do_not_deadlock(
 ) -> None:
     jobs = [await submit(database, tenant) for _ in range(30)]
     for _ in range(10):
-        claimed = await store.claim_jobs(jobs, "w", LEASE)
+        claimed = await take(database, len(jobs))
+        assert len(claimed) == len(jobs)
         held = [(job.row.id, job.claim) for job in reversed(claimed)]
         backs = [new_requeue(job, given_back=True) for job in claimed]
         outcomes = await asyncio.gather(
             *(store.renew_leases(held, LEASE) for _ in range(3)), store.requeue_jobs(backs), return_exceptions=True
         )
         assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == []
-        for job in jobs:
-            await make_due(database, job)
+        await ring(database)

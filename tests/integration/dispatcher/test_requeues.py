@@ -11,7 +11,7 @@ from common.jobs import Status
 from common.messages import JobQueued
 from services.dispatcher.store import Store
 from services.dispatcher.triton import Model
-from tests.integration.jobs import claim, lapse, look, make_due, new_end, new_requeue, submit
+from tests.integration.jobs import claim, lapse, look, make_due, new_end, new_requeue, submit, take
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ async def test_a_requeued_job_waits_out_its_delay(database: Database, store: Sto
     assert state.error_code == "inference_failed"
     assert state.run_at == state.ring_at
     assert timedelta(seconds=25) < state.run_at - state.now <= timedelta(seconds=30)
-    assert await store.claim_jobs([job.row.id], "w", 10.0) == []
+    assert await take(database) == []
 
 
 async def test_giving_back_lowers_the_attempt_but_never_the_claim(

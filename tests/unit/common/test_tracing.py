@@ -1,6 +1,7 @@
 """W3C trace context."""
 
 import pytest
+from opentelemetry import trace
 
 from common import tracing
 
@@ -49,3 +50,24 @@ def test_without_a_parent_a_trace_is_made_up_and_not_sampled() -> None:
     assert tracing.parse(first) is not None
     assert not tracing.is_sampled(first)
     assert tracing.trace_id(first) != tracing.trace_id(second)
+
+
+def test_what_a_message_makes_happen_hangs_on_its_span_in_the_same_trace() -> None:
+    own, sent = f"00-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN[::-1]}-01"
+    context, links = tracing.join(own, sent)
+    assert tracing.show(trace.get_current_span(context)) == sent
+    assert links == []
+
+
+def test_a_message_of_another_trace_is_linked() -> None:
+    own, sent = f"00-{TRACE}-{SPAN}-01", f"00-{TRACE[::-1]}-{SPAN}-01"
+    context, links = tracing.join(own, sent)
+    assert tracing.show(trace.get_current_span(context)) == own
+    assert [link.context for link in links] == [tracing.parse(sent)]
+
+
+@pytest.mark.parametrize("sent", [None, "junk"])
+def test_a_message_without_a_trace_changes_nothing(sent: str | None) -> None:
+    own = f"00-{TRACE}-{SPAN}-01"
+    context, links = tracing.join(own, sent)
+    assert (tracing.show(trace.get_current_span(context)), links) == (own, [])

@@ -1,9 +1,7 @@
 """What a message and a failed attempt come to."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import cast
-from uuid import UUID
 
 import pytest
 
@@ -17,7 +15,7 @@ from services.dispatcher import retry, run
 from services.dispatcher.catalogue import Runnable
 from services.dispatcher.record import Recorder
 from services.dispatcher.run import Runner, judge
-from services.dispatcher.store import Store
+from services.dispatcher.store import Claimed, Store
 from services.dispatcher.triton import QUEUE_FULL, InferenceError, Triton
 
 JOB = ids.new()
@@ -36,13 +34,13 @@ class FakeStore:
 
     def __init__(self, *, away: bool) -> None:
         self.away = away
-        self.asked: list[UUID] = []
+        self.asked: list[tuple[object, ...]] = []
 
-    async def claim_jobs(self, jobs: Sequence[UUID], _worker: str, _lease: float) -> list[object]:
-        self.asked += jobs
+    async def claim_jobs(self, *asked: object) -> Claimed:
+        self.asked.append(asked[:3])
         if self.away:
             raise DatabaseUnavailable
-        return []
+        return Claimed([], False)
 
 
 def build(store: FakeStore) -> Runner:
@@ -55,13 +53,13 @@ async def test_a_message_goes_back_while_the_database_is_away(model: Runnable, m
     store = FakeStore(away=True)
     with pytest.raises(Retry):
         await build(store).handle(model, Priority.HIGH, JobQueued(JOB), None)
-    assert (store.asked, model.slots.used) == ([JOB], 0)
+    assert (store.asked, model.slots.used) == ([("echo", Priority.HIGH, 1)], 0)
 
 
 async def test_a_message_whose_job_is_not_to_be_had_is_done_with(model: Runnable) -> None:
     store = FakeStore(away=False)
     await build(store).handle(model, Priority.HIGH, JobQueued(JOB), None)
-    assert (store.asked, model.slots.used) == ([JOB], 0)
+    assert (store.asked, model.slots.used) == ([("echo", Priority.HIGH, 1)], 0)
 
 
 async def test_a_message_goes_back_where_no_slot_becomes_free(model: Runnable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,22 @@ async def test_who_has_waited_out_the_handicap_goes_before_a_higher_class(priori
     assert queue.served[1:] == ["high, in time", "old", "high, too late"]
 
 
+async def test_low_is_not_starved_behind_an_endless_queue_of_a_higher_class() -> None:
+    """Each queue hands over as much as its prefetch allows, and the next one as soon as one is done with."""
+    queue = Queue(4)
+    for number in range(4):
+        await queue.arrive(f"holder {number}", Priority.HIGH)
+    await queue.arrive("low 1", Priority.LOW)
+    await queue.arrive("low 2", Priority.LOW)
+    for second in range(100):
+        queue.clock.now = float(second)
+        await queue.arrive(f"high {second}", Priority.HIGH)
+        if second > 2:  # two always wait
+            await queue.release()
+    low = [queue.served.index(name) - 4 for name in ("low 1", "low 2")]
+    assert HANDICAPS[Priority.LOW] - 2 <= low[0] < low[1] <= HANDICAPS[Priority.LOW] + 2
+
+
 async def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
     queue = Queue(1)
     await queue.arrive("holder", Priority.NORMAL)

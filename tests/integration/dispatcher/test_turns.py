@@ -1,0 +1,101 @@
+"""Whose job a doorbell claims."""
+
+import asyncio
+from collections import Counter
+from uuid import UUID
+
+import pytest
+
+from common.database import Database
+from common.jobs import Priority
+from services.dispatcher.catalogue import Runnable
+from services.dispatcher.claims import Claims
+from services.dispatcher.store import ClaimedJob, Store
+from services.gateway.store import Store as GatewayStore
+from tests.integration.jobs import LEASE, add_tenant, submit, take
+
+MANY = 12  # jobs of a tenant
+
+
+@pytest.fixture
+async def tenants(database: Database) -> list[UUID]:
+    """In the order of their turns."""
+    return await add_tenants(database, 3)
+
+
+async def add_tenants(database: Database, number: int) -> list[UUID]:
+    return sorted([await add_tenant(GatewayStore(database), f"tenant {each}") for each in range(number)])
+
+
+def count(jobs: list[ClaimedJob]) -> Counter[UUID]:
+    return Counter(job.row.tenant_id for job in jobs)
+
+
+async def test_a_single_job_does_not_wait_behind_anothers_many(database: Database, tenants: list[UUID]) -> None:
+    flooding, other, _ = tenants
+    first = min([await submit(database, flooding) for _ in range(MANY)])
+    single = await submit(database, other)
+    assert [job.row.id for job in await take(database, 2)] == [first, single]
+
+
+async def test_everybodys_first_comes_before_anybodys_second(database: Database, tenants: list[UUID]) -> None:
+    for tenant in tenants:
+        for _ in range(MANY):
+            await submit(database, tenant)
+    jobs = await take(database, 8)
+    assert [job.row.tenant_id for job in jobs] == [*tenants, *tenants, *tenants[:2]]
+    for tenant in tenants:
+        own = [job.row.id for job in jobs if job.row.tenant_id == tenant]
+        assert own == sorted(own)
+
+
+async def test_who_runs_less_goes_first(database: Database, tenants: list[UUID]) -> None:
+    for tenant in tenants:
+        for _ in range(MANY):
+            await submit(database, tenant)
+    a, b, c = tenants
+    assert count(await take(database, 5, running={a: 3, b: 1})) == {c: 3, b: 2}
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_tenants_that_run_as_much_take_turns(database: Database, tenants: list[UUID], alone: bool) -> None:
+    """Claimed one by one, or some at a time."""
+    for tenant in tenants:
+        for _ in range(MANY):
+            await submit(database, tenant)
+    model, claims = Runnable("echo", asyncio.Event()), Claims(Store(database), worker="w", lease=LEASE)
+    served: list[UUID] = []
+    while len(served) < 12:
+        found = await claims.take(model, Priority.NORMAL, [None] * (1 if alone else 4))
+        jobs = [job for job in found if isinstance(job, ClaimedJob)]
+        served += [job.row.tenant_id for job in jobs]
+        for job in jobs:
+            model.turns.end(job.row.tenant_id)
+    assert served == tenants * 4
+    assert not model.turns.running
+
+
+async def test_with_more_tenants_than_a_claim_looks_at_none_is_left_out(database: Database) -> None:
+    tenants = await add_tenants(database, 40)
+    for tenant in (*tenants, *tenants):
+        await submit(database, tenant)
+    served: list[UUID] = []
+    last = tenants[7]
+    while jobs := await take(database, 3, last=last):
+        served += [job.row.tenant_id for job in jobs]
+        last = served[-1]
+    assert served == [*tenants[8:], *tenants[:8]] * 2
+
+
+async def test_expired_jobs_of_many_tenants_do_not_hide_the_others(database: Database) -> None:
+    """The doorbell comes again once a sweeper has ended them."""
+    tenants = await add_tenants(database, 20)
+    for tenant in tenants[:-1]:
+        await submit(database, tenant, expires_in=100.0)
+    await submit(database, tenants[-1])
+    await database.fetch("UPDATE jobs SET expires_at = now() WHERE expires_at IS NOT NULL")
+    store = Store(database)
+    assert await store.claim_jobs("echo", Priority.NORMAL, 1, tenants[-1], {}, "w", LEASE) == ([], True)
+    for job, _ in await store.find_expired(20):
+        await database.fetch("DELETE FROM jobs WHERE id = $1", job.row.id)
+    assert count(await take(database, last=tenants[-1])) == {tenants[-1]: 1}
