@@ -47,9 +47,9 @@ def new_job(tenant: UUID, **changes: Any) -> NewJob:
         "metadata": None,
         "callback_url": None,
         "callback_events": None,
-        "message": ring_job(job_id, Priority.NORMAL, "echo", TRACEPARENT),
-    }
-    return NewJob(**values | changes)
+    } | changes
+    message = ring_job(job_id, values["priority"], values["model"], TRACEPARENT)
+    return NewJob(**{"message": message} | values)
 
 
 async def submit(database: Database, tenant: UUID, **changes: Any) -> UUID:
