@@ -9,6 +9,7 @@ from common.errors import Retry
 from common.jobs import Priority
 from services.dispatcher.catalogue import Runnable
 from services.dispatcher.store import ClaimedJob, Store
+from services.dispatcher.turns import NONE
 
 LIMIT = 50  # claims in one statement, which looks at as many tenants and twice as many jobs of each
 LOOKS = 50
@@ -19,7 +20,7 @@ class Empty(Enum):
     """Why a right got no job."""
 
     NOTHING = "nothing is queued"
-    HELD = "what is queued is held by others"
+    HELD = "what is queued is held by others"  # or was not looked at
 
 
 Got = ClaimedJob | Empty
@@ -52,10 +53,14 @@ class Claims:
     async def take(self, model: Runnable, priority: Priority, rights: list[None]) -> list[Got]:
         """One look for as many jobs as there are rights."""
         turns = model.turns
+        place = turns.next(priority)
         claimed = await self.store.claim_jobs(
-            model.name, priority, len(rights), turns.last[priority], turns.running, self.worker, self.lease
+            model.name, priority, len(rights), place, turns.running, self.worker, self.lease
         )
         for job in claimed.jobs:
-            turns.begin(job.row.tenant_id, priority)
-        empty = Empty.HELD if claimed.contended else Empty.NOTHING
-        return [*claimed.jobs, *[empty] * (len(rights) - len(claimed.jobs))]
+            turns.begin(job.row.tenant_id, job.row.id, priority)
+        missing = len(rights) - len(claimed.jobs)
+        if missing:
+            turns.miss(priority)
+        empty = Empty.HELD if claimed.contended or place.job != NONE else Empty.NOTHING
+        return [*claimed.jobs, *[empty] * missing]

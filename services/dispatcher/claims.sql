@@ -1,7 +1,8 @@
 -- name: claim_jobs
 -- Claims up to $3 jobs of a model ($1) and a priority ($2) for a worker ($7), for a lease of $8 seconds. In turns: of the
 -- tenants that wait, in order from behind the one served last ($4), goes first whoever runs least here ($5, $6), and of
--- each the oldest job. Only what was rung for (ring_at > run_at): each such job has a doorbell on its way, which claims
+-- each the oldest job, looked for from an id ($10) on where it is the one served last: what it had before is mostly claimed,
+-- and to walk over what is left of that in the index takes time. Only what was rung for (ring_at > run_at): each such job has a doorbell on its way, which claims
 -- another one when this one is gone. The work is bounded: it looks at no more tenants, and jobs of each, than may be needed.
 -- What somebody else holds is left out; `contended` says that there may be more, to which the claim had a right.
 -- Of the suspects, interrupted $9 times, one runs at a time: the next interruption counts, and it shall not hit those
@@ -29,7 +30,7 @@ WITH RECURSIVE ahead AS (
   (
     SELECT tenant_id, id, (SELECT count(*)::integer FROM ahead) + 1 AS turn
     FROM jobs
-    WHERE model = $1 AND priority = $2 AND tenant_id <= $4 AND ring_at > run_at
+    WHERE model = $1 AND priority = $2 AND tenant_id < $4 AND ring_at > run_at
     ORDER BY tenant_id, id
     LIMIT 1
   )
@@ -39,14 +40,20 @@ WITH RECURSIVE ahead AS (
   CROSS JOIN LATERAL (
     SELECT tenant_id, id
     FROM jobs
-    WHERE model = $1 AND priority = $2 AND tenant_id > behind.tenant_id AND tenant_id <= $4 AND ring_at > run_at
+    WHERE model = $1 AND priority = $2 AND tenant_id > behind.tenant_id AND tenant_id < $4 AND ring_at > run_at
     ORDER BY tenant_id, id
     LIMIT 1
   ) next
   WHERE behind.turn < $3::integer + 10
+), last AS (
+  SELECT tenant_id, id, $3::integer + 100 AS turn
+  FROM jobs
+  WHERE model = $1 AND priority = $2 AND tenant_id = $4 AND id >= $10 AND ring_at > run_at
+  ORDER BY id
+  LIMIT 1
 ), candidates AS MATERIALIZED ( -- twice as many as wanted: another dispatcher may be claiming the first ones
   SELECT job.id, row_number() OVER (ORDER BY coalesce(busy.jobs, 0) + job.place, waiting.turn) AS number
-  FROM (SELECT * FROM ahead UNION ALL SELECT * FROM behind) waiting
+  FROM (SELECT * FROM ahead UNION ALL SELECT * FROM behind UNION ALL SELECT * FROM last) waiting
   LEFT JOIN unnest($5::uuid[], $6::integer[]) AS busy(tenant_id, jobs) USING (tenant_id)
   CROSS JOIN LATERAL (
     SELECT first.id, row_number() OVER (ORDER BY first.id) AS place

@@ -14,6 +14,7 @@ from common.jobs import Failure, Priority, Status
 from common.outbox import OutboxRow, ring_job, spread
 from services.dispatcher.retry import MAX_INTERRUPTIONS
 from services.dispatcher.triton import Model
+from services.dispatcher.turns import Place
 
 QUERIES = sql.load("services.dispatcher") | sql.load("services.dispatcher", "claims.sql")
 
@@ -135,16 +136,16 @@ class Store:
         model: str,
         priority: Priority,
         count: int,
-        last: UUID,
+        last: Place,
         running: Mapping[UUID, int],
         worker: str,
         lease: float,
     ) -> Claimed:
-        """Up to `count` jobs, fairly: `running` is what each tenant has under way, `last` the tenant served last."""
+        """Up to `count` jobs, fairly: `running` is what each tenant has under way."""
         found = await self.database.fetch(
             QUERIES["claim_jobs"],
-            *(model, priority, count, last, list(running), list(running.values())),
-            *(worker, lease, MAX_INTERRUPTIONS),
+            *(model, priority, count, last.tenant, list(running), list(running.values())),
+            *(worker, lease, MAX_INTERRUPTIONS, last.job),
         )
         return Claimed([read_claimed(record) for record in found if record["id"]], found[0]["contended"])
 

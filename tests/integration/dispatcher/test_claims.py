@@ -14,7 +14,7 @@ from services.dispatcher.claims import Claims, Empty
 from services.dispatcher.retry import MAX_INTERRUPTIONS
 from services.dispatcher.store import QUERIES, ClaimedJob, Store
 from services.dispatcher.triton import Model
-from services.dispatcher.turns import NOBODY
+from services.dispatcher.turns import NOBODY, NONE
 from tests.integration.jobs import LEASE, PACKED, claim, lapse, make_due, new_end, new_requeue, ring, submit, take
 from tests.integration.jobs import look as get
 
@@ -81,14 +81,14 @@ async def test_two_dispatchers_never_share_a_job(database: Database, tenant: UUI
 
 async def test_what_another_claim_holds_is_left_to_it(database: Database, store: Store, tenant: UUID) -> None:
     held, free = sorted([await submit(database, tenant) for _ in range(2)])
-    queue, turn = ("echo", "normal"), (NOBODY, list[UUID](), list[int]())
+    queue, turn = ("echo", "normal"), (NONE, list[UUID](), list[int]())
 
     async def look(count: int) -> tuple[list[UUID], bool]:
         found = await store.claim_jobs("echo", Priority.NORMAL, count, NOBODY, {}, "second", LEASE)
         return [job.row.id for job in found.jobs], found.contended
 
     async with database.transaction() as first:
-        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, "first", LEASE, MAX_INTERRUPTIONS)
+        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, "first", LEASE, 3, NONE)
         assert [record["id"] for record in found] == [held]
         assert await look(2) == ([free], True)
     assert await look(2) == ([], False)

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from common.database import Database
@@ -11,8 +12,9 @@ from common.jobs import Priority
 from services.dispatcher.catalogue import Runnable
 from services.dispatcher.claims import Claims
 from services.dispatcher.store import ClaimedJob, Store
+from services.dispatcher.turns import NOBODY, Place, rewind
 from services.gateway.store import Store as GatewayStore
-from tests.integration.jobs import LEASE, add_tenant, submit, take
+from tests.integration.jobs import LEASE, add_tenant, new_job, submit, take
 
 MANY = 12  # jobs of a tenant
 
@@ -81,7 +83,7 @@ async def test_with_more_tenants_than_a_claim_looks_at_none_is_left_out(database
         await submit(database, tenant)
     served: list[UUID] = []
     last = tenants[7]
-    while jobs := await take(database, 3, last=last):
+    while jobs := await take(database, 3, last=Place(last)):
         served += [job.row.tenant_id for job in jobs]
         last = served[-1]
     assert served == [*tenants[8:], *tenants[:8]] * 2
@@ -95,7 +97,25 @@ async def test_expired_jobs_of_many_tenants_do_not_hide_the_others(database: Dat
     await submit(database, tenants[-1])
     await database.fetch("UPDATE jobs SET expires_at = now() WHERE expires_at IS NOT NULL")
     store = Store(database)
-    assert await store.claim_jobs("echo", Priority.NORMAL, 1, tenants[-1], {}, "w", LEASE) == ([], True)
+    assert await store.claim_jobs("echo", Priority.NORMAL, 1, NOBODY, {}, "w", LEASE) == ([], True)
     for job, _ in await store.find_expired(20):
         await database.fetch("DELETE FROM jobs WHERE id = $1", job.row.id)
-    assert count(await take(database, last=tenants[-1])) == {tenants[-1]: 1}
+    assert count(await take(database)) == {tenants[-1]: 1}
+
+
+async def test_jobs_older_than_those_claimed_are_found_in_time(database: Database, tenants: list[UUID]) -> None:
+    """Retries, scheduled ones and those of a slow gateway."""
+    model, claims = Runnable("echo", asyncio.Event()), Claims(Store(database), worker="w", lease=LEASE)
+    late = new_job(tenants[0])
+    late = msgspec.structs.replace(late, id=rewind(rewind(late.id)))
+    for _ in range(2):
+        await submit(database, tenants[0])
+    assert await claims.claim(model, Priority.NORMAL)
+    await GatewayStore(database).submit_jobs([late])
+    young = await claims.claim(model, Priority.NORMAL)
+    assert young is not None
+    assert young.row.id != late.id
+    old = await claims.claim(model, Priority.NORMAL)  # nothing was found, so all is looked at
+    assert old is not None
+    assert old.row.id == late.id
+    assert await claims.claim(model, Priority.NORMAL) is None
