@@ -1,4 +1,4 @@
-"""`python -m benchmarks [speed|retention|notifier|waiting]`: measures a private stack, as README.md explains."""
+"""`python -m benchmarks [speed|retention|notifier|waiting|fairness]`: measures a private stack; see README.md."""
 
 import argparse
 import shutil
@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine, notifier, report
+from benchmarks import fairness, machine, notifier, report
 from benchmarks.driver import Driver
+from benchmarks.fairness import Fairness
 from benchmarks.notifier import Notifier
 from benchmarks.retention import RETENTION, Retention, fill
 from benchmarks.speed import IN_FLIGHT, RATE, Speed
@@ -31,6 +32,7 @@ SETUPS: dict[str, dict[str, Any]] = {
     "retention": {"rate": RATE},
     "waiting": {"crowd": CROWD},
     "notifier": {"rate": notifier.RATE, "endpoints": notifier.SIZES, "events": notifier.EVENTS},
+    "fairness": {"rate": fairness.RATE, "jobs": fairness.JOBS, "ms": fairness.MS},
 }
 PLACE = ROOT / ".charonia" / "bench"
 
@@ -79,7 +81,10 @@ def _measure(directory: Path, options: argparse.Namespace) -> None:
     say(f"Written to {file.relative_to(ROOT)}.")
 
 
-def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack) -> Speed | Retention | Notifier | Waiting:
+Bench = Speed | Retention | Notifier | Waiting | Fairness
+
+
+def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack) -> Bench:
     """What is to be measured, with its drivers, which end with `stopping`."""
     if options.what == "notifier":
         connections = stack.postgres.url, stack.rabbitmq.url, stack.environment["CHARONIA_ENCRYPTION_KEYS"]
@@ -91,6 +96,10 @@ def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack) -> Spe
     if options.what == "waiting":
         crowd = stopping.enter_context(Driver("benchmarks.crowd", HOST, str(stack.gateways[0].port), DEVELOPMENT_KEY))
         return Waiting(stack, crowd, _list_leaders(stack, crowd=crowd), options.seconds)
+    if options.what == "fairness":
+        keys = DEVELOPMENT_KEY, fairness.add_key(stack, "flooding")
+        probe, flood = (stopping.enter_context(Driver("benchmarks.flood", stack.url, key)) for key in keys)
+        return Fairness(probe, flood, _list_leaders(stack, probe=probe, flood=flood), options.seconds)
     load = stopping.enter_context(Driver("benchmarks.load", stack.url, DEVELOPMENT_KEY))
     if options.what == "speed":
         direct = stopping.enter_context(Driver("benchmarks.direct", stack.triton.grpc_address))
