@@ -48,8 +48,8 @@ WITH RECURSIVE ahead AS (
 ), last AS (
   SELECT tenant_id, id, $3::integer + 100 AS turn
   FROM jobs
-  WHERE model = $1 AND priority = $2 AND tenant_id = $4 AND id >= $10 AND ring_at > run_at
-  ORDER BY id
+  WHERE model = $1 AND priority = $2 AND (tenant_id, id) >= ($4, $10::uuid) AND tenant_id <= $4 AND ring_at > run_at
+  ORDER BY tenant_id, id -- so that the primary key's order is of no use
   LIMIT 1
 ), candidates AS MATERIALIZED ( -- twice as many as wanted: another dispatcher may be claiming the first ones
   SELECT job.id, row_number() OVER (ORDER BY coalesce(busy.jobs, 0) + job.place, waiting.turn) AS number
@@ -60,9 +60,10 @@ WITH RECURSIVE ahead AS (
     FROM (
       SELECT id
       FROM jobs
-      WHERE model = $1 AND priority = $2 AND tenant_id = waiting.tenant_id AND id >= waiting.id AND ring_at > run_at
+      WHERE model = $1 AND priority = $2 AND ring_at > run_at
+        AND (tenant_id, id) >= (waiting.tenant_id, waiting.id) AND tenant_id <= waiting.tenant_id
         AND (expires_at IS NULL OR expires_at > now() OR started_at IS NOT NULL)
-      ORDER BY id
+      ORDER BY tenant_id, id
       LIMIT 2 * $3::integer
     ) first
     LIMIT 100
@@ -75,7 +76,8 @@ WITH RECURSIVE ahead AS (
   CROSS JOIN LATERAL (
     SELECT interruptions >= $9 AS suspect
     FROM jobs
-    WHERE id = candidates.id AND model = $1 AND priority = $2 AND ring_at > run_at
+    -- In these words no index's condition is implied but the primary key's.
+    WHERE id = candidates.id AND model = $1 AND priority = $2 AND coalesce(ring_at > run_at, false)
     FOR UPDATE SKIP LOCKED
   ) held
   LIMIT $3::integer
