@@ -88,7 +88,8 @@ WITH RECURSIVE ahead AS (
     SELECT id, number
     FROM chosen
     WHERE suspect
-      AND NOT EXISTS (SELECT FROM jobs other WHERE other.lease_until IS NOT NULL AND other.interruptions >= $9)
+      AND NOT EXISTS (SELECT FROM jobs other WHERE other.lease_until IS NOT NULL AND other.interruptions >= $9
+                        AND other.id <> chosen.id) -- so that nothing is read where there is no suspect
     ORDER BY number
     LIMIT 1
   )
