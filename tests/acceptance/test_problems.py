@@ -8,7 +8,7 @@ from tests.acceptance.client import Api
 
 LIMIT = 16 * 1024 * 1024
 X = "'x' (FP32 [-1, -1])"
-KNOWN = "'echo', 'faulty', 'ocr', 'ocr_stream', 'tokens', 'work', 'work_small'"
+KNOWN = "'echo', 'faulty', 'mirror', 'ocr', 'ocr_stream', 'tokens', 'work', 'work_small'"
 
 
 class Mistake(NamedTuple):

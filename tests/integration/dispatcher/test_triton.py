@@ -12,7 +12,7 @@ from services.dispatcher.triton import Model, Triton
 from tests.integration.dispatcher.asking import ask, count_batches, fail, integer, read, text
 from tests.integration.waiting import until
 
-MODELS = {"echo", "work", "tokens", "faulty", "ocr", "ocr_stream", "work_small"}
+MODELS = {"echo", "mirror", "work", "tokens", "faulty", "ocr", "ocr_stream", "work_small"}
 
 
 async def test_every_demo_model_is_ready(client: Triton) -> None:
