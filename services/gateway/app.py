@@ -30,12 +30,13 @@ from services.gateway import errors, observe, rates
 from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_key
 from services.gateway.batch_store import BatchStore
 from services.gateway.batches import BatchSubmitter
-from services.gateway.bodies import BODY_SECONDS, too_slow
+from services.gateway.bodies import in_time
 from services.gateway.budget import Budget
 from services.gateway.catalogue import Catalogue
 from services.gateway.control import Control
 from services.gateway.delivery_store import DeliveryStore
 from services.gateway.erasure import Eraser
+from services.gateway.inference import Inference
 from services.gateway.limit_store import LimitStore
 from services.gateway.listing import JobLister
 from services.gateway.queues import Queues
@@ -45,8 +46,10 @@ from services.gateway.routes import (
     batches,
     control,
     deliveries,
+    descriptions,
     erasure,
     events,
+    inference,
     jobs,
     listing,
     models,
@@ -77,11 +80,7 @@ class ApiRequest(Request[Any, Any, Any]):
 
     async def body(self) -> bytes:
         self.app.state.budget.take(self.scope, self.headers.get("content-length"))
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                return await super().body()
-        except TimeoutError:
-            raise too_slow() from None
+        return await in_time(super().body())
 
     async def json(self) -> Any:
         """The body, straight as the type that the handler takes; Litestar's own way loses strictness and pointers."""
@@ -120,6 +119,7 @@ def build(
     sealer = Sealer(settings.encryption_keys)
     limits = LimitStore(database)
     queues = Queues(limits, settings.max_queued, settings.max_queued_per_model)
+    changes = Control(database, catalogue, outbox, Bell(publisher), links)
     submitter, batch_store = Submitter(store, catalogue, outbox, policy, queues), BatchStore(database)
     provided: dict[str, object] = {
         "database": database,
@@ -134,12 +134,13 @@ def build(
         "policy": policy,
         "sealer": sealer,
         "links": links,
-        "control": Control(database, catalogue, outbox, Bell(publisher), links),
+        "control": changes,
         "submitter": submitter,
         "batch_store": batch_store,
         "batches": BatchSubmitter(batch_store, submitter, outbox),
         "watch": watch,
         "story": Story(watch.store, watch),
+        "inference": Inference(submitter, changes, store, watch, settings.infer_wait),
     }
     api = Router(
         "/v1",
@@ -151,10 +152,15 @@ def build(
         middleware=[DefineMiddleware(Authentication)],
         guards=[refuse_unknown],
     )
+    protocol = Router(
+        errors.PROTOCOL,
+        route_handlers=[inference.router, descriptions.router],
+        middleware=[DefineMiddleware(Authentication)],
+    )
     checks = {"database": database.check, "broker": publisher.link.check}
     budget = Budget(settings.max_bodies, settings.max_body)
     return Litestar(
-        route_handlers=[api, outputs.router, events.socket_router, operations.router],
+        route_handlers=[api, protocol, outputs.router, events.socket_router, operations.router, descriptions.public],
         request_class=ApiRequest,
         before_request=answer_options,
         dependencies={name: provide(value) for name, value in provided.items()},

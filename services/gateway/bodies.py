@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from http import HTTPStatus
 from typing import Any
 
@@ -53,6 +53,15 @@ class Items:
             self.request.app.state.budget.grow(self.request.scope, len(chunk))
             self.digest.update(chunk)
             yield chunk
+
+
+async def in_time(reading: Awaitable[bytes]) -> bytes:
+    """Raises Problem (408) where the body has not come in time."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await reading
+    except TimeoutError:
+        raise too_slow() from None
 
 
 def too_slow() -> Problem:

@@ -40,6 +40,10 @@ class Budget:
         self.left -= size
         scope[HELD] = scope.get(HELD, 0) + size
 
+    def release(self, scope: Any) -> None:
+        """Before the request's end, where its body is no longer held."""
+        self.left += scope.pop(HELD, 0)
+
     def guard(self, app: Any) -> Any:
         """The ASGI application, after each of whose requests the room is given back."""
 
@@ -47,6 +51,6 @@ class Budget:
             try:
                 await app(scope, receive, send)
             finally:
-                self.left += scope.pop(HELD, 0)
+                self.release(scope)
 
         return guarded

@@ -15,6 +15,7 @@ from common.errors import Unavailable
 from common.logs import Log
 
 MEDIA_TYPE = "application/problem+json"
+PROTOCOL = "/v2"  # paths that begin so are the Open Inference Protocol's
 MAX_ERRORS = 20  # in one answer
 MAX_TEXT = 500
 RETRY_SECONDS = 5  # what Retry-After says when a dependency is down
@@ -40,6 +41,12 @@ class ProblemBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     detail: str
     instance: str
     errors: list[FieldError] = []
+
+
+class ProtocolError(msgspec.Struct, frozen=True):
+    """The same in the Open Inference Protocol."""
+
+    error: str
 
 
 class Problem(Exception):
@@ -136,7 +143,9 @@ def locate(message: str) -> FieldError:
     return FieldError(pointer, text)
 
 
-def answer_problem(request: Connection, problem: Problem) -> Response[ProblemBody]:
+def answer_problem(request: Connection, problem: Problem) -> Response[Any]:
+    if request.url.path.startswith(PROTOCOL):
+        return answer_protocol(problem)
     body = ProblemBody(
         type=name_type(problem),
         title=problem.status.phrase,
@@ -148,7 +157,15 @@ def answer_problem(request: Connection, problem: Problem) -> Response[ProblemBod
     return Response(body, status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers)
 
 
-def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[ProblemBody]:
+def answer_protocol(problem: Problem) -> Response[ProtocolError]:
+    """As Triton does, whose clients show nothing but the text."""
+    status = problem.status
+    if status is HTTPStatus.UNPROCESSABLE_ENTITY:
+        status = HTTPStatus.BAD_REQUEST
+    return Response(ProtocolError(problem.detail), status_code=status, headers=problem.headers)
+
+
+def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
     """Litestar's own errors: unknown path, wrong method, body over the limit, bad parameter."""
     status = HTTPStatus(error.status_code)
     if isinstance(error, ValidationException):
@@ -169,14 +186,14 @@ def extras(error: ValidationException) -> list[dict[str, Any]]:
     return error.extra if isinstance(error.extra, list) else []
 
 
-def answer_unavailable(request: Connection, error: Unavailable) -> Response[ProblemBody]:
+def answer_unavailable(request: Connection, error: Unavailable) -> Response[Any]:
     log.warning("request.unavailable", path=request.url.path, error=error)
     text = "a service this one depends on does not answer, or too much is waiting; try again later"
     headers = {"Retry-After": str(RETRY_SECONDS)}
     return answer_problem(request, Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=headers))
 
 
-def answer_bug(request: Request[Any, Any, Any], error: Exception) -> Response[ProblemBody]:
+def answer_bug(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     log.exception("request.broke", path=request.url.path, error=repr(error))
     text = "this is a fault of Charonia's; the log has it"
     return answer_problem(request, Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", text))

@@ -41,7 +41,7 @@ class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     shape: list[Annotated[int, Meta(ge=0, le=2**63 - 1)]]
     datatype: Datatype
-    data: Any
+    data: Any  # of a request under /v2 also bytes, as they came
 
 
 class Callback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from common.settings import Settings
+from common.settings import Seconds, Settings
 from services.gateway.queues import MAX_LIMIT
 from services.gateway.rates import MAX_RATE
 
@@ -21,6 +21,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_batch: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 64 * 1024 * 1024  # bytes of a batch's body
     # Seconds of the grace in which it still takes requests, not ready, so that load balancers take it out.
     drain: Annotated[float, Meta(ge=0, le=600)] = 5.0
+    infer_wait: Seconds = 300.0  # how long a caller of the Open Inference Protocol waits for its job
     database_pool: Annotated[int, Meta(ge=1, le=1000)] = 10
     rate_limit: Annotated[int, Meta(ge=0, le=MAX_RATE)] = (
         0  # requests a second of a key without a limit of its own; 0: any

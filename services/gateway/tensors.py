@@ -94,8 +94,11 @@ def read_protocol_tensor(value: InputTensor, signature: Signature) -> Tensor:
     if not fits(value.shape, signature):
         raise InvalidTensor(f"expected shape {signature.shape}, got {value.shape}", "/shape")
     count = math.prod(value.shape)
-    if is_raw(value.data) and signature.datatype is not Datatype.BYTES:
-        raw = decode_raw(value.data, "/data")
+    if signature.datatype is Datatype.BYTES and isinstance(value.data, bytes):
+        check_elements(value.data, count)
+        return Tensor(signature.name, signature.datatype, value.shape, value.data)
+    if isinstance(value.data, bytes) or (is_raw(value.data) and signature.datatype is not Datatype.BYTES):
+        raw = value.data if isinstance(value.data, bytes) else decode_raw(value.data, "/data")
         if len(raw) != count * SIZES[signature.datatype]:
             wanted = count * SIZES[signature.datatype]
             raise InvalidTensor(f"shape {value.shape} takes {wanted} bytes, got {len(raw)}", "/data")
@@ -107,6 +110,19 @@ def read_protocol_tensor(value: InputTensor, signature: Signature) -> Tensor:
         return Tensor(signature.name, signature.datatype, value.shape, encode(flat, signature.datatype))
     except InvalidTensor as error:
         raise InvalidTensor(error.detail, "/data" + error.pointer) from None
+
+
+def check_elements(raw: bytes, count: int) -> None:
+    """Raises InvalidTensor unless the bytes are so many elements, each after its length."""
+    offset = found = 0
+    while offset + 4 <= len(raw):
+        (length,) = struct.unpack_from("<I", raw, offset)
+        offset += 4 + length
+        found += 1
+    if offset != len(raw):
+        raise InvalidTensor("the last element is not whole: each is preceded by its length in 4 bytes", "/data")
+    if found != count:
+        raise InvalidTensor(f"the shape takes {count} elements, got {found}", "/data")
 
 
 def is_raw(value: Any) -> bool:

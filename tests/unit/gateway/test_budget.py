@@ -47,3 +47,11 @@ async def test_a_body_that_is_read_as_it_arrives_takes_room_as_it_grows() -> Non
 
     await budget.guard(app)(scope, None, None)
     assert budget.left == 100
+
+
+def test_room_that_was_given_back_early_is_given_back_once() -> None:
+    budget, scope = Budget(100, each=60), dict[str, Any]()
+    budget.take(scope, "60")
+    budget.release(scope)
+    budget.release(scope)
+    assert budget.left == 100

@@ -1,0 +1,53 @@
+"""Bodies packed and unpacked, within bounds."""
+
+import gzip
+import zlib
+
+import pytest
+from litestar.exceptions.http_exceptions import RequestEntityTooLarge
+
+from services.gateway.encodings import choose_encoding, pack, unpack
+from services.gateway.errors import Problem
+
+BODY = b"charonia" * 100
+
+
+@pytest.mark.parametrize("packed", [gzip.compress(BODY), zlib.compress(BODY)])
+def test_a_body_is_unpacked_up_to_its_limit(packed: bytes) -> None:
+    assert unpack(packed, len(BODY)) == BODY
+    with pytest.raises(RequestEntityTooLarge):
+        unpack(packed, len(BODY) - 1)
+
+
+@pytest.mark.parametrize("packed", [b"", BODY, gzip.compress(BODY)[:-1], gzip.compress(BODY) + b"1"])
+def test_a_body_that_can_not_be_unpacked_is_refused(packed: bytes) -> None:
+    with pytest.raises(Problem, match="the body can't be unpacked") as refused:
+        unpack(packed, 10_000)
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(("encoding", "undo"), [("gzip", gzip.decompress), ("deflate", zlib.decompress)])
+def test_an_answer_is_packed_as_http_means_it(encoding: str, undo: object) -> None:
+    assert callable(undo)
+    assert undo(pack(BODY, encoding)) == BODY
+
+
+@pytest.mark.parametrize(
+    ("accepted", "chosen"),
+    [
+        (None, None),
+        ("", None),
+        ("identity", None),
+        ("br", None),
+        ("gzip", "gzip"),
+        ("deflate", "deflate"),
+        ("GZIP, deflate", "gzip"),
+        ("gzip;q=0, deflate;q=0.5", "deflate"),
+        ("gzip; q=0.2, deflate", "deflate"),
+        ("*", "gzip"),
+        ("gzip;q=0, *;q=0", None),
+        ("gzip;q=high", None),
+    ],
+)
+def test_an_encoding_is_what_the_client_likes_best(accepted: str | None, chosen: str | None) -> None:
+    assert choose_encoding(accepted) == chosen

@@ -1,0 +1,142 @@
+"""What a caller who waits for a job is told, whatever becomes of it."""
+
+import asyncio
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import cast
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from common import ids
+from common.errors import DatabaseUnavailable
+from common.job_view import JobRow
+from common.jobs import Priority, Status
+from services.gateway.control import Control, conflict
+from services.gateway.errors import Problem
+from services.gateway.inference import STATUSES, Inference
+from services.gateway.store import FoundJob, Store
+from services.gateway.submit import Submitter
+from services.gateway.watch import Watch
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ROW = JobRow(
+    id=ids.new(),
+    tenant_id=ids.new(),
+    model="echo",
+    version="1",
+    priority=Priority.NORMAL,
+    status=Status.QUEUED,
+    attempt=0,
+    max_attempts=5,
+    created_at=NOW,
+    run_at=NOW,
+    started_at=None,
+    finished_at=None,
+    expires_at=None,
+    error_code=None,
+    error_message=None,
+    error_retryable=None,
+    inference_ms=None,
+    traceparent="",
+    metadata=None,
+)
+JOB = ids.show(ids.Kind.JOB, ROW.id)
+
+
+class World:
+    """The job as it is found at the end of the wait, or what fails."""
+
+    def __init__(self) -> None:
+        self.found: JobRow | None = msgspec.structs.replace(ROW, status=Status.SUCCEEDED)
+        self.failure: Exception | None = None
+        self.refusal: Exception | None = None
+        self.ended = True
+        self.closing = False
+        self.canceled: list[UUID] = []
+
+    async def wait(self, _job_id: UUID, _seconds: float) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if not self.ended:
+            await asyncio.Event().wait()
+
+    async def find_job(self, _job_id: UUID, _tenant_id: UUID) -> FoundJob | None:
+        return None if self.found is None else FoundJob(self.found, b"[]", "none", None)
+
+    async def cancel(self, _tenant_id: UUID, job_id: UUID) -> JobRow:
+        self.canceled.append(job_id)
+        if self.refusal is not None:
+            raise self.refusal
+        return ROW
+
+    async def finish(self, *, stays: bool = True) -> FoundJob:
+        async def gone() -> None:
+            if stays:
+                await asyncio.Event().wait()
+
+        watch, control, store = cast(Watch, self), cast(Control, self), cast(Store, self)
+        return await Inference(cast(Submitter, None), control, store, watch, 7).finish(ROW, gone)
+
+    async def fail(self, *, stays: bool = True) -> Problem:
+        with pytest.raises(Problem) as raised:
+            await self.finish(stays=stays)
+        return raised.value
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_job_that_has_succeeded_is_found(world: World) -> None:
+    assert (await world.finish()).row == world.found
+    assert world.canceled == []
+
+
+@pytest.mark.parametrize("refusal", [None, conflict("it has ended"), DatabaseUnavailable()])
+async def test_who_leaves_cancels_the_job(world: World, refusal: Exception | None) -> None:
+    world.ended, world.refusal = False, refusal
+    assert (await world.fail(stays=False)).code == "client_gone"
+    assert world.canceled == [ROW.id]
+
+
+async def test_where_too_many_wait_the_job_is_canceled(world: World) -> None:
+    world.failure = Problem(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", "too many are waiting here")
+    assert await world.fail() is world.failure
+    assert world.canceled == [ROW.id]
+
+
+async def test_without_the_database_the_job_goes_on(world: World) -> None:
+    world.failure = DatabaseUnavailable()
+    problem = await world.fail()
+    assert (problem.status, problem.headers) == (503, {"Retry-After": "5"})
+    assert problem.detail.endswith(f"; {JOB} goes on: ask for it at /v1/jobs/{JOB}")
+    assert world.canceled == []
+
+
+@pytest.mark.parametrize(("closing", "status"), [(False, 504), (True, 503)])
+async def test_a_job_that_has_not_ended_goes_on(world: World, closing: bool, status: int) -> None:
+    world.found, world.closing = ROW, closing
+    problem = await world.fail()
+    assert problem.status == status
+    assert f"{JOB} goes on" in problem.detail or f"{JOB} has not ended within 7 s; it goes on" in problem.detail
+    assert world.canceled == []
+
+
+@pytest.mark.parametrize(("code", "status"), [*STATUSES.items(), ("inference_failed", 500), ("new", 500)])
+async def test_a_failure_has_tritons_status(world: World, code: str, status: int) -> None:
+    world.found = msgspec.structs.replace(ROW, status=Status.FAILED, error_code=code, error_message="as it was")
+    problem = await world.fail()
+    assert (problem.status, problem.detail) == (status, "as it was")
+    assert ("Retry-After" in problem.headers) == (status == 503)
+
+
+async def test_every_other_end_is_told(world: World) -> None:
+    for ended in (Status.CANCELED, Status.EXPIRED):
+        world.found = msgspec.structs.replace(ROW, status=ended)
+        problem = await world.fail()
+        assert (problem.status, problem.detail) == (409, f"{JOB} is {ended}")
+    world.found = None
+    assert (await world.fail()).status == 410
