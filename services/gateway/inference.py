@@ -6,7 +6,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from uuid import UUID
 
-from common import ids
+from common import ids, tracing
 from common.errors import Unavailable
 from common.job_view import JobRow
 from common.jobs import TERMINAL, Status
@@ -36,7 +36,7 @@ STATUSES = {
     "worker_stopped": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-log = Log("infer")
+log = Log("job")
 
 
 class Inference:
@@ -52,7 +52,8 @@ class Inference:
         """The job, committed; raises as Submitter.submit does."""
         row, _ = await self.submitter.submit(tenant_id, request, traceparent)
         metrics.jobs_submitted.labels(row.model, row.priority).inc()
-        log.info("job.accepted", model=row.model, job_id=ids.show(ids.Kind.JOB, row.id), priority=row.priority)
+        job_id, trace_id = ids.show(ids.Kind.JOB, row.id), tracing.trace_id(row.traceparent)
+        log.info("job.accepted", model=row.model, job_id=job_id, priority=row.priority, trace_id=trace_id)
         return row
 
     async def finish(self, row: JobRow, gone: Callable[[], Awaitable[None]]) -> FoundJob:
@@ -65,7 +66,7 @@ class Inference:
             await self.wait(row, gone)
             found = await self.store.find_job(row.id, row.tenant_id)
         except Unavailable as error:
-            log.warning("infer.unavailable", job_id=job_id, error=error)
+            log.warning("job.unwatched", job_id=job_id, error=error)
             raise unfinished(job_id, "a service this one depends on does not answer") from error
         if found is None:
             raise Problem(HTTPStatus.GONE, "gone", f"{job_id} is no longer kept")
@@ -85,7 +86,7 @@ class Inference:
         try:
             await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
-                log.info("infer.left", job_id=ids.show(ids.Kind.JOB, row.id))
+                log.info("job.left", job_id=ids.show(ids.Kind.JOB, row.id))
                 raise Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", "the client has left")
             waiting.result()
         except Problem:
@@ -101,7 +102,7 @@ class Inference:
             try:
                 await self.control.cancel(row.tenant_id, row.id)
             except Unavailable as error:
-                log.warning("infer.not_canceled", job_id=ids.show(ids.Kind.JOB, row.id), error=error)
+                log.warning("job.not_canceled", job_id=ids.show(ids.Kind.JOB, row.id), error=error)
 
 
 def unfinished(job_id: str, why: str) -> Problem:

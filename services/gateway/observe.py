@@ -18,7 +18,8 @@ seconds = Histogram(
     buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 60),
 )
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
-OPERATIONS = ("/healthz", "/readyz", "/metrics")  # asked every few seconds: no spans of these
+# Asked every few seconds: no spans of these.
+OPERATIONS = ("/healthz", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready")
 
 
 def observe(app: ASGI) -> ASGI:

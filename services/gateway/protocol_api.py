@@ -74,6 +74,6 @@ async def find_model(catalogue: Catalogue, name: str, version: str | None) -> Mo
         return await catalogue.find(name, version)
     except Problem as problem:
         which = f"'{name}'" if version is None else f"'{name}' version {version}"
-        known = problem.detail.partition("; ")[2]
+        known = problem.detail.rpartition("; ")[2]
         text = f"Request for unknown model: {which} is not found; {known}"
         raise Problem(problem.status, problem.code, text) from problem

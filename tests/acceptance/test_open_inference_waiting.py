@@ -13,7 +13,8 @@ from deploy.local.stack import Stack
 from tests.acceptance.client import Api
 from tests.acceptance.metrics import read_metric, wait_for_metric
 from tests.acceptance.receiver import Receiver
-from tests.acceptance.triton_client import KEY, both, x
+from tests.acceptance.triton_client import KEY, Server, both, x
+from tests.acceptance.waiting import eventually
 
 INFER = "/v2/models/work/infer"
 
@@ -34,6 +35,15 @@ async def another_gateway(stack: Stack, **environment: str) -> AsyncIterator[Ser
         await asyncio.to_thread(other.stop)
 
 
+async def is_ready(gateway: Service) -> bool:
+    """As Triton's client is told."""
+    return await Server(gateway.port).call(lambda client: bool(client.is_server_ready()))
+
+
+async def is_away(gateway: Service) -> bool:
+    return not await is_ready(gateway)
+
+
 async def test_a_job_that_takes_longer_than_the_wait_goes_on(stack: Stack, api: Api) -> None:
     async with (
         another_gateway(stack, CHARONIA_INFER_WAIT="0.5") as hasty,
@@ -48,13 +58,16 @@ async def test_a_job_that_takes_longer_than_the_wait_goes_on(stack: Stack, api: 
 
 async def test_a_gateway_that_stops_says_that_the_job_goes_on(stack: Stack, api: Api) -> None:
     async with (
-        another_gateway(stack) as other,
+        another_gateway(stack, CHARONIA_DRAIN="4") as other,
         httpx.AsyncClient(base_url=other.url, headers=KEY, timeout=30) as http,
     ):
-        asking = asyncio.create_task(http.post(INFER, json=ask(4000)))
+        assert await is_ready(other)
+        asking = asyncio.create_task(http.post(INFER, json=ask(8000)))
         await wait_for_metric(f"{other.url}/metrics", "charonia_jobs_submitted_total", 1)
-        await asyncio.to_thread(other.stop)
+        stopping = asyncio.create_task(asyncio.to_thread(other.stop))
+        await eventually(lambda: is_away(other), "the gateway says that it is not ready", within=4)
         answer = await asking
+        await stopping
     job_id = answer.headers["x-charonia-job"]
     said = f"this gateway is being stopped; {job_id} goes on: ask for it at /v1/jobs/{job_id}"
     assert (answer.status_code, answer.json()) == (503, {"error": said})
@@ -108,8 +121,13 @@ async def test_who_waits_keeps_no_room_from_others(breakable: Stack) -> None:
 async def test_a_call_waits_while_triton_is_away(breakable: Stack) -> None:
     gateway, _ = both(breakable)
     accepted = (f"{breakable.url}/metrics", "charonia_jobs_submitted_total")
-    before = await read_metric(*accepted)
+
+    async def look() -> bool:
+        return not await gateway.call(lambda client: client.is_model_ready("echo", headers=dict(KEY)))
+
     await asyncio.to_thread(breakable.triton.kill)
+    await eventually(look, "the model is known to be away")
+    before = await read_metric(*accepted)
     asking = asyncio.create_task(gateway.infer("echo", [x(1)]))
     await wait_for_metric(*accepted, before + 1)
     assert not asking.done()
