@@ -10,14 +10,14 @@ import msgspec
 from litestar import Litestar
 
 from common.tensors import Output
-from services.gateway import errors, schemas
+from services.gateway import errors, protocol_answer, protocol_views, schemas
 from services.gateway.examples import EXAMPLES
 
 PREFIX = "#/components/schemas/"
 KINDS: list[Any] = [Output]  # named in schemas of what is passed on as it was written down
 KINDS += [
     kind
-    for module in (schemas, errors)
+    for module in (schemas, errors, protocol_answer, protocol_views)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct
 ]

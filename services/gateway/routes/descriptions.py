@@ -22,11 +22,13 @@ from services.gateway.protocol_views import (
     ServerMetadata,
     TransactionPolicy,
 )
+from services.gateway.scopes import Scope, needs
 from services.gateway.store import ModelVersion
 
 EXTENSIONS = ["binary_tensor_data", "model_configuration", "parameters"]
-FINDING = document(HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE)
-READINESS = document(HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE)
+ANY = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+FINDING = document(*ANY, HTTPStatus.NOT_FOUND)
+READINESS = document(*ANY, HTTPStatus.BAD_REQUEST)
 Model = Annotated[str, PathParameter()]
 Version = Annotated[str | None, PathParameter()]
 
@@ -35,7 +37,13 @@ def paths(end: str) -> list[str]:
     return [f"/models/{{model:str}}{end}", f"/models/{{model:str}}/versions/{{version:str}}{end}"]
 
 
-@get(paths(""), summary="A model's metadata", operation_id=name_operation("model_metadata"), responses=FINDING)
+@get(
+    paths(""),
+    summary="A model's metadata",
+    operation_id=name_operation("model_metadata"),
+    **needs(Scope.READ),
+    responses=FINDING,
+)
 async def get_metadata(model: Model, catalogue: Catalogue, version: Version = None) -> ModelMetadata:
     found = await find_model(catalogue, model, version)
     versions = [each.version for each in (await catalogue.read())[model]] if version is None else [version]
@@ -45,7 +53,11 @@ async def get_metadata(model: Model, catalogue: Catalogue, version: Version = No
 
 
 @get(
-    paths("/config"), summary="A model's configuration", operation_id=name_operation("model_config"), responses=FINDING
+    paths("/config"),
+    summary="A model's configuration",
+    operation_id=name_operation("model_config"),
+    **needs(Scope.READ),
+    responses=FINDING,
 )
 async def get_config(model: Model, catalogue: Catalogue, version: Version = None) -> ModelConfig:
     """What is known of it here: what a client needs to write a request."""
@@ -66,6 +78,7 @@ async def get_config(model: Model, catalogue: Catalogue, version: Version = None
     paths("/ready"),
     summary="Whether a model can run now",
     operation_id=name_operation("model_ready"),
+    **needs(Scope.READ),
     media_type=MediaType.TEXT,
     responses=READINESS,
 )

@@ -18,6 +18,7 @@ from services.gateway.inference import Inference
 from services.gateway.protocol import LENGTH, Wanted, read_request
 from services.gateway.protocol_answer import InferAnswer, write_answer
 from services.gateway.protocol_api import InferOperation, document, find_model, name_operation
+from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key
 
 JOB = "X-Charonia-Job"
@@ -25,6 +26,7 @@ PATHS = ["/models/{model:str}/infer", "/models/{model:str}/versions/{version:str
 ENDS = (
     *(HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND, HTTPStatus.REQUEST_TIMEOUT),
     *(HTTPStatus.CONFLICT, HTTPStatus.GONE, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
+    *(HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS),
     *(HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.NOT_IMPLEMENTED, HTTPStatus.SERVICE_UNAVAILABLE),
     HTTPStatus.GATEWAY_TIMEOUT,
 )
@@ -37,6 +39,7 @@ Caller = Request[Key, Any, Any]
     status_code=HTTPStatus.OK,
     summary="Run a model and wait for its outputs",
     operation_id=name_operation("infer"),
+    **needs(Scope.SUBMIT),
     operation_class=InferOperation,
     responses={200: ResponseSpec(InferAnswer, description="The outputs", generate_examples=False), **document(*ENDS)},
 )

@@ -63,7 +63,7 @@ class World:
             await asyncio.Event().wait()
 
     async def find_job(self, _job_id: UUID, _tenant_id: UUID) -> FoundJob | None:
-        return None if self.found is None else FoundJob(self.found, b"[]", "none", None)
+        return None if self.found is None else FoundJob(self.found, b"[]", "none", None, erased=False)
 
     async def cancel(self, _tenant_id: UUID, job_id: UUID) -> JobRow:
         self.canceled.append(job_id)
