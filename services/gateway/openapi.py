@@ -38,10 +38,10 @@ def describe(app: Litestar) -> dict[str, Any]:
 
 def finish_body(operation: dict[str, Any]) -> None:
     """A body that may be left out says so; and there is an example of each."""
-    for content in operation["requestBody"]["content"].values():
+    for media_type, content in operation["requestBody"]["content"].items():
         kinds = content["schema"].get("oneOf", [])
         if {"type": "null"} in kinds:
             operation["requestBody"]["required"] = False
-        for kind in (content["schema"], *kinds):
+        for kind in (content["schema"], *kinds) if media_type == "application/json" else ():
             if example := EXAMPLES.get(kind.get("$ref", "").removeprefix(PREFIX)):
                 content["examples"] = {name: {"value": value} for name, value in example.items()}

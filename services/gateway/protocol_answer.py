@@ -14,7 +14,7 @@ class StoredOutput(msgspec.Struct, frozen=True):
     data: msgspec.Raw
 
 
-class Output(msgspec.Struct, frozen=True, omit_defaults=True):
+class InferOutput(msgspec.Struct, frozen=True, omit_defaults=True):
     """`data`, or the size of what follows the JSON."""
 
     name: str
@@ -28,7 +28,7 @@ class InferAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     id: str = ""
     model_name: str
     model_version: str
-    outputs: list[Output]
+    outputs: list[InferOutput]
 
 
 def write_answer(wanted: Wanted, model: str, version: str, stored: bytes) -> tuple[bytes, int | None]:
@@ -44,9 +44,9 @@ def write_answer(wanted: Wanted, model: str, version: str, stored: bytes) -> tup
         if binary:
             raws.append(encode(msgspec.json.decode(output.data), output.datatype))
             size = {"binary_data_size": len(raws[-1])}
-            outputs.append(Output(name, output.datatype, output.shape, parameters=size))
+            outputs.append(InferOutput(name, output.datatype, output.shape, parameters=size))
         else:
-            outputs.append(Output(name, output.datatype, output.shape, data=write_data(output)))
+            outputs.append(InferOutput(name, output.datatype, output.shape, data=write_data(output)))
     head = msgspec.json.encode(InferAnswer(id=wanted.id, model_name=model, model_version=version, outputs=outputs))
     return b"".join([head, *raws]), len(head) if raws else None
 
