@@ -11,15 +11,15 @@ import msgspec
 from deploy.local.settings import ROOT
 
 PAGE = ROOT / "docs" / "api.md"
-API, KEY, HOOK = "http://localhost:8000", "ch_dev", "https://example.com/hook"  # as the page has them
+API, KEY, HOOK = "http://localhost:8080", "ch_dev", "https://example.com/hook"  # as the page has them
 CALL = re.compile(r"```sh\n(curl .*?)\n```\n+```(json|text) (\d{3})\n(.*?)```\n", re.DOTALL)
 ID = re.compile(r"\b(?:job|evt|whk|dlv|rec|bat)_[0-9a-z]{26}\b")
 CHANGING = {  # what no two runs share
     re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"): "<time>",
-    re.compile(r'("(?:\w+_ms|latency_ms|queue_position)": )\d+'): r"\1<number>",
-    re.compile(r'("(?:trace_id|worker|secret|public_key|signature|next_cursor)": )"[^"]+"'): r'\1"<text>"',
+    re.compile(r'("(?:\w+_ms|latency_ms|queue_position)": ?)\d+'): r"\1<number>",
+    re.compile(r'("(?:trace_id|worker|secret|public_key|signature|next_cursor)": ?)"[^"]+"'): r'\1"<text>"',
     re.compile(r"trace/[0-9a-f]{32}"): "trace/<text>",
-    re.compile(r'("(?:detail|text|message)": )"[^"]{200,}"'): r'\1"<text>"',
+    re.compile(r'("(?:detail|text|message)": ?)"[^"]{200,}"'): r'\1"<text>"',
 }
 
 
