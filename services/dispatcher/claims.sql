@@ -1,9 +1,10 @@
 -- name: claim_jobs
 -- Claims up to $3 jobs of a model ($1) and a priority ($2) for a worker ($7), for a lease of $8 seconds. In turns: of the
 -- tenants that wait, in order from behind the one served last ($4), goes first whoever runs least here ($5, $6), and of
--- each the oldest job, looked for from an id ($10) on where it is the one served last: what it had before is mostly claimed,
--- and to walk over what is left of that in the index takes time. Only what was rung for (ring_at > run_at): each such job has a doorbell on its way, which claims
--- another one when this one is gone. The work is bounded: it looks at no more tenants, and jobs of each, than may be needed.
+-- each the oldest job, looked for from an id ($10) on where it is the one served last: what it had before is mostly
+-- claimed, and to walk over what is left of that in the index takes time. Only what was rung for (ring_at > run_at): each
+-- such job has a doorbell on its way, which claims another one when this one is gone. The work is bounded: it looks at no
+-- more tenants, and jobs of each, than may be needed.
 -- What somebody else holds is left out; `contended` says that there may be more, to which the claim had a right.
 -- Of the suspects, interrupted $9 times, one runs at a time: the next interruption counts, and it shall not hit those
 -- that only were there. The others are rung for again soon.

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 
 import httpx
 import msgspec
@@ -10,13 +10,13 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from deploy.local.ports import free_ports
-from deploy.local.services import DEVELOPMENT_KEY, Service
+from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
 from tests.acceptance.client import Api, Job, read
 from tests.acceptance.listener import Told, hear, listen
 from tests.acceptance.metrics import read_metric, wait_for_metric
 from tests.acceptance.samples import fault, work
+from tests.acceptance.serving import another_gateway
 from tests.acceptance.waiting import eventually
 
 WORDS = [f"word{number}" for number in range(30)]
@@ -33,18 +33,6 @@ def say(delay_ms: int, words: list[str] = WORDS) -> dict[str, object]:
 async def http(stack: Stack) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=stack.url, headers=KEY, timeout=30) as client:
         yield client
-
-
-@asynccontextmanager
-async def another_gateway(stack: Stack) -> AsyncIterator[str]:
-    """The URL of one that has seen nothing yet."""
-    (port,) = free_ports(1)
-    other = Service("gateway", port, stack.environment, stack.log_dir, name="gateway-other")
-    await asyncio.to_thread(other.start)
-    try:
-        yield other.url
-    finally:
-        await asyncio.to_thread(other.stop)
 
 
 def check_whole(told: list[Told], job: Job) -> None:
@@ -82,7 +70,10 @@ async def test_a_stream_outlives_its_gateway(breakable: Stack, api: Api, http: h
     """The client hears the rest from another one, from behind what it has heard."""
     submitted = await api.submit("tokens", say(200))
     told: list[Told] = []
-    async with another_gateway(breakable) as url, httpx.AsyncClient(base_url=url, headers=KEY, timeout=30) as other:
+    async with (
+        another_gateway(breakable) as second,
+        httpx.AsyncClient(base_url=second.url, headers=KEY, timeout=30) as other,
+    ):
         stopping: asyncio.Task[int | None] | None = None
         async with aclosing(listen(http, submitted.id)) as events:
             async for each in events:
@@ -97,11 +88,14 @@ async def test_a_stream_outlives_its_gateway(breakable: Stack, api: Api, http: h
 
 
 async def test_every_gateway_tells_the_same(stack: Stack, api: Api, http: httpx.AsyncClient) -> None:
-    async with another_gateway(stack) as url, httpx.AsyncClient(base_url=url, headers=KEY, timeout=30) as other:
+    async with (
+        another_gateway(stack) as second,
+        httpx.AsyncClient(base_url=second.url, headers=KEY, timeout=30) as other,
+    ):
         submitted = await api.submit("tokens", say(30))
-        first, second = await asyncio.gather(hear(http, submitted.id), hear(other, submitted.id))
-    assert first == second
-    check_whole(first, await api.get(submitted.id))
+        here, there = await asyncio.gather(hear(http, submitted.id), hear(other, submitted.id))
+    assert here == there
+    check_whole(here, await api.get(submitted.id))
 
 
 async def test_attempts_and_new_lives_are_told(api: Api, http: httpx.AsyncClient) -> None:

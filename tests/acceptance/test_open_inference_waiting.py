@@ -1,8 +1,6 @@
 """A caller of the infer call waits for its job: not for ever, and the job does not outlive its caller."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import httpx
 import numpy as np
@@ -13,6 +11,7 @@ from deploy.local.stack import Stack
 from tests.acceptance.client import Api
 from tests.acceptance.metrics import read_metric, wait_for_metric
 from tests.acceptance.receiver import Receiver
+from tests.acceptance.serving import another_gateway
 from tests.acceptance.triton_client import KEY, Server, both, x
 from tests.acceptance.waiting import eventually
 
@@ -21,18 +20,6 @@ INFER = "/v2/models/work/infer"
 
 def ask(ms: int) -> dict[str, object]:
     return {"inputs": [{"name": "ms", "shape": [1, 1], "datatype": "INT32", "data": [ms]}]}
-
-
-@asynccontextmanager
-async def another_gateway(stack: Stack, **environment: str) -> AsyncIterator[Service]:
-    """Beside the stack's own, with these variables."""
-    port = stack.settings.gateway_port + 1
-    other = Service("gateway", port, stack.environment | environment, stack.log_dir, name="gateway-other")
-    try:
-        await asyncio.to_thread(other.start)
-        yield other
-    finally:
-        await asyncio.to_thread(other.stop)
 
 
 async def is_ready(gateway: Service) -> bool:
