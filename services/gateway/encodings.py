@@ -30,8 +30,8 @@ async def read_body(request: Request[Any, Any, Any]) -> bytes:
     body = await in_time(collect(request))
     if not packed:
         return body
-    unpacking = asyncio.to_thread(unpack, body, request.app.state.max_body)
-    return await unpacking if len(body) > LARGE else unpack(body, request.app.state.max_body)
+    unpacking = (body, request.app.state.max_body)
+    return await asyncio.to_thread(unpack, *unpacking) if len(body) > LARGE else unpack(*unpacking)
 
 
 async def collect(request: Request[Any, Any, Any]) -> bytes:

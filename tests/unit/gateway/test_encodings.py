@@ -1,12 +1,18 @@
 """Bodies packed and unpacked, within bounds."""
 
+import gc
 import gzip
+import os
 import zlib
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
-from services.gateway.encodings import choose_encoding, pack, unpack
+from services.gateway.budget import Budget
+from services.gateway.encodings import LARGE, choose_encoding, pack, read_body, unpack
 from services.gateway.errors import Problem
 
 BODY = b"charonia" * 100
@@ -17,6 +23,20 @@ def test_a_body_is_unpacked_up_to_its_limit(packed: bytes) -> None:
     assert unpack(packed, len(BODY)) == BODY
     with pytest.raises(RequestEntityTooLarge):
         unpack(packed, len(BODY) - 1)
+
+
+@pytest.mark.parametrize("size", [len(BODY), LARGE + 1])
+async def test_a_body_is_read_here_or_beside_the_event_loop(size: int) -> None:
+    body = os.urandom(size)
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield gzip.compress(body)
+
+    state = SimpleNamespace(budget=Budget(2 * size, 2 * size), max_body=2 * size)
+    headers = {"content-encoding": "gzip"}
+    request = SimpleNamespace(headers=headers, scope={}, stream=stream, app=SimpleNamespace(state=state))
+    assert await read_body(cast("Any", request)) == body
+    gc.collect()  # tells of what was never awaited
 
 
 @pytest.mark.parametrize("packed", [b"", BODY, gzip.compress(BODY)[:-1], gzip.compress(BODY) + b"1"])
