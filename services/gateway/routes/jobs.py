@@ -2,17 +2,19 @@
 
 from http import HTTPStatus
 from typing import Annotated, Any
+from uuid import UUID
 
 from litestar import Request, Response, Router, get, post
 from litestar.params import Parameter
 from opentelemetry.trace import get_current_span
 
 from common import ids, tracing
+from common.errors import Unavailable
 from common.job_view import JobView, Links, view_job
 from common.jobs import TERMINAL
 from common.logs import Log
 from services.gateway import metrics
-from services.gateway.errors import FINDING, SENDING, document, not_found
+from services.gateway.errors import FINDING, SENDING, Problem, document, not_found
 from services.gateway.preferences import MAX_WAIT, read_wait
 from services.gateway.presence import while_present
 from services.gateway.schemas import SubmitJob
@@ -57,13 +59,24 @@ async def submit_job(
     else:
         metrics.jobs_submitted.labels(row.model, row.priority).inc()
         log.info("job.accepted", model=row.model, job_id=view.id, priority=row.priority, trace_id=view.trace_id)
-    if seconds := read_wait(prefer):
-        await while_present(request.receive, watch.wait(row.id, seconds))
-        found = await store.find_job(row.id, row.tenant_id)
-        if found is not None and found.row.status in TERMINAL:
-            headers["Preference-Applied"] = f"wait={seconds}"
-            return Response(show_job(found, links), status_code=HTTPStatus.OK, headers=headers)
+    seconds, wanted = read_wait(prefer), (row.id, row.tenant_id)
+    if seconds and (found := await await_end(*wanted, seconds, request.receive, store, watch)):
+        headers["Preference-Applied"] = f"wait={seconds}"
+        return Response(show_job(found, links), status_code=HTTPStatus.OK, headers=headers)
     return Response(view, headers=headers)
+
+
+async def await_end(
+    job_id: UUID, tenant_id: UUID, seconds: float, receive: Any, store: Store, watch: Watch
+) -> FoundJob | None:
+    """The job, once it has ended; None where that takes longer, or can't be seen: it is accepted all the same."""
+    try:
+        await while_present(receive, watch.wait(job_id, seconds))
+        found = await store.find_job(job_id, tenant_id)
+    except (Problem, Unavailable) as error:
+        log.warning("job.unwatched", job_id=ids.show(ids.Kind.JOB, job_id), error=error)
+        return None
+    return found if found is not None and found.row.status in TERMINAL else None
 
 
 @get(
