@@ -12,7 +12,7 @@ import msgspec
 from common import ids
 from common.job_view import show_time
 from common.jobs import TERMINAL, TERMINAL_EVENTS, Status
-from services.gateway.watch import Watch
+from services.gateway.watch import Watch, Watcher
 from services.gateway.watch_store import START, Place, Told, WatchStore
 
 PAGE = 100
@@ -98,6 +98,17 @@ def encode(event_type: str, at: datetime, step: StepView) -> bytes:
     return msgspec.json.encode(EventView(type=event_type, timestamp=show_time(at), data=data))
 
 
+async def has_changed(watcher: Watcher) -> bool:
+    """Whether something happens before it is time for a heartbeat; whoever waits asks nobody meanwhile."""
+    try:
+        async with asyncio.timeout(HEARTBEAT_SECONDS):
+            await watcher.changed.wait()
+    except TimeoutError:
+        return False
+    watcher.changed.clear()
+    return True
+
+
 class Story:
     def __init__(self, store: WatchStore, watch: Watch) -> None:
         self.store = store
@@ -127,9 +138,7 @@ class Story:
                     return
                 if self.watch.closing or asyncio.get_running_loop().time() > until:
                     return
-                try:
-                    async with asyncio.timeout(HEARTBEAT_SECONDS):
-                        await watcher.changed.wait()
-                    watcher.changed.clear()
-                except TimeoutError:
+                while not await has_changed(watcher):
                     yield None
+                    if asyncio.get_running_loop().time() > until:
+                        return

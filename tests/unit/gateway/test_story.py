@@ -1,6 +1,9 @@
 """Events of a job: their ids and what they say."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import cast
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -8,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common import ids
-from services.gateway.story import read_place, show_place, write
-from services.gateway.watch_store import Place, Told
+from common.jobs import Status
+from services.gateway import story as module
+from services.gateway.story import Story, read_place, show_place, write
+from services.gateway.watch import Watch
+from services.gateway.watch_store import START, Place, Stamp, Told, WatchStore
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = ids.new()
@@ -52,3 +58,29 @@ def test_a_way_back_says_why() -> None:
 def test_an_end_is_the_webhooks_body_byte_for_byte() -> None:
     event = write(JOB, Told(Place(2, 2**31 - 1), "job.failed", AT, b"{ }", None, None, None, None))
     assert (event.body, event.is_end) == (b"{ }", True)
+
+
+class FakeStore:
+    """A job that waits; how often its story was asked for."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def find_stamps(self, jobs: Sequence[UUID]) -> dict[UUID, Stamp]:
+        return dict.fromkeys(jobs, Stamp(Status.QUEUED, 0, 0))
+
+    async def tell_story(self, _job_id: UUID, after: Place, _limit: int) -> list[Told]:
+        self.asked += 1
+        queued = Told(Place(0, 0), "job.queued", AT, None, None, None, None, None)
+        return [queued] if after == START else []
+
+
+async def test_a_heartbeat_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.001)
+    store = FakeStore()
+    watched = cast("WatchStore", store)
+    following = Story(watched, Watch(watched, lambda: True)).follow(JOB, START)
+    told = [await anext(following) for _ in range(4)]
+    await following.aclose()
+    assert [event and event.type for event in told] == ["job.queued", None, None, None]
+    assert store.asked == 1
