@@ -1,13 +1,18 @@
 """Keys: made, listed and revoked by a command, and each good for its scopes only."""
 
+import asyncio
+
 import msgspec
 import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosedError
 
 from common import ids
 from deploy.local.stack import Stack
 from tests.acceptance.client import Api
 from tests.acceptance.conftest import open_client
 from tests.acceptance.keys import make_key, run_keys
+from tests.acceptance.listener import hear
 
 ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
 NONE = f"job_{'0' * 26}"
@@ -40,6 +45,11 @@ async def ask(api: Api, method: str, path: str) -> tuple[int, str]:
     return answer.status_code, answer.json()["detail"] if refused else ""
 
 
+async def exhaust(socket: ClientConnection) -> None:
+    async for _ in socket:
+        continue
+
+
 @pytest.mark.parametrize("scope", ["submit", "read", "admin"])
 async def test_a_key_may_do_what_its_scope_says_and_the_administrators_all(stack: Stack, scope: str) -> None:
     async with open_client(stack, await make_key(stack, "scoped", "--scope", scope)) as api:
@@ -67,6 +77,25 @@ async def test_a_revoked_key_is_refused_at_once_on_every_gateway(stack: Stack, g
     again = await run_keys(stack, "revoke", str(row["id"]))
     (gone,) = [each for each in await list_keys(stack, "leaving") if each["id"] == row["id"]]
     assert (again.returncode, gone["revoked_at"] is None) == (0, False)
+
+
+async def test_whoever_listens_with_a_revoked_key_hears_no_more(stack: Stack, gateways: list[str]) -> None:
+    key, other = await make_key(stack, "listening", "--name", "lost"), await make_key(stack, "listening")
+    (row,) = [row for row in await list_keys(stack, "listening") if row["name"] == "lost"]
+    words = ["word"] * 200
+    async with open_client(stack, key, gateways[0]) as lost, open_client(stack, other, gateways[1]) as api:
+        submitted = await lost.submit("tokens", {"text": [" ".join(words)], "delay_ms": [50]})
+        url = f"ws{gateways[0].removeprefix('http')}/v1/jobs/{submitted.id}/events"
+        async with connect(url, additional_headers={"Authorization": f"Bearer {key}"}) as socket:
+            listening = asyncio.create_task(hear(lost.http, submitted.id))
+            await socket.recv()
+            await run_keys(stack, "revoke", str(row["id"]))
+            with pytest.raises(ConnectionClosedError):
+                await exhaust(socket)
+            assert socket.close_code == 1008
+        told = await listening
+        assert (await api.wait(submitted.id)).status == "succeeded"
+    assert (len(told) < len(words), told[-1].type) == (True, "job.output")
 
 
 async def test_keys_are_listed_with_what_they_may_do_but_not_themselves(stack: Stack) -> None:

@@ -1,10 +1,11 @@
 """What happens to a job, as it happens: server-sent events, a WebSocket, or a list."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -13,11 +14,10 @@ from litestar.exceptions import WebSocketDisconnect
 from litestar.params import Parameter
 from litestar.response import Stream
 
-from common import ids
 from common.errors import Unavailable
 from common.jobs import TERMINAL
 from common.logs import Log
-from services.gateway.auth import let_in
+from services.gateway.auth import Connection, Keyring, let_in
 from services.gateway.errors import (
     FINDING,
     MEDIA_TYPE,
@@ -40,7 +40,10 @@ from services.gateway.watch_store import START, Place
 EVENT_STREAM = "text/event-stream"
 RETRY_MS = 1000  # before a client comes again whose stream was cut
 LAST_EVENT_ID = "Last-Event-ID"
-TRY_AGAIN_LATER = 1013
+TRY_AGAIN_LATER, POLICY_VIOLATION = 1013, 1008
+KEY_SECONDS = 1.0  # after which the key of whoever listens is looked at again
+
+Events: TypeAlias = AsyncGenerator[Event | None, None]
 
 log = Log("events")
 
@@ -69,7 +72,8 @@ async def list_events(
     if after != START and stamp is not None and stamp.status in TERMINAL and not await story.read(parsed, after, 1):
         return Response(None, status_code=HTTPStatus.NO_CONTENT)  # tells a browser not to come again
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return Stream(send_events(story, parsed, after), media_type=EVENT_STREAM, headers=headers)
+    told = while_valid(request, story.follow(parsed, after))
+    return Stream(send_events(job_id, told), media_type=EVENT_STREAM, headers=headers)
 
 
 async def find(story: Story, job_id: str, tenant_id: UUID) -> UUID:
@@ -96,18 +100,31 @@ def show(event: Event) -> EventItem:
     return EventItem(event.id, view.type, view.timestamp, view.data)
 
 
-async def send_events(story: Story, job_id: UUID, after: Place) -> AsyncIterator[bytes]:
+async def while_valid(connection: Connection, following: Events) -> Events:
+    """The events, until the caller's key is revoked; then raises Problem (401), and nothing more is told."""
+    keyring: Keyring = connection.app.state.keyring
+    clock = asyncio.get_running_loop().time
+    until = clock() + KEY_SECONDS
+    async with aclosing(following) as events:
+        async for event in events:
+            if event is not None and clock() >= until:
+                await keyring.authenticate(connection.headers.get("authorization"))
+                until = clock() + KEY_SECONDS
+            yield event
+
+
+async def send_events(job_id: str, told: Events) -> AsyncIterator[bytes]:
     """The lines of the stream; a comment where nothing happens, so that a client that is gone is found."""
     yield b"retry: %d\n\n" % RETRY_MS
     try:
-        async with aclosing(story.follow(job_id, after)) as events:
+        async with aclosing(told) as events:
             async for event in events:
                 if event is None:
                     yield b":\n\n"
                 else:
                     yield b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), event.type.encode(), event.body)
-    except Unavailable as error:  # the client comes again, and hears of it then
-        log.warning("events.cut", job_id=ids.show(ids.Kind.JOB, job_id), error=error)
+    except (Problem, Unavailable) as error:  # the client comes again, and hears of it then
+        log.warning("events.cut", job_id=job_id, error=error)
 
 
 @websocket("/v1/jobs/{job_id:str}/events", opt={OPTION: Scope.READ})
@@ -123,7 +140,8 @@ async def watch_events(
         await refuse(socket, error)
         return
     await socket.accept()
-    await while_present(socket.receive, send_messages(socket, story, parsed, after))
+    told = while_valid(socket, story.follow(parsed, after))
+    await while_present(socket.receive, send_messages(socket, job_id, told))
 
 
 async def refuse(socket: WebSocket[Any, Any, Any], error: Problem | Unavailable) -> None:
@@ -137,16 +155,17 @@ async def refuse(socket: WebSocket[Any, Any, Any], error: Problem | Unavailable)
     await socket.send(body)
 
 
-async def send_messages(socket: WebSocket[Any, Any, Any], story: Story, job_id: UUID, after: Place) -> None:
+async def send_messages(socket: WebSocket[Any, Any, Any], job_id: str, told: Events) -> None:
     with contextlib.suppress(WebSocketDisconnect):
         try:
-            async with aclosing(story.follow(job_id, after)) as events:
+            async with aclosing(told) as events:
                 async for event in events:
                     if event is not None:
                         await socket.send_text(msgspec.json.encode(show(event)).decode())
-        except Unavailable as error:
-            log.warning("events.cut", job_id=ids.show(ids.Kind.JOB, job_id), error=error)
-            await socket.close(TRY_AGAIN_LATER)
+        except (Problem, Unavailable) as error:
+            log.warning("events.cut", job_id=job_id, error=error)
+            refused = isinstance(error, Problem) and error.status is HTTPStatus.UNAUTHORIZED
+            await socket.close(POLICY_VIOLATION if refused else TRY_AGAIN_LATER)
         else:
             await socket.close()
 
