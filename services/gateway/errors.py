@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from litestar import Request, Response
 from litestar.connection import ASGIConnection
-from litestar.exceptions import HTTPException, ValidationException
+from litestar.exceptions import HTTPException, InternalServerException, ValidationException
 from litestar.openapi.datastructures import ResponseSpec
 
 from common.errors import Unavailable
@@ -18,6 +18,7 @@ MEDIA_TYPE = "application/problem+json"
 PROTOCOL = "/v2"  # paths that begin so are the Open Inference Protocol's
 MAX_ERRORS = 20  # in one answer
 MAX_TEXT = 500
+LEFT = "client disconnected prematurely"  # in Litestar's words
 RETRY_SECONDS = 5  # what Retry-After says when a dependency is down
 PATH = re.compile(r" - at `\$(.*)`$")
 STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
@@ -178,8 +179,14 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
         text = f"the body is over the limit of {limit} bytes"
         # The connection stays: closed with data unread it would be reset, and few clients would see this answer.
         return answer_problem(request, Problem(status, "body_too_large", text))
+    if isinstance(error, InternalServerException) and error.detail == LEFT:
+        text = "the client left before its body had come"  # nobody reads it, but it is counted
+        return answer_problem(request, Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", text))
+    headers = dict(error.headers or {})
+    if "Allow" in headers:  # Litestar counts a WebSocket's path as a method
+        headers["Allow"] = ", ".join(sorted(name for name in headers["Allow"].split(", ") if name.isupper()))
     code = status.phrase.lower().replace(" ", "_").replace("-", "_")
-    return answer_problem(request, Problem(status, code, error.detail, headers=error.headers))
+    return answer_problem(request, Problem(status, code, error.detail, headers=headers))
 
 
 def extras(error: ValidationException) -> list[dict[str, Any]]:

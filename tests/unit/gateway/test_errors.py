@@ -1,10 +1,13 @@
 """Where a body is wrong, said with a JSON pointer."""
 
 from http import HTTPStatus
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from litestar.exceptions import InternalServerException, MethodNotAllowedException
 
-from services.gateway.errors import FieldError, Problem, decode_body, invalid, locate
+from services.gateway.errors import LEFT, FieldError, Problem, answer_http, decode_body, invalid, locate
 from services.gateway.schemas import SubmitJob
 
 
@@ -92,3 +95,15 @@ def test_a_problem_shows_three_mistakes_and_carries_all() -> None:
     problem = invalid(*(FieldError(f"/{number}", "is wrong") for number in range(5)))
     assert problem.detail == "/0: is wrong; /1: is wrong; /2: is wrong"
     assert len(problem.errors) == 5
+
+
+REQUEST = cast("Any", SimpleNamespace(url=SimpleNamespace(path="/v1/jobs")))
+
+
+def test_a_client_that_leaves_is_no_fault_of_ours() -> None:
+    assert answer_http(REQUEST, InternalServerException(LEFT)).status_code == HTTPStatus.REQUEST_TIMEOUT
+
+
+def test_only_methods_are_allowed() -> None:
+    error = MethodNotAllowedException(headers={"Allow": "GET, OPTIONS, websocket"})
+    assert answer_http(REQUEST, error).headers["Allow"] == "GET, OPTIONS"
