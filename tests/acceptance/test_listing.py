@@ -9,7 +9,7 @@ from tests.acceptance.client import Api, Job, Jobs, read
 from tests.acceptance.samples import fault
 
 ECHO = {"x": [[1.0]]}
-Query = Mapping[str, str | int]
+Query = Mapping[str, str | int | list[str]]
 
 
 async def list_page(api: Api, **query: str | int) -> Jobs:
@@ -66,6 +66,7 @@ async def test_filters_combine_and_find_only_ones_own(api: Api, stranger: Api) -
         ({"created_after": "yesterday"}, "created_after"),
         ({"model": ""}, "model"),
         ({"states": "failed"}, "states"),
+        ({"status": ["queued", "failed"]}, "status"),
     ],
 )
 async def test_a_wrong_or_unknown_parameter_is_pointed_at(api: Api, query: Query, pointer: str) -> None:

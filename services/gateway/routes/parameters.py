@@ -37,10 +37,13 @@ def read_time(name: str, text: str | None) -> datetime | None:
 
 
 def refuse_unknown(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """A guard: raises Problem (422) for a query parameter that the call does not have, so that a typo never passes."""
-    given = connection.query_params.keys()
-    if given and (unknown := sorted(given - list_known(handler, frozenset(connection.path_params)))):
+    """A guard: raises Problem (422) for a query parameter that the call does not have, or that is given twice: no typo
+    passes."""
+    given = connection.query_params
+    if given and (unknown := sorted(given.keys() - list_known(handler, frozenset(connection.path_params)))):
         raise invalid(*(FieldError(name, "is no parameter of this call") for name in unknown))
+    if twice := sorted(name for name in given if len(given.getall(name)) > 1):
+        raise invalid(*(FieldError(name, "is given twice") for name in twice))
 
 
 @cache
