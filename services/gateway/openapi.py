@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from litestar import Litestar
+from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, Schema
 
 from common.tensors import Output
 from services.gateway import errors, protocol_answer, protocol_views, schemas
@@ -21,6 +22,13 @@ KINDS += [
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct
 ]
+
+
+def offer_too(operation: Operation, media_type: str, schema: Schema) -> None:
+    """Adds what 200 may also be: Litestar knows of one media type for each status."""
+    answer = (operation.responses or {})["200"]
+    assert isinstance(answer, OpenAPIResponse), "the handler names it among its responses"
+    answer.content = {**(answer.content or {}), media_type: OpenAPIMediaType(schema)}
 
 
 @cache

@@ -10,6 +10,7 @@ from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Requ
 
 from services.gateway.catalogue import Catalogue
 from services.gateway.errors import Problem, ProtocolError
+from services.gateway.openapi import offer_too
 from services.gateway.store import ModelVersion
 
 NAMES = Schema(type=OpenAPIType.STRING)
@@ -49,6 +50,7 @@ class InferOperation(Operation):
     def __post_init__(self) -> None:
         content = {"application/json": OpenAPIMediaType(REQUEST), "application/octet-stream": OpenAPIMediaType(RAW)}
         self.request_body = RequestBody(content, required=True)
+        offer_too(self, "application/octet-stream", RAW)
 
 
 def document(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:

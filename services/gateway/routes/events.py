@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any, TypeAlias
 from uuid import UUID
@@ -11,6 +12,8 @@ from uuid import UUID
 import msgspec
 from litestar import Request, Response, Router, WebSocket, get, websocket
 from litestar.exceptions import WebSocketDisconnect
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.spec import OpenAPIType, Operation, Schema
 from litestar.params import Parameter
 from litestar.response import Stream
 
@@ -29,6 +32,7 @@ from services.gateway.errors import (
     invalid,
     not_found,
 )
+from services.gateway.openapi import offer_too
 from services.gateway.presence import while_present
 from services.gateway.routes.control import parse_job
 from services.gateway.schemas import EventItem, EventPage
@@ -48,12 +52,25 @@ Events: TypeAlias = AsyncGenerator[Event | None, None]
 log = Log("events")
 
 
+@dataclass
+class Telling(Operation):
+    """A list, or a stream."""
+
+    def __post_init__(self) -> None:
+        offer_too(self, EVENT_STREAM, Schema(type=OpenAPIType.STRING))
+
+
 @get(
     "/{job_id:str}/events",
     summary="What happened to a job, and what happens",
     operation_id="list_events",
     **needs(Scope.READ),
-    responses=document(*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY),
+    operation_class=Telling,
+    responses={
+        200: ResponseSpec(EventPage, description="A page, or the stream", generate_examples=False),
+        204: ResponseSpec(None, description="The job has ended, and nothing is behind `Last-Event-ID`"),
+        **document(*FINDING),
+    },
 )
 async def list_events(
     request: Request[Key, Any, Any],

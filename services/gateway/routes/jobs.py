@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from litestar import Request, Response, Router, get, post
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import Parameter
 from opentelemetry.trace import get_current_span
 
@@ -32,7 +33,12 @@ log = Log("job")
     summary="Submit a job",
     operation_id="submit_job",
     **needs(Scope.SUBMIT),
-    responses=document(*SENDING, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    responses={
+        200: ResponseSpec(
+            JobView, description="The job, where it ended within `Prefer: wait=N`", generate_examples=False
+        ),
+        **document(*SENDING, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    },
 )
 async def submit_job(
     request: Request[Key, Any, Any],

@@ -3,6 +3,7 @@
 from typing import Any
 
 from litestar import MediaType, Request, Response, Router, get
+from litestar.openapi.datastructures import ResponseSpec
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from common.health import report
@@ -14,7 +15,12 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@get("/readyz", summary="Whether each dependency answers, by name", operation_id="readyz")
+@get(
+    "/readyz",
+    summary="Whether each dependency answers, by name",
+    operation_id="readyz",
+    responses={503: ResponseSpec(dict[str, Any], description="Not ready", generate_examples=False)},
+)
 async def readyz(request: Request[Any, Any, Any]) -> Response[dict[str, Any]]:
     """503 without the database, and from SIGTERM on; without the broker jobs are accepted, and run when it is back."""
     ready, body = await report(request.app.state.checks, optional={"broker"})
