@@ -183,8 +183,8 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
         text = "the client left before its body had come"  # nobody reads it, but it is counted
         return answer_problem(request, Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", text))
     headers = dict(error.headers or {})
-    if "Allow" in headers:  # Litestar counts a WebSocket's path as a method
-        headers["Allow"] = ", ".join(sorted(name for name in headers["Allow"].split(", ") if name.isupper()))
+    if allowed := headers.pop("allow", None):  # Litestar counts a WebSocket's path as a method
+        headers["Allow"] = ", ".join(sorted(name for name in allowed.split(", ") if name.isupper()))
     code = status.phrase.lower().replace(" ", "_").replace("-", "_")
     return answer_problem(request, Problem(status, code, error.detail, headers=headers))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -16,6 +16,7 @@ from services.gateway.watch import Watch, Watcher
 from services.gateway.watch_store import START, Place, Told, WatchStore
 
 PAGE = 100
+PAGE_BYTES = 1024 * 1024  # what is held for whoever listens slowly; one event may be larger
 HEARTBEAT_SECONDS = 15.0
 STREAM_SECONDS = 3600.0  # then the client comes again: nobody holds a place for ever
 PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,10})")
@@ -64,6 +65,11 @@ class Event(NamedTuple):
     @property
     def is_end(self) -> bool:
         return self.type in TERMINAL_EVENTS
+
+
+def are_large(events: Sequence[Event]) -> bool:
+    """Whether there may be more behind them."""
+    return sum(len(event.body) for event in events) >= PAGE_BYTES
 
 
 def show_place(place: Place) -> str:
@@ -115,14 +121,15 @@ class Story:
         self.watch = watch
 
     async def read(self, job_id: UUID, after: Place = START, limit: int = PAGE) -> list[Event]:
-        return [write(job_id, told) for told in await self.store.tell_story(job_id, after, limit)]
+        """Not all that there is where they are `limit`, or large together."""
+        return [write(job_id, told) for told in await self.store.tell_story(job_id, after, limit, PAGE_BYTES)]
 
     async def follow(self, job_id: UUID, after: Place) -> AsyncGenerator[Event | None, None]:
         """Events behind a place as they come, to the job's end; None where nothing came for a while.
 
         Ends early where the gateway is to stop; raises Unavailable where the database is away.
         """
-        until = asyncio.get_running_loop().time() + STREAM_SECONDS
+        until, ended = asyncio.get_running_loop().time() + STREAM_SECONDS, False
         with self.watch.follow(job_id) as watcher:
             watcher.stamp = await self.watch.looks.submit(job_id)
             while True:
@@ -131,10 +138,10 @@ class Story:
                 for event in events:
                     yield event
                 if events:
-                    after = read_place(events[-1].id) or after
-                if len(events) == PAGE:
+                    after, ended = read_place(events[-1].id) or after, events[-1].is_end
+                if len(events) == PAGE or are_large(events):
                     continue
-                if over or (events and events[-1].is_end):
+                if over or ended:
                     return
                 if self.watch.closing or asyncio.get_running_loop().time() > until:
                     return

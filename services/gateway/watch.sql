@@ -11,8 +11,9 @@ WHERE j.id = ANY($1::uuid[]);
 SELECT id FROM jobs WHERE id = $1 AND tenant_id = $2;
 
 -- name: tell_story
--- What happened to a job ($1), in order, behind a place ($2, $3), at most $4 of it. A claim begins with 0; then come its
--- responses; 2147483645 is a cancellation asked for, 2147483646 the way back to the queue, 2147483647 the end.
+-- What happened to a job ($1), in order, behind a place ($2, $3), at most $4 of it, and nothing more once there are $5
+-- bytes of it. A claim begins with 0; then come its responses; 2147483645 is a cancellation asked for, 2147483646 the way
+-- back to the queue, 2147483647 the end.
 WITH job AS MATERIALIZED (
   SELECT * FROM jobs WHERE id = $1
 ), told AS (
@@ -50,4 +51,12 @@ WITH job AS MATERIALIZED (
   FROM job
   WHERE finished_at IS NOT NULL AND NOT EXISTS (SELECT FROM events e WHERE e.job_id = $1 AND e.claim = job.claim)
 )
-SELECT * FROM told WHERE (claim, number) > ($2, $3) ORDER BY claim, number LIMIT $4;
+SELECT claim, number, type, at, body, attempt, model, error_code, error_message
+FROM (
+  SELECT *, sum(octet_length(body)) OVER (
+    ORDER BY claim, number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+  ) AS size_before
+  FROM (SELECT * FROM told WHERE (claim, number) > ($2, $3) ORDER BY claim, number LIMIT $4) next
+) page
+WHERE coalesce(size_before, 0) < $5::bigint
+ORDER BY claim, number;

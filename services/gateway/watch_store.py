@@ -54,7 +54,7 @@ class WatchStore:
     async def is_owned(self, job_id: UUID, tenant_id: UUID) -> bool:
         return await self.database.fetch_one(QUERIES["find_owned"], job_id, tenant_id) is not None
 
-    async def tell_story(self, job_id: UUID, after: Place, limit: int) -> list[Told]:
-        """What happened to a job behind a place, oldest first."""
-        found = await self.database.fetch(QUERIES["tell_story"], job_id, *after, limit)
+    async def tell_story(self, job_id: UUID, after: Place, limit: int, size: int) -> list[Told]:
+        """What happened to a job behind a place, oldest first; nothing more once there are `size` bytes of it."""
+        found = await self.database.fetch(QUERIES["tell_story"], job_id, *after, limit, size)
         return [Told(Place(claim, number), *rest) for claim, number, *rest in found]

@@ -138,6 +138,21 @@ async def test_a_list_comes_in_pages(api: Api, http: httpx.AsyncClient) -> None:
     assert items[-1]["data"]["id"] == job.id
 
 
+async def test_large_responses_come_a_few_at_a_time(api: Api, http: httpx.AsyncClient) -> None:
+    words = [f"{number}".rjust(300_000, "x") for number in range(20)]
+    job = await api.run("tokens", say(0, words))
+    heard = await hear(http, job.id)
+    assert [word for each in heard for word in (each.tokens if each.type == "job.output" else [])] == words
+    listed, cursor, pages = [], None, 0
+    while pages == 0 or cursor:
+        query = {"limit": 1000} | ({"cursor": cursor} if cursor else {})
+        answer = await http.get(f"/v1/jobs/{job.id}/events", params=query)
+        assert len(answer.content) < 2_000_000
+        listed += [each["id"] for each in answer.json()["items"]]
+        cursor, pages = answer.json()["next_cursor"], pages + 1
+    assert (listed, pages > 3) == ([each.id for each in heard], True)
+
+
 async def test_the_same_is_told_over_a_websocket(stack: Stack, api: Api, http: httpx.AsyncClient) -> None:
     submitted = await api.submit("tokens", say(30))
     url = f"ws{stack.url.removeprefix('http')}/v1/jobs/{submitted.id}/events"
@@ -189,6 +204,11 @@ async def test_whoever_goes_away_takes_up_no_room(stack: Stack, api: Api) -> Non
 
     await eventually(look, "nobody is waited for")
     read(await api.http.post(f"{path}/cancel"), 202, Job)
+
+
+async def test_a_websockets_path_has_the_methods_of_a_list(http: httpx.AsyncClient) -> None:
+    answer = await http.put("/v1/jobs/job_01m7ykkne6etvsdz4ehv4dsk25/events")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, OPTIONS")
 
 
 async def test_a_stranger_hears_nothing(api: Api, stranger: Api) -> None:

@@ -38,7 +38,7 @@ from services.gateway.routes.control import parse_job
 from services.gateway.schemas import EventItem, EventPage
 from services.gateway.scopes import OPTION, Scope, needs
 from services.gateway.store import Key
-from services.gateway.story import Event, EventView, Story, read_place
+from services.gateway.story import Event, EventView, Story, are_large, read_place
 from services.gateway.watch_store import START, Place
 
 EVENT_STREAM = "text/event-stream"
@@ -109,7 +109,10 @@ def read_id(name: str, text: str | None) -> Place:
 
 async def page(story: Story, job_id: UUID, after: Place, limit: int) -> EventPage:
     events = await story.read(job_id, after, limit + 1)
-    return EventPage([show(event) for event in events[:limit]], events[limit - 1].id if len(events) > limit else None)
+    shown = events[:limit]
+    return EventPage(
+        [show(event) for event in shown], shown[-1].id if len(events) > limit or are_large(shown) else None
+    )
 
 
 def show(event: Event) -> EventItem:

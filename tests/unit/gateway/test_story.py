@@ -69,7 +69,7 @@ class FakeStore:
     async def find_stamps(self, jobs: Sequence[UUID]) -> dict[UUID, Stamp]:
         return dict.fromkeys(jobs, Stamp(Status.QUEUED, 0, 0))
 
-    async def tell_story(self, _job_id: UUID, after: Place, _limit: int) -> list[Told]:
+    async def tell_story(self, _job_id: UUID, after: Place, _limit: int, _size: int) -> list[Told]:
         self.asked += 1
         queued = Told(Place(0, 0), "job.queued", AT, None, None, None, None, None)
         return [queued] if after == START else []
