@@ -12,7 +12,7 @@ from uuid import UUID
 
 from common.batching import Batcher
 from common.errors import Unavailable
-from services.gateway.errors import Problem
+from services.gateway.errors import FieldError, Problem, invalid
 from services.gateway.limit_store import Ended, LimitStore, Queue
 
 MAX_LIMIT = 1_000_000_000
@@ -52,7 +52,10 @@ class Queues:
         self.looks: Batcher[Queue, Ended | None] = Batcher(self.look)
 
     async def admit(self, tenant_id: UUID, model: str, jobs: int = 1) -> None:
-        """Lets all of the jobs in or none; raises Problem (429). The model is one of the catalogue's."""
+        """Lets all of the jobs in or none; raises Problem (429; 422 where they never can be).
+
+        The model is one of the catalogue's.
+        """
         queues: Sequence[Queue] = (tenant_id, model)
         known = [level for queue in queues if (level := self.find(queue))]
         if len(known) == len(queues):
@@ -61,6 +64,8 @@ class Queues:
         else:
             levels = await self.counts.submit(queues)
         for queue, level in zip(queues, levels, strict=True):
+            if jobs > level.limit > 0:  # a limit of 0 is a pause that an operator ends
+                raise never(jobs, level.limit)
             if level.jobs + jobs > level.limit:
                 ended = await self.looks.submit(queue)
                 raise refuse("this tenant" if queue == tenant_id else f"the model '{model}'", level, jobs, ended)
@@ -109,6 +114,11 @@ class Queues:
             self.ended = await self.store.count_ended(LATEST)
             self.ended_until = self.clock() + FRESH_SECONDS
         return [self.ended.get(queue) for queue in asked]
+
+
+def never(jobs: int, limit: int) -> Problem:
+    """What no waiting helps: no Retry-After would be honest."""
+    return invalid(FieldError("", f"has {jobs} jobs, of which only {limit} may wait at a time"))
 
 
 def refuse(whose: str, level: Level, jobs: int, ended: Ended | None) -> Problem:

@@ -122,12 +122,18 @@ async def test_a_tenant_has_its_own_limit_and_a_model_one_for_all(waiting: Waiti
 
 
 async def test_many_jobs_are_let_in_together_or_not_at_all(queues: Queues) -> None:
-    with pytest.raises(Problem):
-        await queues.admit(TENANT, "echo", PER_TENANT + 1)
     await queues.admit(TENANT, "echo", PER_TENANT - 1)
     with pytest.raises(Problem):
         await queues.admit(TENANT, "echo", 2)
     assert await submit(queues, 3) == 1
+
+
+async def test_what_can_never_be_let_in_is_not_asked_to_come_again(waiting: Waiting, queues: Queues) -> None:
+    waiting.own[OTHER] = 0  # a pause that an operator ends
+    for tenant, jobs, status in ((TENANT, PER_TENANT + 1, 422), (OTHER, 1, 429)):
+        with pytest.raises(Problem) as caught:
+            await queues.admit(tenant, "echo", jobs)
+        assert (caught.value.status, "Retry-After" in caught.value.headers) == (status, status == 429)
 
 
 @pytest.mark.parametrize(("takes", "good_for"), [(0.01, FRESH_SECONDS), (0.3, 6.0), (10.0, LONGEST_FRESH)])
