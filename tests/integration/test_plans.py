@@ -110,15 +110,6 @@ async def test_every_query_goes_by_an_index(database: Connection) -> None:
     assert sorted(set(found)) == []
 
 
-async def test_a_claim_does_not_look_for_the_oldest_job_in_the_primary_key(database: Connection) -> None:
-    """All that has ended is in it."""
-    (claim,) = [statement for package, name, statement in QUERIES if name == "claim_jobs"]
-    for plan in await explain(database, claim):
-        found = [condition for index, condition in list_conditions(plan) if index == "jobs_pkey"]
-        assert found
-        assert all(condition.startswith("(id = ") for condition in found)
-
-
 async def test_every_cascade_goes_by_an_index(schema: Connection) -> None:
     """What hangs on a row is found by an index that begins with the reference."""
     found = await schema.fetch(
@@ -162,11 +153,3 @@ def list_scans(plan: dict[str, Any], table: str = "") -> Iterator[tuple[str, str
         yield table, f"{plan['Node Type']} of {plan.get('Index Name', table)}"
     for child in plan.get("Plans", []):
         yield from list_scans(child, table)
-
-
-def list_conditions(plan: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Each index with the condition that it is read by."""
-    if "Index Cond" in plan:
-        yield plan["Index Name"], plan["Index Cond"]
-    for child in plan.get("Plans", []):
-        yield from list_conditions(child)
