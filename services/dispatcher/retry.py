@@ -6,6 +6,7 @@ from common.jobs import Failure
 
 # A job in flight when Triton goes away gets its attempt back, but only so often: it might be what kills the server.
 # From then on it runs alone among its like (claim_jobs): those that only were there with it lose no attempt by it.
+# The index jobs_one_suspect has the same number.
 MAX_INTERRUPTIONS = 3
 REFUSED_SECONDS = 0.25
 

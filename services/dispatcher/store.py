@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+import asyncpg
 import msgspec
 
 from common import sql
@@ -142,11 +143,14 @@ class Store:
         lease: float,
     ) -> Claimed:
         """Up to `count` jobs, fairly: `running` is what each tenant has under way."""
-        found = await self.database.fetch(
-            QUERIES["claim_jobs"],
-            *(model, priority, count, last.tenant, list(running), list(running.values())),
-            *(worker, lease, MAX_INTERRUPTIONS, last.job),
-        )
+        try:
+            found = await self.database.fetch(
+                QUERIES["claim_jobs"],
+                *(model, priority, count, last.tenant, list(running), list(running.values())),
+                *(worker, lease, MAX_INTERRUPTIONS, last.job),
+            )
+        except asyncpg.UniqueViolationError:  # somebody claimed a suspect at the same time (jobs_one_suspect)
+            return Claimed([], True)
         return Claimed([read_claimed(record) for record in found if record["id"]], found[0]["contended"])
 
     async def record_events(self, starts: Sequence[Start]) -> None:

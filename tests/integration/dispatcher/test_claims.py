@@ -17,6 +17,7 @@ from services.dispatcher.triton import Model
 from services.dispatcher.turns import NOBODY, NONE
 from tests.integration.jobs import LEASE, PACKED, claim, lapse, make_due, new_end, new_requeue, ring, submit, take
 from tests.integration.jobs import look as get
+from tests.integration.waiting import until_blocked
 
 
 @pytest.fixture
@@ -132,6 +133,20 @@ async def test_of_jobs_that_may_have_killed_the_server_one_runs_at_a_time(
         await make_due(database, suspect)
     assert len((await store.ring_due(10)).rung) == 2
     assert [job.row.id for job in await take(database, 2, worker="another")] == [suspects[1]]
+
+
+async def test_two_claims_at_once_do_not_run_two_of_them(database: Database, store: Store, tenant: UUID) -> None:
+    suspects = sorted([await submit(database, tenant, model=model) for model in ("echo", "other")])
+    await database.fetch("UPDATE jobs SET interruptions = $1", MAX_INTERRUPTIONS)
+    own = "normal", 1, NONE, list[UUID](), list[int](), "first", LEASE, MAX_INTERRUPTIONS, NONE
+    async with database.transaction() as first:
+        found = await first.fetch(QUERIES["claim_jobs"], "echo", *own)
+        assert [record["id"] for record in found] == [suspects[0]]
+        second = asyncio.create_task(store.claim_jobs("other", Priority.NORMAL, 1, NOBODY, {}, "second", LEASE))
+        await until_blocked(database)
+    assert await second == ([], True)
+    assert await take(database, model="other") == []  # put off
+    assert (await get(database, suspects[1])).ring_at is not None
 
 
 async def test_a_job_says_whether_anybody_wants_to_hear_of_its_start(
