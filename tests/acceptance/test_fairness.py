@@ -1,72 +1,42 @@
 """A tenant's jobs do not wait behind all that another one has queued."""
 
-import asyncio
-import statistics
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
-from tests.acceptance.client import Api
+from tests.acceptance.client import Api, BatchAccepted, Job, Jobs, read
 from tests.acceptance.samples import work
+from tests.acceptance.waiting import eventually
 
-FLOOD = 200  # jobs that wait before the first probe; more come as long as there are probes
-FLOOD_MS = 150  # of each; eight run at a time, and eight more wait in Triton
-MS = 200  # of a probe
-PROBES = 16
-PACE = 0.23  # seconds between two probes, so that they fall into all phases of a batch
-AT_A_TIME = 16  # requests
-CLIENTS = 3  # that go on
-
-
-async def probe(api: Api) -> list[int]:
-    """Milliseconds from submit to end, of one job after the other at a steady pace."""
-
-    async def run() -> int:
-        job = await api.run("work", work(MS))
-        assert job.status == "succeeded"
-        assert job.metrics.total_ms is not None
-        return job.metrics.total_ms
-
-    running = []
-    for _ in range(PROBES):
-        running.append(asyncio.create_task(run()))
-        await asyncio.sleep(PACE)
-    return list(await asyncio.gather(*running))
+FLOOD = 800  # jobs, eight at a time: five seconds at least
+MS = 50  # of each job
+PROBES = 8  # one after the other, each of which takes at most three batches
+SLOTS = 16  # as many of the flood run at a time, and may be claimed while a job is just being written down
+OVERTAKEN = 3 * SLOTS  # in order of submission it would be hundreds
 
 
-@asynccontextmanager
-async def flooded(api: Api) -> AsyncIterator[list[str]]:
-    """With a tenant's jobs coming faster than they are done; what is left of them at the end is canceled."""
-    jobs: list[str] = []
-    over = False
-
-    async def flood(enough: int | None = None) -> None:
-        while not over and (enough is None or len(jobs) < enough):
-            jobs.append((await api.submit("work", work(FLOOD_MS))).id)
-
-    async def cancel() -> None:
-        while jobs:
-            job = jobs.pop()
-            answer = await api.http.post(f"/v1/jobs/{job}/cancel")
-            assert answer.status_code in {200, 202, 409}, answer.text
-
-    await asyncio.gather(*(flood(FLOOD) for _ in range(AT_A_TIME)))
-    clients = [asyncio.create_task(flood()) for _ in range(CLIENTS)]
-    try:
-        yield jobs
-    finally:
-        over = True
-        await asyncio.gather(*clients)
-        await asyncio.gather(*(cancel() for _ in range(AT_A_TIME)))
-        await api.run("work", work(1))  # behind what still runs
+async def list_batch(api: Api, batch: str) -> list[Job]:
+    """All of its jobs."""
+    found: list[Job] = []
+    cursor: dict[str, str] | None = {}
+    while cursor is not None:
+        query = {"batch": batch, "limit": "100"} | cursor
+        page = read(await api.http.get("/v1/jobs", params=query), 200, Jobs)
+        found += page.items
+        cursor = None if page.next_cursor is None else {"cursor": page.next_cursor}
+    return found
 
 
-def p99(values: list[int]) -> float:
-    return statistics.quantiles(values, n=100, method="inclusive")[98]
+async def test_a_job_starts_before_anothers_flood(api: Api, stranger: Api) -> None:
+    item = {"model": "work", "inputs": work(MS)}
+    flood = read(await stranger.http.post("/v1/batches", json=[item] * FLOOD, timeout=30), 202, BatchAccepted)
+    probes = [await api.run("work", work(MS)) for _ in range(PROBES)]
+    waiting = read(await stranger.http.get("/v1/jobs", params={"batch": flood.id, "status": "queued"}), 200, Jobs)
+    assert waiting.items, "there was no flood any more"
 
+    async def over() -> bool:
+        return all(job.finished_at is not None for job in await list_batch(stranger, flood.id))
 
-async def test_anothers_flood_does_not_triple_a_tenants_wait(api: Api, stranger: Api) -> None:
-    alone = await probe(api)
-    async with flooded(stranger) as flood:
-        beside = await probe(api)
-        assert (await stranger.get(flood[-CLIENTS])).status == "queued", "there was no flood any more"
-    assert p99(beside) < 3 * p99(alone), (alone, beside)
+    await eventually(over, "the flood is over", 90.0)
+    starts = [job.started_at for job in await list_batch(stranger, flood.id) if job.started_at is not None]
+    for probe in probes:
+        assert probe.status == "succeeded"
+        assert probe.started_at is not None
+        before = sum(1 for start in starts if probe.created_at <= start < probe.started_at)
+        assert before <= OVERTAKEN, (before, probe)
