@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from benchmarks.cpu import Meter
 from benchmarks.driver import Driver
+from benchmarks.flood import AT_A_TIME
 from benchmarks.report import spread
 from benchmarks.speed import MARGIN, Figures, JobsLost
 from deploy.local.errors import LocalError
@@ -26,6 +27,15 @@ class FloodOver(LocalError):
     """The queue was empty before the last job of the other tenant."""
 
 
+def _title(kind: str, name: str) -> dict[str, str]:
+    return {
+        f"{kind}.queue.p50": f"{name}: submit → start p50, ms",
+        f"{kind}.queue.p99": "  the same p99, ms",
+        f"{kind}.total.p50": "  submit → end p50, ms",
+        f"{kind}.total.p99": "  the same p99, ms",
+    }
+
+
 @dataclass(frozen=True)
 class Fairness:
     """`leaders` are the processes whose CPU time is told, the drivers among them."""
@@ -35,23 +45,21 @@ class Fairness:
     leaders: Mapping[str, int]
     seconds: float
     titles: ClassVar[dict[str, str]] = {
-        "alone.queue.p50": f"{RATE} job/s of {MS} ms, alone: submit → start p50, ms",
-        "alone.queue.p99": "  the same p99, ms",
-        "alone.total.p50": "  submit → end p50, ms",
-        "alone.total.p99": "  the same p99, ms",
-        "beside.queue.p50": f"the same beside a flood of {JOBS}: submit → start p50, ms",
-        "beside.queue.p99": "  the same p99, ms",
-        "beside.total.p50": "  submit → end p50, ms",
-        "beside.total.p99": "  the same p99, ms",
+        **_title("alone", f"{RATE} job/s of {MS} ms, alone"),
+        **_title("beside", f"the same beside {JOBS} that another tenant has queued"),
         "ratio": "  its submit → end p99 as a multiple of that alone",
-        "flood.rate": "  the flood submitted, jobs/s",
-        "flood.left": "  of the flood still queued at the end of it, jobs",
+        "beside.left": "  of the others still queued at the end of it, jobs",
+        **_title("flooded", f"the same while another tenant submits {JOBS}, {AT_A_TIME} at a time"),
+        "flooded.ratio": "  its submit → end p99 as a multiple of that alone",
+        "flooded.rate": "  the others submitted, jobs/s",
+        "flooded.left": "  of the others still queued at the end of it, jobs",
     }
     groups: ClassVar[dict[str, str]] = {
         "alone.cpu.": "CPU-ms per second, alone",
-        "beside.cpu.": "CPU-ms per second, while another floods",
+        "beside.cpu.": "CPU-ms per second, beside a queue",
+        "flooded.cpu.": "CPU-ms per second, while another submits",
     }
-    heads: ClassVar[tuple[str, ...]] = ("alone.total.p99", "beside.total.p99", "ratio")
+    heads: ClassVar[tuple[str, ...]] = ("alone.total.p99", "beside.total.p99", "ratio", "flooded.ratio")
 
     def warm_up(self) -> None:
         """Open connections, fill caches and plans."""
@@ -60,18 +68,21 @@ class Fairness:
         self._drain()
 
     def run(self) -> Figures:
-        """Measure without and with, right after each other; then let the flood run off."""
-        alone = self._probe("alone")
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            flooding = pool.submit(self.flood.ask, DRAIN, kind="flood", jobs=JOBS, ms=MS)
-            beside = self._probe("beside")
-            left = self.probe.ask(MARGIN, kind="left", within=0)["left"]
-            rate = flooding.result()["rate"]
-        if not left:
-            raise FloodOver("the flood was over too soon; take fewer --seconds")
-        self._drain()
-        ratio = beside["beside.total.p99"] / alone["alone.total.p99"]
-        return {**alone, **beside, "ratio": ratio, "flood.rate": rate, "flood.left": left}
+        """Measure without and with, right after each other; then let the others run off."""
+        figures = self._probe("alone")
+        for kind, how in {"beside": "batch", "flooded": "flood"}.items():
+            with ThreadPoolExecutor(max_workers=1) as pool:
+                flooding = pool.submit(self.flood.ask, DRAIN, kind=how, jobs=JOBS, ms=MS)
+                if how == "batch":
+                    flooding.result()
+                figures |= self._probe(kind)
+                figures[f"{kind}.left"] = self.probe.ask(MARGIN, kind="left", within=0)["left"]
+                figures[f"{kind}.rate"] = flooding.result()["rate"]
+            if not figures[f"{kind}.left"]:
+                raise FloodOver("the flood was over too soon; take fewer --seconds")
+            self._drain()
+            figures[f"{kind}.ratio"] = figures[f"{kind}.total.p99"] / figures["alone.total.p99"]
+        return {"ratio": figures.pop("beside.ratio"), **figures}
 
     def _probe(self, kind: str) -> Figures:
         seconds, meter = self.seconds * STRETCH, Meter(self.leaders)

@@ -25,6 +25,8 @@ class Flood:
         match question["kind"]:
             case "flood":
                 return await self._flood(question["jobs"], question["ms"])
+            case "batch":
+                return await self._submit_batch(question["jobs"], question["ms"])
             case "probe":
                 return await self._probe(question["rate"], question["seconds"], question["ms"])
             case _:
@@ -40,6 +42,13 @@ class Flood:
 
         await asyncio.gather(*(work() for _ in range(AT_A_TIME)))
         return {"rate": jobs / (time.perf_counter() - begin)}
+
+    async def _submit_batch(self, jobs: int, ms: int) -> dict[str, Any]:
+        begin = time.perf_counter()
+        async with self._session.post("/v1/batches", json=[build(ms)] * jobs) as answer:
+            answer.raise_for_status()
+            accepted = (await answer.json())["accepted"]
+        return {"rate": accepted / (time.perf_counter() - begin)}
 
     async def _probe(self, rate: float, seconds: float, ms: int) -> dict[str, Any]:
         """Of each job the milliseconds until it started, and until it ended, as the database has them."""
@@ -64,7 +73,7 @@ class Flood:
                 await asyncio.sleep(LOOK)
 
     async def _submit(self, ms: int) -> str:
-        async with self._session.post("/v1/jobs", json={"model": "work", "inputs": {"ms": [[ms]]}}) as answer:
+        async with self._session.post("/v1/jobs", json=build(ms)) as answer:
             answer.raise_for_status()
             return str((await answer.json())["id"])
 
@@ -82,6 +91,10 @@ class Flood:
             answer.raise_for_status()
             found: dict[str, Any] = await answer.json()
             return found
+
+
+def build(ms: int) -> dict[str, Any]:
+    return {"model": "work", "inputs": {"ms": [[ms]]}}
 
 
 @asynccontextmanager
