@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from common import metrics
 from common.errors import Overloaded, Unavailable
 
 T = TypeVar("T")
@@ -20,6 +21,7 @@ class Batcher(Generic[T, R]):
         self,
         flush: Callable[[list[T]], Awaitable[list[R]]],
         *,
+        name: str,
         limit: int = 200,
         bound: int = 20_000,
         weigh: Callable[[T], int] | None = None,
@@ -27,9 +29,10 @@ class Batcher(Generic[T, R]):
         """`flush` answers a list of items with a list of results in the same order, all or nothing.
 
         At most `limit` items, or as many as weigh HEAVY together, go into one flush, and at least one; with `bound`
-        items waiting, `submit` raises Overloaded.
+        items waiting, `submit` raises Overloaded. `name` is for the metrics.
         """
         self.flush = flush
+        self.sizes = metrics.batcher_items.labels(name)
         self.limit = limit
         self.bound = bound
         self.weigh = weigh
@@ -50,6 +53,7 @@ class Batcher(Generic[T, R]):
         while self.waiting:
             batch = [(item, future) for item, future in self.take() if not future.done()]
             if batch:
+                self.sizes.observe(len(batch))
                 await self.settle(batch)
 
     def take(self) -> list[tuple[T, asyncio.Future[R]]]:

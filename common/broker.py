@@ -10,7 +10,7 @@ import msgspec
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange, AbstractIncomingMessage, AbstractQueue
 from aio_pika.exceptions import DeliveryError, PublishError
 
-from common import link, messages, topology
+from common import link, messages, metrics, topology
 from common.errors import BrokerUnavailable, Reject, Retry, Unavailable, Unroutable
 from common.failures import Failures
 from common.link import Link, bounded
@@ -33,6 +33,8 @@ class Publisher:
         self.channel: AbstractChannel | None = None
         self.exchanges: dict[str, AbstractExchange] = {}
         self.changes: AbstractExchange | None = None
+        metrics.broker_connected.labels("publisher").set_function(lambda: self.link.is_up)
+        metrics.broker_blocked.set_function(lambda: self.link.is_blocked)
 
     async def furnish(self, connection: AbstractConnection) -> None:
         declaring = await connection.channel()
@@ -47,7 +49,10 @@ class Publisher:
         self.changes = await telling.get_exchange(topology.CHANGES, ensure=False)
 
     async def probe(self, connection: AbstractConnection) -> None:
-        await (await connection.channel()).close()
+        channel = await connection.channel()
+        dead = await channel.declare_queue(topology.DEAD, passive=True)
+        metrics.messages_dead.set(dead.declaration_result.message_count or 0)
+        await channel.close()
 
     async def publish(
         self, exchange: str, routing_key: str, body: bytes, *, message_id: UUID, headers: dict[str, str]
@@ -109,6 +114,9 @@ class Consumer:
         self.graveyard: AbstractExchange | None = None
         self.failures = Failures()
         self.stopping = False
+        metrics.broker_connected.labels("consumer").set_function(lambda: self.link.is_up)
+        metrics.queues_wanted.set_function(lambda: len(self.subscriptions))
+        metrics.queues_consumed.set_function(lambda: len(self.tags) if self.link.is_up else 0)
 
     async def subscribe(self, subscription: Subscription) -> None:
         """Consumes from now on, also on every later connection; a second one for the queue replaces nothing."""
@@ -202,6 +210,7 @@ class Consumer:
     async def judge(self, queue: str, raw: AbstractIncomingMessage, error: Exception) -> Awaitable[object]:
         """How to settle a message whose handler broke: it comes again, but a bug of ours not for ever."""
         count = 0 if isinstance(error, Unavailable) else self.failures.add(raw.message_id)
+        metrics.messages_failed.inc()
         log.exception("message.failed", queue=queue, count=count)
         if count < MAX_FAILURES:
             await asyncio.sleep(PAUSE_SECONDS)

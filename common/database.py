@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import asyncpg
 
+from common import metrics
 from common.errors import DatabaseUnavailable
 
 ACQUIRE_SECONDS = 5.0
@@ -58,15 +59,18 @@ class Database:
             server_settings=settings,
             reset=keep_session,
         )
+        metrics.database_connections_limit.set(size)
         return cls(pool)
 
     @contextlib.asynccontextmanager
     async def acquire(self) -> AsyncIterator[Connection]:
         """A connection whose every statement has a deadline; raises DatabaseUnavailable where there is none in time."""
         try:
-            connection = await self.pool.acquire(timeout=ACQUIRE_SECONDS)
+            with metrics.database_wait_seconds.time():
+                connection = await self.pool.acquire(timeout=ACQUIRE_SECONDS)
             try:
-                yield connection
+                with metrics.database_connections.track_inprogress():
+                    yield connection
             except TimeoutError:
                 # The server may have moved: each other connection to where it was would cost somebody a deadline.
                 await self.pool.expire_connections()

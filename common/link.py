@@ -69,6 +69,20 @@ class Link:
     def is_up(self) -> bool:
         return self.connection is not None and not self.lost.is_set()
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the broker has said that it takes nothing on this connection."""
+        if not self.is_up or self.connection is None or self.connection.transport is None:
+            return False
+        ready = self.connection.transport.connection.ready()  # the one thing that tells: it waits while blocked
+        try:
+            ready.send(None)
+        except StopIteration:
+            return False
+        finally:
+            ready.close()
+        return True
+
     async def check(self) -> bool:
         """For /readyz."""
         return self.is_up

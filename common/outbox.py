@@ -65,7 +65,7 @@ class Outbox:
         self.database = database
         self.publisher = publisher
         self.sending: set[asyncio.Task[None]] = set()
-        self.confirmations: Batcher[UUID, None] = Batcher(self.confirm, limit=1000)
+        self.confirmations: Batcher[UUID, None] = Batcher(self.confirm, name="confirms", limit=1000)
 
     def announce(self, rows: Iterable[OutboxRow]) -> None:
         """Publishes rows just committed, without waiting: a slow broker must not slow down who committed them."""

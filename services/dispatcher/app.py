@@ -12,6 +12,7 @@ from common.job_view import Links
 from common.jobs import Priority
 from common.lifecycle import keep_running
 from common.logs import Log
+from common.metrics import measure_lag
 from common.outbox import Outbox
 from services.dispatcher import batches, metrics
 from services.dispatcher.catalogue import Catalogue, Runnable
@@ -47,7 +48,9 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     runner = Runner(triton, store, recorder, bell, worker=settings.worker, lease=settings.lease)
 
     async def adopt(model: Runnable) -> None:
+        metrics.prepare(model.name)
         metrics.slots_limit.labels(model.name).set_function(lambda: model.slots.limit)
+        metrics.model_ready.labels(model.name).set_function(model.gate.is_set)
         for priority in Priority:
             await consumer.subscribe(
                 Subscription(
@@ -66,6 +69,7 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
         slots=settings.slots,
         grace=settings.model_grace,
     )
+    metrics.triton_ready.set_function(lambda: catalogue.up)
     control = f"control.{settings.worker}"
     await consumer.subscribe(
         Subscription(
@@ -97,6 +101,7 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
                 "purge": purge(store, settings.retention),
                 "batches": completer.run(),
                 "purge of batches": batches.purge(database, settings.retention),
+                "lag": measure_lag(),
                 "health": server.serve(),
             },
             stopping,

@@ -39,7 +39,7 @@ class Claims:
         is queued stays held."""
         key = model.name, priority
         if key not in self.batchers:
-            self.batchers[key] = Batcher(partial(self.take, model, priority), limit=LIMIT)
+            self.batchers[key] = Batcher(partial(self.take, model, priority), name="claims", limit=LIMIT)
         for _ in range(LOOKS):
             match await self.batchers[key].submit(None):
                 case ClaimedJob() as job:

@@ -35,11 +35,11 @@ class Recorder:
         self.bell = bell
         self.links = links
         self.announcing: set[asyncio.Task[bool]] = set()
-        self.starts: Batcher[Start, bool] = Batcher(self.record_starts)
-        self.ends: Batcher[End, bool] = Batcher(self.end_jobs, weigh=lambda end: len(end.outputs or b""))
-        self.requeues: Batcher[Requeue, bool] = Batcher(self.requeue_jobs)
+        self.starts: Batcher[Start, bool] = Batcher(self.record_starts, name="starts")
+        self.ends: Batcher[End, bool] = Batcher(self.end_jobs, name="ends", weigh=lambda end: len(end.outputs or b""))
+        self.requeues: Batcher[Requeue, bool] = Batcher(self.requeue_jobs, name="requeues")
         self.steps: Batcher[list[Step], bool] = Batcher(
-            self.add_steps, weigh=lambda steps: sum(len(step.outputs) for step in steps)
+            self.add_steps, name="steps", weigh=lambda steps: sum(len(step.outputs) for step in steps)
         )
 
     async def end_jobs(self, ends: list[End]) -> list[bool]:
@@ -50,6 +50,8 @@ class Recorder:
         self.outbox.announce([end.event.message for end in ended])
         for end in ended:
             metrics.jobs_ended.labels(end.model, end.status).inc()
+            if end.was == "running":
+                metrics.attempts.labels(end.model, end.status).inc()
         return [end.event.id in told for end in ends]
 
     async def requeue_jobs(self, requeues: list[Requeue]) -> list[bool]:
@@ -167,6 +169,8 @@ class Recorder:
     async def requeue(self, job: ClaimedJob, back: Requeue) -> bool:
         """Whether it is queued again: not where another claim has it, nor where it is being canceled."""
         done = await persist(self.requeues.submit, back)
+        if done:
+            metrics.attempts.labels(job.row.model, "returned" if back.given_back else "failed").inc()
         log.info(
             "job.requeued" if done else "job.requeue_too_late",
             model=back.fallback or job.row.model,

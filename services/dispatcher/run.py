@@ -93,6 +93,7 @@ class Runner:
             metrics.stale_messages.inc()
             return
         self.bell.ring([job.row.id])
+        metrics.queue_seconds.labels(model.name, priority).observe(tell_wait(job))
         key = (job.row.id, job.claim)
         running = self.running[key] = Running(job)
         running.task = asyncio.create_task(self.run(model, running, traceparent))
@@ -135,6 +136,7 @@ class Runner:
             try:
                 answer = await self.infer(model, running)
             except InferenceError as error:
+                metrics.inference_errors.labels(model.name, error.failure.code).inc()
                 at = tell_time(job, time.monotonic() - started)
                 await self.recorder.settle(job, judge(model, error), at, here)
             except asyncio.CancelledError:
@@ -233,6 +235,12 @@ def judge(model: Runnable, error: InferenceError) -> retry.Outcome:
     if error.refused:
         return retry.Refused(error.failure)
     return retry.Interrupted(error.failure) if error.outage else retry.Attempted(error.failure)
+
+
+def tell_wait(job: ClaimedJob) -> float:
+    """Seconds from when it could run to its claim, by the database's clock."""
+    assert job.row.started_at is not None, "a claimed job has started"
+    return max(0.0, (job.row.started_at - job.row.run_at).total_seconds())
 
 
 def tell_time(job: ClaimedJob, seconds: float) -> datetime:

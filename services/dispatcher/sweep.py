@@ -9,7 +9,7 @@ from common.errors import Unavailable
 from common.jobs import Failure, Status
 from common.logs import Log
 from common.outbox import Outbox
-from services.dispatcher import retry
+from services.dispatcher import metrics, retry
 from services.dispatcher.record import Recorder
 from services.dispatcher.store import ClaimedJob, Store
 
@@ -73,6 +73,7 @@ class Sweeper:
         self.outbox.announce(due.rung)
         self.grace.note_write()  # a server that is read only would have refused it
         abandoned = await self.find_abandoned()
+        metrics.leases_lapsed.inc(len(abandoned))
         outcome = retry.Attempted(ABANDONED)
         await asyncio.gather(
             *(

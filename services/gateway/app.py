@@ -23,6 +23,7 @@ from common.grants import Grants
 from common.job_view import Links
 from common.lifecycle import keep_running
 from common.logs import Log
+from common.metrics import measure_lag
 from common.outbox import Outbox
 from common.processes import name_process
 from common.sealing import Sealer
@@ -239,6 +240,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         "consumer": consumer.link.run(),
         "relay": outbox.relay(),
         "watch": watch.poll(),
+        "lag": measure_lag(),
     }
     try:
         await keep_running(loops, stopping, drain)

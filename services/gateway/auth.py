@@ -39,7 +39,7 @@ class Keyring:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.lookups: Batcher[bytes, Key | None] = Batcher(self.find)
+        self.lookups: Batcher[bytes, Key | None] = Batcher(self.find, name="keys")
 
     async def find(self, hashes: list[bytes]) -> list[Key | None]:
         found = await self.store.find_keys(hashes)

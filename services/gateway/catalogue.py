@@ -16,7 +16,7 @@ class Catalogue:
         self.store = store
         self.models: dict[str, list[ModelVersion]] = {}
         self.read_at = float("-inf")
-        self.reads: Batcher[None, None] = Batcher(self.refresh)
+        self.reads: Batcher[None, None] = Batcher(self.refresh, name="models")
 
     async def read(self) -> dict[str, list[ModelVersion]]:
         """Each model's versions, oldest first; at most FRESH_SECONDS old."""

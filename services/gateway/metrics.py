@@ -1,4 +1,4 @@
-"""What the gateway counts, beside the HTTP metrics of Litestar's plugin."""
+"""What the gateway counts, beside the requests (observe.py)."""
 
 from prometheus_client import Counter, Gauge
 

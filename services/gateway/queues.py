@@ -45,11 +45,11 @@ class Queues:
         self.limits = per_tenant, per_model
         self.clock = clock
         self.levels: dict[Queue, Level] = {}
-        self.counts: Batcher[Sequence[Queue], list[Level]] = Batcher(self.count)
+        self.counts: Batcher[Sequence[Queue], list[Level]] = Batcher(self.count, name="queues")
         self.tasks: set[asyncio.Task[None]] = set()
         self.ended: dict[Queue, Ended] = {}
         self.ended_until = -math.inf
-        self.looks: Batcher[Queue, Ended | None] = Batcher(self.look)
+        self.looks: Batcher[Queue, Ended | None] = Batcher(self.look, name="queues that got shorter")
 
     async def admit(self, tenant_id: UUID, model: str, jobs: int = 1) -> None:
         """Lets all of the jobs in or none; raises Problem (429; 422 where they never can be).

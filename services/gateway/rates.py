@@ -44,7 +44,7 @@ class Rates:
         """`default` is the limit of keys that have none of their own, in requests a second; 0 for none."""
         self.store = store
         self.default = default
-        self.asked: Batcher[tuple[UUID, int], Permit] = Batcher(self.take)
+        self.asked: Batcher[tuple[UUID, int], Permit] = Batcher(self.take, name="rates")
 
     async def admit(self, key: Key, scope: Any) -> None:
         """Counts a request; its answer's headers will say so. Raises Problem (429)."""

@@ -41,7 +41,9 @@ class Submitter:
         self.policy = policy
         self.queues = queues
         self.store = store
-        self.batcher: Batcher[NewJob, Times | Named | None] = Batcher(self.add, weigh=lambda job: len(job.tensors))
+        self.batcher: Batcher[NewJob, Times | Named | None] = Batcher(
+            self.add, name="submits", weigh=lambda job: len(job.tensors)
+        )
 
     async def add(self, jobs: list[NewJob]) -> list[Times | Named | None]:
         """None for a job whose key is used by one that went away just now."""

@@ -47,7 +47,9 @@ class Watch:
         self.watched: dict[UUID, set[Watcher]] = {}
         self.count = 0
         self.closing = False
-        self.looks: Batcher[UUID, Stamp | None] = Batcher(self.look, limit=LOOK, bound=2 * MAX_WATCHERS)
+        self.looks: Batcher[UUID, Stamp | None] = Batcher(
+            self.look, name="watched jobs", limit=LOOK, bound=2 * MAX_WATCHERS
+        )
 
     async def look(self, jobs: list[UUID]) -> list[Stamp | None]:
         found = await self.store.find_stamps(jobs)

@@ -8,6 +8,7 @@ from common.broker import Consumer, Publisher, Subscription
 from common.database import Database
 from common.lifecycle import keep_running
 from common.logs import Log
+from common.metrics import measure_lag
 from common.outbox import Outbox
 from common.sealing import Sealer
 from services.notifier.clock import watch_clock
@@ -62,6 +63,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
         "recovery": recovery.run(),
         "clock": watch_clock(database, outbound.wake, lease=outbound.lease),
         "tidy": tidy(database, settings.retention),
+        "lag": measure_lag(),
         "health": server.serve(),
     }
     try:

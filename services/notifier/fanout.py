@@ -35,7 +35,7 @@ class Fanout:
         self.store = store
         self.first_delay = first_delay
         self.wake = wake
-        self.batches: Batcher[tuple[UUID, str], None] = Batcher(self.add)
+        self.batches: Batcher[tuple[UUID, str], None] = Batcher(self.add, name="fan-out")
 
     async def handle(self, message: Message, traceparent: str | None) -> None:
         """Returns once the deliveries are committed."""

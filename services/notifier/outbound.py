@@ -11,6 +11,7 @@ from common import ids, tracing
 from common.errors import Unavailable
 from common.logs import Log
 from services.notifier import metrics, schedule
+from services.notifier.metrics import Result
 from services.notifier.outcome import Outcome
 from services.notifier.record import Recorder
 from services.notifier.sender import Sender
@@ -21,7 +22,6 @@ PAUSE_SECONDS = 1.0  # before another look while the database is away
 LEASE_MARGIN = 15.0  # seconds beyond the deadline of an attempt, to write down what it came to
 ONCE = (0.0,)  # the schedule of a test: somebody waits for its one attempt
 
-Result = Literal["succeeded", "failed", "postponed", "exhausted"]
 log = Log("delivery")
 
 
@@ -100,6 +100,8 @@ class Outbound:
             log.logger.error("delivery.broken", exc_info=error)
 
     async def deliver(self, claim: Claim, recorder: Recorder) -> None:
+        if claim.attempt == 1:
+            metrics.first_attempt_seconds.observe(max(0.0, claim.event_age))
         outcome = await self.sender.send(claim)
         metrics.delivery_seconds.observe(outcome.seconds)
         chance = random.random()  # noqa: S311 -- jitter, not a secret
@@ -109,6 +111,8 @@ class Outbound:
         kept = await recorder.record(write_record(claim, outcome, verdict))
         result = name_result(verdict)
         metrics.deliveries.labels(result).inc()
+        if outcome.fault is not None:
+            metrics.delivery_faults.labels(outcome.fault).inc()
         report = log.info if result == "succeeded" else log.warning
         report(
             f"delivery.{result}" if kept else "delivery.not_recorded",

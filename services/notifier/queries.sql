@@ -163,7 +163,8 @@ SELECT
   ) AS secrets,
   now() AS claimed_at,
   extract(epoch FROM now() - c.began_at)::double precision AS age,
-  c.tries
+  c.tries,
+  extract(epoch FROM now() - e.created_at)::double precision AS event_age
 FROM claimed c
 JOIN events e ON e.id = c.event_id
 JOIN tenants t ON t.id = c.tenant_id;

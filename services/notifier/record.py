@@ -27,7 +27,7 @@ class Recorder:
         self.wake = wake
         self.concurrency = concurrency
         self.patience = patience
-        self.batches: Batcher[Record, bool] = Batcher(self.write)
+        self.batches: Batcher[Record, bool] = Batcher(self.write, name="attempts")
 
     async def record(self, record: Record) -> bool:
         """Whether it was written: not when another claim has taken over, nor when the database stayed away."""

@@ -20,7 +20,7 @@ NEVER = math.inf
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A delivery to attempt now; `secrets` and `headers` are sealed, the newest secret first; `age` (seconds) and
-    `tries` are those of its schedule."""
+    `tries` are those of its schedule, `event_age` is the time since what it tells of."""
 
     id: UUID
     job_id: UUID | None
@@ -36,6 +36,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     claimed_at: datetime
     age: float
     tries: int
+    event_age: float
 
 
 class Claimed(NamedTuple):

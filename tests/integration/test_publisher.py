@@ -12,6 +12,7 @@ from common.jobs import Priority
 from deploy.local.rabbitmq import RabbitMQ
 from tests.integration.brokers import connected, drain, publishing
 from tests.integration.waiting import until
+from tests.numbers import count
 
 
 async def publish(publisher: Publisher, model: str) -> str:
@@ -69,6 +70,7 @@ async def test_publishing_while_the_broker_is_short_of_memory_fails_in_time_and_
             await asyncio.to_thread(rabbitmq.raise_memory_alarm)
             publish_all = asyncio.gather(*(publish(publisher, "late") for _ in range(3)), return_exceptions=True)
             outcomes = await asyncio.wait_for(publish_all, 5)
+            assert count("charonia_broker_blocked") == 1
         finally:
             await asyncio.to_thread(rabbitmq.clear_memory_alarm)
         assert [type(outcome) for outcome in outcomes] == [BrokerUnavailable] * 3
@@ -79,6 +81,7 @@ async def test_publishing_while_the_broker_is_short_of_memory_fails_in_time_and_
             return False
 
         await until(published, "publishing works again")
+        assert count("charonia_broker_blocked") == 0
     assert await drain(amqp_url, queue, 1)
 
 

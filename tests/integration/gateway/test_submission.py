@@ -85,7 +85,7 @@ async def test_one_bad_job_does_not_fail_those_batched_with_it(database: Databas
         return [times[job.id] for job in jobs]
 
     sizes: list[int] = []
-    batcher = Batcher(add)
+    batcher = Batcher(add, name="test")
     jobs = [new_job(tenant) for _ in range(10)]
     jobs[3] = new_job(tenant, version="a\x00b")
     jobs[5] = new_job(tenant, max_delay=0.5)

@@ -42,6 +42,7 @@ def claim(url: str, **changes: object) -> Claim:
         claimed_at=datetime.datetime.now(datetime.UTC),
         age=0.0,
         tries=0,
+        event_age=0.0,
     )
     return msgspec.structs.replace(made, **changes)
 

@@ -6,6 +6,7 @@ import pytest
 
 from common.batching import HEAVY, Batcher
 from common.errors import DatabaseUnavailable, Overloaded
+from tests.numbers import count
 
 
 class Recorder:
@@ -28,14 +29,14 @@ class Recorder:
 
 
 async def test_each_caller_gets_its_own_result() -> None:
-    batcher = Batcher(Recorder().flush)
+    batcher = Batcher(Recorder().flush, name="test")
     assert await asyncio.gather(*(batcher.submit(item) for item in range(5))) == [0, 10, 20, 30, 40]
 
 
 async def test_callers_gather_while_a_flush_is_under_way() -> None:
     recorder = Recorder()
     recorder.gate.clear()
-    batcher = Batcher(recorder.flush)
+    batcher = Batcher(recorder.flush, name="test")
     first = asyncio.create_task(batcher.submit(1))
     await recorder.started.wait()
     others = [asyncio.create_task(batcher.submit(item)) for item in (2, 3, 4)]
@@ -45,15 +46,22 @@ async def test_callers_gather_while_a_flush_is_under_way() -> None:
     assert recorder.batches == [[1], [2, 3, 4]]
 
 
+async def test_the_sizes_of_batches_are_counted() -> None:
+    batcher = Batcher(Recorder().flush, name="sizes", limit=2)
+    await asyncio.gather(*(batcher.submit(item) for item in range(5)))
+    assert count("charonia_batcher_items_count", batcher="sizes") == 3
+    assert count("charonia_batcher_items_sum", batcher="sizes") == 5
+
+
 async def test_a_flush_takes_no_more_than_the_limit() -> None:
     recorder = Recorder()
-    batcher = Batcher(recorder.flush, limit=2)
+    batcher = Batcher(recorder.flush, name="test", limit=2)
     await asyncio.gather(*(batcher.submit(item) for item in range(5)))
     assert recorder.batches == [[0, 1], [2, 3], [4]]
 
 
 async def test_a_bad_row_does_not_fail_its_neighbours() -> None:
-    batcher = Batcher(Recorder(2).flush)
+    batcher = Batcher(Recorder(2).flush, name="test")
     results = await asyncio.gather(*(batcher.submit(item) for item in (1, 2, 3)), return_exceptions=True)
     assert results[0] == 10
     assert isinstance(results[1], ValueError)
@@ -69,7 +77,7 @@ async def test_an_outage_fails_all_at_once_and_the_next_batch_is_tried() -> None
             raise DatabaseUnavailable
         return items
 
-    batcher = Batcher(flush)
+    batcher = Batcher(flush, name="test")
     results = await asyncio.gather(*(batcher.submit(item) for item in (1, 2, 3)), return_exceptions=True)
     assert [type(result) for result in results] == [DatabaseUnavailable] * 3
     assert await batcher.submit(4) == 4
@@ -88,7 +96,7 @@ async def test_who_gathered_during_a_flush_that_met_an_outage_does_not_wait_for_
             raise DatabaseUnavailable
         return items
 
-    batcher = Batcher(flush)
+    batcher = Batcher(flush, name="test")
     first = asyncio.create_task(batcher.submit(1))
     await started.wait()
     others = [asyncio.create_task(batcher.submit(item)) for item in (2, 3)]
@@ -103,7 +111,7 @@ async def test_who_gathered_during_a_flush_that_met_an_outage_does_not_wait_for_
 async def test_the_buffer_is_bounded() -> None:
     recorder = Recorder()
     recorder.gate.clear()
-    batcher = Batcher(recorder.flush, limit=1, bound=2)
+    batcher = Batcher(recorder.flush, name="test", limit=1, bound=2)
     tasks = [asyncio.create_task(batcher.submit(item)) for item in (1, 2)]
     await asyncio.sleep(0)
     with pytest.raises(Overloaded):
@@ -115,7 +123,7 @@ async def test_the_buffer_is_bounded() -> None:
 async def test_who_gave_up_waiting_is_left_out() -> None:
     recorder = Recorder()
     recorder.gate.clear()
-    batcher = Batcher(recorder.flush)
+    batcher = Batcher(recorder.flush, name="test")
     first = asyncio.create_task(batcher.submit(1))
     await recorder.started.wait()
     second, third = (asyncio.create_task(batcher.submit(item)) for item in (2, 3))
@@ -134,7 +142,7 @@ async def test_heavy_items_go_in_several_flushes_and_one_too_heavy_alone() -> No
         sizes.append(items)
         return items
 
-    batcher: Batcher[int, int] = Batcher(flush, weigh=lambda item: item)
+    batcher: Batcher[int, int] = Batcher(flush, name="test", weigh=lambda item: item)
     half = HEAVY // 2
     items = [half, half, 1, 2 * HEAVY, half]
     assert await asyncio.gather(*(batcher.submit(item) for item in items)) == items

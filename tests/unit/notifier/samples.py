@@ -21,4 +21,5 @@ CLAIM = Claim(
     claimed_at=AT,
     age=0.0,
     tries=2,
+    event_age=0.0,
 )
