@@ -39,6 +39,11 @@ def earliest(at: datetime) -> UUID:
     return UUID(int=stamp << 80 | 7 << 76 | 2 << 62)
 
 
+def made_at(value: UUID) -> float:
+    """The unix time of a UUIDv7, to the millisecond."""
+    return (value.int >> 80) / 1000
+
+
 def show(kind: Kind, value: UUID) -> str:
     """The id as people and programs outside see it."""
     number = value.int

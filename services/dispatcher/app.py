@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from common import health, topology
+from common import census, health, topology
 from common.bell import Bell
 from common.broker import Consumer, Publisher, Subscription
 from common.database import Database
@@ -101,6 +101,7 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
                 "purge": purge(store, settings.retention),
                 "batches": completer.run(),
                 "purge of batches": batches.purge(database, settings.retention),
+                "census": census.watch(database),
                 "lag": measure_lag(),
                 "health": server.serve(),
             },

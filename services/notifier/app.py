@@ -2,7 +2,7 @@
 
 import asyncio
 
-from common import health, topology
+from common import census, health, topology
 from common.addresses import Policy
 from common.broker import Consumer, Publisher, Subscription
 from common.database import Database
@@ -63,6 +63,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
         "recovery": recovery.run(),
         "clock": watch_clock(database, outbound.wake, lease=outbound.lease),
         "tidy": tidy(database, settings.retention),
+        "census": census.watch(database),
         "lag": measure_lag(),
         "health": server.serve(),
     }
