@@ -27,6 +27,8 @@ def missing_packages(*, tests: bool = False) -> list[str]:
     }
     if tests:
         needed["libfaketime"] = lambda: _found(clock.find_library)
+        needed["prometheus"] = lambda: shutil.which("promtool") is not None
+        needed["prometheus-alertmanager"] = lambda: shutil.which("amtool") is not None
     return [package for package, present in needed.items() if not present()]
 
 
