@@ -37,6 +37,8 @@ from services.gateway.catalogue import Catalogue
 from services.gateway.control import Control
 from services.gateway.delivery_store import DeliveryStore
 from services.gateway.erasure import Eraser
+from services.gateway.idempotency import Repeats
+from services.gateway.idempotency_store import IdempotencyStore
 from services.gateway.inference import Inference
 from services.gateway.limit_store import LimitStore
 from services.gateway.listing import JobLister
@@ -121,7 +123,8 @@ def build(
     limits = LimitStore(database)
     queues = Queues(limits, settings.max_queued, settings.max_queued_per_model)
     changes = Control(database, catalogue, outbox, Bell(publisher), links)
-    submitter, batch_store = Submitter(store, catalogue, outbox, policy, queues), BatchStore(database)
+    repeats = Repeats(IdempotencyStore(database))
+    submitter, batch_store = Submitter(store, catalogue, outbox, policy, queues, repeats), BatchStore(database)
     provided: dict[str, object] = {
         "database": database,
         "store": store,

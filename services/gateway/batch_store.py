@@ -8,6 +8,7 @@ from common import batch_view, sql
 from common.batch_view import BatchRow, Counts, read_batch, read_counts
 from common.batching import HEAVY
 from common.database import Connection, Database
+from services.gateway.idempotency_store import Label, hold_key, name_batch
 from services.gateway.store import NewJob, Times, add_jobs
 
 QUERIES = sql.load("services.gateway", "batches.sql")
@@ -16,22 +17,19 @@ SAVE_SECONDS = 60.0  # for all of a batch
 
 
 class NewBatch(NamedTuple):
-    """A batch to be added; with a key, `fingerprint` is the SHA-256 of the body."""
+    """A batch to be added; `answer` is what a repeat is told, where there is a label."""
 
     id: UUID
     tenant_id: UUID
     total: int
     accepted: int
-    key: str | None
-    fingerprint: bytes | None
     traceparent: str
+    label: Label | None = None
+    answer: bytes = b""
 
 
-class NamedBatch(NamedTuple):
-    """The batch that a key stands for already."""
-
-    row: BatchRow
-    fingerprint: bytes
+class KeyUsed(Exception):
+    """So nothing of the transaction is kept."""
 
 
 class BatchStore:
@@ -40,25 +38,29 @@ class BatchStore:
 
     async def add(self, batch: NewBatch, jobs: Sequence[NewJob]) -> tuple[BatchRow, dict[UUID, Times]] | None:
         """The batch with all its jobs, or nothing of it; None where its key is used at this moment, or was just now."""
-        async with self.database.transaction(SAVE_SECONDS) as connection:
-            if batch.key is not None and not await self.take_key(connection, batch.tenant_id, batch.key):
-                return None
-            record = await connection.fetchrow(QUERIES["add_batch"], *batch)
-            assert record is not None, "an INSERT without a condition returns its row"
-            times: dict[UUID, Times] = {}
-            for chunk in split(jobs):
-                times |= await add_jobs(connection, chunk)
+        try:
+            async with self.database.transaction(SAVE_SECONDS) as connection:
+                return await self.add_within(connection, batch, jobs)
+        except KeyUsed:
+            return None
+
+    async def add_within(
+        self, connection: Connection, batch: NewBatch, jobs: Sequence[NewJob]
+    ) -> tuple[BatchRow, dict[UUID, Times]]:
+        """The key is held from the start, so that nobody does the same work, and written at the end: jobs submitted
+        meanwhile under the same one don't wait for all of this, nor do those that share a statement with them."""
+        if batch.label is not None and not await hold_key(connection, batch.tenant_id, batch.label.key):
+            raise KeyUsed
+        record = await connection.fetchrow(QUERIES["add_batch"], *batch[:5])
+        assert record is not None, "an INSERT without a condition returns its row"
+        times: dict[UUID, Times] = {}
+        for chunk in split(jobs):
+            times |= await add_jobs(connection, chunk)
+        if batch.label is not None:
+            values = (batch.tenant_id, batch.label, batch.id, batch.traceparent, batch.answer)
+            if not await name_batch(connection, *values):
+                raise KeyUsed
         return read_batch(dict(record)), times
-
-    async def take_key(self, connection: Connection, tenant_id: UUID, key: str) -> bool:
-        if not await connection.fetchval(QUERIES["hold_key"], tenant_id, key):
-            return False
-        await connection.execute(QUERIES["forget_key"], tenant_id, key)
-        return await connection.fetchrow(QUERIES["find_named_batch"], tenant_id, key) is None
-
-    async def find_named(self, tenant_id: UUID, key: str) -> NamedBatch | None:
-        record = await self.database.fetch_one(QUERIES["find_named_batch"], tenant_id, key)
-        return None if record is None else NamedBatch(read_batch(dict(record)), record["fingerprint"])
 
     async def find(self, batch_id: UUID, tenant_id: UUID) -> BatchRow | None:
         record = await self.database.fetch_one(QUERIES["find_batch"], batch_id, tenant_id)

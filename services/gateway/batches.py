@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from http import HTTPStatus
 from typing import NamedTuple
 from uuid import UUID
 
@@ -15,12 +14,14 @@ from common.batch_view import BatchRow, Counts
 from common.jobs import Status
 from common.outbox import Outbox
 from services.gateway import metrics
-from services.gateway.batch_store import BatchStore, NamedBatch, NewBatch
+from services.gateway.batch_store import BatchStore, NewBatch
 from services.gateway.bodies import Items
 from services.gateway.errors import MAX_ERRORS, FieldError, Problem, decode_body, invalid, name_type, shorten
+from services.gateway.idempotency import check_repeat, in_progress
+from services.gateway.idempotency_store import Label, Named
 from services.gateway.schemas import ItemError, SubmitJob
 from services.gateway.store import NewJob, Times
-from services.gateway.submit import IDEMPOTENCY_KEY, Submitter
+from services.gateway.submit import Submitter
 
 MAX_JOBS = 10_000
 ITEM_ERRORS = 3  # told of one item
@@ -37,6 +38,14 @@ class Checked(NamedTuple):
     @property
     def total(self) -> int:
         return len(self.jobs) + len(self.errors)
+
+
+class BatchAnswer(msgspec.Struct, frozen=True):
+    """What a repeat is told, besides what the key's row has."""
+
+    total: int
+    accepted: int
+    errors: list[ItemError]
 
 
 class Accepted(NamedTuple):
@@ -58,22 +67,24 @@ class BatchSubmitter:
 
         Raises Problem (422 where no item is right, or the key is another body's; 409; 429), Unavailable.
         """
+        repeats = self.submitter.repeats
+        if key is not None and (first := await repeats.find(tenant_id, key)):
+            return replay(first, await items.skip())
         batch_id = ids.new()
         checked = await self.check(tenant_id, batch_id, items, traceparent)
-        if key is not None and (named := await self.store.find_named(tenant_id, key)):
-            return await self.replay(named, checked)
+        if key is not None and (first := await repeats.find(tenant_id, key)):  # accepted while this one came
+            return replay(first, checked.fingerprint)
         if not checked.jobs:
             raise refuse(checked)
         for model, count in Counter(job.model for job in checked.jobs).items():
             await self.submitter.queues.admit(tenant_id, model, count)
-        batch = NewBatch(
-            *(batch_id, tenant_id, checked.total, len(checked.jobs)),
-            *(key, checked.fingerprint if key is not None else None, traceparent),
-        )
+        batch = NewBatch(batch_id, tenant_id, checked.total, len(checked.jobs), traceparent)
+        if key is not None:
+            answer = msgspec.json.encode(BatchAnswer(batch.total, batch.accepted, checked.errors))
+            batch = batch._replace(label=Label(key, checked.fingerprint), answer=answer)
         added = await self.store.add(batch, checked.jobs)
         if added is None:
-            text = "another request under this Idempotency-Key is still in progress"
-            raise Problem(HTTPStatus.CONFLICT, "conflict", text)
+            raise in_progress()
         row, times = added
         self.ring(checked.jobs, times)
         return Accepted(row, {Status.QUEUED: row.accepted}, checked.errors, replayed=False)
@@ -91,11 +102,6 @@ class BatchSubmitter:
                 errors.append(ItemError(index, name_type(problem), problem.detail[:500], told))
         return Checked(jobs, errors, items.digest.digest())
 
-    async def replay(self, named: NamedBatch, checked: Checked) -> Accepted:
-        if named.fingerprint != checked.fingerprint:
-            raise invalid(FieldError(IDEMPOTENCY_KEY, "this key was used within a day for another batch"))
-        return Accepted(named.row, await self.store.count_jobs(named.row.id), checked.errors, replayed=True)
-
     def ring(self, jobs: list[NewJob], times: dict[UUID, Times]) -> None:
         """Beside the answer, which does not wait; what is lost with this process is relayed."""
         due = [job for job in jobs if times[job.id].run_at <= times[job.id].created_at]
@@ -104,6 +110,17 @@ class BatchSubmitter:
         task.add_done_callback(self.ringing.discard)
         for job in jobs:
             metrics.jobs_submitted.labels(job.model, job.priority).inc()
+
+
+def replay(first: Named, fingerprint: bytes) -> Accepted:
+    """The batch as it was first answered; raises Problem (422) where the key stands for something else."""
+    check_repeat(first, fingerprint, is_batch=True)
+    assert first.answer is not None, "the database holds it"
+    answer = msgspec.json.decode(first.answer, type=BatchAnswer)
+    row = BatchRow(
+        id=first.id, total=answer.total, accepted=answer.accepted, created_at=first.created_at, finished_at=None
+    )
+    return Accepted(row, {Status.QUEUED: row.accepted}, answer.errors, replayed=True)
 
 
 async def take_turns(items: Items) -> AsyncIterator[tuple[int, bytes | str]]:

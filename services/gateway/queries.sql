@@ -57,17 +57,20 @@ WITH given AS (
   FROM given
   ORDER BY tenant_id, coalesce(key, id::text), id
 ), named AS (
-  INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at)
-  SELECT tenant_id, key, fingerprint, id, due_at, due_at + make_interval(secs => expires_in)
+  INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at, traceparent)
+  SELECT tenant_id, key, fingerprint, id, due_at, due_at + make_interval(secs => expires_in), traceparent
   FROM chosen
   WHERE key IS NOT NULL
   ORDER BY tenant_id, key
   ON CONFLICT (tenant_id, key) DO UPDATE
   SET fingerprint = excluded.fingerprint,
       job_id = excluded.job_id,
+      batch_id = NULL,
       created_at = now(),
       run_at = excluded.run_at,
-      expires_at = excluded.expires_at
+      expires_at = excluded.expires_at,
+      traceparent = excluded.traceparent,
+      answer = NULL
   WHERE used.created_at < now() - interval '1 day'
   RETURNING job_id
 ), new AS (
@@ -92,14 +95,6 @@ WITH given AS (
   WHERE run_at IS NULL OR run_at <= now()
 )
 SELECT id, created_at, run_at, expires_at FROM added;
-
--- name: find_named
--- The jobs that tenants' ($1) idempotency keys ($2) stand for, as they were first answered.
-SELECT k.tenant_id, k.key, k.fingerprint, k.job_id, j.created_at, k.run_at, k.expires_at, j.traceparent,
-       j.erased_at IS NOT NULL AS erased
-FROM idempotency_keys k
-JOIN unnest($1::uuid[], $2::text[]) AS t(tenant_id, key) USING (tenant_id, key)
-JOIN jobs j ON j.id = k.job_id;
 
 -- name: find_job
 -- A tenant's job with its outputs, the state of its webhooks, and how many wait before it (counted up to 10,000).

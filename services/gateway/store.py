@@ -64,7 +64,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     callback_events: Sequence[str] | None
     message: OutboxRow
     idempotency_key: str | None = None
-    fingerprint: bytes | None = None  # with a key: SHA-256 of what was asked for
+    fingerprint: bytes | None = None  # with a key: SHA-256 of the request's body
     batch_id: UUID | None = None
 
 
@@ -74,16 +74,6 @@ class Times(NamedTuple):
     created_at: datetime
     run_at: datetime
     expires_at: datetime | None
-
-
-class Named(NamedTuple):
-    """The job that an idempotency key stands for already, as it was first answered."""
-
-    id: UUID
-    times: Times
-    traceparent: str
-    fingerprint: bytes
-    erased: bool
 
 
 class FoundJob(NamedTuple):
@@ -171,20 +161,6 @@ class Store:
         """All or none, but for those whose idempotency key is used: they are left out of the answer."""
         async with self.database.acquire() as connection:
             return await add_jobs(connection, jobs)
-
-    async def find_named(self, keys: Sequence[tuple[UUID, str]]) -> dict[tuple[UUID, str], Named]:
-        """What keys, each of a tenant, stand for."""
-        found = await self.database.fetch(QUERIES["find_named"], *columns(keys, 2))
-        return {
-            (record["tenant_id"], record["key"]): Named(
-                record["job_id"],
-                Times(record["created_at"], record["run_at"], record["expires_at"]),
-                record["traceparent"],
-                record["fingerprint"],
-                record["erased"],
-            )
-            for record in found
-        }
 
     async def find_job(self, job_id: UUID, tenant_id: UUID) -> FoundJob | None:
         record = await self.database.fetch_one(QUERIES["find_job"], job_id, tenant_id)

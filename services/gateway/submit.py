@@ -1,9 +1,6 @@
 """A request becomes a job: checked whole, then committed with its doorbell, then rung."""
 
-import hashlib
-import re
 from datetime import UTC, datetime, timedelta
-from http import HTTPStatus
 from itertools import islice
 from typing import assert_never
 from uuid import UUID
@@ -20,26 +17,35 @@ from common.outbox import Outbox, ring_job
 from common.tensors import Tensor
 from services.gateway.catalogue import Catalogue
 from services.gateway.errors import FieldError, Problem, invalid
+from services.gateway.idempotency import Repeats, check_repeat, in_progress
+from services.gateway.idempotency_store import Label, Named
 from services.gateway.queues import Queues
 from services.gateway.schemas import SubmitJob
-from services.gateway.store import ModelVersion, Named, NewJob, Store, Times
+from services.gateway.store import ModelVersion, NewJob, Store, Times
 from services.gateway.tensors import escape, read_inputs
 from services.gateway.times import bound_optional
 
 MAX_PARAMETERS = 100
 MAX_METADATA = 16 * 1024
 FURTHEST = timedelta(days=366)
-IDEMPOTENCY_KEY = "Idempotency-Key"
-KEY = re.compile(r"[\x21-\x7e]{1,255}")
 RESERVED = "triton_"  # parameters that begin so are Triton's own
 
 
 class Submitter:
-    def __init__(self, store: Store, catalogue: Catalogue, outbox: Outbox, policy: Policy, queues: Queues) -> None:
+    def __init__(
+        self,
+        store: Store,
+        catalogue: Catalogue,
+        outbox: Outbox,
+        policy: Policy,
+        queues: Queues,
+        repeats: Repeats,
+    ) -> None:
         self.catalogue = catalogue
         self.outbox = outbox
         self.policy = policy
         self.queues = queues
+        self.repeats = repeats
         self.store = store
         self.batcher: Batcher[NewJob, Times | Named | None] = Batcher(
             self.add, name="submits", weigh=lambda job: len(job.tensors)
@@ -50,35 +56,32 @@ class Submitter:
         times = await self.store.submit_jobs(jobs)
         named: dict[tuple[UUID, str], Named] = {}
         if used := [(job.tenant_id, job.idempotency_key or "") for job in jobs if job.id not in times]:
-            named = await self.store.find_named(used)
+            named = await self.repeats.store.find_named(used)
         return [times.get(job.id) or named.get((job.tenant_id, job.idempotency_key or "")) for job in jobs]
 
     async def submit(
-        self, tenant_id: UUID, request: SubmitJob, traceparent: str, key: str | None = None
+        self, tenant_id: UUID, request: SubmitJob, traceparent: str, label: Label | None = None
     ) -> tuple[JobRow, bool]:
-        """The job, committed, and whether it was so before, under the same idempotency key.
+        """The job, committed, and whether it was so before, under the same idempotency key: then nothing else counts.
 
-        Raises Problem (404, 422, 429) before anything is written, Unavailable where it can't be.
+        Raises Problem (404, 409, 422, 429) before anything is written, Unavailable where it can't be.
         """
+        if label is not None and (first := await self.repeats.find(tenant_id, label.key)):
+            return replay(first, tenant_id, request, label), True
         job = await self.prepare(tenant_id, request, traceparent)
-        if key is not None:
-            job = msgspec.structs.replace(job, idempotency_key=key, fingerprint=take_fingerprint(request))
-        match await self.accept(job):
+        if label is not None:
+            job = msgspec.structs.replace(job, idempotency_key=label.key, fingerprint=label.fingerprint)
+        await self.queues.admit(tenant_id, job.model)
+        match await self.batcher.submit(job):
             case Times() as times:
                 if times.run_at <= times.created_at:
                     self.outbox.announce([job.message])
                 return show(job, times), False
-            case Named() as first:
-                if first.fingerprint != job.fingerprint:
-                    text = "this key was used within a day for another request"
-                    raise invalid(FieldError(IDEMPOTENCY_KEY, text))
-                first_job = msgspec.structs.replace(job, id=first.id, traceparent=first.traceparent)
-                if first.erased:
-                    first_job = msgspec.structs.replace(first_job, metadata=None)
-                return show(first_job, first.times), True
+            case Named() as first:  # another request was quicker
+                assert label is not None, "only what has a key is left out"
+                return replay(first, tenant_id, request, label), True
             case None:
-                text = "another request under this Idempotency-Key is still in progress"
-                raise Problem(HTTPStatus.CONFLICT, "conflict", text)
+                raise in_progress()
             case never:
                 assert_never(never)
 
@@ -89,18 +92,6 @@ class Submitter:
         if request.fallback_model is not None:
             await self.check_fallback(request, request.fallback_model, job.tensors)
         return job
-
-    async def accept(self, job: NewJob) -> Times | Named | None:
-        """Adds the job where its queues have room; a repeat of one that is there needs none."""
-        try:
-            await self.queues.admit(job.tenant_id, job.model)
-        except Problem:
-            name = (job.tenant_id, job.idempotency_key or "")
-            first = (await self.store.find_named([name])).get(name) if job.idempotency_key else None
-            if first is None:
-                raise
-            return first
-        return await self.batcher.submit(job)
 
     def check(self, request: SubmitJob, model: ModelVersion) -> list[Tensor]:
         found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size)
@@ -126,16 +117,14 @@ class Submitter:
             raise invalid(FieldError("/fallback_model", text), *errors)
 
 
-def read_key(text: str | None) -> str | None:
-    """An Idempotency-Key header; raises Problem (422) for what can't be one."""
-    if text is not None and not KEY.fullmatch(text):
-        raise invalid(FieldError(IDEMPOTENCY_KEY, "is not 1 to 255 visible ASCII characters"))
-    return text
-
-
-def take_fingerprint(request: SubmitJob) -> bytes:
-    """Equal for requests that ask for the same, however their JSON is written."""
-    return hashlib.sha256(msgspec.json.encode(request, order="deterministic")).digest()
+def replay(first: Named, tenant_id: UUID, request: SubmitJob, label: Label) -> JobRow:
+    """The job as it was first answered; raises Problem (422) where the key stands for something else."""
+    check_repeat(first, label.fingerprint, is_batch=False)
+    assert first.run_at is not None, "the database holds it"
+    job = msgspec.structs.replace(build(tenant_id, request, [], first.traceparent), id=first.id)
+    if first.erased:
+        job = msgspec.structs.replace(job, metadata=None)
+    return show(job, Times(first.created_at, first.run_at, first.expires_at))
 
 
 def check_options(request: SubmitJob) -> list[FieldError]:

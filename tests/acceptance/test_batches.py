@@ -141,8 +141,10 @@ async def test_one_key_is_one_batch(api: Api, stranger: Api) -> None:
     key, items = str(uuid4()), [ECHO, TYPO, ECHO]
     answers = await asyncio.gather(*(send(api, write_lines(items), idempotency_key=key) for _ in range(10)))
     assert {answer.status_code for answer in answers} <= {202, 409}  # 409: the first is still in progress
+    ended = await wait(api, next(answer for answer in answers if answer.status_code == 202).json()["id"])
     again = await send(api, write_lines(items), idempotency_key=key)
     batch = read(again, 202, BatchAccepted)
+    assert (batch.id, batch.status, batch.counts["queued"]) == (ended.id, "processing", 2)  # as it was first answered
     assert again.headers["idempotency-replayed"] == "true"
     assert {read(answer, 202, BatchAccepted).id for answer in answers if answer.status_code == 202} == {batch.id}
     assert (batch.accepted, [error.index for error in batch.errors]) == (2, [1])
@@ -151,7 +153,6 @@ async def test_one_key_is_one_batch(api: Api, stranger: Api) -> None:
     assert read(await send(stranger, write_lines(items), idempotency_key=key), 202, BatchAccepted).id != batch.id
     listed = read(await api.http.get("/v1/jobs", params={"batch": batch.id}), 200, Jobs)
     assert len(listed.items) == 2
-    await wait(api, batch.id)
 
 
 async def test_a_gateway_killed_half_way_leaves_no_half_batch_and_a_killed_dispatcher_none_open(

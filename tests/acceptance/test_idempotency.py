@@ -4,6 +4,7 @@ import asyncio
 from uuid import uuid4
 
 import httpx
+import msgspec
 
 from deploy.local.stack import Stack
 from tests.acceptance.client import Api, Job, read
@@ -50,6 +51,18 @@ async def test_the_same_key_for_another_request_is_refused(api: Api, stranger: A
     assert "idempotency-replayed" not in (await submit(stranger, key)).headers
     bad = await submit(api, "a key")
     assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (422, "Idempotency-Key")
+
+
+async def test_a_key_is_a_jobs_or_a_batchs(api: Api) -> None:
+    """Though their bodies be the same."""
+    body, (first, second) = msgspec.json.encode(ECHO), (str(uuid4()), str(uuid4()))
+    for key, path, other in [(first, "/v1/jobs", "/v1/batches"), (second, "/v1/batches", "/v1/jobs")]:
+        headers = {"Idempotency-Key": key, "Content-Type": "application/x-ndjson"}
+        came = await api.http.post(path, content=body, headers=headers)
+        refused = await api.http.post(other, content=body, headers=headers)
+        again = await api.http.post(path, content=body, headers=headers)
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "Idempotency-Key")
+        assert (came.status_code, again.status_code, again.content) == (202, 202, came.content)
 
 
 async def test_a_gateway_killed_while_it_accepts_makes_one_job_of_each_key(

@@ -18,10 +18,10 @@ from services.gateway.batch_store import BatchStore
 from services.gateway.batches import MAX_JOBS, BatchSubmitter
 from services.gateway.bodies import LINES, Items
 from services.gateway.errors import FINDING, SENDING, document, not_found
+from services.gateway.idempotency import IDEMPOTENCY_KEY, read_key
 from services.gateway.schemas import BatchAccepted
 from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key
-from services.gateway.submit import IDEMPOTENCY_KEY, read_key
 
 log = Log("batch")
 

@@ -16,12 +16,13 @@ from common.jobs import TERMINAL
 from common.logs import Log
 from services.gateway import metrics
 from services.gateway.errors import FINDING, SENDING, Problem, document, not_found
+from services.gateway.idempotency import IDEMPOTENCY_KEY, read_label
 from services.gateway.preferences import MAX_WAIT, read_wait
 from services.gateway.presence import while_present
 from services.gateway.schemas import SubmitJob
 from services.gateway.scopes import Scope, needs
 from services.gateway.store import FoundJob, Key, Store
-from services.gateway.submit import IDEMPOTENCY_KEY, Submitter, read_key
+from services.gateway.submit import Submitter
 from services.gateway.watch import Watch
 
 log = Log("job")
@@ -56,7 +57,8 @@ async def submit_job(
 ) -> Response[JobView]:
     """Answers once the job is committed; it ends in exactly one terminal state."""
     traceparent = tracing.show(get_current_span())
-    row, replayed = await submitter.submit(request.user.tenant_id, data, traceparent, read_key(idempotency_key))
+    label = read_label(idempotency_key, await request.body())
+    row, replayed = await submitter.submit(request.user.tenant_id, data, traceparent, label)
     view = view_job(row, links, webhook_status="pending" if data.webhook else "none")
     headers = {"Location": f"/v1/jobs/{view.id}"}
     if replayed:

@@ -33,7 +33,7 @@ def completer(world: World) -> Completer:
 async def add(world: World, count: int = 1) -> tuple[UUID, list[UUID]]:
     batch_id = ids.new()
     jobs = [new_job(world.tenant, batch_id=batch_id, max_attempts=1) for _ in range(count)]
-    batch = NewBatch(batch_id, world.tenant, count + 1, count, None, None, TRACEPARENT)
+    batch = NewBatch(batch_id, world.tenant, count + 1, count, TRACEPARENT)
     assert await BatchStore(world.database).add(batch, jobs) is not None
     return batch_id, [job.id for job in jobs]
 

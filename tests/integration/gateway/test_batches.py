@@ -10,6 +10,7 @@ from common import ids
 from common.database import Database
 from common.jobs import Status
 from services.gateway.batch_store import CHUNK, BatchStore, NewBatch, split
+from services.gateway.idempotency_store import IdempotencyStore, Label
 from services.gateway.listing import JobFilter, JobLister
 from services.gateway.store import NewJob, Store
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_job
@@ -26,7 +27,8 @@ def store(database: Database) -> BatchStore:
 def new_batch(tenant: UUID, count: int = 1, key: str | None = None) -> tuple[NewBatch, list[NewJob]]:
     batch_id = ids.new()
     jobs = [new_job(tenant, batch_id=batch_id) for _ in range(count)]
-    return NewBatch(batch_id, tenant, count + 1, count, key, FINGERPRINT if key else None, TRACEPARENT), jobs
+    label = Label(key, FINGERPRINT) if key else None
+    return NewBatch(batch_id, tenant, count + 1, count, TRACEPARENT, label, b"answer"), jobs
 
 
 async def count_rows(database: Database) -> list[int]:
@@ -67,16 +69,25 @@ async def test_one_key_is_one_batch_for_a_day(database: Database, store: BatchSt
     assert await store.add(*new_batch(tenant, key="k")) is None
     assert await store.add(*new_batch(await add_tenant(Store(database), "stranger"), key="k")) is not None
     assert await store.add(*new_batch(tenant)) is not None
-    named = await store.find_named(tenant, "k")
-    assert named is not None
-    assert (named.row.id, named.fingerprint) == (first[0].id, FINGERPRINT)
-    await database.fetch("UPDATE batches SET created_at = now() - interval '25 hours'")
-    assert await store.find_named(tenant, "k") is None
+    names = IdempotencyStore(database)
+    named = (await names.find_named([(tenant, "k")]))[tenant, "k"]
+    assert (named.id, named.is_batch) == (first[0].id, True)
+    assert (named.fingerprint, named.answer) == (FINGERPRINT, b"answer")
+    await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
+    assert await names.find_named([(tenant, "k")]) == {}
     second = new_batch(tenant, key="k")
     assert await store.add(*second) is not None
-    named = await store.find_named(tenant, "k")
-    assert named is not None
-    assert named.row.id == second[0].id
+    assert (await names.find_named([(tenant, "k")]))[tenant, "k"].id == second[0].id
+
+
+async def test_a_key_is_a_jobs_or_a_batchs(database: Database, store: BatchStore, tenant: UUID) -> None:
+    job = new_job(tenant, idempotency_key="k", fingerprint=FINGERPRINT)
+    await Store(database).submit_jobs([job])
+    batch, jobs = new_batch(tenant, key="k")
+    assert await store.add(batch, jobs) is None
+    assert await count_rows(database) == [0, 1, 1, 1]
+    assert await store.add(*new_batch(tenant, key="other")) is not None
+    assert await Store(database).submit_jobs([new_job(tenant, idempotency_key="other", fingerprint=FINGERPRINT)]) == {}
 
 
 async def test_two_at_once_under_one_key_do_not_wait_for_each_other(

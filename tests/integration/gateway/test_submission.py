@@ -10,6 +10,7 @@ import pytest
 from common.batching import Batcher
 from common.database import Database
 from common.jobs import Status
+from services.gateway.idempotency_store import IdempotencyStore
 from services.gateway.store import NewJob, Store, Times
 from tests.integration.jobs import add_tenant, look, new_job
 
@@ -107,8 +108,10 @@ async def test_of_a_batch_under_one_key_the_first_is_committed_and_the_others_fi
     assert times.keys() == {min(job.id for job in jobs), other.id}
     assert len(await list_doorbells(database)) == 2
     assert await store.submit_jobs([new_job(tenant, idempotency_key="k", fingerprint=bytes(32))]) == {}
-    (named,) = (await store.find_named([(tenant, "k"), (tenant, "unknown")])).values()
-    assert (named.id, named.times) == (min(job.id for job in jobs), times[named.id])
+    found = await IdempotencyStore(database).find_named([(tenant, "k"), (tenant, "unknown")])
+    (named,) = found.values()
+    assert (named.id, named.is_batch) == (min(job.id for job in jobs), False)
+    assert (named.created_at, named.run_at, named.expires_at) == times[named.id]
 
 
 async def test_a_key_is_another_tenants_too_and_free_after_a_day(
@@ -119,6 +122,8 @@ async def test_a_key_is_another_tenants_too_and_free_after_a_day(
     stranger = await add_tenant(store, "stranger")
     assert await store.submit_jobs([new_job(stranger, idempotency_key="k", fingerprint=bytes(32))])
     await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
+    names = IdempotencyStore(database)
+    assert await names.find_named([(tenant, "k")]) == {}
     second = new_job(tenant, idempotency_key="k", fingerprint=bytes(31) + b"1")
     assert (await store.submit_jobs([second])).keys() == {second.id}
-    assert (await store.find_named([(tenant, "k")]))[tenant, "k"].id == second.id
+    assert (await names.find_named([(tenant, "k")]))[tenant, "k"].id == second.id
