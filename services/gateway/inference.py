@@ -15,7 +15,7 @@ from services.gateway import metrics
 from services.gateway.control import Control
 from services.gateway.errors import RETRY_SECONDS, Problem
 from services.gateway.schemas import SubmitJob
-from services.gateway.store import FoundJob, Store
+from services.gateway.store import FoundJob, Key, Store
 from services.gateway.submit import Submitter
 from services.gateway.watch import Watch
 
@@ -49,21 +49,22 @@ class Inference:
         self.seconds = seconds
 
     async def begin(self, tenant_id: UUID, request: SubmitJob, traceparent: str) -> JobRow:
-        """The job, committed; raises as Submitter.submit does."""
+        """The job, committed; raises as Submitter.submit does, and where nobody else of the tenant's can wait here."""
+        self.watch.check_room(tenant_id)
         row, _ = await self.submitter.submit(tenant_id, request, traceparent)
         metrics.jobs_submitted.labels(row.model, row.priority).inc()
         job_id, trace_id = ids.show(ids.Kind.JOB, row.id), tracing.trace_id(row.traceparent)
         log.info("job.accepted", model=row.model, job_id=job_id, priority=row.priority, trace_id=trace_id)
         return row
 
-    async def finish(self, row: JobRow, gone: Callable[[], Awaitable[None]]) -> FoundJob:
+    async def finish(self, row: JobRow, key: Key, gone: Callable[[], Awaitable[None]]) -> FoundJob:
         """The job that has succeeded. `gone` returns once the caller has left: then the job is canceled.
 
         Raises Problem for every other end, and 504 or 503 for none yet: the job goes on.
         """
         job_id = ids.show(ids.Kind.JOB, row.id)
         try:
-            await self.wait(row, gone)
+            await self.wait(row, key, gone)
             found = await self.store.find_job(row.id, row.tenant_id)
         except Unavailable as error:
             log.warning("job.unwatched", job_id=job_id, error=error)
@@ -79,9 +80,9 @@ class Inference:
             raise explain(found.row, job_id)
         return found
 
-    async def wait(self, row: JobRow, gone: Callable[[], Awaitable[None]]) -> None:
+    async def wait(self, row: JobRow, key: Key, gone: Callable[[], Awaitable[None]]) -> None:
         """Returns at the job's end or the wait's; raises Problem where the caller has left, or too many wait here."""
-        waiting = asyncio.ensure_future(self.watch.wait(row.id, self.seconds))
+        waiting = asyncio.ensure_future(self.watch.wait(row.id, key, self.seconds))
         leaving = asyncio.ensure_future(gone())
         try:
             await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)

@@ -12,6 +12,7 @@ import msgspec
 from common import ids
 from common.job_view import show_time
 from common.jobs import TERMINAL, TERMINAL_EVENTS, Status
+from services.gateway.store import Key
 from services.gateway.watch import Watch, Watcher
 from services.gateway.watch_store import START, Place, Told, WatchStore
 
@@ -124,13 +125,13 @@ class Story:
         """Not all that there is where they are `limit`, or large together."""
         return [write(job_id, told) for told in await self.store.tell_story(job_id, after, limit, PAGE_BYTES)]
 
-    async def follow(self, job_id: UUID, after: Place) -> AsyncGenerator[Event | None, None]:
+    async def follow(self, job_id: UUID, key: Key, after: Place) -> AsyncGenerator[Event | None, None]:
         """Events behind a place as they come, to the job's end; None where nothing came for a while.
 
         Ends early where the gateway is to stop; raises Unavailable where the database is away.
         """
         until, ended = asyncio.get_running_loop().time() + STREAM_SECONDS, False
-        with self.watch.follow(job_id) as watcher:
+        with self.watch.follow(job_id, key) as watcher:
             watcher.stamp = await self.watch.looks.submit(job_id)
             while True:
                 over = watcher.is_over  # known before the look, so that nothing comes behind what it finds

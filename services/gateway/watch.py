@@ -1,6 +1,7 @@
 """Who waits for a change of which job; woken by the broker, or by a slow look at all of them together."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -13,11 +14,12 @@ from common.logs import Log
 from common.messages import JobsChanged, Message
 from services.gateway import metrics
 from services.gateway.errors import RETRY_SECONDS, Problem
+from services.gateway.store import Key
 from services.gateway.watch_store import Stamp, WatchStore
 
 POLL_SECONDS = 15.0  # between looks at all that is watched: a ring may be lost
 BLIND_SECONDS = 2.0  # the same while the broker is away
-MAX_WATCHERS = 20_000
+MAX_WATCHERS = 20_000  # a tenant may have as many as are free: alone half of them, the next a quarter, and so on
 LOOK = 1000  # jobs in one statement
 
 log = Log("watch")
@@ -46,6 +48,7 @@ class Watch:
         self.hears = hears
         self.watched: dict[UUID, set[Watcher]] = {}
         self.count = 0
+        self.held: Counter[UUID] = Counter()  # watchers of each tenant
         self.closing = False
         self.looks: Batcher[UUID, Stamp | None] = Batcher(
             self.look, name="watched jobs", limit=LOOK, bound=2 * MAX_WATCHERS
@@ -55,29 +58,41 @@ class Watch:
         found = await self.store.find_stamps(jobs)
         return [found.get(job) for job in jobs]
 
-    @contextmanager
-    def follow(self, job_id: UUID) -> Iterator[Watcher]:
-        """Raises Problem (503) where too many are waiting in this process."""
-        if self.count >= MAX_WATCHERS:
+    def check_room(self, tenant_id: UUID) -> None:
+        """Raises Problem: 503 where too many wait in this process, 429 where too many of them are the tenant's."""
+        free = MAX_WATCHERS - self.count
+        headers = {"Retry-After": str(RETRY_SECONDS)}
+        if free <= 0:
             text = "too many are waiting here; try again soon, or poll"
-            headers = {"Retry-After": str(RETRY_SECONDS)}
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", text, headers=headers)
+        if self.held[tenant_id] >= free:
+            text = f"{self.held[tenant_id]} requests of this tenant are waiting here; try again soon, or poll"
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "too_many_waiting", text, headers=headers)
+
+    @contextmanager
+    def follow(self, job_id: UUID, key: Key) -> Iterator[Watcher]:
+        """Raises Problem (429, 503) where there is no room."""
+        self.check_room(key.tenant_id)
         watcher = Watcher(job_id)
         self.watched.setdefault(job_id, set()).add(watcher)
         self.count += 1
+        self.held[key.tenant_id] += 1
         metrics.watchers.set(self.count)
         try:
             yield watcher
         finally:
             self.count -= 1
             metrics.watchers.set(self.count)
+            self.held[key.tenant_id] -= 1
+            if not self.held[key.tenant_id]:
+                del self.held[key.tenant_id]
             self.watched[job_id].discard(watcher)
             if not self.watched[job_id]:
                 del self.watched[job_id]
 
-    async def wait(self, job_id: UUID, seconds: float) -> None:
+    async def wait(self, job_id: UUID, key: Key, seconds: float) -> None:
         """Returns once the job has ended, or so many seconds have passed, or the gateway is to stop."""
-        with self.follow(job_id) as watcher:
+        with self.follow(job_id, key) as watcher:
             try:
                 async with asyncio.timeout(seconds):
                     watcher.stamp = await self.looks.submit(job_id)

@@ -88,8 +88,9 @@ async def list_events(
     stamp = await story.watch.looks.submit(parsed)
     if after != START and stamp is not None and stamp.status in TERMINAL and not await story.read(parsed, after, 1):
         return Response(None, status_code=HTTPStatus.NO_CONTENT)  # tells a browser not to come again
+    story.watch.check_room(request.user.tenant_id)  # while the answer may still be a refusal
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    told = while_valid(request, story.follow(parsed, after))
+    told = while_valid(request, story.follow(parsed, request.user, after))
     return Stream(send_events(job_id, told), media_type=EVENT_STREAM, headers=headers)
 
 
@@ -156,11 +157,12 @@ async def watch_events(
         key = await let_in(socket)
         parsed = await find(story, job_id, key.tenant_id)
         after = read_id("last_event_id", last_event_id)
+        story.watch.check_room(key.tenant_id)
     except (Problem, Unavailable) as error:
         await refuse(socket, error)
         return
     await socket.accept()
-    told = while_valid(socket, story.follow(parsed, after))
+    told = while_valid(socket, story.follow(parsed, key, after))
     await while_present(socket.receive, send_messages(socket, job_id, told))
 
 

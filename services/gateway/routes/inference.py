@@ -67,7 +67,7 @@ async def infer(
             pass
 
     try:
-        found = await inference.finish(row, gone)
+        found = await inference.finish(row, request.user, gone)
         version, outputs = found.row.version or "", found.outputs or b"[]"
         encoding = choose_encoding(request.headers.get("accept-encoding"))
         writing = (wanted, found.row.model, version, outputs, encoding)

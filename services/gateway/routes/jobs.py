@@ -67,20 +67,20 @@ async def submit_job(
     else:
         metrics.jobs_submitted.labels(row.model, row.priority).inc()
         log.info("job.accepted", model=row.model, job_id=view.id, priority=row.priority, trace_id=view.trace_id)
-    seconds, wanted = read_wait(prefer), (row.id, row.tenant_id)
-    if seconds and (found := await await_end(*wanted, seconds, request.receive, store, watch)):
+    seconds = read_wait(prefer)
+    if seconds and (found := await await_end(request, row.id, seconds, store, watch)):
         headers["Preference-Applied"] = f"wait={seconds}"
         return Response(show_job(found, links), status_code=HTTPStatus.OK, headers=headers)
     return Response(view, headers=headers)
 
 
 async def await_end(
-    job_id: UUID, tenant_id: UUID, seconds: float, receive: Any, store: Store, watch: Watch
+    request: Request[Key, Any, Any], job_id: UUID, seconds: float, store: Store, watch: Watch
 ) -> FoundJob | None:
     """The job, once it has ended; None where that takes longer, or can't be seen: it is accepted all the same."""
     try:
-        await while_present(receive, watch.wait(job_id, seconds))
-        found = await store.find_job(job_id, tenant_id)
+        await while_present(request.receive, watch.wait(job_id, request.user, seconds))
+        found = await store.find_job(job_id, request.user.tenant_id)
     except (Problem, Unavailable) as error:
         log.warning("job.unwatched", job_id=ids.show(ids.Kind.JOB, job_id), error=error)
         return None
@@ -106,7 +106,7 @@ async def get_job(
     parsed = ids.parse(ids.Kind.JOB, job_id)
     found = await store.find_job(parsed, request.user.tenant_id) if parsed else None
     if parsed and found and wait and found.row.status not in TERMINAL:
-        await while_present(request.receive, watch.wait(parsed, wait))
+        await while_present(request.receive, watch.wait(parsed, request.user, wait))
         found = await store.find_job(parsed, request.user.tenant_id)
     if found is None:
         raise not_found("job")

@@ -16,7 +16,7 @@ from common.jobs import Priority, Status
 from services.gateway.control import Control, conflict
 from services.gateway.errors import Problem
 from services.gateway.inference import STATUSES, Inference
-from services.gateway.store import FoundJob, Store
+from services.gateway.store import FoundJob, Key, Store
 from services.gateway.submit import Submitter
 from services.gateway.watch import Watch
 
@@ -56,7 +56,7 @@ class World:
         self.closing = False
         self.canceled: list[UUID] = []
 
-    async def wait(self, _job_id: UUID, _seconds: float) -> None:
+    async def wait(self, _job_id: UUID, _key: Key, _seconds: float) -> None:
         if self.failure is not None:
             raise self.failure
         if not self.ended:
@@ -77,7 +77,9 @@ class World:
                 await asyncio.Event().wait()
 
         watch, control, store = cast(Watch, self), cast(Control, self), cast(Store, self)
-        return await Inference(cast(Submitter, None), control, store, watch, 7).finish(ROW, gone)
+        return await Inference(cast(Submitter, None), control, store, watch, 7).finish(
+            ROW, Key(ids.new(), ROW.tenant_id), gone
+        )
 
     async def fail(self, *, stays: bool = True) -> Problem:
         with pytest.raises(Problem) as raised:

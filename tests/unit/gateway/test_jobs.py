@@ -11,7 +11,7 @@ import pytest
 from common import ids
 from common.errors import DatabaseUnavailable
 from services.gateway.errors import Problem
-from services.gateway.store import Store
+from services.gateway.store import Key, Store
 from services.gateway.watch import Watch
 
 with warnings.catch_warnings():
@@ -24,8 +24,9 @@ class World:
 
     def __init__(self, failure: Exception) -> None:
         self.failure = failure
+        self.user = Key(ids.new(), ids.new())
 
-    async def wait(self, _job_id: UUID, _seconds: float) -> None:
+    async def wait(self, _job_id: UUID, _key: Key, _seconds: float) -> None:
         raise self.failure
 
     async def find_job(self, _job_id: UUID, _tenant_id: UUID) -> None:
@@ -40,5 +41,5 @@ class World:
 )
 async def test_a_job_that_can_not_be_waited_for_is_accepted_all_the_same(failure: Exception) -> None:
     world = World(failure)
-    store, watch = cast("Store", world), cast("Watch", world)
-    assert await await_end(ids.new(), ids.new(), 1.0, world.receive, store, watch) is None
+    request, store, watch = cast("Any", world), cast("Store", world), cast("Watch", world)
+    assert await await_end(request, ids.new(), 1.0, store, watch) is None

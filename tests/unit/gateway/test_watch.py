@@ -1,7 +1,10 @@
 """Who is woken, when, and by what."""
 
 import asyncio
+import collections
 from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
+from itertools import repeat
 from typing import cast
 from uuid import UUID
 
@@ -13,10 +16,12 @@ from common.jobs import Status
 from common.messages import JobQueued, JobsChanged
 from services.gateway import watch as module
 from services.gateway.errors import Problem
+from services.gateway.store import Key
 from services.gateway.watch import Watch
 from services.gateway.watch_store import Stamp, WatchStore
 
 JOB, OTHER = ids.new(), ids.new()
+KEY, STRANGER = Key(ids.new(), ids.new()), Key(ids.new(), ids.new())
 LONG = 30.0  # seconds
 
 
@@ -48,7 +53,7 @@ def watch(store: FakeStore) -> Watch:
 @pytest.fixture
 async def waiting(watch: Watch) -> AsyncIterator["asyncio.Task[None]"]:
     """Somebody who waits for the job."""
-    task = asyncio.create_task(watch.wait(JOB, LONG))
+    task = asyncio.create_task(watch.wait(JOB, KEY, LONG))
     await settle()
     assert not task.done()
     yield task
@@ -91,7 +96,7 @@ async def test_rings_for_others_cost_nothing(store: FakeStore, watch: Watch, wai
 async def test_all_who_wait_are_looked_up_together(store: FakeStore, watch: Watch) -> None:
     others = [ids.new() for _ in range(500)]
     store.jobs |= dict.fromkeys(others, Stamp(Status.QUEUED, 0, 0))
-    tasks = [asyncio.create_task(watch.wait(job, LONG)) for job in others for _ in range(2)]
+    tasks = [asyncio.create_task(watch.wait(job, KEY, LONG)) for job in others for _ in range(2)]
     await settle()
     assert len(store.asked) <= 2
     store.jobs |= dict.fromkeys(others, Stamp(Status.SUCCEEDED, 0, 0))
@@ -105,13 +110,13 @@ async def test_all_who_wait_are_looked_up_together(store: FakeStore, watch: Watc
 async def test_a_job_that_has_ended_or_is_gone_is_not_waited_for(store: FakeStore, watch: Watch) -> None:
     store.jobs[JOB] = Stamp(Status.FAILED, 3, 0)
     async with asyncio.timeout(5):
-        await watch.wait(JOB, LONG)
-        await watch.wait(ids.new(), LONG)
+        await watch.wait(JOB, KEY, LONG)
+        await watch.wait(ids.new(), KEY, LONG)
 
 
 async def test_a_wait_ends_in_time(watch: Watch) -> None:
     async with asyncio.timeout(5):
-        await watch.wait(JOB, 0.01)
+        await watch.wait(JOB, KEY, 0.01)
 
 
 async def test_a_lost_ring_is_found_by_the_slow_look(
@@ -133,7 +138,7 @@ async def test_the_look_is_quicker_while_no_rings_arrive(store: FakeStore, monke
     monkeypatch.setattr(module, "BLIND_SECONDS", 0.001)
     deaf = Watch(cast("WatchStore", store), lambda: False)
     polling = asyncio.create_task(deaf.poll())
-    waiting = asyncio.create_task(deaf.wait(JOB, LONG))
+    waiting = asyncio.create_task(deaf.wait(JOB, KEY, LONG))
     await settle()
     store.jobs[JOB] = Stamp(Status.CANCELED, 0, 0)
     await asyncio.wait_for(waiting, 5)
@@ -144,16 +149,32 @@ async def test_whoever_waits_is_answered_when_the_gateway_stops(watch: Watch, wa
     watch.close()
     await asyncio.wait_for(waiting, 5)
     async with asyncio.timeout(5):
-        await watch.wait(JOB, LONG)
+        await watch.wait(JOB, KEY, LONG)
 
 
 async def test_there_is_room_for_so_many_only(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_WATCHERS", 1)
-    with watch.follow(JOB), pytest.raises(Problem) as caught, watch.follow(OTHER):
+    with watch.follow(JOB, KEY), pytest.raises(Problem) as caught, watch.follow(OTHER, STRANGER):
         pass
     assert (caught.value.status, caught.value.code) == (503, "overloaded")
-    with watch.follow(OTHER):
+    with watch.follow(OTHER, STRANGER):
         pass
+
+
+async def test_nobody_takes_all_the_room(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each as much as is left, so that the next one finds some."""
+    monkeypatch.setattr(module, "MAX_WATCHERS", 16)
+    shares = []
+    with ExitStack() as stack:
+        for tenant in (KEY, STRANGER, Key(ids.new(), ids.new())):
+            before = watch.count
+            with pytest.raises(Problem) as caught:
+                collections.deque(map(stack.enter_context, map(watch.follow, repeat(JOB), repeat(tenant))))
+            shares.append(watch.count - before)
+            assert (caught.value.status, caught.value.code) == (429, "too_many_waiting")
+            assert caught.value.headers == {"Retry-After": "5"}
+    assert shares == [8, 4, 2]
+    assert (watch.count, watch.held) == (0, {})
 
 
 async def test_another_message_does_not_belong_here(watch: Watch) -> None:
