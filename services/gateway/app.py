@@ -34,6 +34,7 @@ from services.gateway.batches import BatchSubmitter
 from services.gateway.bodies import in_time
 from services.gateway.budget import Budget
 from services.gateway.catalogue import Catalogue
+from services.gateway.connections import protocols
 from services.gateway.control import Control
 from services.gateway.delivery_store import DeliveryStore
 from services.gateway.erasure import Eraser
@@ -143,7 +144,7 @@ def build(
         "batch_store": batch_store,
         "batches": BatchSubmitter(batch_store, submitter, outbox),
         "watch": watch,
-        "story": Story(watch.store, watch),
+        "story": Story(watch.store, watch, settings.heartbeat),
         "inference": Inference(submitter, changes, store, watch, settings.infer_wait),
     }
     api = Router(
@@ -219,7 +220,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
     options = {
         "timeout_graceful_shutdown": round(settings.shutdown_grace - leaving),
         "timeout_keep_alive": 75,
-        "ws": "websockets-sansio",
+        **protocols(settings.send_timeout),
     }
     server = health.Server(health.configuration(guarded, settings.host, settings.port, **options))
     serving = asyncio.create_task(server.serve())

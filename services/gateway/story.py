@@ -18,7 +18,6 @@ from services.gateway.watch_store import START, Place, Told, WatchStore
 
 PAGE = 100
 PAGE_BYTES = 1024 * 1024  # what is held for whoever listens slowly; one event may be larger
-HEARTBEAT_SECONDS = 15.0
 STREAM_SECONDS = 3600.0  # then the client comes again: nobody holds a place for ever
 PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,10})")
 STATES = {
@@ -105,10 +104,10 @@ def encode(event_type: str, at: datetime, step: StepView) -> bytes:
     return msgspec.json.encode(EventView(type=event_type, timestamp=show_time(at), data=data))
 
 
-async def has_changed(watcher: Watcher) -> bool:
+async def has_changed(watcher: Watcher, seconds: float) -> bool:
     """Whether something happens before it is time for a heartbeat; whoever waits asks nobody meanwhile."""
     try:
-        async with asyncio.timeout(HEARTBEAT_SECONDS):
+        async with asyncio.timeout(seconds):
             await watcher.changed.wait()
     except TimeoutError:
         return False
@@ -117,9 +116,11 @@ async def has_changed(watcher: Watcher) -> bool:
 
 
 class Story:
-    def __init__(self, store: WatchStore, watch: Watch) -> None:
+    def __init__(self, store: WatchStore, watch: Watch, heartbeat: float) -> None:
+        """`heartbeat` in seconds."""
         self.store = store
         self.watch = watch
+        self.heartbeat = heartbeat
 
     async def read(self, job_id: UUID, after: Place = START, limit: int = PAGE) -> list[Event]:
         """Not all that there is where they are `limit`, or large together."""
@@ -146,7 +147,7 @@ class Story:
                     return
                 if self.watch.closing or asyncio.get_running_loop().time() > until:
                     return
-                while not await has_changed(watcher):
+                while not await has_changed(watcher, self.heartbeat):
                     yield None
                     if asyncio.get_running_loop().time() > until:
                         return

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from common import ids
 from common.jobs import Status
-from services.gateway import story as module
 from services.gateway.store import Key
 from services.gateway.story import Story, read_place, show_place, write
 from services.gateway.watch import Watch
@@ -76,11 +75,10 @@ class FakeStore:
         return [queued] if after == START else []
 
 
-async def test_a_heartbeat_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HEARTBEAT_SECONDS", 0.001)
+async def test_a_heartbeat_asks_nobody() -> None:
     store = FakeStore()
     watched = cast("WatchStore", store)
-    following = Story(watched, Watch(watched, lambda: True)).follow(JOB, Key(ids.new(), ids.new()), START)
+    following = Story(watched, Watch(watched, lambda: True), 0.001).follow(JOB, Key(ids.new(), ids.new()), START)
     told = [await anext(following) for _ in range(4)]
     await following.aclose()
     assert [event and event.type for event in told] == ["job.queued", None, None, None]

@@ -1,0 +1,99 @@
+"""Whoever listens while nothing happens is told so, and who does not listen holds nothing for long."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import closing
+
+import httpx
+import pytest
+
+from deploy.local.ports import HOST
+from deploy.local.services import DEVELOPMENT_KEY, Service
+from deploy.local.stack import Stack
+from tests.acceptance.client import Api, Job, read
+from tests.acceptance.metrics import read_metric, wait_for_metric
+from tests.acceptance.samples import work
+from tests.acceptance.serving import another_gateway
+from tests.acceptance.waiting import eventually
+
+KEY = {"Authorization": f"Bearer {DEVELOPMENT_KEY}"}
+LARGE = [f"{number}".rjust(300_000, "x") for number in range(40)]  # more than both ends' kernels hold
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
+
+
+@pytest.fixture(scope="module")
+async def gateway(stack: Stack) -> AsyncIterator[Service]:
+    """One that is quick to tell that nothing happens, and to lose patience."""
+    async with another_gateway(stack, CHARONIA_HEARTBEAT="0.1", CHARONIA_SEND_TIMEOUT="0.5") as other:
+        yield other
+
+
+@pytest.fixture(scope="module")
+async def large(api: Api) -> Job:
+    """A job whose story is large."""
+    return await api.run("tokens", {"text": [" ".join(LARGE)], "delay_ms": [0]})
+
+
+async def test_a_stream_in_which_nothing_happens_shows_that_it_lives(gateway: Service, api: Api) -> None:
+    submitted = await api.submit("work", work(60_000))
+    path, headers = f"/v1/jobs/{submitted.id}/events", KEY | {"Accept": "text/event-stream"}
+    async with (
+        httpx.AsyncClient(base_url=gateway.url, timeout=20) as http,
+        http.stream("GET", path, headers=headers) as answer,
+    ):
+        lines = answer.aiter_lines()
+        assert [await anext(lines) for _ in range(2)] == ["retry: 1000", ""]
+        comments = 0
+        async for line in lines:
+            comments += line == ":"
+            if comments == 3:
+                read(await api.http.post(f"/v1/jobs/{submitted.id}/cancel"), 202, Job)
+                break
+        told = [line async for line in lines if line.startswith("event: ")]
+    assert told[-1] == "event: job.canceled"
+
+
+@pytest.mark.parametrize("upgrade", [{}, UPGRADE], ids=["stream", "websocket"])
+async def test_who_does_not_read_loses_its_place(gateway: Service, large: Job, upgrade: dict[str, str]) -> None:
+    """And its connection, which it keeps open."""
+    metrics = f"{gateway.url}/metrics"
+    with closing(open_deaf(gateway)) as deaf:
+        deaf.sendall(ask(f"/v1/jobs/{large.id}/events", {"Accept": "text/event-stream"} | upgrade))
+        await wait_for_metric(metrics, "charonia_watchers", 1)
+
+        async def look() -> bool:
+            return await read_metric(metrics, "charonia_watchers") == 0
+
+        await eventually(look, "the place is free")
+        assert await asyncio.to_thread(read_all, deaf) < sum(map(len, LARGE))
+
+
+def open_deaf(gateway: Service) -> socket.socket:
+    """A connection whose kernel takes little unasked."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(20)
+    connection.connect((HOST, gateway.port))
+    return connection
+
+
+def ask(path: str, headers: dict[str, str]) -> bytes:
+    lines = [f"GET {path} HTTP/1.1", f"Host: {HOST}", *(f"{name}: {value}" for name, value in (KEY | headers).items())]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def read_all(connection: socket.socket) -> int:
+    """How many bytes come until the end, or until the connection is cut."""
+    size = 0
+    try:
+        while part := connection.recv(65536):
+            size += len(part)
+    except ConnectionResetError:
+        pass
+    return size
