@@ -245,6 +245,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         "relay": outbox.relay(),
         "watch": watch.poll(),
         "lag": measure_lag(),
+        "keys": watch.watch_keys(),
     }
     try:
         await keep_running(loops, stopping, drain)

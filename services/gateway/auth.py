@@ -76,6 +76,12 @@ async def let_in(connection: Connection) -> Key:
     return key
 
 
+async def check_again(connection: Connection) -> None:
+    """For a caller who was let in a while ago; raises Problem (401) where the key was revoked meanwhile."""
+    keyring: Keyring = connection.app.state.keyring
+    await keyring.authenticate(connection.headers.get("authorization"))
+
+
 async def ensure_tenant(store: Store, sealer: Sealer, name: str) -> UUID:
     """The tenant of that name, made with a webhook secret of its own where there is none."""
     await store.add_tenant(ids.new(), name, sealer.seal(signing.new_secret("hmac").encode()))

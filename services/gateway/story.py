@@ -129,7 +129,8 @@ class Story:
     async def follow(self, job_id: UUID, key: Key, after: Place) -> AsyncGenerator[Event | None, None]:
         """Events behind a place as they come, to the job's end; None where nothing came for a while.
 
-        Ends early where the gateway is to stop; raises Unavailable where the database is away.
+        Ends early where the gateway is to stop; raises Problem (401) where the key was revoked, Unavailable where the
+        database is away.
         """
         until, ended = asyncio.get_running_loop().time() + STREAM_SECONDS, False
         with self.watch.follow(job_id, key) as watcher:
@@ -151,3 +152,4 @@ class Story:
                     yield None
                     if asyncio.get_running_loop().time() > until:
                         return
+                watcher.check_key()

@@ -13,6 +13,7 @@ from common.jobs import TERMINAL
 from common.logs import Log
 from common.messages import JobsChanged, Message
 from services.gateway import metrics
+from services.gateway.auth import refuse
 from services.gateway.errors import RETRY_SECONDS, Problem
 from services.gateway.store import Key
 from services.gateway.watch_store import Stamp, WatchStore
@@ -21,6 +22,7 @@ POLL_SECONDS = 15.0  # between looks at all that is watched: a ring may be lost
 BLIND_SECONDS = 2.0  # the same while the broker is away
 MAX_WATCHERS = 20_000  # a tenant may have as many as are free: alone half of them, the next a quarter, and so on
 LOOK = 1000  # jobs in one statement
+KEY_SECONDS = 5.0  # between looks at the keys of all who wait
 
 log = Log("watch")
 
@@ -31,10 +33,17 @@ class Watcher:
     `stamp` is how it was when last seen; None before, or where it is gone.
     """
 
-    def __init__(self, job_id: UUID) -> None:
+    def __init__(self, job_id: UUID, key_id: UUID) -> None:
         self.job_id = job_id
+        self.key_id = key_id
+        self.revoked = False
         self.stamp: Stamp | None = None
         self.changed = asyncio.Event()
+
+    def check_key(self) -> None:
+        """Raises Problem (401) where it was found to be revoked."""
+        if self.revoked:
+            raise refuse("this API key was revoked")
 
     @property
     def is_over(self) -> bool:
@@ -73,7 +82,7 @@ class Watch:
     def follow(self, job_id: UUID, key: Key) -> Iterator[Watcher]:
         """Raises Problem (429, 503) where there is no room."""
         self.check_room(key.tenant_id)
-        watcher = Watcher(job_id)
+        watcher = Watcher(job_id, key.id)
         self.watched.setdefault(job_id, set()).add(watcher)
         self.count += 1
         self.held[key.tenant_id] += 1
@@ -91,7 +100,10 @@ class Watch:
                 del self.watched[job_id]
 
     async def wait(self, job_id: UUID, key: Key, seconds: float) -> None:
-        """Returns once the job has ended, or so many seconds have passed, or the gateway is to stop."""
+        """Returns once the job has ended, or so many seconds have passed, or the gateway is to stop.
+
+        Raises Problem: 401 soon after the key was revoked, 429 or 503 where there is no room.
+        """
         with self.follow(job_id, key) as watcher:
             try:
                 async with asyncio.timeout(seconds):
@@ -99,6 +111,7 @@ class Watch:
                     while not (watcher.is_over or self.closing):
                         await watcher.changed.wait()
                         watcher.changed.clear()
+                        watcher.check_key()
             except TimeoutError:
                 return
 
@@ -126,6 +139,26 @@ class Watch:
         while True:
             await asyncio.sleep(POLL_SECONDS if self.hears() else BLIND_SECONDS)
             await self.refresh(list(self.watched))
+
+    async def watch_keys(self) -> None:
+        """Looks for revoked ones, until cancelled: whoever waits for nothing to happen would never be asked again."""
+        while True:
+            await asyncio.sleep(KEY_SECONDS)
+            await self.drop_revoked()
+
+    async def drop_revoked(self) -> None:
+        everybody = [watcher for watchers in self.watched.values() for watcher in watchers]
+        if not everybody:
+            return
+        try:
+            revoked = await self.store.find_revoked({watcher.key_id for watcher in everybody})
+        except Unavailable as error:
+            log.warning("watch.keys_unknown", error=error)
+            return
+        for watcher in everybody:
+            if watcher.key_id in revoked:
+                watcher.revoked = True
+                watcher.changed.set()
 
     def close(self) -> None:
         """Everybody is answered with what there is."""

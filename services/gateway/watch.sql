@@ -6,6 +6,10 @@ SELECT
 FROM jobs j
 WHERE j.id = ANY($1::uuid[]);
 
+-- name: find_revoked
+-- Which of these API keys ($1) were revoked.
+SELECT id FROM api_keys WHERE id = ANY($1::uuid[]) AND revoked_at IS NOT NULL;
+
 -- name: find_owned
 -- Whether a job ($1) is a tenant's ($2).
 SELECT id FROM jobs WHERE id = $1 AND tenant_id = $2;

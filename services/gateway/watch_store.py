@@ -1,6 +1,6 @@
 """The statements about what happened to jobs, one function each."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -50,6 +50,9 @@ class WatchStore:
     async def find_stamps(self, jobs: Sequence[UUID]) -> dict[UUID, Stamp]:
         found = await self.database.fetch(QUERIES["find_stamps"], jobs)
         return {record["id"]: Stamp(Status(record["status"]), record["claim"], record["steps"]) for record in found}
+
+    async def find_revoked(self, keys: Collection[UUID]) -> set[UUID]:
+        return {record["id"] for record in await self.database.fetch(QUERIES["find_revoked"], list(keys))}
 
     async def is_owned(self, job_id: UUID, tenant_id: UUID) -> bool:
         return await self.database.fetch_one(QUERIES["find_owned"], job_id, tenant_id) is not None

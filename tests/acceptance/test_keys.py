@@ -9,10 +9,12 @@ from websockets.exceptions import ConnectionClosedError
 
 from common import ids
 from deploy.local.stack import Stack
-from tests.acceptance.client import Api
+from tests.acceptance.client import Api, Job, read
 from tests.acceptance.conftest import open_client
 from tests.acceptance.keys import make_key, run_keys
 from tests.acceptance.listener import hear
+from tests.acceptance.metrics import wait_for_metric
+from tests.acceptance.samples import work
 
 ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
 NONE = f"job_{'0' * 26}"
@@ -83,17 +85,27 @@ async def test_whoever_listens_with_a_revoked_key_hears_no_more(stack: Stack, ga
     key, other = await make_key(stack, "listening", "--name", "lost"), await make_key(stack, "listening")
     (row,) = [row for row in await list_keys(stack, "listening") if row["name"] == "lost"]
     words = ["word"] * 200
+    bearer = {"Authorization": f"Bearer {key}"}
     async with open_client(stack, key, gateways[0]) as lost, open_client(stack, other, gateways[1]) as api:
         submitted = await lost.submit("tokens", {"text": [" ".join(words)], "delay_ms": [50]})
-        url = f"ws{gateways[0].removeprefix('http')}/v1/jobs/{submitted.id}/events"
-        async with connect(url, additional_headers={"Authorization": f"Bearer {key}"}) as socket:
-            listening = asyncio.create_task(hear(lost.http, submitted.id))
-            await socket.recv()
+        quiet = await lost.submit("work", work(60_000))
+        urls = [f"ws{gateways[0].removeprefix('http')}/v1/jobs/{job.id}/events" for job in (submitted, quiet)]
+        async with (
+            connect(urls[0], additional_headers=bearer) as socket,
+            connect(urls[1], additional_headers=bearer) as quiet_socket,
+        ):
+            listening, hearing = [asyncio.create_task(hear(lost.http, job.id)) for job in (submitted, quiet)]
+            waiting = asyncio.create_task(lost.http.get(f"/v1/jobs/{quiet.id}?wait=60", timeout=90))
+            await wait_for_metric(f"{gateways[0]}/metrics", "charonia_watchers", 5)
             await run_keys(stack, "revoke", str(row["id"]))
-            with pytest.raises(ConnectionClosedError):
-                await exhaust(socket)
-            assert socket.close_code == 1008
+            for each in (socket, quiet_socket):
+                with pytest.raises(ConnectionClosedError):
+                    await exhaust(each)
+                assert each.close_code == 1008
         told = await listening
+        assert [each.type for each in await hearing] == ["job.queued", "job.started"]
+        assert (await waiting).status_code == 401
+        read(await api.http.post(f"/v1/jobs/{quiet.id}/cancel"), 202, Job)
         assert (await api.wait(submitted.id)).status == "succeeded"
     assert (len(told) < len(words), told[-1].type) == (True, "job.output")
 

@@ -1,9 +1,10 @@
-"""Whoever listens while nothing happens is told so, and who does not listen holds nothing for long."""
+"""Whoever listens while nothing happens is told so, and nobody holds more than a place, or that for long."""
 
 import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from deploy.local.ports import HOST
 from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.stack import Stack
-from tests.acceptance.client import Api, Job, read
+from tests.acceptance.client import Api, Job, Jobs, read
 from tests.acceptance.metrics import read_metric, wait_for_metric
 from tests.acceptance.samples import work
 from tests.acceptance.serving import another_gateway
@@ -29,8 +30,10 @@ UPGRADE = {
 
 @pytest.fixture(scope="module")
 async def gateway(stack: Stack) -> AsyncIterator[Service]:
-    """One that is quick to tell that nothing happens, and to lose patience."""
-    async with another_gateway(stack, CHARONIA_HEARTBEAT="0.1", CHARONIA_SEND_TIMEOUT="0.5") as other:
+    """One that is quick to tell that nothing happens and to lose patience, and has room for one large body."""
+    async with another_gateway(
+        stack, CHARONIA_HEARTBEAT="0.1", CHARONIA_SEND_TIMEOUT="0.5", CHARONIA_MAX_BODIES="65536"
+    ) as other:
         yield other
 
 
@@ -72,6 +75,19 @@ async def test_who_does_not_read_loses_its_place(gateway: Service, large: Job, u
 
         await eventually(look, "the place is free")
         assert await asyncio.to_thread(read_all, deaf) < sum(map(len, LARGE))
+
+
+async def test_who_waits_for_a_submit_holds_none_of_the_room_for_bodies(gateway: Service, api: Api) -> None:
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    large = {"model": "echo", "inputs": {"x": [[0.5] * 10_000]}, "run_at": tomorrow}
+    async with httpx.AsyncClient(base_url=gateway.url, headers=KEY, timeout=90) as http:
+        waiting = asyncio.create_task(http.post("/v1/jobs", json=large, headers={"Prefer": "wait=60"}))
+        await wait_for_metric(f"{gateway.url}/metrics", "charonia_watchers", 1)
+        other = read(await http.post("/v1/jobs", json=large), 202, Job)
+        for job in read(await http.get("/v1/jobs", params={"status": "queued", "model": "echo"}), 200, Jobs).items:
+            if job.run_at == other.run_at:
+                read(await http.post(f"/v1/jobs/{job.id}/cancel"), 202, Job)
+        assert read(await waiting, 200, Job).status == "canceled"
 
 
 def open_deaf(gateway: Service) -> socket.socket:

@@ -20,7 +20,7 @@ from litestar.response import Stream
 from common.errors import Unavailable
 from common.jobs import TERMINAL
 from common.logs import Log
-from services.gateway.auth import Connection, Keyring, let_in
+from services.gateway.auth import Connection, check_again, let_in
 from services.gateway.errors import (
     FINDING,
     MEDIA_TYPE,
@@ -123,13 +123,12 @@ def show(event: Event) -> EventItem:
 
 async def while_valid(connection: Connection, following: Events) -> Events:
     """The events, until the caller's key is revoked; then raises Problem (401), and nothing more is told."""
-    keyring: Keyring = connection.app.state.keyring
     clock = asyncio.get_running_loop().time
     until = clock() + KEY_SECONDS
     async with aclosing(following) as events:
         async for event in events:
             if event is not None and clock() >= until:
-                await keyring.authenticate(connection.headers.get("authorization"))
+                await check_again(connection)
                 until = clock() + KEY_SECONDS
             yield event
 

@@ -11,6 +11,7 @@ from opentelemetry.trace import get_current_span
 
 from common import ids, tracing
 from common.job_view import JobRow
+from services.gateway.auth import check_again
 from services.gateway.catalogue import Catalogue
 from services.gateway.encodings import LARGE, choose_encoding, pack, read_body
 from services.gateway.errors import Problem
@@ -68,6 +69,7 @@ async def infer(
 
     try:
         found = await inference.finish(row, request.user, gone)
+        await check_again(request)
         version, outputs = found.row.version or "", found.outputs or b"[]"
         encoding = choose_encoding(request.headers.get("accept-encoding"))
         writing = (wanted, found.row.model, version, outputs, encoding)

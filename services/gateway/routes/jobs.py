@@ -15,6 +15,8 @@ from common.job_view import JobView, Links, view_job
 from common.jobs import TERMINAL
 from common.logs import Log
 from services.gateway import metrics
+from services.gateway.auth import check_again
+from services.gateway.bodies import forget_body
 from services.gateway.errors import FINDING, SENDING, Problem, document, not_found
 from services.gateway.idempotency import IDEMPOTENCY_KEY, read_label
 from services.gateway.preferences import MAX_WAIT, read_wait
@@ -68,6 +70,9 @@ async def submit_job(
         metrics.jobs_submitted.labels(row.model, row.priority).inc()
         log.info("job.accepted", model=row.model, job_id=view.id, priority=row.priority, trace_id=view.trace_id)
     seconds = read_wait(prefer)
+    if seconds:
+        data.inputs.clear()
+        forget_body(request)  # it is a row by now
     if seconds and (found := await await_end(request, row.id, seconds, store, watch)):
         headers["Preference-Applied"] = f"wait={seconds}"
         return Response(show_job(found, links), status_code=HTTPStatus.OK, headers=headers)
@@ -77,9 +82,10 @@ async def submit_job(
 async def await_end(
     request: Request[Key, Any, Any], job_id: UUID, seconds: float, store: Store, watch: Watch
 ) -> FoundJob | None:
-    """The job, once it has ended; None where that takes longer, or can't be seen: it is accepted all the same."""
+    """The job, once it has ended; None where that takes longer, or may not or can't be seen: it is accepted still."""
     try:
         await while_present(request.receive, watch.wait(job_id, request.user, seconds))
+        await check_again(request)
         found = await store.find_job(job_id, request.user.tenant_id)
     except (Problem, Unavailable) as error:
         log.warning("job.unwatched", job_id=ids.show(ids.Kind.JOB, job_id), error=error)
@@ -107,6 +113,7 @@ async def get_job(
     found = await store.find_job(parsed, request.user.tenant_id) if parsed else None
     if parsed and found and wait and found.row.status not in TERMINAL:
         await while_present(request.receive, watch.wait(parsed, request.user, wait))
+        await check_again(request)
         found = await store.find_job(parsed, request.user.tenant_id)
     if found is None:
         raise not_found("job")

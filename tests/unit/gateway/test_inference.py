@@ -1,7 +1,6 @@
 """What a caller who waits for a job is told, whatever becomes of it."""
 
 import asyncio
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import cast
 from uuid import UUID
@@ -12,36 +11,15 @@ import pytest
 from common import ids
 from common.errors import DatabaseUnavailable
 from common.job_view import JobRow
-from common.jobs import Priority, Status
+from common.jobs import Status
 from services.gateway.control import Control, conflict
 from services.gateway.errors import Problem
 from services.gateway.inference import STATUSES, Inference
 from services.gateway.store import FoundJob, Key, Store
 from services.gateway.submit import Submitter
 from services.gateway.watch import Watch
+from tests.unit.gateway.samples import ROW
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ROW = JobRow(
-    id=ids.new(),
-    tenant_id=ids.new(),
-    model="echo",
-    version="1",
-    priority=Priority.NORMAL,
-    status=Status.QUEUED,
-    attempt=0,
-    max_attempts=5,
-    created_at=NOW,
-    run_at=NOW,
-    started_at=None,
-    finished_at=None,
-    expires_at=None,
-    error_code=None,
-    error_message=None,
-    error_retryable=None,
-    inference_ms=None,
-    traceparent="",
-    metadata=None,
-)
 JOB = ids.show(ids.Kind.JOB, ROW.id)
 
 

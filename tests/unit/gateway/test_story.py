@@ -1,6 +1,7 @@
 """Events of a job: their ids and what they say."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import cast
 from uuid import UUID
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from common import ids
 from common.jobs import Status
+from services.gateway.errors import Problem
 from services.gateway.store import Key
 from services.gateway.story import Story, read_place, show_place, write
 from services.gateway.watch import Watch
@@ -74,6 +76,9 @@ class FakeStore:
         queued = Told(Place(0, 0), "job.queued", AT, None, None, None, None, None)
         return [queued] if after == START else []
 
+    async def find_revoked(self, keys: Collection[UUID]) -> set[UUID]:
+        return set(keys)
+
 
 async def test_a_heartbeat_asks_nobody() -> None:
     store = FakeStore()
@@ -83,3 +88,15 @@ async def test_a_heartbeat_asks_nobody() -> None:
     await following.aclose()
     assert [event and event.type for event in told] == ["job.queued", None, None, None]
     assert store.asked == 1
+
+
+async def test_a_story_ends_where_the_key_was_revoked() -> None:
+    watched = cast("WatchStore", FakeStore())
+    watch = Watch(watched, lambda: True)
+    following = Story(watched, watch, 30.0).follow(JOB, Key(ids.new(), ids.new()), START)
+    await anext(following)
+    quiet = asyncio.create_task(anext(following, None))
+    await watch.drop_revoked()
+    with pytest.raises(Problem) as caught:
+        await asyncio.wait_for(quiet, 5)
+    assert (caught.value.status, watch.count) == (401, 0)

@@ -2,7 +2,7 @@
 
 import asyncio
 import collections
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import ExitStack
 from itertools import repeat
 from typing import cast
@@ -32,12 +32,18 @@ class FakeStore:
         self.jobs = {JOB: Stamp(Status.QUEUED, 0, 0), OTHER: Stamp(Status.QUEUED, 0, 0)}
         self.asked: list[int] = []
         self.away = False
+        self.revoked: set[UUID] = set()
 
     async def find_stamps(self, jobs: Sequence[UUID]) -> dict[UUID, Stamp]:
         self.asked.append(len(jobs))
         if self.away:
             raise DatabaseUnavailable
         return {job: self.jobs[job] for job in jobs if job in self.jobs}
+
+    async def find_revoked(self, keys: Collection[UUID]) -> set[UUID]:
+        if self.away:
+            raise DatabaseUnavailable
+        return self.revoked & set(keys)
 
 
 @pytest.fixture
@@ -150,6 +156,23 @@ async def test_whoever_waits_is_answered_when_the_gateway_stops(watch: Watch, wa
     await asyncio.wait_for(waiting, 5)
     async with asyncio.timeout(5):
         await watch.wait(JOB, KEY, LONG)
+
+
+async def test_whoever_waits_with_a_revoked_key_is_refused_soon(
+    store: FakeStore, watch: Watch, waiting: "asyncio.Task[None]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEY_SECONDS", 0.001)
+    stranger = asyncio.create_task(watch.wait(JOB, STRANGER, LONG))
+    await settle()
+    store.away, store.revoked = True, {STRANGER.id}
+    await watch.drop_revoked()  # nobody knows
+    store.away = False
+    looking = asyncio.create_task(watch.watch_keys())
+    with pytest.raises(Problem) as caught:
+        await asyncio.wait_for(stranger, 5)
+    assert caught.value.status == 401
+    assert not waiting.done()
+    looking.cancel()
 
 
 async def test_there_is_room_for_so_many_only(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
