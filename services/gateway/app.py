@@ -37,6 +37,7 @@ from services.gateway.catalogue import Catalogue
 from services.gateway.connections import protocols
 from services.gateway.control import Control
 from services.gateway.delivery_store import DeliveryStore
+from services.gateway.depths import Depths
 from services.gateway.erasure import Eraser
 from services.gateway.idempotency import Repeats
 from services.gateway.idempotency_store import IdempotencyStore
@@ -136,6 +137,7 @@ def build(
         "rotation": SecretRotation(database, sealer),
         "grants": Grants(settings.encryption_keys),
         "catalogue": catalogue,
+        "depths": Depths(store),
         "policy": policy,
         "sealer": sealer,
         "links": links,

@@ -97,7 +97,7 @@ WITH given AS (
 SELECT id, created_at, run_at, expires_at FROM added;
 
 -- name: find_job
--- A tenant's job with its outputs, the state of its webhooks, and how many wait before it (counted up to 10,000).
+-- A tenant's job with its outputs and the state of its webhooks.
 SELECT
   j.*, i.metadata, o.outputs,
   CASE
@@ -107,18 +107,7 @@ SELECT
     WHEN 'job.' || j.status = ANY(i.callback_events) AND d.final_callbacks = 0 THEN 'pending'
     WHEN d.succeeded > 0 THEN 'succeeded'
     ELSE 'none'
-  END AS webhook_status,
-  CASE WHEN j.status = 'queued' THEN (
-    SELECT count(*) + 1
-    FROM (
-      SELECT 1
-      FROM jobs q
-      WHERE q.finished_at IS NULL AND q.lease_until IS NULL
-        AND q.model = j.model AND q.priority = j.priority AND q.id < j.id
-      ORDER BY q.id DESC
-      LIMIT 10000
-    ) ahead
-  ) END AS queue_position
+  END AS webhook_status
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 LEFT JOIN job_outputs o ON o.job_id = j.id AND j.status = 'succeeded'
@@ -132,6 +121,59 @@ CROSS JOIN LATERAL (
   WHERE d.job_id = j.id
 ) d
 WHERE j.id = $1 AND j.tenant_id = $2;
+
+-- name: find_position
+-- Which one is next but so many of a model ($1) and a priority ($2): a job ($4) of a tenant ($3), as tenants take turns in
+-- claims. Before it come the older ones of its own; of each other tenant that waits at most one more than that; and all of
+-- the classes above ($5). Counted up to $6 jobs, and of $7 other tenants. Only what may be claimed now is in the way.
+WITH RECURSIVE own AS MATERIALIZED (
+  SELECT count(*)::integer AS jobs
+  FROM (
+    SELECT
+    FROM jobs
+    WHERE model = $1 AND priority = $2 AND tenant_id = $3 AND id < $4 AND ring_at > run_at
+    ORDER BY tenant_id, id -- so that no other index is thought of
+    LIMIT $6::integer
+  ) ahead
+), others AS (
+  SELECT '00000000-0000-0000-0000-000000000000'::uuid AS tenant_id, 0 AS number, (SELECT jobs FROM own) AS total
+  UNION ALL
+  SELECT next.tenant_id, others.number + 1, others.total + counted.jobs
+  FROM others
+  CROSS JOIN LATERAL (
+    SELECT tenant_id
+    FROM jobs
+    WHERE model = $1 AND priority = $2 AND tenant_id > others.tenant_id AND ring_at > run_at
+    ORDER BY tenant_id, id
+    LIMIT 1
+  ) next
+  CROSS JOIN LATERAL (
+    SELECT count(*)::integer AS jobs
+    FROM (
+      SELECT
+      FROM jobs
+      WHERE model = $1 AND priority = $2 AND tenant_id = next.tenant_id AND next.tenant_id <> $3 AND ring_at > run_at
+      ORDER BY tenant_id, id
+      LIMIT least((SELECT jobs FROM own) + 1, $6 - others.total)
+    ) waiting
+  ) counted
+  WHERE others.total < $6 AND others.number <= $7::integer
+), above AS (
+  SELECT count(*)::integer AS jobs
+  FROM (
+    SELECT
+    FROM unnest($5::text[]) AS class (name)
+    CROSS JOIN LATERAL (
+      SELECT
+      FROM jobs
+      WHERE model = $1 AND priority = class.name AND ring_at > run_at
+      ORDER BY tenant_id, id
+      LIMIT $6
+    ) each
+    LIMIT $6 - (SELECT max(total) FROM others)
+  ) waiting
+)
+SELECT (SELECT max(total) FROM others) + jobs + 1 AS position FROM above;
 
 -- name: lock_job
 -- A tenant's job, held until the transaction ends, with the database's time.

@@ -11,12 +11,15 @@ import msgspec
 from common import sql
 from common.database import Connection, Database, columns
 from common.job_view import JobRow, WebhookStatus, read_job
-from common.jobs import Priority
+from common.jobs import Priority, Status
 from common.outbox import OutboxRow
 from common.tensors import Signature
 from services.gateway.scopes import ALL, Scope
 
 QUERIES = sql.load("services.gateway")
+CLASSES = tuple(Priority)  # the highest first
+FARTHEST = 10_000  # jobs counted before one
+MOST_TENANTS = 100  # whose turns are counted
 
 
 class Key(NamedTuple):
@@ -166,10 +169,19 @@ class Store:
         record = await self.database.fetch_one(QUERIES["find_job"], job_id, tenant_id)
         if record is None:
             return None
+        row = read_job(dict(record))
+        position = await self.find_position(row) if row.status is Status.QUEUED else None
         return FoundJob(
-            *(read_job(dict(record)), record["outputs"], record["webhook_status"], record["queue_position"]),
+            *(row, record["outputs"], record["webhook_status"], position),
             erased=record["erased_at"] is not None,
         )
+
+    async def find_position(self, job: JobRow) -> int | None:
+        """Where a waiting job is in its queue, from 1, as things are; at most FARTHEST + 1."""
+        above = CLASSES[: CLASSES.index(job.priority)]
+        values = (job.model, job.priority, job.tenant_id, job.id, above, FARTHEST, MOST_TENANTS)
+        record = await self.database.fetch_one(QUERIES["find_position"], *values)
+        return record["position"] if record else None
 
     async def find_outputs(self, job_id: UUID) -> bytes | None:
         """The JSON list of a job's outputs, where it succeeded."""

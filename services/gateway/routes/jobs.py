@@ -108,7 +108,7 @@ async def get_job(
     links: Links,
     wait: Annotated[float, Parameter(ge=0, le=MAX_WAIT, description="seconds to wait for its end")] = 0,
 ) -> JobView:
-    """`queue_position` is approximate."""
+    """`queue_position` is approximate: as if all tenants took turns from now on, and the classes above went first."""
     parsed = ids.parse(ids.Kind.JOB, job_id)
     found = await store.find_job(parsed, request.user.tenant_id) if parsed else None
     if parsed and found and wait and found.row.status not in TERMINAL:

@@ -7,25 +7,26 @@ from litestar import Router, get
 from common.jobs import Priority
 from common.tensors import Signature
 from services.gateway.catalogue import Catalogue
+from services.gateway.depths import Counts, Depths
 from services.gateway.errors import FINDING, READING, document
 from services.gateway.schemas import ModelList, ModelView, TensorView, VersionView
 from services.gateway.scopes import Scope, needs
-from services.gateway.store import ModelVersion, Store
+from services.gateway.store import ModelVersion
 
 
 @get("/", summary="What can be run", operation_id="list_models", **needs(Scope.READ), responses=document(*READING))
-async def list_models(catalogue: Catalogue, store: Store) -> ModelList:
-    models, queued = await catalogue.read(), await store.count_queued()
+async def list_models(catalogue: Catalogue, depths: Depths) -> ModelList:
+    models, queued = await catalogue.read(), await depths.read()
     return ModelList([view_model(versions, queued) for _, versions in sorted(models.items())])
 
 
 @get("/{name:str}", summary="One model", operation_id="get_model", **needs(Scope.READ), responses=document(*FINDING))
-async def get_model(name: str, catalogue: Catalogue, store: Store) -> ModelView:
+async def get_model(name: str, catalogue: Catalogue, depths: Depths) -> ModelView:
     await catalogue.find(name)
-    return view_model((await catalogue.read())[name], await store.count_queued())
+    return view_model((await catalogue.read())[name], await depths.read())
 
 
-def view_model(versions: Sequence[ModelVersion], queued: dict[tuple[str, str], int]) -> ModelView:
+def view_model(versions: Sequence[ModelVersion], queued: Counts) -> ModelView:
     newest = next((each for each in reversed(versions) if each.ready), versions[-1])
     return ModelView(
         name=newest.name,

@@ -49,25 +49,6 @@ async def test_another_tenants_job_is_not_found(database: Database, store: Store
     assert await store.find_job(ids.new(), tenant) is None
 
 
-async def test_the_queue_position_counts_older_jobs_of_the_same_model_and_priority(
-    database: Database, store: Store, tenant: UUID
-) -> None:
-    order = sorted(ids.new() for _ in range(6))
-    await submit(database, tenant, id=order[0])
-    await submit(database, tenant, id=order[1], model="other")
-    await submit(database, tenant, id=order[2], priority=Priority.HIGH)
-    await submit(database, tenant, id=order[3])
-    job = await submit(database, tenant, id=order[4])
-    await submit(database, tenant, id=order[5])
-    found = await store.find_job(job, tenant)
-    assert found is not None
-    assert found.queue_position == 3
-    await claim(database, order[0])
-    moved = await store.find_job(job, tenant)
-    assert moved is not None
-    assert moved.queue_position == 2
-
-
 async def test_nobody_asked_for_webhooks(database: Database, store: Store, tenant: UUID) -> None:
     job = await submit(database, tenant)
     assert await webhook_status(store, job, tenant) == "none"

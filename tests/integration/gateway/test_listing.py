@@ -5,7 +5,6 @@ from uuid import UUID
 
 import pytest
 
-from common import ids
 from common.database import Database
 from common.jobs import Status
 from services.dispatcher.store import Store as DispatcherStore
@@ -112,21 +111,3 @@ async def test_pages_miss_and_double_nothing_while_jobs_are_added_and_end(
         for row in await lister.list(world.tenant, JobFilter(status=Status.PROCESSING), None, 1):
             await world.cancel(row.id)
     assert sorted(found) == sorted(there)
-
-
-async def test_the_queue_position_is_bounded(world: World) -> None:
-    """However long the queue is."""
-    job = await submit(world.database, world.tenant, id=UUID(int=ids.new().int | 0xFFFF << 80))
-    await world.database.fetch(
-        """
-        INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay,
-                          traceparent, ring_at)
-        SELECT overlay(gen_random_uuid()::text placing '00' from 1)::uuid, $1, 'echo', 'normal', 'queued', 3, 600, 1,
-               300, '', now()
-        FROM generate_series(1, 10010)
-        """,
-        world.tenant,
-    )
-    found = await Store(world.database).find_job(job, world.tenant)
-    assert found is not None
-    assert found.queue_position == 10_001
