@@ -20,7 +20,7 @@ class Depths:
         self.clock = clock
         self.counts: Counts = {}
         self.until = float("-inf")
-        self.reads: Batcher[None, Counts] = Batcher(self.count)
+        self.reads: Batcher[None, Counts] = Batcher(self.count, name="queue positions")
 
     async def read(self) -> Counts:
         return self.counts if self.clock() < self.until else await self.reads.submit(None)

@@ -17,7 +17,7 @@ KEY = re.compile(r"[\x21-\x7e]{1,255}")
 class Repeats:
     def __init__(self, store: IdempotencyStore) -> None:
         self.store = store
-        self.lookups: Batcher[Name, Named | None] = Batcher(self.look)
+        self.lookups: Batcher[Name, Named | None] = Batcher(self.look, name="idempotency keys")
 
     async def find(self, tenant_id: UUID, key: str) -> Named | None:
         """What the key stands for already."""
