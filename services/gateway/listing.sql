@@ -33,7 +33,7 @@ WITH found AS (
   FROM jobs
   WHERE lease_until > '-infinity' -- all that run
     AND tenant_id = $1
-    AND status = ANY($2)
+    AND (status = ANY($2)) IS TRUE -- so that no index of ended jobs is thought of
     AND (created_at, id) < ($3, $4)
     AND created_at >= $5
 ), page AS MATERIALIZED (
@@ -46,7 +46,7 @@ JOIN job_inputs i ON i.job_id = page.id
 ORDER BY j.created_at DESC, j.id DESC;
 
 -- name: list_jobs_of_model
--- As list_jobs, of one model ($7).
+-- As list_jobs, of one model ($7). A statement of its own: a plan for any model or none can't go by the model's indexes.
 WITH found AS (
   SELECT j.id, j.created_at
   FROM unnest($2::text[]) AS wanted (status)
@@ -82,7 +82,7 @@ WITH found AS (
   WHERE lease_until > '-infinity' -- all that run
     AND tenant_id = $1
     AND model = $7
-    AND status = ANY($2)
+    AND (status = ANY($2)) IS TRUE -- so that no index of ended jobs is thought of
     AND (created_at, id) < ($3, $4)
     AND created_at >= $5
 ), page AS MATERIALIZED (
@@ -101,7 +101,7 @@ FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.tenant_id = $1
   AND j.batch_id = $7::uuid
-  AND j.status = ANY($2::text[])
+  AND (j.status = ANY($2::text[])) IS TRUE -- so that no index of ended jobs is thought of
   AND (j.created_at, j.id) < ($3::timestamptz, $4::uuid)
   AND j.created_at >= $5
   AND ($8::text IS NULL OR j.model = $8)

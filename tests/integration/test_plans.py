@@ -1,6 +1,6 @@
 """On big tables every query goes by an index, however old the statistics are."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from common import ids, sql
+from common.jobs import Status
 from deploy.local.postgres import Postgres
+from services.gateway.listing import LEAST_ID
 from tests.integration.test_queries import QUERIES
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -53,6 +55,15 @@ INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, event_type, endpoi
                         traceparent)
 SELECT id, id, $1, id, '', 'job.started', $1, 'pending', now(), CASE WHEN running THEN now() END, '' FROM new
 """
+KEYS = {"jobs_pkey", "job_inputs_pkey"}
+LISTS = {  # values of their own, and indexes
+    "list_jobs": ((), {"jobs_ended", "jobs_waiting", "jobs_by_lease", *KEYS}),
+    "list_jobs_of_model": (  # where most of what waits is for the model, all of it will do
+        ("'echo'",),
+        {"jobs_ended_of_model", "jobs_waiting_of_model", "jobs_waiting", "jobs_by_lease", *KEYS},
+    ),
+    "list_jobs_of_batch": ((f"'{ids.new()}'", "'echo'"), {"jobs_of_batch", *KEYS}),
+}
 VALUES = {
     "int4": "200",
     "int8": "200",
@@ -110,6 +121,27 @@ async def test_every_query_goes_by_an_index(database: Connection) -> None:
     assert sorted(set(found)) == []
 
 
+async def test_every_list_of_jobs_goes_by_its_own_indexes(database: Connection) -> None:
+    """Whichever states and times are asked for, which the planner sees where it plans for one call."""
+    tenant = await database.fetchval("SELECT id FROM tenants")
+    found = []
+    for name, (more, own) in LISTS.items():
+        statement = sql.load("services.gateway", "listing.sql")[name]
+        for states in [
+            [Status.QUEUED],
+            [Status.PROCESSING],
+            [Status.CANCELED],
+            [Status.FAILED, Status.QUEUED],
+            [*Status],
+        ]:
+            for before, after in (("'9999-01-01'", "'0001-01-01'"), ("now()", "now() - interval '1 day'")):
+                wanted = [f"'{tenant}'", f"'{{{','.join(states)}}}'", before, f"'{LEAST_ID}'", after, "101", *more]
+                for plan in await explain(database, statement, wanted):
+                    faults = (set(list_indexes(plan)) - own) | {fault for _, fault in list_scans(plan)}
+                    found += [f"{name} of {','.join(states)} from {after}: {fault}" for fault in faults]
+    assert sorted(set(found)) == []
+
+
 async def test_every_cascade_goes_by_an_index(schema: Connection) -> None:
     """What hangs on a row is found by an index that begins with the reference."""
     found = await schema.fetch(
@@ -124,10 +156,13 @@ async def test_every_cascade_goes_by_an_index(schema: Connection) -> None:
     assert found == []
 
 
-async def explain(database: Connection, statement: str) -> list[dict[str, Any]]:
-    """The plan made for the first values, and the one that is in use after some executions, which may be for any."""
+async def explain(database: Connection, statement: str, given: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The plan made for the first values, and the one that is in use after some executions, which may be for any.
+
+    Where no values are given, for any.
+    """
     prepared = await database.prepare(statement)
-    values = ", ".join(make_value(parameter.name) for parameter in prepared.get_parameters())
+    values = ", ".join(given or [make_value(parameter.name) for parameter in prepared.get_parameters()])
     await database.execute(f"PREPARE query AS {statement}")
     try:
         plans = [
@@ -153,3 +188,10 @@ def list_scans(plan: dict[str, Any], table: str = "") -> Iterator[tuple[str, str
         yield table, f"{plan['Node Type']} of {plan.get('Index Name', table)}"
     for child in plan.get("Plans", []):
         yield from list_scans(child, table)
+
+
+def list_indexes(plan: dict[str, Any]) -> Iterator[str]:
+    if "Index Name" in plan:
+        yield plan["Index Name"]
+    for child in plan.get("Plans", []):
+        yield from list_indexes(child)
