@@ -96,10 +96,12 @@ class BatchSubmitter:
             try:
                 request = decode_body(item, SubmitJob)
                 job = await self.submitter.prepare(tenant_id, request, traceparent)
-                jobs.append(msgspec.structs.replace(job, batch_id=batch_id))
             except Problem as problem:
                 told = [shorten(error) for error in problem.errors[:ITEM_ERRORS]]
                 errors.append(ItemError(index, name_type(problem), problem.detail[:500], told))
+            else:
+                items.hold(max(0, len(job.tensors) - len(item)))  # `[1,1]` is 16 bytes of FP64
+                jobs.append(msgspec.structs.replace(job, batch_id=batch_id))
         return Checked(jobs, errors, items.digest.digest())
 
     def ring(self, jobs: list[NewJob], times: dict[UUID, Times]) -> None:

@@ -36,7 +36,8 @@ class Items:
             if len(body) > self.longest:
                 text = f"the list is over the limit of {self.longest} bytes; send lines of JSON as {LINES[0]}"
                 raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", text)
-        for item in split_list(bytes(body)):
+        self.hold(len(body))  # as text it is there once more
+        for item in split_list(body):
             yield item
 
     async def skip(self) -> bytes:
@@ -44,6 +45,10 @@ class Items:
         async for _ in self.read():
             continue
         return self.digest.digest()
+
+    def hold(self, size: int) -> None:
+        """Counts bytes that are kept beside those of the body; raises Problem (413, 503) where there is no room."""
+        self.request.app.state.budget.grow(self.request.scope, size)
 
     async def read(self) -> AsyncIterator[bytes]:
         deadline = asyncio.get_running_loop().time() + BODY_SECONDS

@@ -17,10 +17,15 @@ def overloaded() -> Problem:
     )
 
 
+def too_large(limit: int) -> Problem:
+    text = f"the body, with what its inputs become, is over the limit of {limit} bytes; send less at a time"
+    return Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", text)
+
+
 class Budget:
     def __init__(self, total: int, each: int) -> None:
         """`total` bytes for all bodies, `each` for one that does not say its length."""
-        self.left = total
+        self.total = self.left = total
         self.each = each
 
     def take(self, scope: Any, length: str | None) -> None:
@@ -34,7 +39,12 @@ class Budget:
         scope[HELD] = wanted
 
     def grow(self, scope: Any, size: int) -> None:
-        """For a body that is read as it arrives: so many bytes more. Raises Problem (503) where there is no room."""
+        """For a body that is read as it arrives: so many bytes more.
+
+        Raises Problem: 503 where there is no room now, 413 where there never is.
+        """
+        if scope.get(HELD, 0) + size > self.total:
+            raise too_large(self.total)
         if size > self.left:
             raise overloaded()
         self.left -= size

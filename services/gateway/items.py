@@ -32,7 +32,7 @@ async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncIterat
         yield whole
 
 
-def split_list(body: bytes) -> Iterator[str]:
+def split_list(body: bytes | bytearray) -> Iterator[str]:
     """Each element of a JSON list, as its text; raises Problem: 400 for what is no JSON, 422 for what is no list."""
     try:
         text = body.decode()

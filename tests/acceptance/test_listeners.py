@@ -90,6 +90,14 @@ async def test_who_waits_for_a_submit_holds_none_of_the_room_for_bodies(gateway:
         assert read(await waiting, 200, Job).status == "canceled"
 
 
+async def test_a_batch_counts_for_what_its_inputs_become(gateway: Service) -> None:
+    """A number is two bytes of JSON here, two of text, and four of its tensor."""
+    async with httpx.AsyncClient(base_url=gateway.url, headers=KEY, timeout=20) as http:
+        for count, status in [(8_000, 202), (15_000, 413)]:
+            answer = await http.post("/v1/batches", json=[{"model": "echo", "inputs": {"x": [[1] * count]}}])
+            assert answer.status_code == status, answer.text
+
+
 def open_deaf(gateway: Service) -> socket.socket:
     """A connection whose kernel takes little unasked."""
     connection = socket.socket()

@@ -38,8 +38,10 @@ async def test_a_body_that_is_read_as_it_arrives_takes_room_as_it_grows() -> Non
     scope: dict[str, Any] = {}
     budget.grow(scope, 50)
     budget.grow(scope, 40)
-    with pytest.raises(Problem):
-        budget.grow(scope, 11)
+    for asking, status in ((scope, 413), ({}, 503)):  # never, and not now
+        with pytest.raises(Problem) as refused:
+            budget.grow(asking, 11)
+        assert refused.value.status == status
     budget.grow(scope, 10)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
