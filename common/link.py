@@ -28,6 +28,17 @@ log = Log("broker")
 
 async def bounded(call: Awaitable[object]) -> object:
     """The call within its deadline; raises BrokerUnavailable for whatever a lost connection makes of it."""
+    task = asyncio.current_task()
+    assert task is not None, "only a task awaits"
+    before = task.cancelling()
+    try:
+        return await translate(call)
+    finally:
+        if task.cancelling() > before:
+            raise asyncio.CancelledError  # aio-pika may swallow it, and its caller would go on for ever
+
+
+async def translate(call: Awaitable[object]) -> object:
     try:
         async with asyncio.timeout(CALL_SECONDS):
             return await call

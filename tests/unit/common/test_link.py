@@ -1,6 +1,7 @@
 """Whatever a lost connection makes of a call is one exception; a bug of ours stays what it is."""
 
 import asyncio
+import contextlib
 
 import pytest
 from aio_pika.exceptions import AMQPConnectionError, ChannelInvalidStateError
@@ -46,3 +47,15 @@ async def test_a_caller_that_is_cancelled_stays_cancelled() -> None:
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
+
+
+async def test_a_cancellation_that_a_call_swallows_counts_all_the_same() -> None:
+    async def swallow() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(link.bounded(swallow()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
