@@ -13,6 +13,7 @@ from tests.integration.brokers import connected, consuming, running
 from tests.integration.handlers import Handler, declare_all, ring, subscription
 from tests.integration.proxy import proxied
 from tests.integration.waiting import until
+from tests.numbers import count
 
 
 async def test_a_deleted_queue_comes_back_by_itself(amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,6 +27,10 @@ async def test_a_deleted_queue_comes_back_by_itself(amqp_url: str, model: str, m
         await until(lambda: consumer.link.is_up, "the consumer is connected again")
         job = await ring(amqp_url, model)
         await until(lambda: handler.seen == [job], "the message is handled")
+        assert [count(f"charonia_{name}") for name in ("queues_wanted", "queues_consumed")] == [1, 1]
+        assert count("charonia_broker_connected", connection="consumer") == 1
+    assert [count(f"charonia_{name}") for name in ("queues_wanted", "queues_consumed")] == [1, 0]
+    assert count("charonia_broker_connected", connection="consumer") == 0
 
 
 async def test_what_is_subscribed_while_a_connection_is_furnished_is_consumed_too(amqp_url: str, model: str) -> None:

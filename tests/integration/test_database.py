@@ -10,6 +10,7 @@ from common import database as module
 from common.database import Database
 from common.errors import DatabaseUnavailable
 from tests.integration.proxy import proxied
+from tests.numbers import count
 
 SOON = 5.0  # seconds; far below the deadlines of a test that hangs
 STATES = {
@@ -45,6 +46,19 @@ async def fail_soon(call: Coroutine[Any, Any, None]) -> None:
     assert done, f"no answer within {SOON:g} s"
     with pytest.raises(DatabaseUnavailable):
         task.result()
+
+
+async def test_waits_for_a_connection_and_connections_in_use_are_counted(database_url: str) -> None:
+    pool = await Database.connect(database_url, size=1, application="tests")
+    before = count("charonia_database_wait_seconds_sum") or 0.0
+    async with pool.acquire():
+        waiting = asyncio.create_task(ask(pool))
+        await asyncio.sleep(0.2)
+        assert (count("charonia_database_connections"), count("charonia_database_connections_limit")) == (1, 1)
+    await waiting
+    assert (count("charonia_database_wait_seconds_sum") or 0.0) - before >= 0.2
+    assert count("charonia_database_connections") == 0
+    await pool.close()
 
 
 @pytest.mark.parametrize("state", STATES, ids=STATES.get)

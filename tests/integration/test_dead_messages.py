@@ -6,14 +6,18 @@ import sys
 import pytest
 from aio_pika import Message
 
-from common import dead_messages, ids, topology
+from common import dead_messages, ids, link, topology
 from common.broker import QUEUE_HEADER, REASON_HEADER
 from common.jobs import Priority
-from tests.integration.brokers import connected, count, drain
+from tests import numbers
+from tests.integration.brokers import connected, count, drain, publishing
 from tests.integration.waiting import until
 
 
-async def test_dead_messages_are_listed_and_sent_back_to_where_they_came_from(amqp_url: str) -> None:
+async def test_dead_messages_are_counted_listed_and_sent_back_to_where_they_came_from(
+    amqp_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "PROBE_SECONDS", 0.1)
     model = f"m{ids.new().hex}"
     queue = topology.job_queue(model, Priority.HIGH)
     async with connected(amqp_url) as channel:
@@ -28,6 +32,8 @@ async def test_dead_messages_are_listed_and_sent_back_to_where_they_came_from(am
         return await count(amqp_url, topology.DEAD) >= 2
 
     await until(arrived, "both are there")
+    async with publishing(amqp_url):
+        await until(lambda: numbers.count("charonia_messages_dead") == 2, "they are counted")
     listed = await dead_messages.list_dead(amqp_url, 100)
     assert f"{queue}: of a newer version: b'new'" in listed
     assert any("unknown queue" in line and "b'lost'" in line for line in listed)

@@ -1,0 +1,49 @@
+"""What becomes of attempts is counted once, by whoever wrote it down."""
+
+from uuid import UUID
+
+import pytest
+
+from common.database import Database
+from tests.integration.jobs import claim, lapse, submit
+from tests.integration.world import Deed, World
+from tests.numbers import Counts
+
+
+@pytest.fixture
+async def world(database: Database, tenant: UUID) -> World:
+    world = World(database, tenant)
+    await world.begin()
+    return world
+
+
+@pytest.mark.parametrize(
+    ("deed", "result", "ended"),
+    [
+        ("succeed", "succeeded", "succeeded"),
+        ("fail", "failed", None),
+        ("refuse", "failed", "failed"),
+        ("interrupt", "returned", None),
+        ("crowd", "returned", None),
+    ],
+)
+async def test_an_attempt_counts_by_its_result(world: World, deed: Deed, result: str, ended: str | None) -> None:
+    job = await claim(world.database, await submit(world.database, world.tenant))
+    counts = Counts()
+    await world.act(job, deed)
+    await world.act(job, deed)  # too late, so it counts for nothing
+    expected = {("charonia_attempts_total", result): 1.0}
+    if ended:
+        expected |= {("charonia_jobs_ended_total", ended): 1.0}
+    assert counts.since("charonia_attempts_total", "charonia_jobs_ended_total") == expected
+
+
+async def test_a_lapsed_lease_and_the_attempt_under_it_count(world: World) -> None:
+    job = await claim(world.database, await submit(world.database, world.tenant))
+    await lapse(world.database, job.row.id)
+    counts = Counts()
+    await world.sweep()
+    assert counts.since("charonia_leases_lapsed_total", "charonia_attempts_total") == {
+        ("charonia_leases_lapsed_total", ""): 1.0,
+        ("charonia_attempts_total", "failed"): 1.0,
+    }
