@@ -72,6 +72,7 @@ from services.gateway.submit import Submitter
 from services.gateway.watch import Watch
 from services.gateway.watch_store import WatchStore
 from services.gateway.webhook_store import WebhookStore
+from services.gateway.workers import LARGE, Workers
 
 STARTUP_SECONDS = 30.0  # for the database to answer
 OUTBOX_SECONDS = 5.0  # for messages on their way to the broker when the gateway stops
@@ -114,7 +115,12 @@ def provide(value: object) -> Provide:
 
 
 def build(
-    settings: GatewaySettings, database: Database, publisher: Publisher, outbox: Outbox, watch: Watch
+    settings: GatewaySettings,
+    database: Database,
+    publisher: Publisher,
+    outbox: Outbox,
+    watch: Watch,
+    workers: Workers,
 ) -> Litestar:
     """The application around its open connections."""
     store = Store(database)
@@ -126,7 +132,8 @@ def build(
     queues = Queues(limits, settings.max_queued, settings.max_queued_per_model)
     changes = Control(database, catalogue, outbox, Bell(publisher), links)
     repeats = Repeats(IdempotencyStore(database))
-    submitter, batch_store = Submitter(store, catalogue, outbox, policy, queues, repeats), BatchStore(database)
+    submitter = Submitter(store, catalogue, outbox, policy, queues, repeats, workers)
+    batch_store = BatchStore(database)
     provided: dict[str, object] = {
         "database": database,
         "store": store,
@@ -152,10 +159,18 @@ def build(
     api = Router(
         "/v1",
         route_handlers=[
-            *(jobs.router, listing.router, events.router, control.router, erasure.router, models.router),
+            *(
+                jobs.make_router(settings.max_body),
+                listing.router,
+                events.router,
+                control.router,
+                erasure.router,
+                models.router,
+            ),
             batches.make_router(settings.max_batch),
             *(webhooks.router, webhook_actions.router, deliveries.router),
         ],
+        request_max_body_size=min(settings.max_body, LARGE),  # of calls that read it at once
         middleware=[DefineMiddleware(Authentication)],
         guards=[refuse_unknown],
     )
@@ -213,7 +228,9 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
             rings, RINGS_PREFETCH, partial(topology.declare_own, queue=rings, exchange=topology.CHANGES), watch.handle
         )
     )
-    app = build(settings, database, publisher, outbox, watch)
+    workers = Workers()
+    workers.start()
+    app = build(settings, database, publisher, outbox, watch, workers)
     await database.wait(STARTUP_SECONDS)
     await bootstrap(settings, Store(database))
     rotation: Rotation = app.state.rotation
@@ -252,6 +269,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
     try:
         await keep_running(loops, stopping, drain)
     finally:
+        workers.close()
         await database.close()
     log.info("gateway.stopped")
 

@@ -15,15 +15,14 @@ from common.jobs import Status
 from common.outbox import Outbox
 from services.gateway import metrics
 from services.gateway.batch_store import BatchStore, NewBatch
-from services.gateway.bodies import Items
-from services.gateway.errors import MAX_ERRORS, FieldError, Problem, decode_body, invalid, name_type, shorten
+from services.gateway.bodies import MAX_ITEMS, Items
+from services.gateway.errors import MAX_ERRORS, FieldError, Problem, invalid, name_type, shorten
 from services.gateway.idempotency import check_repeat, in_progress
 from services.gateway.idempotency_store import Label, Named
-from services.gateway.schemas import ItemError, SubmitJob
+from services.gateway.schemas import ItemError
 from services.gateway.store import NewJob, Times
 from services.gateway.submit import Submitter
 
-MAX_JOBS = 10_000
 ITEM_ERRORS = 3  # told of one item
 SLICE_SECONDS = 0.005  # of work before other requests get their turn
 
@@ -92,10 +91,10 @@ class BatchSubmitter:
     async def check(self, tenant_id: UUID, batch_id: UUID, items: Items, traceparent: str) -> Checked:
         jobs: list[NewJob] = []
         errors: list[ItemError] = []
+        asked = await self.submitter.ask(tenant_id, traceparent)
         async for index, item in take_turns(items):
             try:
-                request = decode_body(item, SubmitJob)
-                job = await self.submitter.prepare(tenant_id, request, traceparent)
+                job = await self.submitter.read(item, asked)
             except Problem as problem:
                 told = [shorten(error) for error in problem.errors[:ITEM_ERRORS]]
                 errors.append(ItemError(index, name_type(problem), problem.detail[:500], told))
@@ -129,8 +128,8 @@ async def take_turns(items: Items) -> AsyncIterator[tuple[int, bytes | str]]:
     """The items with their numbers; now and then other requests get their turn. Raises Problem (422) for too many."""
     index, began = 0, time.perf_counter()
     async for item in items:
-        if index == MAX_JOBS:
-            raise invalid(FieldError("", f"has more than {MAX_JOBS} jobs"))
+        if index == MAX_ITEMS:
+            raise invalid(FieldError("", f"has more than {MAX_ITEMS} jobs"))
         yield index, item
         index += 1
         if time.perf_counter() - began > SLICE_SECONDS:

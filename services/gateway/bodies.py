@@ -9,8 +9,10 @@ from typing import Any
 from litestar import Request
 
 from services.gateway.errors import Problem
-from services.gateway.items import split_lines, split_list
+from services.gateway.items import list_items, split_lines
+from services.gateway.workers import Workers
 
+MAX_ITEMS = 10_000
 BODY_SECONDS = 60.0  # for a client to send its body
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
@@ -18,9 +20,10 @@ LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "app
 class Items:
     """The items of a body: lines of JSON, or a JSON list by any other type. To be iterated over once."""
 
-    def __init__(self, request: Request[Any, Any, Any], longest: int) -> None:
+    def __init__(self, request: Request[Any, Any, Any], longest: int, workers: Workers) -> None:
         """At most `longest` bytes for a list, and for a line."""
         self.request = request
+        self.workers = workers
         self.longest = longest
         self.digest = hashlib.sha256()  # of all that came so far
 
@@ -37,7 +40,7 @@ class Items:
                 text = f"the list is over the limit of {self.longest} bytes; send lines of JSON as {LINES[0]}"
                 raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", text)
         self.hold(len(body))  # as text it is there once more
-        for item in split_list(body):
+        for item in await self.workers.work(len(body), list_items, bytes(body), MAX_ITEMS + 1):
             yield item
 
     async def skip(self) -> bytes:

@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
 from common.batching import Batcher
@@ -42,16 +43,21 @@ class Catalogue:
         self.read_at = time.monotonic()
 
     async def find(self, name: str, version: str | None = None) -> ModelVersion:
-        """The version, or the newest that is ready, or the newest; raises Problem (404) naming what there is."""
-        versions = (await self.read()).get(name)
-        if versions is None:
-            raise unknown(f"there is no model '{name}'", "models", list(self.models))
-        if version is None:
-            return next((each for each in reversed(versions) if each.ready), versions[-1])
-        for each in versions:
-            if each.version == version:
-                return each
-        raise unknown(f"model '{name}' has no version '{version}'", "versions", [each.version for each in versions])
+        """As `choose`, of what there is now."""
+        return choose(await self.read(), name, version)
+
+
+def choose(models: Mapping[str, Sequence[ModelVersion]], name: str, version: str | None = None) -> ModelVersion:
+    """The version, or the newest that is ready, or the newest; raises Problem (404) naming what there is. Pure."""
+    versions = models.get(name)
+    if versions is None:
+        raise unknown(f"there is no model '{name}'", "models", list(models))
+    if version is None:
+        return next((each for each in reversed(versions) if each.ready), versions[-1])
+    for each in versions:
+        if each.version == version:
+            return each
+    raise unknown(f"model '{name}' has no version '{version}'", "versions", [each.version for each in versions])
 
 
 def order_version(row: ModelVersion) -> tuple[int, str]:

@@ -11,8 +11,8 @@ from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
 from services.gateway.bodies import in_time
 from services.gateway.errors import Problem
+from services.gateway.workers import LARGE
 
-LARGE = 256 * 1024  # bytes that are worked on beside the event loop
 EITHER = 32 + zlib.MAX_WBITS  # zlib finds out whether it is gzip or deflate
 ENCODINGS = ("gzip", "deflate")
 LEVEL = 1  # tensors hardly shrink further
@@ -31,6 +31,7 @@ async def read_body(request: Request[Any, Any, Any]) -> bytes:
     if not packed:
         return body
     unpacking = (body, request.app.state.max_body)
+    # zlib lets go of the interpreter, so a thread is enough.
     return await asyncio.to_thread(unpack, *unpacking) if len(body) > LARGE else unpack(*unpacking)
 
 

@@ -70,6 +70,10 @@ class Problem(Exception):
         self.errors = list(errors)
         self.headers = dict(headers or {})
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle, which knows nothing of what comes by name."""
+        return Problem, (self.status, self.code, self.detail), {"errors": self.errors, "headers": self.headers}
+
 
 WHEN = {
     HTTPStatus.BAD_REQUEST: "The body is not JSON",

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
-from uuid import UUID
 
 from common import ids, tracing
 from common.errors import Unavailable
@@ -14,8 +13,7 @@ from common.logs import Log
 from services.gateway import metrics
 from services.gateway.control import Control
 from services.gateway.errors import RETRY_SECONDS, Problem
-from services.gateway.schemas import SubmitJob
-from services.gateway.store import FoundJob, Key, Store
+from services.gateway.store import FoundJob, Key, NewJob, Store
 from services.gateway.submit import Submitter
 from services.gateway.watch import Watch
 
@@ -48,10 +46,10 @@ class Inference:
         self.watch = watch
         self.seconds = seconds
 
-    async def begin(self, tenant_id: UUID, request: SubmitJob, traceparent: str) -> JobRow:
+    async def begin(self, job: NewJob) -> JobRow:
         """The job, committed; raises as Submitter.submit does, and where nobody else of the tenant's can wait here."""
-        self.watch.check_room(tenant_id)
-        row, _ = await self.submitter.submit(tenant_id, request, traceparent)
+        self.watch.check_room(job.tenant_id)
+        row = (await self.submitter.submit(job)).row
         metrics.jobs_submitted.labels(row.model, row.priority).inc()
         job_id, trace_id = ids.show(ids.Kind.JOB, row.id), tracing.trace_id(row.traceparent)
         log.info("job.accepted", model=row.model, job_id=job_id, priority=row.priority, trace_id=trace_id)

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from http import HTTPStatus
+from itertools import islice
 
 from services.gateway.errors import FieldError as Field
 from services.gateway.errors import Problem, invalid
@@ -32,7 +33,12 @@ async def split_lines(chunks: AsyncIterator[bytes], longest: int) -> AsyncIterat
         yield whole
 
 
-def split_list(body: bytes | bytearray) -> Iterator[str]:
+def list_items(body: bytes, most: int) -> list[str]:
+    """The first elements of a JSON list; raises as `split_list` does."""
+    return list(islice(split_list(body), most))
+
+
+def split_list(body: bytes) -> Iterator[str]:
     """Each element of a JSON list, as its text; raises Problem: 400 for what is no JSON, 422 for what is no list."""
     try:
         text = body.decode()

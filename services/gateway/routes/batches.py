@@ -15,8 +15,8 @@ from common.batch_view import BatchView, view_batch
 from common.job_view import Links
 from common.logs import Log
 from services.gateway.batch_store import BatchStore
-from services.gateway.batches import MAX_JOBS, BatchSubmitter
-from services.gateway.bodies import LINES, Items
+from services.gateway.batches import BatchSubmitter
+from services.gateway.bodies import LINES, MAX_ITEMS, Items
 from services.gateway.errors import FINDING, SENDING, document, not_found
 from services.gateway.idempotency import IDEMPOTENCY_KEY, read_key
 from services.gateway.schemas import BatchAccepted
@@ -27,7 +27,7 @@ log = Log("batch")
 
 Caller = Request[Key, Any, Any]
 JOB = Reference("#/components/schemas/SubmitJob")
-MANY = Schema(type=OpenAPIType.ARRAY, items=JOB, min_items=1, max_items=MAX_JOBS)
+MANY = Schema(type=OpenAPIType.ARRAY, items=JOB, min_items=1, max_items=MAX_ITEMS)
 BODY = RequestBody(
     description="A list of jobs, or a job in each line, as POST /v1/jobs takes them",
     content={"application/json": OpenAPIMediaType(MANY), LINES[0]: OpenAPIMediaType(JOB)},
@@ -62,7 +62,7 @@ async def submit_batch(
 ) -> Response[BatchAccepted]:
     """Answers once all jobs that are right are committed, and tells what is wrong with each of the others."""
     key, traceparent = read_key(idempotency_key), tracing.show(get_current_span())
-    items = Items(request, request.app.state.max_body)
+    items = Items(request, request.app.state.max_body, batches.submitter.workers)
     row, counts, errors, replayed = await batches.submit(request.user.tenant_id, items, traceparent, key)
     shown = view_batch(row, counts, links.public)
     view = BatchAccepted(**{name: getattr(shown, name) for name in shown.__struct_fields__}, errors=errors)

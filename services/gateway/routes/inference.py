@@ -1,6 +1,5 @@
 """The infer call of the Open Inference Protocol: a job whose caller waits for it."""
 
-import asyncio
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -13,12 +12,13 @@ from common import ids, tracing
 from common.job_view import JobRow
 from services.gateway.auth import check_again
 from services.gateway.catalogue import Catalogue
-from services.gateway.encodings import LARGE, choose_encoding, pack, read_body
+from services.gateway.encodings import choose_encoding, pack, read_body
 from services.gateway.errors import Problem
 from services.gateway.inference import Inference
-from services.gateway.protocol import LENGTH, Wanted, read_request
+from services.gateway.protocol import LENGTH, Wanted
 from services.gateway.protocol_answer import InferAnswer, write_answer
 from services.gateway.protocol_api import InferOperation, document, find_model, name_operation
+from services.gateway.reading import Url
 from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key
 
@@ -72,8 +72,9 @@ async def infer(
         await check_again(request)
         version, outputs = found.row.version or "", found.outputs or b"[]"
         encoding = choose_encoding(request.headers.get("accept-encoding"))
-        writing = (wanted, found.row.model, version, outputs, encoding)
-        body, length = await asyncio.to_thread(write, *writing) if len(outputs) > LARGE else write(*writing)
+        body, length = await inference.submitter.workers.work(
+            len(outputs), write, wanted, found.row.model, version, outputs, encoding
+        )
     except Problem as problem:
         problem.headers |= headers
         raise
@@ -98,9 +99,10 @@ async def begin(
     if model.decoupled:
         text = "HTTP end point doesn't support models with decoupled transaction policy: use POST /v1/jobs"
         raise Problem(HTTPStatus.NOT_IMPLEMENTED, "unsupported", text)
-    body = await read_body(request)
-    asked, wanted = read_request(body, json_length, name, version, model.outputs)
-    return await inference.begin(request.user.tenant_id, asked, tracing.show(get_current_span())), wanted
+    body, submitter = await read_body(request), inference.submitter
+    asked = await submitter.ask(request.user.tenant_id, tracing.show(get_current_span()))
+    job, wanted = await submitter.read_infer(body, Url(name, version, json_length, model.outputs), asked)
+    return await inference.begin(job), wanted
 
 
 def write(wanted: Wanted, model: str, version: str, outputs: bytes, encoding: str | None) -> tuple[bytes, int | None]:

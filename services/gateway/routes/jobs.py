@@ -1,11 +1,13 @@
 """Jobs."""
 
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
 
 from litestar import Request, Response, Router, get, post
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.spec import OpenAPIMediaType, Operation, Reference, RequestBody
 from litestar.params import Parameter
 from opentelemetry.trace import get_current_span
 
@@ -21,13 +23,21 @@ from services.gateway.errors import FINDING, SENDING, Problem, document, not_fou
 from services.gateway.idempotency import IDEMPOTENCY_KEY, read_label
 from services.gateway.preferences import MAX_WAIT, read_wait
 from services.gateway.presence import while_present
-from services.gateway.schemas import SubmitJob
 from services.gateway.scopes import Scope, needs
 from services.gateway.store import FoundJob, Key, Store
-from services.gateway.submit import Submitter
+from services.gateway.submit import Submitted, Submitter
 from services.gateway.watch import Watch
 
 log = Log("job")
+
+
+@dataclass
+class OneJob(Operation):
+    """The handler reads the body itself, should it be large beside the event loop."""
+
+    def __post_init__(self) -> None:
+        content = {"application/json": OpenAPIMediaType(Reference("#/components/schemas/SubmitJob"))}
+        self.request_body = RequestBody(content, required=True)
 
 
 @post(
@@ -36,6 +46,7 @@ log = Log("job")
     summary="Submit a job",
     operation_id="submit_job",
     **needs(Scope.SUBMIT),
+    operation_class=OneJob,
     responses={
         200: ResponseSpec(
             JobView, description="The job, where it ended within `Prefer: wait=N`", generate_examples=False
@@ -45,7 +56,6 @@ log = Log("job")
 )
 async def submit_job(
     request: Request[Key, Any, Any],
-    data: SubmitJob,
     submitter: Submitter,
     store: Store,
     watch: Watch,
@@ -58,10 +68,8 @@ async def submit_job(
     ] = None,
 ) -> Response[JobView]:
     """Answers once the job is committed; it ends in exactly one terminal state."""
-    traceparent = tracing.show(get_current_span())
-    label = read_label(idempotency_key, await request.body())
-    row, replayed = await submitter.submit(request.user.tenant_id, data, traceparent, label)
-    view = view_job(row, links, webhook_status="pending" if data.webhook else "none")
+    row, has_webhook, replayed = await take_body(request, submitter, idempotency_key)
+    view = view_job(row, links, webhook_status="pending" if has_webhook else "none")
     headers = {"Location": f"/v1/jobs/{view.id}"}
     if replayed:
         log.info("job.replayed", model=row.model, job_id=view.id, trace_id=view.trace_id)
@@ -71,12 +79,18 @@ async def submit_job(
         log.info("job.accepted", model=row.model, job_id=view.id, priority=row.priority, trace_id=view.trace_id)
     seconds = read_wait(prefer)
     if seconds:
-        data.inputs.clear()
         forget_body(request)  # it is a row by now
     if seconds and (found := await await_end(request, row.id, seconds, store, watch)):
         headers["Preference-Applied"] = f"wait={seconds}"
         return Response(show_job(found, links), status_code=HTTPStatus.OK, headers=headers)
     return Response(view, headers=headers)
+
+
+async def take_body(request: Request[Key, Any, Any], submitter: Submitter, key: str | None) -> Submitted:
+    """On its own, so that nobody has the body any more while the job is waited for."""
+    body = await request.body()
+    asked = await submitter.ask(request.user.tenant_id, tracing.show(get_current_span()), read_label(key, body))
+    return await submitter.take(body, asked)
 
 
 async def await_end(
@@ -130,4 +144,6 @@ def show_job(found: FoundJob, links: Links) -> JobView:
     )
 
 
-router = Router("/jobs", route_handlers=[submit_job, get_job], tags=["Jobs"])
+def make_router(largest: int) -> Router:
+    """`largest` is the limit of a body, in bytes."""
+    return Router("/jobs", route_handlers=[submit_job, get_job], request_max_body_size=largest, tags=["Jobs"])

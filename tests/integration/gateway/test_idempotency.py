@@ -1,6 +1,5 @@
 """What was accepted under a key is answered as it was, for a day, whatever else has changed since."""
 
-import hashlib
 from collections.abc import AsyncIterator
 from uuid import UUID
 
@@ -10,19 +9,21 @@ import pytest
 from common.addresses import Policy
 from common.broker import Publisher
 from common.database import Database
+from common.job_view import JobRow
 from common.outbox import Outbox
 from common.tensors import Datatype, Signature
 from services.dispatcher.store import Store as DispatcherStore
 from services.dispatcher.triton import Model
 from services.gateway.catalogue import Catalogue
 from services.gateway.errors import Problem
-from services.gateway.idempotency import Repeats
-from services.gateway.idempotency_store import IdempotencyStore, Label
+from services.gateway.idempotency import Repeats, read_label
+from services.gateway.idempotency_store import IdempotencyStore
 from services.gateway.limit_store import LimitStore
 from services.gateway.queues import Queues
 from services.gateway.schemas import SubmitJob
 from services.gateway.store import Store
 from services.gateway.submit import Submitter
+from services.gateway.workers import Workers
 from tests.integration.jobs import TRACEPARENT, claim, new_end
 
 REQUEST = SubmitJob(model="echo", inputs={"x": [[1.0]]}, metadata={"order": 7}, expires_in=60.0)
@@ -41,11 +42,17 @@ def new_submitter(database: Database, outbox: Outbox, most: int = 100) -> Submit
     store = Store(database)
     queues = Queues(LimitStore(database), most, 100)
     policy = Policy.parse((), allow_http=False)
-    return Submitter(store, Catalogue(store), outbox, policy, queues, Repeats(IdempotencyStore(database)))
+    repeats = Repeats(IdempotencyStore(database))
+    return Submitter(store, Catalogue(store), outbox, policy, queues, repeats, Workers())
 
 
-def label(request: SubmitJob, key: str = "key") -> Label:
-    return Label(key, hashlib.sha256(msgspec.json.encode(request)).digest())
+async def submit(
+    submitter: Submitter, tenant: UUID, key: str | None = "key", request: SubmitJob = REQUEST
+) -> tuple[JobRow, bool]:
+    """The job, and whether it was submitted before."""
+    body = msgspec.json.encode(request)
+    submitted = await submitter.take(body, await submitter.ask(tenant, TRACEPARENT, read_label(key, body)))
+    return submitted.row, submitted.replayed
 
 
 async def offer(database: Database, inputs: list[Signature]) -> None:
@@ -57,7 +64,7 @@ async def test_a_repeat_needs_no_room_no_model_and_no_signature(
 ) -> None:
     await offer(database, FLAT)
     submitter = new_submitter(database, outbox, most=1)
-    first, replayed = await submitter.submit(tenant, REQUEST, TRACEPARENT, label(REQUEST))
+    first, replayed = await submit(submitter, tenant)
     assert not replayed
     for change, refusal in [
         ("SELECT", "queue_full"),
@@ -66,14 +73,14 @@ async def test_a_repeat_needs_no_room_no_model_and_no_signature(
     ]:
         await database.fetch(change)
         later = new_submitter(database, outbox, most=1)
-        assert await later.submit(tenant, REQUEST, "", label(REQUEST)) == (first, True)
-        for other in (None, label(REQUEST, "another")):
+        assert await submit(later, tenant) == (first, True)
+        for other in (None, "another"):
             with pytest.raises(Problem) as caught:
-                await later.submit(tenant, REQUEST, TRACEPARENT, other)
+                await submit(later, tenant, other)
             assert caught.value.code == refusal
         changed = msgspec.structs.replace(REQUEST, timeout=1.0)
         with pytest.raises(Problem) as caught:
-            await later.submit(tenant, changed, TRACEPARENT, label(changed))
+            await submit(later, tenant, request=changed)
         assert [error.pointer for error in caught.value.errors] == ["Idempotency-Key"]
     assert len(await database.fetch("SELECT FROM jobs")) == 1
 
@@ -82,15 +89,15 @@ async def test_repeats_take_up_no_room(database: Database, outbox: Outbox, tenan
     await offer(database, FLAT)
     submitter = new_submitter(database, outbox, most=2)
     for _ in range(5):
-        await submitter.submit(tenant, REQUEST, TRACEPARENT, label(REQUEST))
-    assert not (await submitter.submit(tenant, REQUEST, TRACEPARENT))[1]
+        await submit(submitter, tenant)
+    assert not (await submit(submitter, tenant, None))[1]
 
 
 async def test_a_key_outlives_its_job(database: Database, outbox: Outbox, tenant: UUID) -> None:
     """Where jobs are kept for less than a day."""
     await offer(database, FLAT)
     submitter = new_submitter(database, outbox)
-    first, _ = await submitter.submit(tenant, REQUEST, TRACEPARENT, label(REQUEST))
+    first, _ = await submit(submitter, tenant)
     dispatcher = DispatcherStore(database)
     ended = new_end(await claim(database, first.id))
     await dispatcher.end_jobs([ended])
@@ -98,8 +105,8 @@ async def test_a_key_outlives_its_job(database: Database, outbox: Outbox, tenant
     await database.fetch("UPDATE jobs SET finished_at = now() - interval '1 hour'")
     assert (await dispatcher.purge_jobs(60.0, 10)).removed == 1
     assert await dispatcher.purge_keys(10) == 0
-    assert await submitter.submit(tenant, REQUEST, TRACEPARENT, label(REQUEST)) == (first, True)
+    assert await submit(submitter, tenant) == (first, True)
     assert await database.fetch("SELECT FROM jobs") == []
     await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
     assert await dispatcher.purge_keys(10) == 1
-    assert not (await submitter.submit(tenant, REQUEST, TRACEPARENT, label(REQUEST)))[1]
+    assert not (await submit(submitter, tenant))[1]

@@ -12,8 +12,9 @@ import pytest
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
 from services.gateway.budget import Budget
-from services.gateway.encodings import LARGE, choose_encoding, pack, read_body, unpack
+from services.gateway.encodings import choose_encoding, pack, read_body, unpack
 from services.gateway.errors import Problem
+from services.gateway.workers import LARGE
 
 BODY = b"charonia" * 100
 

@@ -18,6 +18,7 @@ from services.gateway.scopes import OPTION, Scope, check_scope, needs
 from services.gateway.settings import GatewaySettings
 from services.gateway.watch import Watch
 from services.gateway.watch_store import WatchStore
+from services.gateway.workers import Workers
 
 NOWHERE = "postgresql://127.0.0.1:1/none"
 KEY = "A" * 43 + "="
@@ -42,7 +43,7 @@ async def app() -> AsyncIterator[Litestar]:
         database = await Database.connect(NOWHERE, application="tests")
         publisher = Publisher("amqp://127.0.0.1:1/", "tests")
         watch = Watch(WatchStore(database), lambda: False)
-        app = build(settings, database, publisher, Outbox(database, publisher), watch)
+        app = build(settings, database, publisher, Outbox(database, publisher), watch, Workers())
     yield app
     await database.close()
 

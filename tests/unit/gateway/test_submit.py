@@ -11,9 +11,10 @@ from common import ids, messages, tensors
 from common.jobs import Status
 from common.messages import JobQueued
 from common.tensors import Datatype, Tensor
+from services.gateway.reading import MAX_METADATA, build, check_options
 from services.gateway.schemas import Callback, RetryRule, SubmitJob
 from services.gateway.store import Times
-from services.gateway.submit import MAX_METADATA, build, check_options, show
+from services.gateway.submit import show
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TENANT = ids.new()
