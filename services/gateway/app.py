@@ -10,7 +10,6 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
-from litestar.openapi.plugins import SwaggerRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.routes import HTTPRoute
 
@@ -27,7 +26,7 @@ from common.metrics import measure_lag
 from common.outbox import Outbox
 from common.processes import name_process
 from common.sealing import Sealer
-from services.gateway import errors, observe, rates
+from services.gateway import docs, errors, observe, rates
 from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_key
 from services.gateway.batch_store import BatchStore
 from services.gateway.batches import BatchSubmitter
@@ -204,8 +203,8 @@ def build(
             title="Charonia",
             version="1",
             description="Asynchronous inference for NVIDIA Triton.",
-            path="/docs",
-            render_plugins=[SwaggerRenderPlugin(path="/")],
+            openapi_router=docs.make_router(),
+            render_plugins=[docs.DocsPlugin()],
             components=Components(security_schemes={"key": SecurityScheme(type="http", scheme="bearer")}),
             security=[{"key": []}],
         ),
