@@ -13,6 +13,7 @@ from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, 
 from common.tensors import Output
 from services.gateway import errors, protocol_answer, protocol_views, schemas
 from services.gateway.examples import EXAMPLES
+from services.gateway.response_headers import add_headers
 
 PREFIX = "#/components/schemas/"
 KINDS: list[Any] = [Output]  # named in schemas of what is passed on as it was written down
@@ -41,6 +42,8 @@ def describe(app: Litestar) -> dict[str, Any]:
         for operation in path.values():
             if isinstance(operation, dict) and "requestBody" in operation:
                 finish_body(operation)
+            if isinstance(operation, dict):
+                add_headers(operation)
     return document
 
 

@@ -12,6 +12,7 @@ import httpx
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 from tests.acceptance.api_page import PAGE, Call, Run, read_calls, settle, show
+from tests.acceptance.documented import find_headers, list_headers
 from tests.acceptance.receiver import Receiver
 from tests.acceptance.waiting import eventually
 
@@ -25,8 +26,10 @@ async def test_every_call_on_the_page_answers_what_it_shows(stack: Stack, receiv
     run = Run(stack.url, await make_key(stack), receiver.inbox().url)
     renewed, end = "", 0
     async with httpx.AsyncClient(timeout=30) as http:
+        document = (await http.get(f"{stack.url}/openapi.json")).json()
         for call in read_calls(page):
             came = await ask(http, run, call)
+            assert list_headers(came) <= find_headers(document, came), f"{call.method} {call.path}"
             run.learn(call.answer, show(came, run))
             renewed += page[end : call.span[0]] + rewrite(page[slice(*call.span)], came, run)
             end = call.span[1]

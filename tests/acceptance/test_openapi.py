@@ -14,9 +14,13 @@ from deploy.local.stack import Stack
 from services.gateway.examples import EXAMPLES
 from services.gateway.openapi import KINDS
 from tests.acceptance.client import Api
+from tests.acceptance.conftest import open_client
+from tests.acceptance.documented import find_headers, list_headers
+from tests.acceptance.keys import make_key
 from tests.acceptance.receiver import Receiver
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
+ECHO = {"model": "echo", "inputs": {"x": [[1]]}}
 SEED, EXAMPLE_COUNT, LIMIT = 85, 8, 300  # seconds
 
 
@@ -41,6 +45,32 @@ async def test_every_schema_is_the_one_that_bodies_are_checked_against(stack: St
         document = (await http.get("/openapi.json")).json()
     _, components = msgspec.json.schema_components(KINDS, ref_template="#/components/schemas/{name}")
     assert document["components"]["schemas"] == components
+
+
+async def test_the_headers_of_an_answer_are_those_in_the_document(stack: Stack) -> None:
+    """Of these answers each may have all that the document has for it."""
+    key = await make_key(stack, "headers", "--rate-limit", "1000")
+    again = {"Idempotency-Key": "again"}
+    tensor = {"name": "x", "shape": [1, 1], "datatype": "FP32", "data": [1]}
+    infer = {"inputs": [tensor], "parameters": {"binary_data_output": True}}
+    async with open_client(stack, key) as client:
+        document = (await client.http.get("/openapi.json")).json()
+        first = await client.http.post("/v1/jobs", json=ECHO, headers=again)
+        answers = [
+            await client.http.post("/v1/jobs", json=ECHO, headers=again),
+            await client.http.post("/v1/jobs", json=ECHO, headers=again | {"Prefer": "wait=20"}),
+            await client.http.post("/v2/models/echo/infer", json=infer, headers={"Accept-Encoding": "gzip"}),
+            await client.http.get(f"/v1/jobs/{first.json()['id']}/events", headers={"Accept": "text/event-stream"}),
+            await client.http.get("/v1/jobs/none"),
+            await client.http.get("/v1/jobs", headers={"Authorization": "Bearer none"}),
+        ]
+    async with open_client(stack, await make_key(stack, "headers", "--rate-limit", "1")) as limited:
+        hurried = await asyncio.gather(*(limited.http.get("/v1/models") for _ in range(5)))
+    answers.append(next(answer for answer in hurried if answer.status_code == 429))
+    assert [answer.status_code for answer in answers] == [202, 200, 200, 200, 404, 401, 429]
+    for answer in answers:
+        assert list_headers(answer) == find_headers(document, answer), answer.request.url
+        assert list_headers(answer)
 
 
 @pytest.mark.parametrize(("name", "path"), [("SubmitJob", "/v1/jobs"), ("CreateWebhook", "/v1/webhooks")])
