@@ -38,11 +38,13 @@ from services.gateway.control import Control
 from services.gateway.delivery_store import DeliveryStore
 from services.gateway.depths import Depths
 from services.gateway.erasure import Eraser
+from services.gateway.front import front
 from services.gateway.idempotency import Repeats
 from services.gateway.idempotency_store import IdempotencyStore
 from services.gateway.inference import Inference
 from services.gateway.limit_store import LimitStore
 from services.gateway.listing import JobLister
+from services.gateway.media import check_json
 from services.gateway.queues import Queues
 from services.gateway.rates import Rates
 from services.gateway.rotation import Rotation
@@ -62,7 +64,7 @@ from services.gateway.routes import (
     webhook_actions,
     webhooks,
 )
-from services.gateway.routes.parameters import refuse_unknown
+from services.gateway.routes.parameters import refuse_twice, refuse_unknown
 from services.gateway.secret_rotation import SecretRotation
 from services.gateway.settings import GatewaySettings
 from services.gateway.store import Store
@@ -84,6 +86,7 @@ class ApiRequest(Request[Any, Any, Any]):
     """A request whose body is bounded in time and, together with all others, in memory."""
 
     async def body(self) -> bytes:
+        check_json(self.headers)
         self.app.state.budget.take(self.scope, self.headers.get("content-length"))
         return await in_time(super().body())
 
@@ -100,8 +103,8 @@ async def answer_options(request: Request[Any, Any, Any]) -> Response[None] | No
         return None
     path = request.scope["path_template"]
     routes = (each for each in request.app.routes if isinstance(each, HTTPRoute) and each.path_format == path)
-    allowed = sorted({str(method) for route in routes for method in route.methods})
-    return Response(None, status_code=HTTPStatus.NO_CONTENT, headers={"Allow": ", ".join(allowed)})
+    allowed = {str(method) for route in routes for method in route.methods}
+    return Response(None, status_code=HTTPStatus.NO_CONTENT, headers={"Allow": errors.list_methods(allowed)})
 
 
 def provide(value: object) -> Provide:
@@ -171,7 +174,7 @@ def build(
         ],
         request_max_body_size=min(settings.max_body, LARGE),  # of calls that read it at once
         middleware=[DefineMiddleware(Authentication)],
-        guards=[refuse_unknown],
+        guards=[refuse_unknown, refuse_twice],
     )
     protocol = Router(
         errors.PROTOCOL,
@@ -233,7 +236,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
     await database.wait(STARTUP_SECONDS)
     await bootstrap(settings, Store(database))
     rotation: Rotation = app.state.rotation
-    guarded = rotation.guard(observe.observe(app.state.budget.guard(app)))
+    guarded = rotation.guard(observe.observe(app.state.budget.guard(front(app))))
     leaving = min(settings.drain, settings.shutdown_grace)
     options = {
         "timeout_graceful_shutdown": round(settings.shutdown_grace - leaving),

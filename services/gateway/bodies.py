@@ -10,6 +10,7 @@ from litestar import Request
 
 from services.gateway.errors import Problem
 from services.gateway.items import list_items, split_lines
+from services.gateway.media import check_json
 from services.gateway.workers import Workers
 
 MAX_ITEMS = 10_000
@@ -18,7 +19,7 @@ LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "app
 
 
 class Items:
-    """The items of a body: lines of JSON, or a JSON list by any other type. To be iterated over once."""
+    """The items of a body: lines of JSON, or a JSON list. To be iterated over once."""
 
     def __init__(self, request: Request[Any, Any, Any], longest: int, workers: Workers) -> None:
         """At most `longest` bytes for a list, and for a line."""
@@ -28,8 +29,7 @@ class Items:
         self.digest = hashlib.sha256()  # of all that came so far
 
     async def __aiter__(self) -> AsyncIterator[bytes | str]:
-        kind = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind in LINES:
+        if check_json(self.request.headers, LINES) in LINES:
             async for line in split_lines(self.read(), self.longest):
                 yield line
             return

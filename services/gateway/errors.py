@@ -1,7 +1,7 @@
 """Every error as application/problem+json (RFC 9457), and the one table from our exceptions to HTTP."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -83,6 +83,7 @@ WHEN = {
     HTTPStatus.CONFLICT: "The job is not in a state for it",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is over the limit",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not JSON by its Content-Type, or is encoded",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A field or parameter is not as it should be; `errors` points to it",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests, or a full queue; see `Retry-After`",
     HTTPStatus.SERVICE_UNAVAILABLE: "A dependency is down; see `Retry-After`",
@@ -93,7 +94,10 @@ READING = (
     *(HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 FINDING = (*READING, HTTPStatus.NOT_FOUND)
-SENDING = (*READING, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+SENDING = (
+    *(*READING, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+)
 
 
 def document(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:
@@ -188,9 +192,15 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
         return answer_problem(request, Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", text))
     headers = dict(error.headers or {})
     if allowed := headers.pop("allow", None):  # Litestar counts a WebSocket's path as a method
-        headers["Allow"] = ", ".join(sorted(name for name in allowed.split(", ") if name.isupper()))
+        headers["Allow"] = list_methods(name for name in allowed.split(", ") if name.isupper())
     code = status.phrase.lower().replace(" ", "_").replace("-", "_")
     return answer_problem(request, Problem(status, code, error.detail, headers=headers))
+
+
+def list_methods(methods: Iterable[str]) -> str:
+    """For an Allow header; see front.py for HEAD."""
+    allowed = set(methods)
+    return ", ".join(sorted(allowed | {"HEAD"} if "GET" in allowed else allowed))
 
 
 def extras(error: ValidationException) -> list[dict[str, Any]]:

@@ -172,8 +172,11 @@ async def test_the_same_is_told_over_a_websocket(stack: Stack, api: Api, http: h
         ("/v1/jobs/{job}/events", {}, 401),
         ("/v1/jobs/job_01m7ykkne6etvsdz4ehv4dsk25/events", KEY, 404),
         ("/v1/jobs/{job}/events?last_event_id=x", KEY, 422),
+        ("/v1/jobs/{job}/events?after=1", KEY, 422),
+        ("/v1/jobs", KEY, 404),
+        ("/nowhere", {}, 404),
     ],
-    ids=["no key", "no job", "no event"],
+    ids=["no key", "no job", "no event", "no parameter", "no WebSocket", "no path"],
 )
 async def test_a_websocket_is_refused_as_a_request_is(
     stack: Stack, api: Api, path: str, headers: dict[str, str], status: int
@@ -184,6 +187,7 @@ async def test_a_websocket_is_refused_as_a_request_is(
         async with connect(url, additional_headers=headers):
             pass
     assert caught.value.response.status_code == status
+    assert msgspec.json.decode(caught.value.response.body)["status"] == status
 
 
 async def test_whoever_goes_away_takes_up_no_room(stack: Stack, api: Api) -> None:
@@ -210,7 +214,7 @@ async def test_whoever_goes_away_takes_up_no_room(stack: Stack, api: Api) -> Non
 
 async def test_a_websockets_path_has_the_methods_of_a_list(http: httpx.AsyncClient) -> None:
     answer = await http.put("/v1/jobs/job_01m7ykkne6etvsdz4ehv4dsk25/events")
-    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, OPTIONS")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
 
 
 async def test_a_stranger_hears_nothing(api: Api, stranger: Api) -> None:

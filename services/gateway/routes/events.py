@@ -32,9 +32,11 @@ from services.gateway.errors import (
     invalid,
     not_found,
 )
+from services.gateway.media import accepts
 from services.gateway.openapi import offer_too
 from services.gateway.presence import while_present
 from services.gateway.routes.control import parse_job
+from services.gateway.routes.parameters import refuse_unknown
 from services.gateway.schemas import EventItem, EventPage
 from services.gateway.scopes import OPTION, Scope, needs
 from services.gateway.store import Key
@@ -82,7 +84,7 @@ async def list_events(
 ) -> Response[Any]:
     """With `Accept: text/event-stream` a stream to the job's end; else a list, oldest first."""
     parsed = await find(story, job_id, request.user.tenant_id)
-    if EVENT_STREAM not in request.headers.get("accept", ""):
+    if not accepts(",".join(request.headers.getall("accept", [])), EVENT_STREAM):
         return Response(await page(story, parsed, read_id("cursor", cursor), limit))
     after = read_id(LAST_EVENT_ID, last_event_id)
     stamp = await story.watch.looks.submit(parsed)
@@ -154,6 +156,7 @@ async def watch_events(
     """The same over a WebSocket: a text message for each event; closed by us, with 1000, after the job's end."""
     try:
         key = await let_in(socket)
+        refuse_unknown(socket, socket.route_handler)
         parsed = await find(story, job_id, key.tenant_id)
         after = read_id("last_event_id", last_event_id)
         story.watch.check_room(key.tenant_id)

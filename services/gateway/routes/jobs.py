@@ -77,7 +77,7 @@ async def submit_job(
     else:
         metrics.jobs_submitted.labels(row.model, row.priority).inc()
         log.info("job.accepted", model=row.model, job_id=view.id, priority=row.priority, trace_id=view.trace_id)
-    seconds = read_wait(prefer)
+    seconds = read_wait(",".join(request.headers.getall("prefer"))) if prefer else 0  # all its lines are one list
     if seconds:
         forget_body(request)  # it is a row by now
     if seconds and (found := await await_end(request, row.id, seconds, store, watch)):

@@ -17,6 +17,10 @@ NameFilter = Annotated[str | None, Parameter(min_length=1, max_length=255, patte
 TimeFilter = Annotated[str | None, Parameter(schema_extra={"format": "date-time"})]
 
 
+AnyTime = Annotated[datetime, msgspec.Meta(tz=True)]
+SINGLE = ("Idempotency-Key", "Last-Event-ID")  # headers that one request has once
+
+
 class Span(TypedDict):
     """When what is looked for was created."""
 
@@ -31,9 +35,15 @@ def read_span(after: str | None, before: str | None) -> Span:
 
 def read_time(name: str, text: str | None) -> datetime | None:
     try:
-        return None if text is None else msgspec.convert(text, datetime)
+        return None if text is None else msgspec.convert(text, AnyTime)
     except msgspec.ValidationError as error:
         raise invalid(FieldError(name, f"{error}; a + in a URL is written %2B")) from error
+
+
+def refuse_twice(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
+    """A guard: raises Problem (422) where it is not clear which of two is meant."""
+    if twice := [name for name in SINGLE if len(connection.headers.getall(name, [])) > 1]:
+        raise invalid(*(FieldError(name, "is given twice") for name in twice))
 
 
 def refuse_unknown(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:

@@ -106,4 +106,4 @@ def test_a_client_that_leaves_is_no_fault_of_ours() -> None:
 
 def test_only_methods_are_allowed() -> None:
     error = MethodNotAllowedException(headers={"allow": "OPTIONS, GET, websocket"})
-    assert answer_http(REQUEST, error).headers["Allow"] == "GET, OPTIONS"
+    assert answer_http(REQUEST, error).headers["Allow"] == "GET, HEAD, OPTIONS"

@@ -15,6 +15,7 @@ from services.gateway.preferences import read_wait
         ('respond-async, wait="7"', 7),
         ("handling=lenient; wait=5", 5),
         ("wait=3, wait=9", 3),
+        ("respond-async,wait=4", 4),
         ("wait=61", 60),
         ("wait=999999999", 60),
         ("wait=9999999999", 0),

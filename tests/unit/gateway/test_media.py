@@ -1,0 +1,58 @@
+"""Which types of bodies are taken, and which are liked."""
+
+import pytest
+
+from services.gateway.bodies import LINES
+from services.gateway.errors import Problem
+from services.gateway.media import accepts, check_json
+
+STREAM = "text/event-stream"
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/json", "application/json; charset=utf-8", "Application/JSON", "application/problem+json"]
+)
+def test_json_is_taken_by_each_of_its_names(kind: str) -> None:
+    assert check_json({"content-type": kind}) == kind.partition(";")[0].lower()
+
+
+def test_a_body_without_a_type_is_taken_for_json() -> None:
+    assert check_json({}) == "application/json"
+    assert check_json({"content-encoding": "identity"}) == "application/json"
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded", "json", LINES[0]])
+def test_any_other_type_is_refused(kind: str) -> None:
+    with pytest.raises(Problem, match=f"'{kind}', not application/json") as caught:
+        check_json({"content-type": kind})
+    assert caught.value.status == 415
+
+
+def test_lines_are_taken_where_they_are_known() -> None:
+    assert check_json({"content-type": f"{LINES[1]};charset=utf-8"}, LINES) == LINES[1]
+
+
+def test_an_encoded_body_is_refused() -> None:
+    with pytest.raises(Problem, match="'gzip'") as caught:
+        check_json({"content-encoding": " GZIP"})
+    assert caught.value.status == 415
+
+
+@pytest.mark.parametrize(
+    ("accepted", "liked"),
+    [
+        (None, False),
+        ("", False),
+        ("*/*", False),
+        ("application/json", False),
+        (STREAM, True),
+        ("Text/Event-Stream", True),
+        (f"application/json, {STREAM}", True),
+        (f"{STREAM}; charset=utf-8;q=0.5", True),
+        (f"{STREAM};q=0", False),
+        (f"{STREAM} ; Q=0.000, */*", False),
+        (f"x{STREAM}", False),
+    ],
+)
+def test_a_stream_is_sent_to_whoever_names_it(accepted: str | None, liked: bool) -> None:
+    assert accepts(accepted, STREAM) is liked
