@@ -199,6 +199,7 @@ def build(
                 "checks": checks,
                 "max_body": settings.max_body,
                 "budget": budget,
+                "delivery_timeout": settings.delivery_timeout,
                 "rotation": Rotation(),
             }
         ),

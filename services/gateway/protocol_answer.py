@@ -34,13 +34,17 @@ class InferAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 def write_answer(wanted: Wanted, model: str, version: str, stored: bytes) -> tuple[bytes, int | None]:
     """The body, and the length of its JSON where raw tensors follow. `stored` are a job's outputs as the API has them.
 
-    Raises Problem (400) for an output wanted as JSON that is not text.
+    Raises Problem (400) for an output wanted as JSON that is not text, or one that the model did not give: it may have
+    lost it since it was asked.
     """
     found = {output.name: output for output in msgspec.json.decode(stored, type=list[StoredOutput])}
     chosen = dict.fromkeys(found, wanted.binary) if wanted.outputs is None else wanted.outputs
     outputs, raws = [], []
     for name, binary in chosen.items():
-        output = found[name]
+        output = found.get(name)
+        if output is None:
+            given = ", ".join(f"'{each}'" for each in found) or "none"
+            raise refuse(f"model '{model}' gave no output '{name}'; it gave {given}")
         if binary:
             raws.append(encode(msgspec.json.decode(output.data), output.datatype))
             size = {"binary_data_size": len(raws[-1])}

@@ -24,6 +24,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     infer_wait: Seconds = 300.0  # how long a caller of the Open Inference Protocol waits for its job
     heartbeat: Seconds = 15.0  # between signs of life to whoever listens while nothing happens
     send_timeout: Seconds = 30.0  # how long a connection may take nothing of what is sent to it
+    # As the notifiers have it: a test waits for an attempt.
+    delivery_timeout: Annotated[float, Meta(gt=0, le=300)] = 15.0
     database_pool: Annotated[int, Meta(ge=1, le=1000)] = 10
     rate_limit: Annotated[int, Meta(ge=0, le=MAX_RATE)] = (
         0  # requests a second of a key without a limit of its own; 0: any

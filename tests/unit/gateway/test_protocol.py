@@ -114,6 +114,13 @@ def test_bytes_that_are_no_text_must_be_asked_for_raw() -> None:
         write_answer(ALL_JSON, "mirror", "1", stored)
 
 
+def test_an_output_that_the_model_has_lost_meanwhile_is_named() -> None:
+    stored = store(Tensor("y", Datatype.INT32, [1], bytes(4)))
+    with pytest.raises(Problem, match="gave no output 'z'; it gave 'y'") as caught:
+        write_answer(Wanted("", {"z": True}, True), "mirror", "1", stored)
+    assert caught.value.status == 400
+
+
 def test_bare_nan_and_infinity_are_numbers() -> None:
     job, _ = ask(b'{"inputs":[{"name":"x","shape":[3],"datatype":"FP32","data":[NaN,-Infinity,Infinity]}]}')
     (tensor,), errors = read_inputs(job.inputs, [Signature("x", Datatype.FP32, [-1])], 0)
