@@ -11,7 +11,7 @@ from litestar import Litestar
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, Schema
 
 from common.tensors import Output
-from services.gateway import errors, protocol_answer, protocol_views, schemas
+from services.gateway import errors, model_schemas, protocol_answer, protocol_views, schemas, webhook_schemas
 from services.gateway.examples import EXAMPLES
 from services.gateway.response_headers import add_headers
 
@@ -19,7 +19,7 @@ PREFIX = "#/components/schemas/"
 KINDS: list[Any] = [Output]  # named in schemas of what is passed on as it was written down
 KINDS += [
     kind
-    for module in (schemas, errors, protocol_answer, protocol_views)
+    for module in (schemas, webhook_schemas, model_schemas, errors, protocol_answer, protocol_views)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct
 ]

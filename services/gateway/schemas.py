@@ -1,4 +1,7 @@
-"""What clients send, and what is answered besides the Job. Unknown fields are refused, so a typo never passes."""
+"""What clients send, and what is answered besides the Job: of jobs, batches and events.
+
+Unknown fields are refused, so a typo never passes.
+"""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -7,7 +10,6 @@ import msgspec
 from msgspec import Meta
 
 from common.batch_view import BatchView
-from common.delivery_view import DeliveryAttempt, DeliveryView
 from common.job_view import JobView, Object, Outputs, Time
 from common.jobs import Priority
 from common.tensors import Datatype
@@ -16,14 +18,7 @@ from services.gateway.errors import FieldError
 CallbackEvent = Literal["job.started", "job.succeeded", "job.failed", "job.canceled", "job.expired"]
 Url = Annotated[str, Meta(min_length=1, max_length=2048, description="https, to a public address")]
 # PostgreSQL's text has no NUL.
-Text = Annotated[str, Meta(max_length=1000, pattern=r"^[^\x00]*$")]
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
-EventPattern = Annotated[
-    str, Meta(max_length=100, description="an event type; `*` stands for one word, `job.*` for all that begin so")
-]
-
-
-RateLimit = Annotated[int, Meta(ge=1, le=10_000, description="attempts a second")]
 
 
 class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,142 +78,6 @@ class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     timeout: Annotated[float, Meta(gt=0, le=604_800, description="seconds one attempt may run")] = 600.0
     retry: RetryRule = RetryRule()
     fallback_model: Name | None = None
-
-
-class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    url: Url
-    events: Annotated[list[EventPattern], Meta(min_length=1, max_length=50)] = msgspec.field(
-        default_factory=lambda: ["job.*"]
-    )
-    models: Annotated[list[Name], Meta(min_length=1, max_length=100)] | None = None
-    description: Text | None = None
-    headers: Annotated[dict[str, str], Meta(max_length=20)] | None = None
-    signing: Literal["hmac", "ed25519"] = "hmac"
-    rate_limit: RateLimit | None = None
-
-
-class ChangeWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is left out stays as it is; null empties a field."""
-
-    url: Url | msgspec.UnsetType = msgspec.UNSET
-    events: Annotated[list[EventPattern], Meta(min_length=1, max_length=50)] | msgspec.UnsetType = msgspec.UNSET
-    models: Annotated[list[Name], Meta(min_length=1, max_length=100)] | msgspec.UnsetType | None = msgspec.UNSET
-    description: Text | msgspec.UnsetType | None = msgspec.UNSET
-    headers: Annotated[dict[str, str], Meta(max_length=20)] | msgspec.UnsetType | None = msgspec.UNSET
-    rate_limit: RateLimit | msgspec.UnsetType | None = msgspec.UNSET
-
-
-class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A subscription. `secret` (for ed25519 the public key) is shown once, when it is made; header values never.
-    `disabled_reason` is `gone` after a 410, `failing` after days without a success."""
-
-    id: str
-    url: str
-    events: list[str]
-    models: list[str] | None
-    description: str | None
-    headers: dict[str, str] | None
-    signing: Literal["hmac", "ed25519"]
-    rate_limit: int | None
-    status: Literal["enabled", "disabled"]
-    disabled_at: Time | None
-    disabled_reason: Literal["gone", "failing"] | None
-    created_at: Time
-    secret: str | msgspec.UnsetType = msgspec.UNSET
-    old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
-    public_key: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class WebhookPage(msgspec.Struct, frozen=True):
-    items: list[WebhookView]
-    next_cursor: str | None
-
-
-class SecretView(msgspec.Struct, frozen=True):
-    """The tenant's secret, which signs callbacks given per job; after a rotation, how long the old one signs too."""
-
-    secret: str
-    old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
-
-
-class Rotate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """For how many seconds the old secret signs too; 0 ends it, and any older one, at once."""
-
-    grace_period: Annotated[float, Meta(ge=0, le=2_592_000)] = 86_400.0
-
-
-class Recover(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The time in which deliveries were created; until now where no end is given."""
-
-    since: Annotated[datetime, Meta(tz=True)]
-    until: Annotated[datetime, Meta(tz=True)] | None = None
-
-
-class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
-    """`recovered` counts the deliveries that were put back on their way so far."""
-
-    id: str
-    webhook_id: str
-    since: Time
-    until: Time
-    status: Literal["running", "done"]
-    recovered: int
-
-
-class TestData(msgspec.Struct, frozen=True):
-    webhook_id: str
-    description: str | None
-
-
-class TestBody(msgspec.Struct, frozen=True):
-    """The body of a `webhook.test`."""
-
-    type: str
-    timestamp: Time
-    data: TestData
-
-
-class TestView(DeliveryAttempt, frozen=True, kw_only=True):
-    """The attempt that a test made."""
-
-    delivery_id: str
-
-
-class DeliveryPage(msgspec.Struct, frozen=True):
-    items: list[DeliveryView]
-    next_cursor: str | None
-
-
-class TensorView(msgspec.Struct, frozen=True):
-    """-1 in the shape stands for any size; a batch dimension is included."""
-
-    name: str
-    datatype: Datatype
-    shape: list[int]
-    optional: bool
-
-
-class VersionView(msgspec.Struct, frozen=True):
-    version: str
-    ready: bool
-
-
-class ModelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A model, as its newest version declares it; `queue` counts waiting jobs by priority."""
-
-    name: str
-    ready: bool
-    streaming: bool
-    max_batch_size: int
-    versions: list[VersionView]
-    inputs: list[TensorView]
-    outputs: list[TensorView]
-    queue: dict[Priority, int]
-
-
-class ModelList(msgspec.Struct, frozen=True):
-    items: list[ModelView]
-    next_cursor: str | None = None
 
 
 class RetryJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

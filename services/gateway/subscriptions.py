@@ -10,8 +10,8 @@ from common.jobs import EVENT_TYPES, list_patterns
 from common.sealing import Sealer
 from common.webhook_headers import find_mistake
 from services.gateway.errors import FieldError, invalid
-from services.gateway.schemas import ChangeWebhook
 from services.gateway.tensors import escape
+from services.gateway.webhook_schemas import ChangeWebhook
 from services.gateway.webhook_store import WebhookRow
 
 PATTERNS = frozenset(pattern for event_type in EVENT_TYPES for pattern in list_patterns(event_type))

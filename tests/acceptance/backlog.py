@@ -12,8 +12,8 @@ from common.database import Database, columns
 from common.outbox import ring_event, spread
 from common.sealing import Sealer
 from common.signing import new_secret
-from tests.acceptance.client import Subscription
 from tests.acceptance.receiver import Delivery
+from tests.acceptance.shapes import Subscription
 
 TENANT = "SELECT tenant_id FROM webhooks WHERE id = $1"
 RING = """

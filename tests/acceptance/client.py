@@ -8,18 +8,21 @@ from typing import Literal, TypeVar
 import httpx
 import msgspec
 
+from tests.acceptance.shapes import (
+    DeliveryStatus,
+    Secret,
+    Status,
+    Strict,
+    Subscription,
+    WebhookDeliveries,
+    WebhookDelivery,
+)
 from tests.acceptance.waiting import eventually
 
-Status = Literal["queued", "processing", "canceling", "succeeded", "failed", "canceled", "expired"]
-DeliveryStatus = Literal["pending", "succeeded", "exhausted", "canceled"]
 Inputs = Mapping[str, object] | Sequence[object]
 TERMINAL: tuple[Status, ...] = ("succeeded", "failed", "canceled", "expired")
 ENDED: tuple[DeliveryStatus, ...] = ("succeeded", "exhausted", "canceled")
 S = TypeVar("S", bound=msgspec.Struct)
-
-
-class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What may have no field but those named."""
 
 
 class Output(Strict, frozen=True):
@@ -84,40 +87,6 @@ class Jobs(Strict, frozen=True):
     next_cursor: str | None
 
 
-class BatchUrls(Strict, frozen=True):
-    self: str
-    jobs: str
-
-
-class Batch(Strict, frozen=True):
-    id: str
-    status: Literal["processing", "completed"]
-    total: int
-    accepted: int
-    counts: dict[Status, int]
-    created_at: datetime
-    finished_at: datetime | None
-    urls: BatchUrls
-
-
-class FieldError(Strict, frozen=True):
-    pointer: str
-    detail: str
-
-
-class ItemError(Strict, frozen=True):
-    index: int
-    type: str
-    detail: str
-    errors: list[FieldError]
-
-
-class BatchAccepted(Batch, frozen=True):
-    """A batch, and the items that are no jobs of it."""
-
-    errors: list[ItemError]
-
-
 class Attempt(Strict, frozen=True):
     """One run of a job; `returned` ones do not count."""
 
@@ -134,84 +103,6 @@ class Attempt(Strict, frozen=True):
 
 class Attempts(Strict, frozen=True):
     items: list[Attempt]
-
-
-class Subscription(Strict, frozen=True):
-    id: str
-    url: str
-    events: list[str]
-    models: list[str] | None
-    description: str | None
-    headers: dict[str, str] | None
-    signing: Literal["hmac", "ed25519"]
-    rate_limit: int | None
-    status: Literal["enabled", "disabled"]
-    disabled_at: datetime | None
-    disabled_reason: Literal["gone", "failing"] | None
-    created_at: datetime
-    secret: str | None = None
-    old_secret_until: datetime | None = None
-    public_key: str | None = None
-
-
-class Subscriptions(Strict, frozen=True):
-    items: list[Subscription]
-    next_cursor: str | None
-
-
-class Secret(Strict, frozen=True):
-    secret: str
-    old_secret_until: datetime | None = None
-
-
-class SendAttempt(Strict, frozen=True):
-    """One try to deliver a webhook."""
-
-    number: int
-    started_at: datetime
-    latency_ms: int
-    status_code: int | None
-    error: str | None
-    response: str
-
-
-class Trial(SendAttempt, frozen=True):
-    """The one attempt of a test event."""
-
-    delivery_id: str
-
-
-class WebhookDelivery(Strict, frozen=True):
-    id: str
-    event_id: str
-    event_type: str
-    job_id: str | None
-    webhook_id: str | None
-    url: str
-    status: DeliveryStatus
-    created_at: datetime
-    next_attempt_at: datetime | None
-    finished_at: datetime | None
-    attempts: list[SendAttempt]
-
-    @property
-    def results(self) -> list[tuple[int | None, str | None]]:
-        """What each attempt came to: status code and error."""
-        return [(attempt.status_code, attempt.error) for attempt in self.attempts]
-
-
-class WebhookDeliveries(Strict, frozen=True):
-    items: list[WebhookDelivery]
-    next_cursor: str | None
-
-
-class Recovery(Strict, frozen=True):
-    id: str
-    webhook_id: str
-    since: datetime
-    until: datetime
-    status: Literal["running", "done"]
-    recovered: int
 
 
 class Api:

@@ -14,7 +14,8 @@ from common import ids
 from deploy.local.ports import free_ports
 from deploy.local.services import DEVELOPMENT_KEY, Service, migrate
 from deploy.local.stack import Stack
-from tests.acceptance.client import Api, Strict, read
+from tests.acceptance.client import Api, read
+from tests.acceptance.shapes import Strict
 
 DEADLINE = 2.0  # seconds of an attempt
 ALLOWED, FORBIDDEN = "127.0.0.1", "127.0.0.2"

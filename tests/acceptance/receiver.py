@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from deploy.local.ports import HOST, free_ports
-from tests.acceptance.client import Batch, Job, S, Strict, WebhookDelivery
+from tests.acceptance.client import Job, S
 from tests.acceptance.listening import Listener, Received, Reply
+from tests.acceptance.shapes import Batch, Strict, WebhookDelivery
 from tests.acceptance.waiting import eventually
 
 PUBLIC = "whpk_"  # how an ed25519 public key begins

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.acceptance.client import Api, Job, WebhookDelivery
+from tests.acceptance.client import Api, Job
 from tests.acceptance.listening import HOST, Reply
 from tests.acceptance.receiver import Receiver
+from tests.acceptance.shapes import WebhookDelivery
 
 ECHO = {"x": [[1.0]]}
 SOON = 0.5 * 0.8  # seconds between the first attempt and the second at least, as conftest.py has it

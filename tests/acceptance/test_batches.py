@@ -15,8 +15,9 @@ import pytest
 
 from deploy.local.postgres import DATABASE
 from deploy.local.stack import Stack
-from tests.acceptance.client import Api, Batch, BatchAccepted, Jobs, read
+from tests.acceptance.client import Api, Jobs, read
 from tests.acceptance.receiver import Completed, Inbox, Receiver
+from tests.acceptance.shapes import Batch, BatchAccepted
 from tests.acceptance.waiting import eventually
 
 COUNT = 10_000

@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from tests.acceptance.client import Api, Subscription, Subscriptions, read
+from tests.acceptance.client import Api, read
 from tests.acceptance.listening import Reply
 from tests.acceptance.receiver import Receiver
+from tests.acceptance.shapes import Subscription, Subscriptions
 
 ECHO = {"x": [[1.0]]}
 ENDS = ["job.succeeded"]

@@ -7,8 +7,9 @@ from uuid import uuid4
 import httpx
 import msgspec
 
-from tests.acceptance.client import Api, Job, Strict, read
+from tests.acceptance.client import Api, Job, read
 from tests.acceptance.samples import LINES, fault, picture
+from tests.acceptance.shapes import Strict
 
 ONCE = {"max_attempts": 1}
 

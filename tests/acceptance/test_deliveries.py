@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from tests.acceptance.client import Api, WebhookDelivery, read
+from tests.acceptance.client import Api, read
 from tests.acceptance.listening import Reply
 from tests.acceptance.receiver import Delivery, GivenUp, Receiver
+from tests.acceptance.shapes import WebhookDelivery
 
 ECHO = {"x": [[1.0]]}
 ENDS = ["job.succeeded"]

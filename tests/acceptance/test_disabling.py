@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.acceptance.client import Api, Recovery, Subscription, read
+from tests.acceptance.client import Api, read
 from tests.acceptance.receiver import Disabled, Receiver
+from tests.acceptance.shapes import Recovery, Subscription
 from tests.acceptance.waiting import eventually
 
 ECHO = {"x": [[1.0]]}

@@ -11,9 +11,10 @@ from benchmarks.seed import Subscriber, add_pending
 from common.database import Database
 from deploy.local.stack import Stack
 from tests.acceptance.backlog import Backlog, endpoint_of, number_of, open_backlog
-from tests.acceptance.client import Api, Strict, Subscription, read
+from tests.acceptance.client import Api, read
 from tests.acceptance.conftest import RECOVERY_RATE
 from tests.acceptance.receiver import Inbox, Receiver
+from tests.acceptance.shapes import Strict, Subscription
 from tests.acceptance.waiting import eventually
 
 FAILED = 5_000

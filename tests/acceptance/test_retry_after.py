@@ -14,7 +14,8 @@ from aiohttp import web
 from benchmarks.seed import add_pending
 from deploy.local.stack import Stack
 from tests.acceptance.backlog import open_backlog
-from tests.acceptance.client import Api, WebhookDelivery
+from tests.acceptance.client import Api
+from tests.acceptance.shapes import WebhookDelivery
 from tests.acceptance.waiting import eventually
 from tests.raw_server import NO_CONTENT, RawServer
 

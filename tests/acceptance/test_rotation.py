@@ -6,8 +6,9 @@ from functools import partial
 
 import pytest
 
-from tests.acceptance.client import Api, Secret, Subscription, read
+from tests.acceptance.client import Api, read
 from tests.acceptance.receiver import Delivery, Inbox, Receiver
+from tests.acceptance.shapes import Secret, Subscription
 from tests.acceptance.waiting import eventually
 
 ECHO = {"x": [[1.0]]}

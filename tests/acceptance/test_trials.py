@@ -3,10 +3,11 @@
 import msgspec
 
 from deploy.local.ports import HOST, free_ports
-from tests.acceptance.client import Api, Strict, Subscription, Trial, read
+from tests.acceptance.client import Api, read
 from tests.acceptance.listening import Reply
 from tests.acceptance.receiver import Receiver
 from tests.acceptance.samples import work
+from tests.acceptance.shapes import Strict, Subscription, Trial
 
 ECHO = {"x": [[1.0]]}
 ENDS = ["job.succeeded"]

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from tests.acceptance.client import TERMINAL, Job, SendAttempt
+from tests.acceptance.client import TERMINAL, Job
+from tests.acceptance.shapes import SendAttempt
 from tests.storm.check_outcome import Finding
 from tests.storm.ledger import SUBSCRIPTION, TERMINAL_EVENTS, Delivery, Ledger, Try, key_of
 from tests.storm.orders import SLOW

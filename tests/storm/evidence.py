@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tests.acceptance.client import TERMINAL, Attempt, Attempts, Job, SendAttempt, WebhookDelivery
+from tests.acceptance.client import TERMINAL, Attempt, Attempts, Job
+from tests.acceptance.shapes import SendAttempt, WebhookDelivery
 from tests.storm.client import Client, Missing
 
 READERS = 24  # at a time

@@ -11,7 +11,7 @@ import uvloop
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
-from tests.acceptance.client import Secret, Subscription
+from tests.acceptance.shapes import Secret, Subscription
 from tests.storm import evidence, report
 from tests.storm.breaker import Breaker
 from tests.storm.check import Violation, check

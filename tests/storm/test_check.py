@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from tests.acceptance.client import Attempt, Failure, Job, SendAttempt
+from tests.acceptance.client import Attempt, Failure, Job
 from tests.acceptance.receiver import Event
+from tests.acceptance.shapes import SendAttempt
 from tests.storm.check import check
 from tests.storm.evidence import Evidence
 from tests.storm.ledger import SUBSCRIPTION, Call, Delivery, Fault, Ledger, Try

@@ -17,9 +17,9 @@ from services.gateway.errors import FINDING, FieldError, Problem, document, inva
 from services.gateway.routes.control import parse_job
 from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
 from services.gateway.routes.webhooks import parse_webhook
-from services.gateway.schemas import DeliveryPage
 from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key, Store
+from services.gateway.webhook_schemas import DeliveryPage
 from services.gateway.webhook_store import WebhookStore
 
 log = Log("delivery")

@@ -9,7 +9,7 @@ from common.tensors import Signature
 from services.gateway.catalogue import Catalogue
 from services.gateway.depths import Counts, Depths
 from services.gateway.errors import FINDING, READING, document
-from services.gateway.schemas import ModelList, ModelView, TensorView, VersionView
+from services.gateway.model_schemas import ModelList, ModelView, TensorView, VersionView
 from services.gateway.scopes import Scope, needs
 from services.gateway.store import ModelVersion
 

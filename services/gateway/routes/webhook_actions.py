@@ -19,7 +19,11 @@ from common.sealing import Sealer
 from services.gateway.delivery_store import WHOLE, DeliveryStore
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, Problem, document, invalid, not_found
 from services.gateway.routes.webhooks import parse_webhook, show_secret, view_webhook
-from services.gateway.schemas import (
+from services.gateway.scopes import Scope, needs
+from services.gateway.secret_rotation import SecretRotation
+from services.gateway.store import Key
+from services.gateway.times import bound, bound_optional
+from services.gateway.webhook_schemas import (
     Recover,
     RecoveryView,
     Rotate,
@@ -29,10 +33,6 @@ from services.gateway.schemas import (
     TestView,
     WebhookView,
 )
-from services.gateway.scopes import Scope, needs
-from services.gateway.secret_rotation import SecretRotation
-from services.gateway.store import Key
-from services.gateway.times import bound, bound_optional
 from services.gateway.webhook_store import RecoveryRow, TestEvent, WebhookStore
 
 SPARE_SECONDS = 15.0  # for a notifier to come to the attempt

@@ -14,10 +14,10 @@ from common.database import Database
 from common.job_view import show_optional, show_time
 from common.sealing import Sealer
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
-from services.gateway.schemas import ChangeWebhook, CreateWebhook, WebhookPage, WebhookView
 from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key
 from services.gateway.subscriptions import change, check
+from services.gateway.webhook_schemas import ChangeWebhook, CreateWebhook, WebhookPage, WebhookView
 from services.gateway.webhook_store import NewWebhook, WebhookRow, WebhookStore
 
 HIDDEN = "***"  # a header's value may be a credential

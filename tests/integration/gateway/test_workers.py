@@ -107,7 +107,10 @@ async def test_a_worker_ends_with_its_parent_however_that_ends(tmp_path: Path) -
     assert parent.stdout is not None
     worker = int(await asyncio.wait_for(parent.stdout.readline(), 30))
     parent.kill()
-    await parent.wait()
-
     state = Path(f"/proc/{worker}/stat")
-    await until(lambda: not state.exists() or ") Z " in state.read_text(), "the worker has ended")
+    try:
+        await until(lambda: not state.exists() or ") Z " in state.read_text(), "the worker has ended")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+        await parent.wait()  # for the end of its output too, which a worker holds open

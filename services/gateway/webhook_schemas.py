@@ -1,0 +1,122 @@
+"""Of webhooks: what clients send, and what is answered. Unknown fields are refused."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from common.delivery_view import DeliveryAttempt, DeliveryView
+from common.job_view import Time
+from services.gateway.schemas import Name, Url
+
+# PostgreSQL's text has no NUL.
+Text = Annotated[str, Meta(max_length=1000, pattern=r"^[^\x00]*$")]
+EventPattern = Annotated[
+    str, Meta(max_length=100, description="an event type; `*` stands for one word, `job.*` for all that begin so")
+]
+RateLimit = Annotated[int, Meta(ge=1, le=10_000, description="attempts a second")]
+
+
+class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: Url
+    events: Annotated[list[EventPattern], Meta(min_length=1, max_length=50)] = msgspec.field(
+        default_factory=lambda: ["job.*"]
+    )
+    models: Annotated[list[Name], Meta(min_length=1, max_length=100)] | None = None
+    description: Text | None = None
+    headers: Annotated[dict[str, str], Meta(max_length=20)] | None = None
+    signing: Literal["hmac", "ed25519"] = "hmac"
+    rate_limit: RateLimit | None = None
+
+
+class ChangeWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is left out stays as it is; null empties a field."""
+
+    url: Url | msgspec.UnsetType = msgspec.UNSET
+    events: Annotated[list[EventPattern], Meta(min_length=1, max_length=50)] | msgspec.UnsetType = msgspec.UNSET
+    models: Annotated[list[Name], Meta(min_length=1, max_length=100)] | msgspec.UnsetType | None = msgspec.UNSET
+    description: Text | msgspec.UnsetType | None = msgspec.UNSET
+    headers: Annotated[dict[str, str], Meta(max_length=20)] | msgspec.UnsetType | None = msgspec.UNSET
+    rate_limit: RateLimit | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A subscription. `secret` (for ed25519 the public key) is shown once, when it is made; header values never.
+    `disabled_reason` is `gone` after a 410, `failing` after days without a success."""
+
+    id: str
+    url: str
+    events: list[str]
+    models: list[str] | None
+    description: str | None
+    headers: dict[str, str] | None
+    signing: Literal["hmac", "ed25519"]
+    rate_limit: int | None
+    status: Literal["enabled", "disabled"]
+    disabled_at: Time | None
+    disabled_reason: Literal["gone", "failing"] | None
+    created_at: Time
+    secret: str | msgspec.UnsetType = msgspec.UNSET
+    old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
+    public_key: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class WebhookPage(msgspec.Struct, frozen=True):
+    items: list[WebhookView]
+    next_cursor: str | None
+
+
+class SecretView(msgspec.Struct, frozen=True):
+    """The tenant's secret, which signs callbacks given per job; after a rotation, how long the old one signs too."""
+
+    secret: str
+    old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Rotate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """For how many seconds the old secret signs too; 0 ends it, and any older one, at once."""
+
+    grace_period: Annotated[float, Meta(ge=0, le=2_592_000)] = 86_400.0
+
+
+class Recover(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The time in which deliveries were created; until now where no end is given."""
+
+    since: Annotated[datetime, Meta(tz=True)]
+    until: Annotated[datetime, Meta(tz=True)] | None = None
+
+
+class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
+    """`recovered` counts the deliveries that were put back on their way so far."""
+
+    id: str
+    webhook_id: str
+    since: Time
+    until: Time
+    status: Literal["running", "done"]
+    recovered: int
+
+
+class TestData(msgspec.Struct, frozen=True):
+    webhook_id: str
+    description: str | None
+
+
+class TestBody(msgspec.Struct, frozen=True):
+    """The body of a `webhook.test`."""
+
+    type: str
+    timestamp: Time
+    data: TestData
+
+
+class TestView(DeliveryAttempt, frozen=True, kw_only=True):
+    """The attempt that a test made."""
+
+    delivery_id: str
+
+
+class DeliveryPage(msgspec.Struct, frozen=True):
+    items: list[DeliveryView]
+    next_cursor: str | None
