@@ -232,7 +232,6 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         )
     )
     workers = Workers()
-    workers.start()
     app = build(settings, database, publisher, outbox, watch, workers)
     await database.wait(STARTUP_SECONDS)
     await bootstrap(settings, Store(database))

@@ -6,17 +6,18 @@ from http import HTTPStatus
 from services.gateway.errors import Problem
 
 JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"  # what curl calls whatever it sends, unless told otherwise
 
 
 def check_json(headers: Mapping[str, str], others: Collection[str] = ()) -> str:
     """The type of a body, in lower case; raises Problem (415) for what is neither JSON nor among the others.
 
-    Without a type it is taken for JSON. No encoding is known, so none is undone.
+    Without a type, or with the one that curl gives, it is taken for JSON. No encoding is known, so none is undone.
     """
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
         raise refuse(f"the body's encoding is '{encoding[:100]}'; send it as it is")
-    kind = headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    kind = headers.get("content-type", JSON).partition(";")[0].strip().lower().replace(FORM, JSON)
     if kind != JSON and not kind.endswith("+json") and kind not in others:
         known = " or ".join((JSON, *others))
         raise refuse(f"the body's Content-Type is '{kind[:100]}', not {known}")

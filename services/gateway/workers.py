@@ -35,7 +35,7 @@ class Workers:
         self.pool = self.make()
 
     def make(self) -> ProcessPoolExecutor:
-        # A fork would have the threads' locks; a new process costs 0.5 s, once.
+        # A fork would have the threads' locks; a new process costs 0.5 s and 44 MB, once, and only where a body is large.
         spawn = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self.processes, spawn, initializer=begin)
 
@@ -57,10 +57,6 @@ class Workers:
                 self.close()  # who else waits there hears the same
                 self.pool = self.make()
             raise Unavailable from error
-
-    def start(self) -> None:
-        """The first, so that no body waits for it."""
-        self.pool.submit(os.getpid)
 
     def close(self) -> None:
         """At once: nothing of it is kept, and a worker that hangs would never end."""

@@ -1,7 +1,8 @@
 """A tenant's jobs do not wait behind all that another one has queued."""
 
-from tests.acceptance.client import Api, BatchAccepted, Job, Jobs, read
+from tests.acceptance.client import Api, Job, Jobs, read
 from tests.acceptance.samples import work
+from tests.acceptance.shapes import BatchAccepted
 from tests.acceptance.waiting import eventually
 
 FLOOD = 800  # jobs, eight at a time: five seconds at least

@@ -16,12 +16,13 @@ def test_json_is_taken_by_each_of_its_names(kind: str) -> None:
     assert check_json({"content-type": kind}) == kind.partition(";")[0].lower()
 
 
-def test_a_body_without_a_type_is_taken_for_json() -> None:
+def test_a_body_without_a_type_of_its_own_is_taken_for_json() -> None:
     assert check_json({}) == "application/json"
+    assert check_json({"content-type": "application/x-www-form-urlencoded"}) == "application/json"
     assert check_json({"content-encoding": "identity"}) == "application/json"
 
 
-@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded", "json", LINES[0]])
+@pytest.mark.parametrize("kind", ["", "text/plain", "multipart/form-data", "json", LINES[0]])
 def test_any_other_type_is_refused(kind: str) -> None:
     with pytest.raises(Problem, match=f"'{kind}', not application/json") as caught:
         check_json({"content-type": kind})
