@@ -35,7 +35,7 @@ class Workers:
         self.pool = self.make()
 
     def make(self) -> ProcessPoolExecutor:
-        # A fork would have the threads' locks; a new process costs 0.5 s and 44 MB, once, and only where a body is large.
+        # A fork would have the threads' locks; a new process costs 0.5 s, once, and 44 MB.
         spawn = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self.processes, spawn, initializer=begin)
 
