@@ -25,8 +25,8 @@ def main(service: str, kind: type[S], run: Run[S]) -> int:
         print(f"{service}: {error}", file=sys.stderr)
         return 2
     logs.configure(settings.log_format, settings.log_level)
-    tracing.configure(service)
     try:
+        tracing.configure(service)
         uvloop.run(listen(run, settings))
     except SettingsError as error:
         print(f"{service}: {error}", file=sys.stderr)

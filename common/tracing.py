@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, TraceFlags
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TraceFlags
 
 VERSION_LENGTH = 55  # of a traceparent of version 00
 SHUTDOWN_SECONDS = 5.0
@@ -17,27 +17,15 @@ tracer = trace.get_tracer("charonia")
 
 
 def configure(service: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Starts the SDK where an OTLP endpoint is set; without one a span is a no-op that passes its parent on."""
+    """Starts the SDK where an OTLP endpoint is set; without one a span is a no-op that passes its parent on.
+
+    Raises SettingsError.
+    """
     if not any(environ.get(name) for name in ENDPOINTS) or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return
-    # Imported here so that a service without tracing does not pay for the SDK in memory.
-    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+    from common.exporting import open_provider  # only here: a service without tracing does not pay for the SDK
 
-    exporter: SpanExporter
-    if environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf") == "grpc":
-        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
-
-        exporter = GrpcExporter()
-    else:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpExporter
-
-        exporter = HttpExporter()
-    name = environ.get("OTEL_SERVICE_NAME", f"charonia-{service}")
-    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)
+    trace.set_tracer_provider(open_provider(environ.get("OTEL_SERVICE_NAME", f"charonia-{service}"), environ))
 
 
 def shutdown() -> None:
@@ -80,6 +68,19 @@ def join(own: str, message: str | None) -> tuple[Context, list[Link]]:
     if trace_id(message) == trace_id(own):
         return context_of(message), []
     return context_of(own), [Link(sent)]
+
+
+def fail(span: Span, kind: str, text: str) -> None:
+    """Marks what a span stands for as failed; `kind` is one of few words, a code or a class."""
+    span.set_attribute("error.type", kind)
+    span.set_status(Status(StatusCode.ERROR, text))
+
+
+def link(traceparent: str) -> None:
+    """Lets the current span point at the trace of what it does something to."""
+    span, other = trace.get_current_span(), parse(traceparent)
+    if other is not None and other.trace_id != span.get_span_context().trace_id:
+        span.add_link(other)
 
 
 def show(span: Span) -> str:

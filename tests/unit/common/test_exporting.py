@@ -1,0 +1,134 @@
+"""What is sampled, what is kept all the same, and who hears of a collector that is away."""
+
+import logging
+from collections.abc import Sequence
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import AlwaysRecordSampler
+from opentelemetry.trace import Link, Tracer
+
+from common import tracing
+from common.allowance import Allowance
+from common.errors import SettingsError
+from common.exporting import CALM_SECONDS, Exporter, Keeper, Trouble, read_sampler
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+ALLOWED = 2
+
+
+class Kept(SpanExporter):
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.names += [span.name for span in spans]
+        return SpanExportResult.SUCCESS
+
+    def shutdown(self) -> None:
+        """Nothing."""
+
+
+class Traced:
+    """A provider as a service has it, under these variables."""
+
+    def __init__(self, **environ: str) -> None:
+        self.provider = TracerProvider(AlwaysRecordSampler(read_sampler(environ)), shutdown_on_exit=False)
+        self.kept = Kept()
+        self.provider.add_span_processor(Keeper(self.kept, Allowance(ALLOWED, lambda: 0.0)))
+
+    @property
+    def tracer(self) -> Tracer:
+        return self.provider.get_tracer("test")
+
+    def shut(self) -> list[str]:
+        """The names of what was exported."""
+        self.provider.shutdown()
+        return self.kept.names
+
+
+def of(flags: str) -> Context:
+    return tracing.context_of(f"00-{TRACE}-{SPAN}-{flags}")
+
+
+@pytest.mark.parametrize("sampler", ["parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio"])
+@pytest.mark.parametrize(("flags", "names"), [("01", ["child"]), ("00", [])])
+def test_a_clients_decision_stands(sampler: str, flags: str, names: list[str]) -> None:
+    traced = Traced(OTEL_TRACES_SAMPLER=sampler, OTEL_TRACES_SAMPLER_ARG="0.5")
+    with traced.tracer.start_as_current_span("child", of(flags)) as span:
+        assert tracing.show(span)[-2:] == flags  # and is passed on
+    assert traced.shut() == names
+
+
+@pytest.mark.parametrize(("ratio", "sampled"), [("0", 0), ("1", 400)])
+def test_at_either_end_of_the_ratio_none_and_all_are_sampled(ratio: str, sampled: int) -> None:
+    assert len(start(400, ratio)) == sampled
+
+
+def test_a_ratio_of_all_traces_is_sampled() -> None:
+    assert 120 < len(start(400, "0.5")) < 280  # beyond eight standard deviations
+
+
+def start(roots: int, ratio: str) -> list[str]:
+    """Those that were sampled."""
+    traced = Traced(OTEL_TRACES_SAMPLER="parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG=ratio)
+    for _ in range(roots):
+        traced.tracer.start_span("root", Context()).end()
+    return traced.shut()
+
+
+@pytest.mark.parametrize(("flags", "names"), [("01", ["job"]), ("00", [])])
+def test_a_job_of_a_batch_is_sampled_as_the_batch(flags: str, names: list[str]) -> None:
+    traced = Traced(OTEL_TRACES_SAMPLER="parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG="0.5")
+    batch = trace.get_current_span(of(flags)).get_span_context()
+    traced.tracer.start_span("job", Context(), links=[Link(batch)]).end()
+    assert traced.shut() == names
+
+
+def test_an_error_is_kept_though_its_trace_is_not_sampled_but_not_any_number() -> None:
+    traced = Traced()
+    for number in range(ALLOWED + 1):
+        with traced.tracer.start_as_current_span(f"failing {number}", of("00")) as span:
+            tracing.fail(span, "timeout", "it took too long")
+    traced.tracer.start_span("fine", of("00")).end()
+    with traced.tracer.start_as_current_span("sampled", of("01")) as span:
+        tracing.fail(span, "timeout", "it took too long")
+    assert traced.shut() == ["failing 0", "failing 1", "sampled"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "variable"),
+    [
+        ({"OTEL_TRACES_SAMPLER": "sometimes"}, "OTEL_TRACES_SAMPLER"),
+        ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "1%"}, "OTEL_TRACES_SAMPLER_ARG"),
+        ({"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "nan"}, "OTEL_TRACES_SAMPLER_ARG"),
+        (
+            {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "2"},
+            "OTEL_TRACES_SAMPLER_ARG",
+        ),
+    ],
+)
+def test_a_wrong_sampler_is_named(environ: dict[str, str], variable: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{variable} is wrong"):
+        read_sampler(environ)
+
+
+def test_a_collector_that_is_away_is_told_of_once_and_its_return_once(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    trouble = Trouble(lambda: now)
+    exporter = Exporter(Kept(), trouble)
+    record = logging.makeLogRecord({"msg": "Failed to export %s batch", "args": ("spans",), "levelno": logging.ERROR})
+    caplog.set_level(logging.INFO, "charonia")
+    for _ in range(3):
+        trouble.handle(record)
+    exporter.export([])  # a slow collector takes some, and others find no room
+    trouble.handle(record)
+    now = CALM_SECONDS + 1
+    exporter.export([])
+    exporter.export([])
+    assert caplog.messages == ["tracing.spans_lost", "tracing.exports_again"]
+    trouble.handle(record)
+    assert caplog.messages[2:] == ["tracing.spans_lost"]
