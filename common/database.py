@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TypeAlias
 
 import asyncpg
+from opentelemetry.trace import SpanKind
 
-from common import metrics
-from common.errors import DatabaseUnavailable
+from common import metrics, tracing
+from common.errors import DatabaseUnavailable, Unavailable
 
 ACQUIRE_SECONDS = 5.0
 STATEMENT_SECONDS = 15.0
@@ -123,6 +124,25 @@ class Database:
             await asyncio.wait_for(self.pool.close(), 5)
         except TimeoutError:
             self.pool.terminate()
+
+
+@contextlib.contextmanager
+def statement(operation: str, table: str) -> Iterator[None]:
+    """A span for a statement that a job waits for, most often in one batch with those of others."""
+    attributes = {
+        "db.system.name": "postgresql",
+        "db.operation.name": operation,
+        "db.collection.name": table,
+        "db.query.summary": f"{operation} {table}",
+    }
+    with tracing.tracer.start_as_current_span(
+        f"{operation} {table}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
+    ) as span:
+        try:
+            yield
+        except Unavailable as error:
+            tracing.fail(span, type(error).__name__, str(error))
+            raise
 
 
 async def keep_session(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:

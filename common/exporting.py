@@ -1,10 +1,12 @@
 """The SDK behind common/tracing.py: what is sampled, what is kept, and who hears of a collector that is away."""
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 from opentelemetry.context import Context
+from opentelemetry.sdk.environment_variables import OTEL_BSP_MAX_QUEUE_SIZE
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -29,6 +31,7 @@ SAMPLER, RATIO = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 SAMPLERS = ("always_on", "always_off", "traceidratio")  # each also as parentbased_…
 PARENT_BASED = "parentbased_"
 ERRORS_PER_SECOND = 50.0  # spans of traces that are not sampled; what is sampled shall not lose its room to an outage
+QUEUE = 8192  # spans that wait for the collector, some 2 KB each; what finds no room is lost
 CALM_SECONDS = 60.0  # without trouble, until an end of it is told
 TROUBLED = ("opentelemetry.exporter", "opentelemetry.sdk._shared_internal")  # whose loggers complain of each batch
 
@@ -92,7 +95,7 @@ class Keeper(BatchSpanProcessor):
     """
 
     def __init__(self, exporter: SpanExporter, errors: Allowance) -> None:
-        super().__init__(exporter)
+        super().__init__(exporter, None if os.environ.get(OTEL_BSP_MAX_QUEUE_SIZE) else QUEUE)
         self.errors = errors
 
     def on_end(self, span: ReadableSpan) -> None:

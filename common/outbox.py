@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 import msgspec
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import SpanKind
 
 from common import ids, messages, sql, topology, tracing
 from common.batching import Batcher
@@ -99,7 +99,7 @@ class Outbox:
         attributes = {
             "messaging.system": "rabbitmq",
             "messaging.operation.type": "send",
-            "messaging.operation.name": "publish",
+            "messaging.operation.name": "send",
             "messaging.destination.name": row.exchange,
             "messaging.rabbitmq.destination.routing_key": row.routing_key,
             "messaging.message.id": str(row.id),
@@ -113,7 +113,7 @@ class Outbox:
                     row.exchange, row.routing_key, row.body, message_id=row.id, headers=headers
                 )
             except (BrokerUnavailable, Unroutable) as error:
-                span.set_status(Status(StatusCode.ERROR, str(error)))
+                tracing.fail(span, type(error).__name__, str(error))
                 log.warning("message.not_published", routing_key=row.routing_key, error=error)
                 return False
         return True

@@ -83,6 +83,16 @@ def link(traceparent: str) -> None:
         span.add_link(other)
 
 
+def begin_linked(name: str, traceparent: str, attributes: Mapping[str, str]) -> str:
+    """The root of a trace for one of many that come together, linked to what brought them; sampled as that is."""
+    origin = parse(traceparent)
+    if origin is None or not origin.trace_flags.sampled:
+        return new_traceparent()
+    span = tracer.start_span(name, Context(), attributes=attributes, links=[Link(origin)])
+    span.end()
+    return show(span)
+
+
 def show(span: Span) -> str:
     """The traceparent that names a span; a new unsampled one where tracing is off and nothing came in."""
     context = span.get_span_context()

@@ -6,8 +6,7 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 import msgspec
-from opentelemetry.trace import Span, SpanKind, StatusCode
-from opentelemetry.trace import Status as SpanStatus
+from opentelemetry.trace import Span, SpanKind
 from tritonclient.grpc import service_pb2 as pb
 
 from common import tensors, tracing
@@ -83,8 +82,7 @@ async def infer(triton: Triton, question: Question, model: Model, tell: Tell | N
         try:
             return await collect(triton, question, model, span, tell)
         except InferenceError as error:
-            span.set_attribute("error.type", error.failure.code)
-            span.set_status(SpanStatus(StatusCode.ERROR, error.failure.message))
+            tracing.fail(span, error.failure.code, error.failure.message)
             raise
 
 

@@ -9,10 +9,12 @@ from typing import Literal, TypeVar, assert_never
 from uuid import UUID
 
 import msgspec
+from opentelemetry.trace import get_current_span
 
-from common import ids, tracing
+from common import ids, job_spans, tracing
 from common.batching import Batcher
 from common.bell import Bell
+from common.database import statement
 from common.errors import Unavailable
 from common.job_view import JobRow, Links, write_event
 from common.jobs import Failure, Status
@@ -125,12 +127,14 @@ class Recorder:
 
     async def expire(self, job: ClaimedJob, at: datetime) -> None:
         failure = Failure("expired", "the job was not started within its expires_in", False)
-        await self.end(job, "queued", fail(job.row, Status.EXPIRED, failure, at), job.row.traceparent)
+        with job_spans.since("queued", job.row, job_spans.due(job.row)) as trace:
+            await self.end(job, "queued", fail(job.row, Status.EXPIRED, failure, at), trace)
 
     async def strand(self, job: ClaimedJob, at: datetime) -> None:
         """Fails a queued job that nothing can run any more."""
         failure = Failure("model_unavailable", f"no Triton server has had model '{job.row.model}' for too long", True)
-        await self.end(job, "queued", fail(job.row, Status.FAILED, failure, at), job.row.traceparent)
+        with job_spans.since("queued", job.row, job_spans.due(job.row)) as trace:
+            await self.end(job, "queued", fail(job.row, Status.FAILED, failure, at), trace)
 
     async def end(
         self,
@@ -160,17 +164,31 @@ class Recorder:
         )
         outcome: dict[str, object] = {"model": row.model, "job_id": show(row.id), "attempt": row.attempt}
         outcome |= {"error": row.error_code} if row.error_code else {}
-        if await persist(self.ends.submit, end):
+        if await persist(self.save, end):
+            job_spans.note_outcome(row.status)
+            if failure is not None:
+                tracing.fail(get_current_span(), failure.code, failure.message)
             log.info(f"job.{row.status}", **outcome, trace_id=tracing.trace_id(trace))
         else:
+            job_spans.note_outcome("too_late")
             metrics.stale_results.inc()
             log.warning("job.result_too_late", **outcome)
 
+    async def save(self, end: End) -> bool:
+        with statement("UPDATE", "jobs"):
+            return await self.ends.submit(end)
+
+    async def put_back(self, back: Requeue) -> bool:
+        with statement("UPDATE", "jobs"):
+            return await self.requeues.submit(back)
+
     async def requeue(self, job: ClaimedJob, back: Requeue) -> bool:
         """Whether it is queued again: not where another claim has it, nor where it is being canceled."""
-        done = await persist(self.requeues.submit, back)
+        done = await persist(self.put_back, back)
         if done:
             metrics.attempts.labels(job.row.model, "returned" if back.given_back else "failed").inc()
+        tracing.fail(get_current_span(), back.failure.code, back.failure.message)
+        job_spans.note_outcome(name_return(back) if done else "too_late")
         log.info(
             "job.requeued" if done else "job.requeue_too_late",
             model=back.fallback or job.row.model,
@@ -187,6 +205,12 @@ class Recorder:
         event_id = ids.new()
         body = write_event(row, self.links, kind, at, outputs)
         return Event(event_id, kind, body, ring_event(event_id, kind, trace))
+
+
+def name_return(back: Requeue) -> str:
+    if back.given_back:
+        return "given_back"
+    return "retried" if back.fallback is None else "fell_back"
 
 
 def fail(row: JobRow, status: Status, failure: Failure, at: datetime) -> JobRow:

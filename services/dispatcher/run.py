@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind
 
-from common import ids, tracing
+from common import ids, job_spans, topology, tracing
 from common.bell import Bell
 from common.errors import Reject, Retry, Unavailable
 from common.jobs import Failure, Priority
@@ -42,10 +42,12 @@ class Running:
     inference: asyncio.Task[Answer] | None = None
     canceling: bool = False
     settling: bool = False  # Triton is done with it; its end is being written
+    span: Span = INVALID_SPAN
 
     def cancel(self) -> None:
         """The client wants no answer any more."""
         self.canceling = True
+        self.span.add_event("canceling")
         if self.inference is not None:
             self.inference.cancel()
 
@@ -122,14 +124,14 @@ class Runner:
             "messaging.system": "rabbitmq",
             "messaging.operation.type": "process",
             "messaging.operation.name": "process",
-            "messaging.destination.name": f"jobs.{model.name}.{job.row.priority}",
-            "charonia.job_id": ids.show(ids.Kind.JOB, job.row.id),
-            "charonia.attempt": job.row.attempt,
+            "messaging.destination.name": topology.job_queue(model.name, job.row.priority),
+            **job_spans.describe(job.row),
         }
         context, links = tracing.join(job.row.traceparent, traceparent)
+        job_spans.record_wait(job.row, context)
         name = f"process jobs.{model.name}"
         with tracing.tracer.start_as_current_span(name, context, SpanKind.CONSUMER, attributes, links) as span:
-            here = tracing.show(span)
+            here, running.span = tracing.show(span), span
             if job.wants_started:
                 self.recorder.announce_start(job, here)
             started = time.monotonic()
@@ -141,6 +143,7 @@ class Runner:
                 await self.recorder.settle(job, judge(model, error), at, here)
             except asyncio.CancelledError:
                 if not running.canceling:
+                    tracing.fail(span, "interrupted", "the worker stopped, or its claim was lost")
                     raise
                 await self.recorder.cancel(job, tell_time(job, time.monotonic() - started), here)
             else:

@@ -5,6 +5,9 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
+from opentelemetry.trace import get_current_span
+
+from common import job_spans, tracing
 from common.errors import Unavailable
 from common.jobs import Failure, Status
 from common.logs import Log
@@ -74,21 +77,23 @@ class Sweeper:
         self.grace.note_write()  # a server that is read only would have refused it
         abandoned = await self.find_abandoned()
         metrics.leases_lapsed.inc(len(abandoned))
-        outcome = retry.Attempted(ABANDONED)
-        await asyncio.gather(
-            *(
-                self.recorder.cancel(job, now, job.row.traceparent)
-                if job.row.status is Status.CANCELING
-                else self.recorder.settle(job, outcome, now, job.row.traceparent)
-                for job, now in abandoned
-            )
-        )
+        await asyncio.gather(*(self.reclaim(job, now) for job, now in abandoned))
         if due.stranded:
             stranded = await self.store.find_queued(due.stranded)
             await asyncio.gather(*(self.recorder.strand(job, now) for job, now in stranded))
         expired = await self.store.find_expired(BATCH)
         await asyncio.gather(*(self.recorder.expire(job, now) for job, now in expired))
         return BATCH in (len(due.rung) + len(due.stranded), len(abandoned), len(expired))
+
+    async def reclaim(self, job: ClaimedJob, now: datetime) -> None:
+        """Settles an attempt whose worker is lost, and with it most likely the attempt's own spans."""
+        assert job.row.started_at is not None, "a claimed job has started"
+        with job_spans.since("lost", job.row, job.row.started_at) as trace:
+            tracing.fail(get_current_span(), ABANDONED.code, ABANDONED.message)
+            if job.row.status is Status.CANCELING:
+                await self.recorder.cancel(job, now, trace)
+            else:
+                await self.recorder.settle(job, retry.Attempted(ABANDONED), now, trace)
 
     async def find_abandoned(self) -> list[tuple[ClaimedJob, datetime]]:
         """Running jobs whose dispatcher is gone."""

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from common import ids
+from common import ids, tracing
 from common.batch_view import BatchRow, Counts
 from common.jobs import Status
 from common.outbox import Outbox
@@ -100,7 +100,7 @@ class BatchSubmitter:
                 errors.append(ItemError(index, name_type(problem), problem.detail[:500], told))
             else:
                 items.hold(max(0, len(job.tensors) - len(item)))  # `[1,1]` is 16 bytes of FP64
-                jobs.append(msgspec.structs.replace(job, batch_id=batch_id))
+                jobs.append(enlist(job, batch_id))
         return Checked(jobs, errors, items.digest.digest())
 
     def ring(self, jobs: list[NewJob], times: dict[UUID, Times]) -> None:
@@ -135,6 +135,14 @@ async def take_turns(items: Items) -> AsyncIterator[tuple[int, bytes | str]]:
         if time.perf_counter() - began > SLICE_SECONDS:
             await asyncio.sleep(0)
             began = time.perf_counter()
+
+
+def enlist(job: NewJob, batch_id: UUID) -> NewJob:
+    """A job of a batch, in a trace of its own that is linked to the batch's: one of all could not be read."""
+    shown = ids.show(ids.Kind.JOB, job.id)
+    trace = tracing.begin_linked(f"submit jobs.{job.model}", job.traceparent, {"charonia.job_id": shown})
+    message = msgspec.structs.replace(job.message, traceparent=trace)
+    return msgspec.structs.replace(job, batch_id=batch_id, traceparent=trace, message=message)
 
 
 def refuse(checked: Checked) -> Problem:

@@ -5,8 +5,9 @@ from http import HTTPStatus
 from uuid import UUID
 
 import msgspec
+from opentelemetry.trace import Link, get_current_span
 
-from common import ids, tensors
+from common import ids, job_spans, tensors, tracing
 from common.bell import Bell
 from common.database import Database
 from common.job_view import JobRow, Links, write_event
@@ -47,20 +48,23 @@ class Control:
             row = found.row
             if status is Status.QUEUED:
                 row = msgspec.structs.replace(row, status=Status.CANCELED, finished_at=found.now)
-                event, message = self.tell(found, row)
-                await self.store.cancel_queued(connection, row, event, message)
+                with job_spans.since("queued", row, job_spans.due(row), link_here()) as trace:
+                    job_spans.note_outcome(row.status)
+                    event, message = self.tell(found, row, trace)
+                    await self.store.cancel_queued(connection, row, event, message)
             elif status is Status.PROCESSING:
                 row = msgspec.structs.replace(row, status=Status.CANCELING)
                 message = ring_cancel(row.id, row.traceparent)
                 await self.store.cancel_running(connection, row.id, message)
+        tracing.link(row.traceparent)
         self.bell.ring([job_id])
         self.outbox.announce([message] if message else [])
         return row
 
-    def tell(self, found: LockedJob, row: JobRow) -> tuple[tuple[UUID, str, bytes], OutboxRow]:
+    def tell(self, found: LockedJob, row: JobRow, trace: str) -> tuple[tuple[UUID, str, bytes], OutboxRow]:
         event_id, kind = ids.new(), f"job.{row.status}"
         body = write_event(row, self.links, kind, found.now, None)
-        return (event_id, kind, body), ring_event(event_id, kind, row.traceparent)
+        return (event_id, kind, body), ring_event(event_id, kind, trace)
 
     async def revive(
         self, tenant_id: UUID, jobs: Sequence[UUID], states: Sequence[Status], model: str | None
@@ -72,6 +76,8 @@ class Control:
         if model is not None:
             jobs = await self.choose(tenant_id, jobs, states, model)
         rows = await self.store.revive_jobs(tenant_id, jobs, states, model)
+        for row in rows.values():
+            tracing.link(row.traceparent)
         self.bell.ring(rows)
         self.outbox.announce(rows.values())
         return set(rows)
@@ -102,6 +108,12 @@ def takes(given: Sequence[Tensor], signatures: Sequence[Signature], max_batch_si
         )
         and not check_batch(given, max_batch_size)
     )
+
+
+def link_here() -> list[Link]:
+    """To the request that is being answered."""
+    here = get_current_span().get_span_context()
+    return [Link(here)] if here.is_valid else []
 
 
 def conflict(detail: str) -> Problem:

@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import SpanKind
 from prometheus_client import Counter, Histogram
 
 from common import tracing
@@ -17,6 +17,7 @@ seconds = Histogram(
     ["method", "route"],
     buckets=(0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5, 60),
 )
+OTHER = "_OTHER"
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 # Asked every few seconds: no spans of these.
 OPERATIONS = ("/healthz", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready")
@@ -30,7 +31,7 @@ def observe(app: ASGI) -> ASGI:
             await app(scope, receive, send)
             return
         status = 500
-        method = scope["method"] if scope["method"] in METHODS else "_OTHER"
+        method = scope["method"] if scope["method"] in METHODS else OTHER
 
         async def watch(message: ASGI) -> None:
             nonlocal status
@@ -47,10 +48,10 @@ def observe(app: ASGI) -> ASGI:
             ) as span:
                 await app(scope, receive, watch)
                 if span.is_recording():
-                    span.update_name(f"{method} {find_route(scope)}")
+                    span.update_name(name_span(scope, method))
                     span.set_attributes(describe(scope, method, status))
                 if status >= 500:
-                    span.set_status(Status(StatusCode.ERROR))
+                    tracing.fail(span, str(status), "")
         requests.labels(method, find_route(scope), status).inc()
         seconds.labels(method, find_route(scope)).observe(time.perf_counter() - started)
 
@@ -71,11 +72,27 @@ def find_route(scope: ASGI) -> str:
     return route
 
 
+def name_span(scope: ASGI, method: str) -> str:
+    """By the route, never the path."""
+    shown = "HTTP" if method == OTHER else method
+    return f"{shown} {scope['path_template']}" if scope.get("path_template") else shown
+
+
 def describe(scope: ASGI, method: str, status: int) -> dict[str, str | int]:
-    return {
+    """By the conventions; without the query, which may have a signature in it."""
+    found: dict[str, str | int] = {
         "http.request.method": method,
-        "http.route": find_route(scope),
         "http.response.status_code": status,
         "url.path": scope["path"],
         "url.scheme": scope["scheme"],
+        "network.protocol.version": scope["http_version"],
     }
+    if method == OTHER:
+        found["http.request.method_original"] = scope["method"]
+    if scope.get("path_template"):
+        found["http.route"] = scope["path_template"]
+    if scope.get("server"):
+        found["server.address"], found["server.port"] = scope["server"]
+    if scope.get("client"):
+        found["client.address"] = scope["client"][0]
+    return found

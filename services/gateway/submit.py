@@ -7,6 +7,7 @@ import msgspec
 
 from common.addresses import Policy
 from common.batching import Batcher
+from common.database import statement
 from common.job_view import JobRow
 from common.jobs import Status
 from common.outbox import Outbox
@@ -83,7 +84,9 @@ class Submitter:
     async def submit(self, job: NewJob) -> Submitted:
         """The job, committed; raises as `take` does."""
         await self.queues.admit(job.tenant_id, job.model)
-        match await self.batcher.submit(job):
+        with statement("INSERT", "jobs"):
+            added = await self.batcher.submit(job)
+        match added:
             case Times() as times:
                 if times.run_at <= times.created_at:
                     self.outbox.announce([job.message])

@@ -11,8 +11,8 @@ WHERE j.id = ANY($1::uuid[]);
 SELECT id FROM api_keys WHERE id = ANY($1::uuid[]) AND revoked_at IS NOT NULL;
 
 -- name: find_owned
--- Whether a job ($1) is a tenant's ($2).
-SELECT id FROM jobs WHERE id = $1 AND tenant_id = $2;
+-- The trace of a job ($1), if it is the tenant's ($2).
+SELECT traceparent FROM jobs WHERE id = $1 AND tenant_id = $2;
 
 -- name: tell_story
 -- What happened to a job ($1), in order, behind a place ($2, $3), at most $4 of it, and nothing more once there are $5

@@ -54,8 +54,10 @@ class WatchStore:
     async def find_revoked(self, keys: Collection[UUID]) -> set[UUID]:
         return {record["id"] for record in await self.database.fetch(QUERIES["find_revoked"], list(keys))}
 
-    async def is_owned(self, job_id: UUID, tenant_id: UUID) -> bool:
-        return await self.database.fetch_one(QUERIES["find_owned"], job_id, tenant_id) is not None
+    async def find_owned(self, job_id: UUID, tenant_id: UUID) -> str | None:
+        """The traceparent of a job that is the tenant's."""
+        record = await self.database.fetch_one(QUERIES["find_owned"], job_id, tenant_id)
+        return None if record is None else record["traceparent"]
 
     async def tell_story(self, job_id: UUID, after: Place, limit: int, size: int) -> list[Told]:
         """What happened to a job behind a place, oldest first; nothing more once there are `size` bytes of it."""

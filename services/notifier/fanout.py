@@ -7,7 +7,7 @@ from uuid import UUID
 
 from opentelemetry.trace import SpanKind
 
-from common import topology, tracing
+from common import ids, topology, tracing
 from common.batching import Batcher
 from common.errors import Reject, Retry, Unavailable
 from common.logs import Log
@@ -50,10 +50,12 @@ class Fanout:
     async def take(self, event_id: UUID, traceparent: str | None) -> None:
         context = tracing.context_of(traceparent)
         name = f"process {topology.NOTIFIER_QUEUE}"
-        with tracing.tracer.start_as_current_span(name, context, SpanKind.CONSUMER, ATTRIBUTES) as span:
+        attributes = ATTRIBUTES | {"charonia.event_id": ids.show(ids.Kind.EVENT, event_id)}
+        with tracing.tracer.start_as_current_span(name, context, SpanKind.CONSUMER, attributes) as span:
             try:
                 await self.batches.submit((event_id, tracing.show(span)))
             except Unavailable as error:
+                tracing.fail(span, type(error).__name__, str(error))
                 await asyncio.sleep(PAUSE_SECONDS)  # else the broker would hand it back at once, in a hot loop
                 raise Retry(f"the event was not fanned out: {error}") from error
 

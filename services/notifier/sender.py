@@ -11,7 +11,7 @@ import httpx
 import msgspec
 from cryptography.fernet import InvalidToken
 from httpx_aiohttp import AiohttpTransport
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import Span, SpanKind
 
 from common import ids, signing, tracing
 from common.addresses import Policy, check_url
@@ -63,7 +63,7 @@ class Sender:
         """Never raises for what a receiver, the network or an unreadable secret does."""
         start = time.perf_counter()
         context = tracing.context_of(claim.traceparent)
-        attributes = describe(claim.url)
+        attributes = describe(claim.url) | identify(claim)
         with tracing.tracer.start_as_current_span("POST webhook", context, SpanKind.CLIENT, attributes) as span:
             outcome = await self.attempt(claim, tracing.show(span))
             finish(span, outcome)
@@ -164,11 +164,18 @@ def describe(url: str) -> dict[str, str | int]:
     return attributes | {"server.address": host, "server.port": port, "url.full": full}
 
 
+def identify(claim: Claim) -> dict[str, str | int]:
+    """Whose attempt it is, and how many were before."""
+    found: dict[str, str | int] = {"charonia.delivery_id": ids.show(ids.Kind.DELIVERY, claim.id)}
+    if claim.job_id is not None:
+        found["charonia.job_id"] = ids.show(ids.Kind.JOB, claim.job_id)
+    return found | ({"http.request.resend_count": claim.tries} if claim.tries else {})
+
+
 def finish(span: Span, outcome: Outcome) -> None:
     if outcome.status_code is not None:
         span.set_attribute("http.response.status_code", outcome.status_code)
     if outcome.fault is not None:
         # The convention wants the status code as the type where there is one.
         by_status = outcome.fault is Fault.HTTP_STATUS
-        span.set_attribute("error.type", str(outcome.status_code if by_status else outcome.fault))
-        span.set_status(Status(StatusCode.ERROR, outcome.fault))
+        tracing.fail(span, str(outcome.status_code if by_status else outcome.fault), outcome.fault)

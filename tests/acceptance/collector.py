@@ -1,15 +1,30 @@
-"""A collector of traces: OTLP over HTTP, protobuf from our services and JSON from Triton."""
+"""Collectors of traces: OTLP over HTTP, protobuf from our services and JSON from Triton, and OTLP over gRPC."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from enum import IntEnum
 from http import HTTPStatus
+from typing import Any
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+import grpc
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
+    TraceServiceServicer,
+    add_TraceServiceServicer_to_server,
+)
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from deploy.local.ports import HOST, free_ports
 from tests.acceptance.listening import Listener, Received
 from tests.acceptance.waiting import eventually
+
+Value = str | int | float | bool
 
 
 class Kind(IntEnum):
@@ -25,31 +40,29 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Span:
-    """Ids in hexadecimal; `parent` is empty for a root."""
+    """Ids in hexadecimal; `parent` is empty for a root; times in nanoseconds since 1970; `links` are traces' ids."""
 
     name: str
     kind: Kind
     trace: str
     id: str
     parent: str
+    service: str
+    start: int
+    end: int
+    failed: bool = False
+    attributes: Mapping[str, Value] = field(default_factory=dict)
+    links: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
 
 
-class Collector:
+class Spans:
+    """What has been collected."""
+
+    url: str
+
     def __init__(self) -> None:
         self.spans: list[Span] = []
-        port = free_ports(1)[0]
-        self.url = f"http://{HOST}:{port}"
-        self.listener = Listener(self.take, port)
-
-    def close(self) -> None:
-        self.listener.close()
-
-    def take(self, request: Received) -> int:
-        if request.path != "/v1/traces":
-            return HTTPStatus.NOT_FOUND
-        is_json = request.headers["content-type"].startswith("application/json")
-        self.spans += read_json(request.body) if is_json else read_protobuf(request.body)
-        return HTTPStatus.OK
 
     def trace(self, trace_id: str) -> list[Span]:
         return [span for span in self.spans if span.trace == trace_id]
@@ -64,20 +77,70 @@ class Collector:
         return await eventually(look, f"the trace {trace_id} has {names}")
 
 
-def read_protobuf(body: bytes) -> list[Span]:
-    request = ExportTraceServiceRequest.FromString(body)
-    return [
-        Span(span.name, Kind(span.kind), span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex())
-        for resource in request.resource_spans
-        for scope in resource.scope_spans
-        for span in scope.spans
-    ]
+class Collector(Spans):
+    """Over HTTP."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        port = free_ports(1)[0]
+        self.url = f"http://{HOST}:{port}"
+        self.listener = Listener(self.take, port)
+
+    def close(self) -> None:
+        self.listener.close()
+
+    def take(self, request: Received) -> int:
+        if request.path != "/v1/traces":
+            return HTTPStatus.NOT_FOUND
+        is_json = request.headers["content-type"].startswith("application/json")
+        self.spans += read_json(request.body) if is_json else read(ExportTraceServiceRequest.FromString(request.body))
+        return HTTPStatus.OK
 
 
-def read_json(body: bytes) -> list[Span]:
-    return [
-        Span(span["name"], Kind(span["kind"]), span["traceId"], span["spanId"], span.get("parentSpanId", ""))
-        for resource in json.loads(body)["resourceSpans"]
-        for scope in resource["scopeSpans"]
-        for span in scope["spans"]
-    ]
+class GrpcCollector(Spans, TraceServiceServicer):
+    """Over gRPC."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = grpc.server(ThreadPoolExecutor(max_workers=1))
+        add_TraceServiceServicer_to_server(self, self.server)  # type: ignore[no-untyped-call]
+        self.url = f"http://{HOST}:{self.server.add_insecure_port(f'{HOST}:0')}"
+        self.server.start()
+
+    def close(self) -> None:
+        self.server.stop(0).wait()
+
+    def Export(self, request: ExportTraceServiceRequest, context: object) -> ExportTraceServiceResponse:  # noqa: N802
+        self.spans += read(request)
+        return ExportTraceServiceResponse()
+
+
+def read(request: ExportTraceServiceRequest) -> Iterator[Span]:
+    for resource in request.resource_spans:
+        service = str(read_attributes(resource.resource.attributes)["service.name"])
+        for scope in resource.scope_spans:
+            for span in scope.spans:
+                yield Span(
+                    *(span.name, Kind(span.kind), span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex()),
+                    *(service, span.start_time_unix_nano, span.end_time_unix_nano),
+                    failed=span.status.code == Status.STATUS_CODE_ERROR,
+                    attributes=read_attributes(span.attributes),
+                    links=tuple(link.trace_id.hex() for link in span.links),
+                    events=tuple(event.name for event in span.events),
+                )
+
+
+def read_attributes(attributes: Iterable[KeyValue]) -> dict[str, Value]:
+    """Those of simple types."""
+    return {each.key: getattr(each.value, each.value.WhichOneof("value") or "string_value") for each in attributes}
+
+
+def read_json(body: bytes) -> Iterator[Span]:
+    """Triton's."""
+    resources: list[Any] = json.loads(body)["resourceSpans"]
+    for resource in resources:
+        for scope in resource["scopeSpans"]:
+            for span in scope["spans"]:
+                ids = span["traceId"], span["spanId"], span.get("parentSpanId", "")
+                times = int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])
+                yield Span(span["name"], Kind(span["kind"]), *ids, "triton", *times)

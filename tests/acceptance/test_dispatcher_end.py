@@ -5,16 +5,37 @@ import signal
 
 from deploy.local.stack import Stack
 from tests.acceptance.client import Api
+from tests.acceptance.collector import Collector
 from tests.acceptance.metrics import read_metric, wait_for_metric
 from tests.acceptance.samples import work
+from tests.acceptance.tree import wait_for_tree
 
 RETRY = {"initial_delay": 0}
+# What the killed one had not exported is lost; whoever found its job says so.
+KILLED = """
+SERVER POST /v1/jobs
+  CLIENT INSERT jobs
+  PRODUCER send charonia.jobs
+    INTERNAL queued jobs.work
+  INTERNAL lost jobs.work = retried ! worker_lost
+    CLIENT UPDATE jobs
+  PRODUCER send charonia.jobs
+    INTERNAL queued jobs.work
+    CONSUMER process jobs.work = succeeded
+      CLIENT infer work
+      CLIENT UPDATE jobs
+      PRODUCER send charonia.events
+        CONSUMER process notifier.events
+"""
 
 
-async def test_a_job_whose_dispatcher_is_killed_completes_by_another_attempt(breakable: Stack, api: Api) -> None:
+async def test_a_job_whose_dispatcher_is_killed_completes_by_another_attempt(
+    breakable: Stack, api: Api, collector: Collector
+) -> None:
     executions = breakable.triton.metrics_url, "work_executions_total"
     submitted = await api.submit("work", work(1500), retry=RETRY)
     await wait_for_metric(*executions, 1, request_id=submitted.id)
+    await collector.wait(submitted.trace_id, {"queued jobs.work"})
     dispatcher = breakable.dispatchers[0]
     await asyncio.to_thread(dispatcher.kill)
     assert dispatcher.process.returncode == -signal.SIGKILL
@@ -24,6 +45,7 @@ async def test_a_job_whose_dispatcher_is_killed_completes_by_another_attempt(bre
     job = await api.wait(submitted.id)
     assert (job.status, job.attempt, job.error, job.output("slept")) == ("succeeded", 2, None, [1500])
     assert await read_metric(*executions, request_id=job.id) == 2
+    await wait_for_tree(collector, job.trace_id, KILLED)
 
 
 async def test_a_dispatcher_that_is_asked_to_stop_finishes_its_job(breakable: Stack, api: Api) -> None:

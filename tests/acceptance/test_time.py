@@ -5,10 +5,22 @@ from datetime import UTC, datetime, timedelta
 
 from deploy.local.stack import Stack
 from tests.acceptance.client import Api, Job
+from tests.acceptance.collector import Collector
 from tests.acceptance.receiver import Receiver
 from tests.acceptance.samples import fault
+from tests.acceptance.tree import wait_for_tree
 
 SOON = timedelta(seconds=1)
+EXPIRED = """
+SERVER POST /v1/jobs
+  CLIENT INSERT jobs
+  INTERNAL queued jobs.faulty = expired ! expired
+    CLIENT UPDATE jobs
+    PRODUCER send charonia.events
+      CONSUMER process notifier.events
+        CLIENT POST webhook
+  PRODUCER send charonia.jobs
+"""
 
 
 async def test_scheduled_jobs_start_at_their_time(api: Api) -> None:
@@ -43,7 +55,9 @@ async def assert_punctual(api: Api, submitted: list[Job]) -> None:
     assert late[len(late) // 2] < SOON
 
 
-async def test_a_job_that_waited_too_long_expires_and_tells_so(api: Api, receiver: Receiver) -> None:
+async def test_a_job_that_waited_too_long_expires_and_tells_so(
+    api: Api, receiver: Receiver, collector: Collector
+) -> None:
     inbox = receiver.inbox()
     # The model runs one request at a time and is given two: what comes third has to wait.
     busy = [await api.submit("faulty", fault("hang", 1500)) for _ in range(2)]
@@ -61,4 +75,5 @@ async def test_a_job_that_waited_too_long_expires_and_tells_so(api: Api, receive
     (delivery,) = await inbox.wait()
     event = delivery.verify(await api.callback_secret())
     assert (event.type, event.data.id, event.data.status) == ("job.expired", job.id, "expired")
+    await wait_for_tree(collector, job.trace_id, EXPIRED)
     assert [(await api.wait(job.id)).status for job in busy] == ["succeeded", "succeeded"]

@@ -17,6 +17,7 @@ from litestar.openapi.spec import OpenAPIType, Operation, Schema
 from litestar.params import Parameter
 from litestar.response import Stream
 
+from common import tracing
 from common.errors import Unavailable
 from common.jobs import TERMINAL
 from common.logs import Log
@@ -98,8 +99,10 @@ async def list_events(
 
 async def find(story: Story, job_id: str, tenant_id: UUID) -> UUID:
     parsed = parse_job(job_id)
-    if not await story.store.is_owned(parsed, tenant_id):
+    traceparent = await story.store.find_owned(parsed, tenant_id)
+    if traceparent is None:
         raise not_found("job")
+    tracing.link(traceparent)
     return parsed
 
 

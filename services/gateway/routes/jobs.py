@@ -72,6 +72,7 @@ async def submit_job(
     view = view_job(row, links, webhook_status="pending" if has_webhook else "none")
     headers = {"Location": f"/v1/jobs/{view.id}"}
     if replayed:
+        tracing.link(row.traceparent)
         log.info("job.replayed", model=row.model, job_id=view.id, trace_id=view.trace_id)
         headers["Idempotency-Replayed"] = "true"
     else:
@@ -131,6 +132,7 @@ async def get_job(
         found = await store.find_job(parsed, request.user.tenant_id)
     if found is None:
         raise not_found("job")
+    tracing.link(found.row.traceparent)
     return show_job(found, links)
 
 
