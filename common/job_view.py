@@ -41,6 +41,16 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     metadata: bytes | None
 
 
+def identify(row: JobRow) -> dict[str, str]:
+    """What every log line about a job says of it."""
+    return {
+        "job_id": ids.show(ids.Kind.JOB, row.id),
+        "tenant": ids.show(ids.Kind.TENANT, row.tenant_id),
+        "trace_id": tracing.trace_id(row.traceparent),
+        "model": row.model,
+    }
+
+
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 

@@ -1,11 +1,13 @@
 """One line per outcome, stable field names, as text for people or JSON for machines. Never a secret or a payload."""
 
-import json
 import logging
 import sys
 import time
 from typing import Literal
 
+import msgspec
+
+Style = Literal["auto", "text", "json"]
 FIELDS = "charonia_fields"  # the attribute of a LogRecord that carries the fields
 
 
@@ -20,11 +22,15 @@ class TextFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-        line = {"time": stamp, "level": record.levelname.lower(), "event": record.getMessage()}
-        line |= {name: str(value) for name, value in getattr(record, FIELDS, {}).items()}
+        line: dict[str, object] = {"time": stamp, "level": record.levelname.lower(), "event": record.getMessage()}
+        line |= {name: simplify(value) for name, value in getattr(record, FIELDS, {}).items()}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        return msgspec.json.encode(line).decode()
+
+
+def simplify(value: object) -> object:
+    return value if value is None or type(value) in (bool, int, float) else str(value)
 
 
 class Log:
@@ -47,9 +53,10 @@ class Log:
         self.logger.exception(event, extra={FIELDS: fields})
 
 
-def configure(style: Literal["text", "json"], level: str) -> None:
-    """Sends every line to standard error; libraries speak from WARNING on."""
+def configure(style: Style, level: str) -> None:
+    """Sends every line to standard error, by itself as text to a terminal only; libraries speak from WARNING on."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
+    as_text = sys.stderr.isatty() if style == "auto" else style == "text"
+    handler.setFormatter(TextFormatter() if as_text else JsonFormatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("charonia").setLevel(level)

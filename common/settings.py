@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from common.errors import SettingsError
+from common.logs import Style
 
 PREFIX = "CHARONIA_"
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -21,7 +22,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     amqp_url: Annotated[str, Meta(pattern=r"^amqps?://.")]
     host: str = "127.0.0.1"
     port: Annotated[int, Meta(ge=1, le=65535)]
-    log_format: Literal["text", "json"] = "text"
+    log_format: Style = "auto"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     shutdown_grace: Seconds = 25.0  # seconds from SIGTERM to giving back what still runs
 

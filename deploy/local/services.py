@@ -22,6 +22,7 @@ DEVELOPMENT = {
     # Receivers on the same machine, without TLS: nothing for production.
     "CHARONIA_ALLOWED_NETWORKS": "127.0.0.0/8,::1/128",
     "CHARONIA_ALLOW_HTTP": "true",
+    "CHARONIA_LOG_FORMAT": "text",  # for who reads them on a terminal, though they pass through a file
     "CHARONIA_DRAIN": "0",  # there is no load balancer to wait for
 }
 

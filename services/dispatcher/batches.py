@@ -7,7 +7,7 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from common import batch_view, ids, sql
+from common import batch_view, ids, sql, tracing
 from common.batch_view import BatchBody, read_batch, read_counts, view_batch
 from common.database import Connection, Database, columns
 from common.errors import Unavailable
@@ -62,7 +62,13 @@ class Completer:
             messages = await self.tell(connection, locked) if locked else []
         self.outbox.announce(messages)
         for record in locked:
-            log.info("batch.completed", batch_id=ids.show(ids.Kind.BATCH, record["id"]), accepted=record["accepted"])
+            log.info(
+                "batch.completed",
+                batch_id=ids.show(ids.Kind.BATCH, record["id"]),
+                accepted=record["accepted"],
+                tenant=ids.show(ids.Kind.TENANT, record["tenant_id"]),
+                trace_id=tracing.trace_id(record["traceparent"]),
+            )
         return len(locked)
 
     async def tell(self, connection: Connection, locked: Sequence[asyncpg.Record]) -> list[OutboxRow]:

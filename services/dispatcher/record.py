@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from typing import Literal, TypeVar, assert_never
-from uuid import UUID
 
 import msgspec
 from opentelemetry.trace import get_current_span
@@ -16,7 +15,7 @@ from common.batching import Batcher
 from common.bell import Bell
 from common.database import statement
 from common.errors import Unavailable
-from common.job_view import JobRow, Links, write_event
+from common.job_view import JobRow, Links, identify, write_event
 from common.jobs import Failure, Status
 from common.logs import Log
 from common.outbox import Outbox, ring_event
@@ -162,13 +161,13 @@ class Recorder:
             inference_ms=row.inference_ms,
             outputs=outputs,
         )
-        outcome: dict[str, object] = {"model": row.model, "job_id": show(row.id), "attempt": row.attempt}
+        outcome: dict[str, object] = {**identify(row), "attempt": row.attempt}
         outcome |= {"error": row.error_code} if row.error_code else {}
         if await persist(self.save, end):
             job_spans.note_outcome(row.status)
             if failure is not None:
                 tracing.fail(get_current_span(), failure.code, failure.message)
-            log.info(f"job.{row.status}", **outcome, trace_id=tracing.trace_id(trace))
+            log.info(f"job.{row.status}", **outcome)
         else:
             job_spans.note_outcome("too_late")
             metrics.stale_results.inc()
@@ -191,13 +190,12 @@ class Recorder:
         job_spans.note_outcome(name_return(back) if done else "too_late")
         log.info(
             "job.requeued" if done else "job.requeue_too_late",
-            model=back.fallback or job.row.model,
-            job_id=show(back.id),
+            **identify(job.row),
             attempt=job.row.attempt,
             error=back.failure.code,
             delay=round(back.delay, 3),
             given_back=back.given_back,
-            trace_id=tracing.trace_id(job.row.traceparent),
+            fallback=back.fallback,
         )
         return done
 
@@ -235,7 +233,3 @@ async def persist(submit: Callable[[T], Awaitable[bool]], item: T) -> bool:
         except Unavailable as error:
             log.warning("job.result_waits", error=error)
             await asyncio.sleep(PAUSE_SECONDS)
-
-
-def show(job_id: UUID) -> str:
-    return ids.show(ids.Kind.JOB, job_id)

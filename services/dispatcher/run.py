@@ -13,6 +13,7 @@ from opentelemetry.trace import INVALID_SPAN, Span, SpanKind
 from common import ids, job_spans, topology, tracing
 from common.bell import Bell
 from common.errors import Reject, Retry, Unavailable
+from common.job_view import identify
 from common.jobs import Failure, Priority
 from common.logs import Log
 from common.messages import CancelJob, JobQueued, Message
@@ -109,7 +110,7 @@ class Runner:
         metrics.slots_used.labels(model.name).dec()
         if not task.cancelled() and (error := task.exception()) is not None:
             # Its lease lapses now, and a sweeper decides what becomes of it.
-            log.error("run.broke", job_id=ids.show(ids.Kind.JOB, job.row.id), error=repr(error))
+            log.error("run.broke", **identify(job.row), error=repr(error))
 
     async def take_control(self, message: Message, _traceparent: str | None) -> None:
         """Asks for a heartbeat, which says what is to be canceled: the message may be of a job's earlier life."""
@@ -203,7 +204,7 @@ class Runner:
             return  # the heartbeat waited for that very write
         if canceling is None:
             metrics.stale_results.inc()
-            log.warning("lease.lost", job_id=ids.show(ids.Kind.JOB, key[0]))
+            log.warning("lease.lost", **identify(running.job.row))
             running.task.cancel()  # somebody else runs it, or it has ended
         elif canceling and not running.canceling:
             running.cancel()

@@ -11,20 +11,24 @@ from litestar.connection import ASGIConnection
 from litestar.exceptions import HTTPException, InternalServerException, ValidationException
 from litestar.openapi.datastructures import ResponseSpec
 
+from common.allowance import Allowance
 from common.errors import Unavailable
 from common.logs import Log
+from services.gateway.callers import identify_caller
 
 MEDIA_TYPE = "application/problem+json"
 PROTOCOL = "/v2"  # paths that begin so are the Open Inference Protocol's
 MAX_ERRORS = 20  # in one answer
 MAX_TEXT = 500
 LEFT = "client disconnected prematurely"  # in Litestar's words
+REFUSALS_PER_SECOND = 20.0  # that are logged
 RETRY_SECONDS = 5  # what Retry-After says when a dependency is down
 PATH = re.compile(r" - at `\$(.*)`$")
 STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 FIELD = re.compile(r"field `([^`]+)`")
 
 Connection = ASGIConnection[Any, Any, Any, Any]
+refusals = Allowance(REFUSALS_PER_SECOND)
 log = Log("http")
 
 
@@ -153,6 +157,7 @@ def locate(message: str) -> FieldError:
 
 
 def answer_problem(request: Connection, problem: Problem) -> Response[Any]:
+    report(request, problem)
     if request.url.path.startswith(PROTOCOL):
         return answer_protocol(problem)
     body = ProblemBody(
@@ -164,6 +169,14 @@ def answer_problem(request: Connection, problem: Problem) -> Response[Any]:
         errors=problem.errors,
     )
     return Response(body, status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers)
+
+
+def report(request: Connection, problem: Problem) -> None:
+    """One line for a request that is refused, but not for any number of them: a client may be in a loop."""
+    if refusals.take():
+        scope = request.scope
+        what = {"method": scope.get("method"), "route": scope.get("path_template"), "status": int(problem.status)}
+        log.info("request.refused", **what, code=problem.code, **identify_caller(request))
 
 
 def answer_protocol(problem: Problem) -> Response[ProtocolError]:

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
 
-from common import ids, tracing
+from common import ids
 from common.errors import Unavailable
-from common.job_view import JobRow
+from common.job_view import JobRow, identify
 from common.jobs import TERMINAL, Status
 from common.logs import Log
 from services.gateway import metrics
@@ -51,8 +51,7 @@ class Inference:
         self.watch.check_room(job.tenant_id)
         row = (await self.submitter.submit(job)).row
         metrics.jobs_submitted.labels(row.model, row.priority).inc()
-        job_id, trace_id = ids.show(ids.Kind.JOB, row.id), tracing.trace_id(row.traceparent)
-        log.info("job.accepted", model=row.model, job_id=job_id, priority=row.priority, trace_id=trace_id)
+        log.info("job.accepted", **identify(row), priority=row.priority)
         return row
 
     async def finish(self, row: JobRow, key: Key, gone: Callable[[], Awaitable[None]]) -> FoundJob:
@@ -65,7 +64,7 @@ class Inference:
             await self.wait(row, key, gone)
             found = await self.store.find_job(row.id, row.tenant_id)
         except Unavailable as error:
-            log.warning("job.unwatched", job_id=job_id, error=error)
+            log.warning("job.unwatched", **identify(row), error=error)
             raise unfinished(job_id, "a service this one depends on does not answer") from error
         if found is None:
             raise Problem(HTTPStatus.GONE, "gone", f"{job_id} is no longer kept")
@@ -85,7 +84,7 @@ class Inference:
         try:
             await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
-                log.info("job.left", job_id=ids.show(ids.Kind.JOB, row.id))
+                log.info("job.left", **identify(row))
                 raise Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", "the client has left")
             waiting.result()
         except Problem:
@@ -101,7 +100,7 @@ class Inference:
             try:
                 await self.control.cancel(row.tenant_id, row.id)
             except Unavailable as error:
-                log.warning("job.not_canceled", job_id=ids.show(ids.Kind.JOB, row.id), error=error)
+                log.warning("job.not_canceled", **identify(row), error=error)
 
 
 def unfinished(job_id: str, why: str) -> Problem:

@@ -117,7 +117,9 @@ class Outbound:
         report(
             f"delivery.{result}" if kept else "delivery.not_recorded",
             delivery_id=ids.show(ids.Kind.DELIVERY, claim.id),
-            job_id=None if claim.job_id is None else ids.show(ids.Kind.JOB, claim.job_id),
+            **({} if claim.job_id is None else {"job_id": ids.show(ids.Kind.JOB, claim.job_id)}),
+            tenant=ids.show(ids.Kind.TENANT, claim.tenant_id),
+            event_type=claim.event_type,
             attempt=claim.attempt,
             status_code=outcome.status_code,
             error=outcome.fault,

@@ -154,7 +154,7 @@ WITH room AS (
             d.traceparent, d.began_at, d.tries, due.secret, due.headers
 )
 SELECT
-  c.id, c.job_id, c.webhook_id, c.endpoint_id, c.event_type, c.attempt, c.url, c.traceparent, c.headers, e.body,
+  c.id, c.tenant_id, c.job_id, c.webhook_id, c.endpoint_id, c.event_type, c.attempt, c.url, c.traceparent, c.headers, e.body,
   ARRAY[coalesce(c.secret, t.webhook_secret)] || ARRAY(
     SELECT old.secret
     FROM old_secrets old
@@ -313,7 +313,7 @@ LIMIT $2;
 UPDATE deliveries
 SET status = 'exhausted', next_at = NULL, finished_at = now(), lease_until = NULL
 WHERE id = ANY($1::uuid[]) AND status = 'pending' AND (lease_until IS NULL OR lease_until <= now())
-RETURNING id;
+RETURNING id, tenant_id, job_id, traceparent;
 
 -- name: take_recovery
 -- A recovery that may go on, held until the transaction ends; one whose subscription is disabled waits for it.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from common import ids
+from common import ids, tracing
 from common.database import Connection, Database
 from common.errors import Unavailable
 from common.logs import Log
@@ -96,4 +96,12 @@ class Recovery:
             gone = await connection.fetch(QUERIES["exhaust_deliveries"], [record["id"] for record in found])
             messages = await operations.tell_exhausted(connection, [record["id"] for record in gone])
         self.outbox.announce(messages)
-        log.warning("deliveries.given_up", count=len(gone))
+        for record in gone:
+            log.warning(
+                "delivery.exhausted",
+                delivery_id=ids.show(ids.Kind.DELIVERY, record["id"]),
+                **({} if record["job_id"] is None else {"job_id": ids.show(ids.Kind.JOB, record["job_id"])}),
+                tenant=ids.show(ids.Kind.TENANT, record["tenant_id"]),
+                trace_id=tracing.trace_id(record["traceparent"]),
+                error="its endpoint failed all the time",
+            )

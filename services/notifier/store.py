@@ -23,6 +23,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     `tries` are those of its schedule, `event_age` is the time since what it tells of."""
 
     id: UUID
+    tenant_id: UUID
     job_id: UUID | None
     webhook_id: UUID | None
     endpoint_id: UUID

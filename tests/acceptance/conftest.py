@@ -19,6 +19,7 @@ from tests.acceptance.receiver import Receiver
 RECOVERY_RATE = 500  # deliveries a second
 ENVIRONMENT = {
     "CHARONIA_DELIVERY_SCHEDULE": "0,0.5,1,0.5,0.5",
+    "CHARONIA_LOG_FORMAT": "json",
     "CHARONIA_LEASE": "4",  # more than a restart of PostgreSQL takes
     "CHARONIA_RECOVERY_RATE": f"{RECOVERY_RATE}",
     "OTEL_BSP_SCHEDULE_DELAY": "200",  # ms

@@ -7,7 +7,7 @@ from tests.acceptance.waiting import eventually
 def count_events(member: Server, event: str) -> int:
     """Lines that tell of that event, so far."""
     path = member.process.log.path
-    return path.read_text().count(f" {event} ") if path.exists() else 0
+    return path.read_text().count(f'"event":"{event}"') if path.exists() else 0
 
 
 async def wait_for_event(member: Server, event: str, after: int, within: float = 20.0) -> None:

@@ -17,6 +17,7 @@ from common.logs import Log
 from services.gateway.batch_store import BatchStore
 from services.gateway.batches import BatchSubmitter
 from services.gateway.bodies import LINES, MAX_ITEMS, Items
+from services.gateway.callers import identify_caller
 from services.gateway.errors import FINDING, SENDING, document, not_found
 from services.gateway.idempotency import IDEMPOTENCY_KEY, read_key
 from services.gateway.schemas import BatchAccepted
@@ -67,7 +68,7 @@ async def submit_batch(
     shown = view_batch(row, counts, links.public)
     view = BatchAccepted(**{name: getattr(shown, name) for name in shown.__struct_fields__}, errors=errors)
     name = "batch.replayed" if replayed else "batch.accepted"
-    log.info(name, batch_id=view.id, accepted=row.accepted, total=row.total, trace_id=tracing.trace_id(traceparent))
+    log.info(name, batch_id=view.id, accepted=row.accepted, total=row.total, **identify_caller(request))
     headers = {"Location": f"/v1/batches/{view.id}"} | ({"Idempotency-Replayed": "true"} if replayed else {})
     return Response(view, headers=headers)
 

@@ -8,8 +8,9 @@ from litestar import Request, Router, get, post
 from litestar.params import Parameter
 
 from common import ids
-from common.job_view import JobView, Links, measure, show_time, view_job
+from common.job_view import JobView, Links, identify, measure, show_time, view_job
 from common.logs import Log
+from services.gateway.callers import identify_caller
 from services.gateway.control import REPLAYABLE, RETRYABLE, Control, conflict
 from services.gateway.control_store import Attempt
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
@@ -41,7 +42,7 @@ def parse_job(text: str) -> UUID:
 async def cancel_job(request: Caller, job_id: str, control: Control, links: Links) -> JobView:
     """Queued, it is canceled at once; running, it is `canceling` until Triton has let go of it."""
     row = await control.cancel(request.user.tenant_id, parse_job(job_id))
-    log.info("job.cancel", job_id=job_id, status=row.status)
+    log.info(f"job.{row.status}", **identify(row))
     return view_job(row, links, webhook_status="none")
 
 
@@ -69,7 +70,7 @@ async def retry_job(
         raise invalid(FieldError("/model", f"'{model}' does not take the job's inputs"))
     if not revived:
         raise conflict(f"the job is {found.row.status}; only a failed, canceled or expired one can be run again")
-    log.info("job.retried", job_id=job_id, model=found.row.model)
+    log.info("job.retried", **identify(found.row))
     return view_job(found.row, links, webhook_status=found.webhook_status, queue_position=found.queue_position)
 
 
@@ -142,7 +143,7 @@ async def replay_dead_letters(request: Caller, data: Replay, control: Control) -
         rows = await control.store.list_dead(tenant_id, None, data.filter or DeadFilter(), data.limit + 1)
         jobs, remaining = [row.id for row in rows[: data.limit]], len(rows) > data.limit
     replayed = await control.revive(tenant_id, jobs, REPLAYABLE, data.model)
-    log.info("dead_letters.replayed", count=len(replayed), model=data.model)
+    log.info("dead_letters.replayed", count=len(replayed), model=data.model, **identify_caller(request))
     shown = {job: ids.show(ids.Kind.JOB, job) for job in jobs}
     return Replayed(
         [shown[job] for job in jobs if job in replayed], [shown[job] for job in jobs if job not in replayed], remaining

@@ -12,6 +12,7 @@ from common import ids
 from common.database import Database
 from common.delivery_view import DeliveryStatus, DeliveryView
 from common.logs import Log
+from services.gateway.callers import identify_caller
 from services.gateway.delivery_store import DeliveryFilter, DeliveryStore
 from services.gateway.errors import FINDING, FieldError, Problem, document, invalid, not_found
 from services.gateway.routes.control import parse_job
@@ -109,7 +110,7 @@ async def redeliver(request: Caller, delivery_id: str, deliveries: DeliveryStore
         if disabled:
             raise Problem(HTTPStatus.CONFLICT, "conflict", "the webhook is disabled; enable it first")
         await deliveries.redeliver(connection, parsed)
-    log.info("delivery.again", delivery_id=delivery_id)
+    log.info("delivery.again", delivery_id=delivery_id, **identify_caller(request))
     return await find(deliveries, delivery_id, tenant_id)
 
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
-from uuid import UUID
 
 from litestar import Request, Response, Router, get, post
 from litestar.openapi.datastructures import ResponseSpec
@@ -13,7 +12,7 @@ from opentelemetry.trace import get_current_span
 
 from common import ids, tracing
 from common.errors import Unavailable
-from common.job_view import JobView, Links, view_job
+from common.job_view import JobRow, JobView, Links, identify, view_job
 from common.jobs import TERMINAL
 from common.logs import Log
 from services.gateway import metrics
@@ -73,15 +72,15 @@ async def submit_job(
     headers = {"Location": f"/v1/jobs/{view.id}"}
     if replayed:
         tracing.link(row.traceparent)
-        log.info("job.replayed", model=row.model, job_id=view.id, trace_id=view.trace_id)
+        log.info("job.replayed", **identify(row))
         headers["Idempotency-Replayed"] = "true"
     else:
         metrics.jobs_submitted.labels(row.model, row.priority).inc()
-        log.info("job.accepted", model=row.model, job_id=view.id, priority=row.priority, trace_id=view.trace_id)
+        log.info("job.accepted", **identify(row), priority=row.priority)
     seconds = read_wait(",".join(request.headers.getall("prefer"))) if prefer else 0  # all its lines are one list
     if seconds:
         forget_body(request)  # it is a row by now
-    if seconds and (found := await await_end(request, row.id, seconds, store, watch)):
+    if seconds and (found := await await_end(request, row, seconds, store, watch)):
         headers["Preference-Applied"] = f"wait={seconds}"
         return Response(show_job(found, links), status_code=HTTPStatus.OK, headers=headers)
     return Response(view, headers=headers)
@@ -95,15 +94,15 @@ async def take_body(request: Request[Key, Any, Any], submitter: Submitter, key: 
 
 
 async def await_end(
-    request: Request[Key, Any, Any], job_id: UUID, seconds: float, store: Store, watch: Watch
+    request: Request[Key, Any, Any], job: JobRow, seconds: float, store: Store, watch: Watch
 ) -> FoundJob | None:
     """The job, once it has ended; None where that takes longer, or may not or can't be seen: it is accepted still."""
     try:
-        await while_present(request.receive, watch.wait(job_id, request.user, seconds))
+        await while_present(request.receive, watch.wait(job.id, request.user, seconds))
         await check_again(request)
-        found = await store.find_job(job_id, request.user.tenant_id)
+        found = await store.find_job(job.id, request.user.tenant_id)
     except (Problem, Unavailable) as error:
-        log.warning("job.unwatched", job_id=ids.show(ids.Kind.JOB, job_id), error=error)
+        log.warning("job.unwatched", **identify(job), error=error)
         return None
     return found if found is not None and found.row.status in TERMINAL else None
 

@@ -16,6 +16,7 @@ from common.delivery_view import AttemptRow, view_attempt
 from common.job_view import show_optional, show_time
 from common.logs import Log
 from common.sealing import Sealer
+from services.gateway.callers import identify_caller
 from services.gateway.delivery_store import WHOLE, DeliveryStore
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, Problem, document, invalid, not_found
 from services.gateway.routes.webhooks import parse_webhook, show_secret, view_webhook
@@ -58,7 +59,7 @@ async def rotate_webhook(
     """The old one signs too for a grace period, so that receivers can change over. The new one is only shown here."""
     grace = (data or Rotate()).grace_period
     row, rotated = await rotation.rotate_webhook(request.user.tenant_id, parse_webhook(webhook_id), grace)
-    log.info("webhook.rotated", webhook_id=webhook_id)
+    log.info("webhook.rotated", webhook_id=webhook_id, **identify_caller(request))
     view = show_secret(view_webhook(row, sealer), rotated.secret)
     return msgspec.structs.replace(view, old_secret_until=show_optional(rotated.old_until))
 
@@ -74,7 +75,7 @@ async def rotate_webhook(
 async def rotate_webhook_secret(request: Caller, rotation: SecretRotation, data: Rotate | None = None) -> SecretView:
     """The old one signs too for a grace period."""
     rotated = await rotation.rotate_tenant(request.user.tenant_id, (data or Rotate()).grace_period)
-    log.info("webhook_secret.rotated")
+    log.info("webhook_secret.rotated", **identify_caller(request))
     return SecretView(rotated.secret, show_optional(rotated.old_until))
 
 
@@ -112,7 +113,7 @@ async def test_webhook(
     attempt = view_attempt(
         await wait_for_attempt(deliveries, test.delivery_id, request.app.state.delivery_timeout + SPARE_SECONDS)
     )
-    log.info("webhook.tested", webhook_id=webhook_id, error=attempt.error)
+    log.info("webhook.tested", webhook_id=webhook_id, error=attempt.error, **identify_caller(request))
     return TestView(delivery_id=ids.show(ids.Kind.DELIVERY, test.delivery_id), **msgspec.structs.asdict(attempt))
 
 
@@ -171,7 +172,7 @@ async def recover_webhook(
         if row.disabled_at is not None:
             raise Problem(HTTPStatus.CONFLICT, "conflict", "the webhook is disabled; enable it first")
         added = await webhooks.add_recovery(connection, ids.new(), row.id, since, until)
-    log.info("webhook.recovers", webhook_id=webhook_id)
+    log.info("webhook.recovers", webhook_id=webhook_id, **identify_caller(request))
     return view_recovery(added)
 
 

@@ -29,6 +29,7 @@ BODY = b'{"b":1, "a": "\xc3\xa9"}'
 def claim(url: str, **changes: object) -> Claim:
     made = Claim(
         id=UUID(int=1),
+        tenant_id=UUID(int=5),
         job_id=UUID(int=2),
         webhook_id=None,
         endpoint_id=UUID(int=3),

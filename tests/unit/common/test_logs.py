@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.logs import JsonFormatter, Log, TextFormatter
+from common.logs import JsonFormatter, Log, Style, TextFormatter, configure
 
 
 @pytest.fixture
@@ -63,3 +63,38 @@ def test_an_exception_brings_its_traceback(lines: list[logging.LogRecord]) -> No
 def test_a_field_may_have_any_name(lines: list[logging.LogRecord]) -> None:
     Log("test").error("odd", name="n", message="m", args="a")
     assert json.loads(JsonFormatter().format(lines[0])).items() >= {("name", "n"), ("message", "m"), ("args", "a")}
+
+
+def test_numbers_stay_numbers_and_what_has_no_json_is_its_text(lines: list[logging.LogRecord]) -> None:
+    Log("test").info("odd", count=2, share=0.5, done=True, nothing=None, error=KeyError("k"))
+    found = json.loads(JsonFormatter().format(lines[0]))
+    assert {name: found[name] for name in ("count", "share", "done", "nothing", "error")} == {
+        "count": 2,
+        "share": 0.5,
+        "done": True,
+        "nothing": None,
+        "error": "'k'",
+    }
+
+
+@pytest.mark.parametrize(
+    ("style", "terminal", "kind"),
+    [
+        ("auto", True, TextFormatter),
+        ("auto", False, JsonFormatter),
+        ("text", False, TextFormatter),
+        ("json", True, JsonFormatter),
+    ],
+)
+def test_by_itself_it_is_text_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, style: Style, terminal: bool, kind: type[logging.Formatter]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
+    root, ours = logging.getLogger(), logging.getLogger("charonia")
+    before, level = (root.handlers[:], root.level), ours.level
+    try:
+        configure(style, "INFO")
+        assert type(root.handlers[0].formatter) is kind
+    finally:
+        root.handlers[:], root.level = before
+        ours.setLevel(level)

@@ -52,7 +52,7 @@ def test_a_wrong_variable_is_named(name: str, value: str) -> None:
 
 def test_a_choice_is_one_of_its_words() -> None:
     required = {"CHARONIA_DATABASE_URL": "postgres://d", "CHARONIA_AMQP_URL": "amqp://a", "CHARONIA_PORT": "1"}
-    assert load(Settings, required).log_format == "text"
+    assert load(Settings, required).log_format == "auto"
     with pytest.raises(SettingsError, match=r"^CHARONIA_LOG_FORMAT is wrong: "):
         load(Settings, required | {"CHARONIA_LOG_FORMAT": "xml"})
 

@@ -5,8 +5,9 @@ from typing import cast
 
 import msgspec
 import pytest
+from opentelemetry.trace import get_current_span, use_span
 
-from common import tensors
+from common import tensors, tracing
 from common.tensors import Datatype, Signature, Tensor
 from services.dispatcher.inference import Answer, Question, Tell, build_request, infer
 from services.dispatcher.triton import InferenceError, Model, Response, Triton
@@ -66,8 +67,10 @@ class FakeTriton:
         self.responses = responses
         self.max_message = 1000
         self.read = 0
+        self.metadata: object = None
 
-    async def infer(self, _request: object, _metadata: object) -> AsyncIterator[Response]:
+    async def infer(self, _request: object, metadata: object) -> AsyncIterator[Response]:
+        self.metadata = metadata
         for response in self.responses:
             self.read += 1
             yield Response("2", response)
@@ -126,3 +129,12 @@ async def test_responses_have_a_bound_together() -> None:
     with pytest.raises(InferenceError) as caught:
         await ask(FakeTriton(*[answer(*range(250))] * 5), model(decoupled=True))
     assert caught.value.failure.code == "too_large"
+
+
+@pytest.mark.parametrize("flags", ["00", "01"])
+async def test_triton_gets_a_traceparent_only_where_the_trace_is_sampled(flags: str) -> None:
+    traceparent = f"00-{'a' * 32}-{'b' * 16}-{flags}"
+    triton = FakeTriton(answer(7))
+    with use_span(get_current_span(tracing.context_of(traceparent))):
+        await ask(triton, model(decoupled=False))
+    assert triton.metadata == ([("traceparent", traceparent)] if flags == "01" else [])

@@ -55,7 +55,7 @@ class World:
         await asyncio.Event().wait()
 
     async def await_end(self) -> FoundJob | None:
-        return await await_end(cast("Any", self), ROW.id, 1.0, cast("Store", self), cast("Watch", self))
+        return await await_end(cast("Any", self), ROW, 1.0, cast("Store", self), cast("Watch", self))
 
 
 async def test_a_job_is_found_at_its_end() -> None:

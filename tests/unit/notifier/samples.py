@@ -8,6 +8,7 @@ from services.notifier.store import Claim
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 CLAIM = Claim(
     id=UUID(int=1),
+    tenant_id=UUID(int=5),
     job_id=UUID(int=2),
     webhook_id=UUID(int=4),
     endpoint_id=UUID(int=4),
