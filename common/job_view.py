@@ -15,6 +15,7 @@ from common.jobs import Failure, Priority, Status
 WebhookStatus = Literal["none", "pending", "succeeded", "failed"]
 # Outputs above this size (bytes of JSON) are left out of a webhook's body.
 THIN_BODY = 256 * 1024
+TRACE_ID = "{trace_id}"
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,8 +111,8 @@ class EventBody(msgspec.Struct, frozen=True):
 
 
 class Links(msgspec.Struct, frozen=True):
-    """How to write URLs: `public` goes before each path, `traces` is where traces are looked at (Jaeger), `grants`
-    signs those that need no key."""
+    """How to write URLs: `public` goes before each path, `traces` is where traces are looked at (Jaeger's address, or
+    any URL with `{trace_id}`), `grants` signs those that need no key."""
 
     public: str = ""
     traces: str = ""
@@ -119,8 +120,13 @@ class Links(msgspec.Struct, frozen=True):
 
     def job(self, job_id: str, trace_id: str) -> Urls:
         path = f"{self.public}/v1/jobs/{job_id}"
-        trace = f"{self.traces}/trace/{trace_id}" if self.traces else None
-        return Urls(path, f"{path}/cancel", f"{path}/events", f"{path}/deliveries", trace)
+        return Urls(path, f"{path}/cancel", f"{path}/events", f"{path}/deliveries", self.trace(trace_id))
+
+    def trace(self, trace_id: str) -> str | None:
+        if not self.traces:
+            return None
+        template = self.traces if TRACE_ID in self.traces else f"{self.traces.rstrip('/')}/trace/{TRACE_ID}"
+        return template.replace(TRACE_ID, trace_id)
 
     def outputs(self, job_id: UUID, at: datetime) -> str:
         """Where a job's outputs are for a while after `at`, for whoever has the URL."""

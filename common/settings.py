@@ -12,6 +12,8 @@ from common.logs import Style
 
 PREFIX = "CHARONIA_"
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+# Where traces are looked at: with the place of the id in it, or Jaeger's address without.
+TraceUrl = Annotated[str, Meta(pattern=r"^(https?://[^\s{}/]+(/[^\s{}]*(\{trace_id\}[^\s{}]*)?)?)?$")]
 S = TypeVar("S", bound=msgspec.Struct)
 
 

@@ -6,14 +6,14 @@ import msgspec
 from msgspec import Meta
 
 from common.processes import name_process
-from common.settings import Seconds, Settings
+from common.settings import Seconds, Settings, TraceUrl
 
 
 class DispatcherSettings(Settings, frozen=True, kw_only=True):
     triton_url: Annotated[str, Meta(pattern=r"^(\[[^\]]+\]|[^/:\s]+):[0-9]+$")]  # host:port of Triton's gRPC
     encryption_keys: tuple[str, ...]  # the first signs the URLs of outputs
     public_url: str = ""
-    trace_url: str = ""
+    trace_url: TraceUrl = ""
     lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0  # seconds a claim holds without a heartbeat
     catalogue_interval: Seconds = 2.0  # seconds between looks at Triton's models
     model_grace: Annotated[float, Meta(gt=0)] = 86_400.0  # seconds without a model until its queued jobs fail

@@ -5,9 +5,7 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
-from opentelemetry.trace import get_current_span
-
-from common import job_spans, tracing
+from common import job_spans
 from common.errors import Unavailable
 from common.jobs import Failure, Status
 from common.logs import Log
@@ -89,7 +87,6 @@ class Sweeper:
         """Settles an attempt whose worker is lost, and with it most likely the attempt's own spans."""
         assert job.row.started_at is not None, "a claimed job has started"
         with job_spans.since("lost", job.row, job.row.started_at) as trace:
-            tracing.fail(get_current_span(), ABANDONED.code, ABANDONED.message)
             if job.row.status is Status.CANCELING:
                 await self.recorder.cancel(job, now, trace)
             else:

@@ -128,7 +128,7 @@ def build(
     store = Store(database)
     catalogue = Catalogue(store)
     policy = Policy.parse(settings.allowed_networks, settings.allow_http)
-    links = Links(settings.public_url.rstrip("/"), settings.trace_url.rstrip("/"))
+    links = Links(settings.public_url.rstrip("/"), settings.trace_url)
     sealer = Sealer(settings.encryption_keys)
     limits = LimitStore(database)
     queues = Queues(limits, settings.max_queued, settings.max_queued_per_model)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from common.settings import Seconds, Settings
+from common.settings import Seconds, Settings, TraceUrl
 from services.gateway.queues import MAX_LIMIT
 from services.gateway.rates import MAX_RATE
 
@@ -15,7 +15,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     encryption_keys: tuple[str, ...]  # seal webhook secrets; the first seals, all open
     bootstrap_key: str = ""  # an API key of the tenant "default", made at the start
     public_url: str = ""  # goes before the paths in a job's urls
-    trace_url: str = ""  # where traces are looked at, such as http://localhost:16686
+    trace_url: TraceUrl = ""  # such as http://localhost:16686/trace/{trace_id}
     max_body: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 16 * 1024 * 1024  # bytes of a request's body
     max_bodies: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024  # bytes of all bodies being worked on
     max_batch: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 64 * 1024 * 1024  # bytes of a batch's body

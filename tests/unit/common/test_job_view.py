@@ -7,10 +7,20 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from common.errors import SettingsError
 from common.grants import Grants
 from common.job_view import THIN_BODY, JobRow, Links, show_time, view_job, write_event
 from common.jobs import Priority, Status
+from common.settings import load
+from services.dispatcher.settings import DispatcherSettings
 
+REQUIRED = {
+    "CHARONIA_DATABASE_URL": "postgres://d",
+    "CHARONIA_AMQP_URL": "amqp://a",
+    "CHARONIA_PORT": "1",
+    "CHARONIA_TRITON_URL": "t:1",
+    "CHARONIA_ENCRYPTION_KEYS": "k",
+}
 AT = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 JOB = "job_01h455vb4pex5vsknk084sn02q"
@@ -125,3 +135,23 @@ def test_outputs_over_the_limit_are_fetched_instead(extra: int) -> None:
 
 def test_times_are_in_utc_with_milliseconds() -> None:
     assert show_time(datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=2)))) == "2025-12-31T23:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("setting", "url"),
+    [
+        ("", None),
+        ("http://localhost:16686", "http://localhost:16686/trace/abc"),
+        ("http://localhost:16686/jaeger/", "http://localhost:16686/jaeger/trace/abc"),
+        ("https://traces.example.com/explore?id={trace_id}&org=1", "https://traces.example.com/explore?id=abc&org=1"),
+    ],
+)
+def test_the_link_to_a_trace_is_written_as_set(setting: str, url: str | None) -> None:
+    settings = load(DispatcherSettings, REQUIRED | {"CHARONIA_TRACE_URL": setting})
+    assert Links(traces=settings.trace_url).trace("abc") == url
+
+
+@pytest.mark.parametrize("setting", ["localhost:16686", "http://", "http://localhost/{trace}", "http://localhost/a b"])
+def test_a_link_to_nowhere_is_refused_at_the_start(setting: str) -> None:
+    with pytest.raises(SettingsError, match=r"^CHARONIA_TRACE_URL is wrong"):
+        load(DispatcherSettings, REQUIRED | {"CHARONIA_TRACE_URL": setting})
