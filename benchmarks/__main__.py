@@ -1,4 +1,4 @@
-"""`python -m benchmarks [speed|retention|notifier|waiting|fairness]`: measures a private stack; see README.md."""
+"""`python -m benchmarks [speed|retention|notifier|waiting|fairness|tracing]` measures a private stack; see README"""
 
 import argparse
 import shutil
@@ -11,15 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import fairness, machine, notifier, report
+from benchmarks import fairness, machine, notifier, report, tracing
 from benchmarks.driver import Driver
 from benchmarks.fairness import Fairness
 from benchmarks.notifier import Notifier
 from benchmarks.retention import RETENTION, Retention, fill
 from benchmarks.speed import IN_FLIGHT, RATE, Speed
+from benchmarks.tracing import Tracing
 from benchmarks.waiting import CROWD, Waiting
 from deploy.local.errors import LocalError
-from deploy.local.ports import HOST
+from deploy.local.ports import HOST, free_ports
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import ROOT, Settings
 from deploy.local.stack import Stack
@@ -32,6 +33,7 @@ SETUPS: dict[str, dict[str, Any]] = {
     "retention": {"rate": RATE},
     "waiting": {"crowd": CROWD},
     "notifier": {"rate": notifier.RATE, "endpoints": notifier.SIZES, "events": notifier.EVENTS},
+    "tracing": {"rate": RATE, "in_flight": IN_FLIGHT},
     "fairness": {"rate": fairness.RATE, "jobs": fairness.JOBS, "ms": fairness.MS},
 }
 PLACE = ROOT / ".charonia" / "bench"
@@ -58,13 +60,16 @@ def main() -> int:
 
 def _measure(directory: Path, options: argparse.Namespace) -> None:
     environment = {"CHARONIA_RETENTION": str(10 * 365 * 86_400)}  # what is removed, and when, is ours to say
+    (port,) = free_ports(1)
+    if options.what == "tracing":
+        environment |= tracing.name_collector(port)
     others = {"gateways": 0, "dispatchers": 0} if options.what == "notifier" else {}
     stack = Stack(replace(Settings.private(directory, **others), durable=True, environment=environment))
     with ExitStack() as stopping:
         stopping.callback(stack.postgres.delete)  # its data may be elsewhere
         say("Starting a private stack …")
         stopping.enter_context(stack)
-        bench = _open(stack, options, stopping)
+        bench = _open(stack, options, stopping, port)
         facts = {**_describe(options), **machine.describe(stack)}
         say(f"Warming up; then {options.rounds} rounds with parts of {options.seconds:g} s.")
         bench.warm_up()
@@ -81,11 +86,11 @@ def _measure(directory: Path, options: argparse.Namespace) -> None:
     say(f"Written to {file.relative_to(ROOT)}.")
 
 
-Bench = Speed | Retention | Notifier | Waiting | Fairness
+Bench = Speed | Retention | Notifier | Waiting | Fairness | Tracing
 
 
-def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack) -> Bench:
-    """What is to be measured, with its drivers, which end with `stopping`."""
+def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack, port: int) -> Bench:
+    """What is to be measured, with its drivers, which end with `stopping`; `port` is the collector's of traces."""
     if options.what == "notifier":
         connections = stack.postgres.url, stack.rabbitmq.url, stack.environment["CHARONIA_ENCRYPTION_KEYS"]
         receiver = stopping.enter_context(Driver("benchmarks.receiver"))
@@ -101,6 +106,9 @@ def _open(stack: Stack, options: argparse.Namespace, stopping: ExitStack) -> Ben
         probe, flood = (stopping.enter_context(Driver("benchmarks.flood", stack.url, key)) for key in keys)
         return Fairness(probe, flood, _list_leaders(stack, probe=probe, flood=flood), options.seconds)
     load = stopping.enter_context(Driver("benchmarks.load", stack.url, DEVELOPMENT_KEY))
+    if options.what == "tracing":
+        sink = stopping.enter_context(Driver("benchmarks.sink", str(port)))
+        return Tracing(stack, load, sink, options.seconds)
     if options.what == "speed":
         direct = stopping.enter_context(Driver("benchmarks.direct", stack.triton.grpc_address))
         return Speed(direct, load, _list_leaders(stack, load=load, **{"direct client": direct}), options.seconds)
