@@ -5,10 +5,10 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test check bench storm migrate ci lock clean
+.PHONY: help up demo test check bench compose-test storm migrate ci lock clean
 
 help: ## what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 up: $(STAMP) ## the whole stack on this machine, without containers, until Ctrl-C
 	@exec $(RUN) -m deploy.local up
@@ -31,6 +31,9 @@ bench: $(STAMP) ## measures the stack; JSON in benchmarks/results
 	@$(RUN) -m deploy.local prepare
 	@exec $(RUN) -m benchmarks $(ARGS)
 
+compose-test: $(STAMP) ## the compose stack on a Docker engine of its own, built from nothing (root, ten minutes)
+	@exec $(RUN) -m deploy.compose.rehearsal
+
 storm: $(STAMP) ## minutes of load while everything is killed, frozen and restarted; then every promise is checked
 	@$(RUN) -m deploy.local prepare
 	@exec $(RUN) -m tests.storm $(ARGS)
@@ -40,9 +43,13 @@ migrate: $(STAMP) ## brings the database of CHARONIA_DATABASE_URL to the newest 
 
 ci: check test ## what a submission must pass
 
-lock: ## requirements.txt anew from pyproject.toml (needs uv)
-	uv pip compile --universal --python-version 3.11 --all-extras --generate-hashes --no-header --no-annotate \
-	  --no-emit-index-url --no-emit-find-links pyproject.toml -o requirements.txt
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+  --no-emit-index-url --no-emit-find-links pyproject.toml
+
+lock: ## requirements.txt anew from pyproject.toml, and of it what each image needs (needs uv)
+	$(LOCK) --all-extras -o requirements.txt
+	for service in gateway dispatcher notifier; do \
+	  $(LOCK) --extra $$service -c requirements.txt -o deploy/compose/requirements/$$service.txt; done
 
 clean: ## removes what make has made, data of the stacks included
 	rm -rf $(VENV) .charonia .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info

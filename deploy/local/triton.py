@@ -31,7 +31,7 @@ FLAGS = {
 
 
 class Triton(Server):
-    """Listens on loopback only. `venv` is what triton_venv.ensure_venv() made.
+    """Listens on loopback, or on `address`. `venv` is what triton_venv.ensure_venv() made.
 
     With `otlp_endpoint` (http://host:port) it sends its spans of every request that brings a traceparent there.
     """
@@ -51,6 +51,7 @@ class Triton(Server):
         otlp_endpoint: str | None = None,
         model_control: Literal["none", "explicit", "poll"] = "none",
         on_line: Listener | None = None,
+        address: str = HOST,
     ) -> None:
         self.grpc_address = f"{HOST}:{grpc_port}"
         self.metrics_url = f"http://{HOST}:{metrics_port}/metrics"
@@ -67,15 +68,17 @@ class Triton(Server):
             "backend-config": f"python,shm-region-prefix-name={self._shared_memory}",
         }
         for service, port in ports.items():
-            flags |= {f"{service}-port": str(port), f"{service}-address": HOST}
+            flags |= {f"{service}-port": str(port), f"{service}-address": address}
         if model_control == "explicit":
             flags["load-model"] = "*"
         server = str(self._package / "bin" / "tritonserver")
+        # Without the first option the server asks each model for its configuration: 0.3 s a model.
+        self.argv = [server, "--disable-auto-complete-config", *_options(flags), *_tracing(otlp_endpoint)]
+        self.environment = self._environment()
         self.process = Process(
             "triton",
-            # Without the first option the server asks each model for its configuration: 0.3 s a model.
-            [server, "--disable-auto-complete-config", *_options(flags), *_tracing(otlp_endpoint)],
-            env=self._environment(),
+            self.argv,
+            env=self.environment,
             cwd=directory,
             log=directory.absolute() / "log" / "triton.log",
             on_line=on_line,

@@ -68,6 +68,7 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
         interval=settings.catalogue_interval,
         slots=settings.slots,
         grace=settings.model_grace,
+        patterns=settings.models,
     )
     metrics.triton_ready.set_function(lambda: catalogue.up)
     control = f"control.{settings.worker}"

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from fnmatch import fnmatchcase
 
 from common.errors import Unavailable
 from common.jobs import Priority
@@ -81,15 +82,17 @@ class Catalogue:
         interval: float,
         slots: int,
         grace: float,
+        patterns: Sequence[str] = ("*",),
     ) -> None:
         """`adopt` makes a new model's queues and consumes them; `slots` of 0 means what Triton can use; a version that
-        no server has had for the `grace` (seconds) leaves the catalogue."""
+        no server has had for the `grace` (seconds) leaves the catalogue; models that fit no pattern are passed over."""
         self.triton = triton
         self.store = store
         self.adopt = adopt
         self.interval = interval
         self.slots = slots
         self.grace = grace
+        self.patterns = patterns
         self.models: dict[str, Runnable] = {}
         self.up = False
         self.alarm = asyncio.Event()
@@ -116,7 +119,7 @@ class Catalogue:
         """Takes in what Triton has now and writes it down; whether all is well."""
         was_up = self.up
         try:
-            ready = await self.triton.list_ready()
+            ready = self.pick(await self.triton.list_ready())
             await self.learn(ready)
             self.up = True
         except TritonDown as error:
@@ -132,6 +135,9 @@ class Catalogue:
             log.warning("catalogue.not_saved", error=error)
             return False
         return self.up and all(model.gate.is_set() for model in self.models.values())
+
+    def pick(self, ready: set[tuple[str, str]]) -> set[tuple[str, str]]:
+        return {model for model in ready if any(fnmatchcase(model[0], pattern) for pattern in self.patterns)}
 
     async def learn(self, ready: set[tuple[str, str]]) -> None:
         """Describes each version that has become ready and adopts each model that is new."""

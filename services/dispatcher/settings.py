@@ -14,6 +14,7 @@ class DispatcherSettings(Settings, frozen=True, kw_only=True):
     encryption_keys: tuple[str, ...]  # the first signs the URLs of outputs
     public_url: str = ""
     trace_url: TraceUrl = ""
+    models: tuple[str, ...] = ("*",)  # patterns of the names of those it runs, of all that its Triton has
     lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0  # seconds a claim holds without a heartbeat
     catalogue_interval: Seconds = 2.0  # seconds between looks at Triton's models
     model_grace: Annotated[float, Meta(gt=0)] = 86_400.0  # seconds without a model until its queued jobs fail

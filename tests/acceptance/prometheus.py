@@ -51,6 +51,7 @@ def aim(configuration: dict[str, Any], services: list[Service]) -> dict[str, Any
     """The configuration with a stack's services as its targets, and nobody to alert."""
     for job in configuration["scrape_configs"]:
         kind = job["job_name"].removeprefix("charonia-")
+        del job["dns_sd_configs"]
         job["static_configs"] = [{"targets": [f"{HOST}:{each.port}" for each in services if each.kind == kind]}]
     rules = [str(PROMETHEUS / file) for file in configuration["rule_files"]]
     quick = {"scrape_interval": "1s", "evaluation_interval": "1s"}

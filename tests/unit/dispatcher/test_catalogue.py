@@ -174,3 +174,16 @@ async def test_no_model_is_missed_while_triton_is_down() -> None:
     triton.down = False
     await catalogue.look()
     assert store.retired == [60.0, 60.0]
+
+
+@pytest.mark.parametrize(("patterns", "runs"), [(("*",), True), (("llm-*", "ec*"), True), (("llm-*", "ECHO"), False)])
+async def test_only_models_that_fit_a_pattern_are_run(patterns: tuple[str, ...], runs: bool) -> None:
+    store, adopted = FakeStore(), list[str]()
+
+    async def adopt(found: Runnable) -> None:
+        adopted.append(found.name)
+
+    triton = cast("Triton", FakeTriton(model("1")))
+    catalogue = Catalogue(triton, cast("Store", store), adopt, interval=1.0, slots=0, grace=60.0, patterns=patterns)
+    assert await catalogue.look()
+    assert (adopted, len(store.saved)) == ((["echo"], 1) if runs else ([], 0))

@@ -1,0 +1,144 @@
+"""`python -m deploy.compose.rehearsal`: the compose stack on a real Docker engine, where no image can be pulled.
+
+Builds our images, and stand-ins for others' from Debian packages; starts the stack, runs the smoke test, scales, kills
+containers, and takes everything down. Needs root; ten minutes the first time. Its data is below .charonia/compose.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from deploy.compose.rehearsal.bases import ensure_base
+from deploy.compose.rehearsal.engine import Engine, ensure_programs
+from deploy.local.command import run
+from deploy.local.errors import LocalError, NotReady
+from deploy.local.settings import ROOT
+from deploy.local.terminal import say
+
+COMPOSE = ROOT / "deploy" / "compose"
+PLACE = ROOT / ".charonia" / "compose"
+OURS = ("gateway", "dispatcher", "notifier")
+STAND_INS = ("POSTGRES", "RABBITMQ", "PROMETHEUS", "ALERTMANAGER")
+WITHOUT = ["--scale", "grafana=0"]  # Debian has none
+WITHIN = 120.0  # seconds for whatever is waited for
+TARGETS = "http://127.0.0.1:9090/api/v1/targets?state=active"
+SPANS = "http://127.0.0.1:4318/"
+
+
+class Stack:
+    def __init__(self, engine: Engine, python: str, triton_python: str) -> None:
+        images = {f"{name}_IMAGE": f"charonia-rehearsal/{name.lower()}" for name in STAND_INS}
+        images["ALERTMANAGER_IMAGE"] = images["PROMETHEUS_IMAGE"]
+        images |= {f"{name}_IMAGE": python for name in ("PYTHON", "JAEGER", "GRAFANA")}
+        self.engine = engine
+        self.env = engine.env | images | {"TRITON_PYTHON_IMAGE": triton_python, "COMPOSE_PROJECT_NAME": "charonia"}
+
+    def compose(self, *argv: str, timeout: float = 600.0) -> None:
+        files = ["-f", str(COMPOSE / "compose.yaml"), "-f", str(COMPOSE / "rehearsal" / "compose.yaml")]
+        env_file = ["--env-file", str(COMPOSE / ".env.example")]
+        say(f"$ docker-compose {' '.join(argv)}")
+        run(["docker-compose", *files, *env_file, *argv], timeout=timeout, env=self.env)
+
+    def smoke(self) -> None:
+        say("$ deploy/compose/smoke")
+        env = {**os.environ, "CHARONIA_BOOTSTRAP_KEY": "ch_dev"}
+        say(run([sys.executable, str(COMPOSE / "smoke")], timeout=2 * WITHIN, env=env))
+
+    def crash(self, container: str) -> None:
+        """Its first process, from outside: as if it had died by itself."""
+        os.kill(int(self.engine.docker("inspect", "-f", "{{.State.Pid}}", container)), signal.SIGKILL)
+
+        def back() -> bool:
+            return (
+                self.engine.docker("inspect", "-f", "{{.RestartCount}} {{.State.Health.Status}}", container)
+                == "1 healthy"
+            )
+
+        wait_until(back, f"{container} is healthy again")
+
+
+def wait_until(look: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WITHIN
+    while not look():
+        if time.monotonic() > deadline:
+            raise NotReady(f"not so within {WITHIN:g} s: {what}")
+        time.sleep(0.5)
+    say(f"ok: {what}")
+
+
+def check_image(engine: Engine, service: str) -> None:
+    """It has what its lock names and nothing else, and is not root."""
+    ask = "import importlib.metadata as m; print(*(each.metadata['Name'] for each in m.distributions()))"
+    image = f"charonia/{service}:development"
+    found = set(map(normalise, engine.docker("run", "--rm", "--entrypoint", "python", image, "-c", ask).split()))
+    lock = (COMPOSE / "requirements" / f"{service}.txt").read_text()
+    locked = set(map(normalise, re.findall(r"^([A-Za-z0-9._-]+)==", lock, re.MULTILINE)))
+    if found - locked:
+        raise LocalError(f"{image} has what its lock does not name: {sorted(found - locked)}")
+    user = engine.docker("run", "--rm", "--read-only", "--entrypoint", "id", image, "-u")
+    if user == "0":
+        raise LocalError(f"{image} runs as root")
+    images = (image, "charonia-rehearsal/trixie")
+    size, base = (int(engine.docker("image", "inspect", "-f", "{{.Size}}", each)) / 1e6 for each in images)
+    say(f"ok: {image}: {len(found)} packages, all in its lock; user {user}; {size - base:.0f} MB over its base")
+
+
+def normalise(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def count_up(job: str) -> int:
+    with urllib.request.urlopen(TARGETS, timeout=5) as answer:
+        targets = json.load(answer)["data"]["activeTargets"]
+    return sum(1 for each in targets if each["labels"]["job"] == f"charonia-{job}" and each["health"] == "up")
+
+
+def has_spans() -> bool:
+    with urllib.request.urlopen(SPANS, timeout=5) as answer:
+        return bool(json.load(answer).get("/v1/traces"))
+
+
+def rehearse(stack: Stack) -> None:
+    stack.compose("build", timeout=1800)
+    for service in OURS:
+        check_image(stack.engine, service)
+    stack.compose("up", "-d", *WITHOUT)
+    stack.smoke()
+    wait_until(has_spans, "spans were sent")
+    stack.compose("up", "-d", *WITHOUT, "--scale", "dispatcher=2")
+    wait_until(lambda: count_up("dispatcher") == 2, "Prometheus scrapes both dispatchers")
+    wait_until(lambda: all(count_up(service) for service in OURS), "and every other service")
+    for service in OURS:
+        stack.crash(f"charonia_{service}_1")
+    stack.smoke()
+
+
+def main() -> int:
+    if os.geteuid() != 0:
+        sys.stderr.write("error: a Docker engine of our own needs root\n")
+        return 1
+    begin = time.monotonic()
+    try:
+        ensure_programs()
+        with ExitStack() as stopping:
+            engine = stopping.enter_context(Engine(PLACE))
+            say("Base images, from Debian's packages …")
+            stack = Stack(engine, ensure_base(engine, "trixie"), ensure_base(engine, "bookworm"))
+            stopping.callback(stack.compose, "down", "--volumes")
+            rehearse(stack)
+    except (LocalError, OSError, subprocess.SubprocessError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    say(f"All of it works, after {time.monotonic() - begin:.0f} s.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

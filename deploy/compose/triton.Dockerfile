@@ -1,0 +1,24 @@
+# A Triton for any laptop: the CPU server of the nvidia-pytriton wheel with the demo's models. For development only.
+ARG BASE=python:3.11-slim-bookworm
+FROM ${BASE}
+COPY deploy/local/triton-requirements.txt /requirements.txt
+# What the server links, and the interpreter's library for its Python models.
+RUN apt-get update \
+ && apt-get install -y --no-install-recommends tini libexpat1 libglib2.0-0 libgomp1 \
+ && { python3 -c 'import sysconfig; assert sysconfig.get_config_var("INSTSONAME")' && \
+      ldconfig -p | grep -q libpython3.11.so || apt-get install -y --no-install-recommends libpython3.11; } \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
+RUN python3 -m venv /venv \
+ && /venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
+      -r /requirements.txt
+COPY deploy/__init__.py /app/deploy/__init__.py
+COPY deploy/local /app/deploy/local
+COPY deploy/compose/triton.py /app/deploy/compose/triton.py
+COPY deploy/models /models
+WORKDIR /app
+ENV PYTHONDONTWRITEBYTECODE=1
+USER 10001:10001
+EXPOSE 8000 8001 8002
+HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 \
+  CMD ["/venv/bin/python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/v2/health/ready', timeout=4)"]
+ENTRYPOINT ["/usr/bin/tini", "--", "/venv/bin/python", "-m", "deploy.compose.triton"]

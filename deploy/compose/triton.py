@@ -1,0 +1,20 @@
+"""`python -m deploy.compose.triton`: the server in a container, in the place of this process."""
+
+import os
+from pathlib import Path
+
+from deploy.local.triton import Triton
+
+ANY = "0.0.0.0"  # noqa: S104 - a container's own network
+
+
+def main() -> None:
+    endpoint = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+    place, models, venv = Path("/tmp"), Path("/models"), Path("/venv")  # noqa: S108 - a tmpfs
+    triton = Triton(place, models, 8001, 8000, 8002, venv, otlp_endpoint=endpoint, address=ANY)
+    triton.prepare()
+    os.execve(triton.argv[0], triton.argv, triton.environment)  # noqa: S606 - no shell is what is wanted
+
+
+if __name__ == "__main__":
+    main()

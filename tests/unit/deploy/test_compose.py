@@ -1,0 +1,90 @@
+"""The compose stack: valid, with every variable that a service needs, and images that hold nothing else."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from common.settings import PREFIX, Settings
+from deploy.local.settings import ROOT
+from services.dispatcher.settings import DispatcherSettings
+from services.gateway.settings import GatewaySettings
+from services.notifier.settings import NotifierSettings
+
+COMPOSE = ROOT / "deploy" / "compose"
+FILES = ("compose.yaml", "compose.gpu.yaml", "rehearsal/compose.yaml")
+SERVICES: dict[str, type[Settings]] = {
+    "gateway": GatewaySettings,
+    "dispatcher": DispatcherSettings,
+    "notifier": NotifierSettings,
+}
+OF_THE_IMAGE = set(re.findall(r"\b(CHARONIA_[A-Z_]+)=", (COMPOSE / "Dockerfile").read_text()))
+PIN = re.compile(r"^([a-z0-9.-]+)==")
+
+
+def read(file: str = "compose.yaml") -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((COMPOSE / file).read_text())
+    return found
+
+
+def name_variables(service: str, *, required: bool = False) -> set[str]:
+    """What its settings read from the environment."""
+    fields = msgspec.structs.fields(SERVICES[service])
+    return {PREFIX + field.name.upper() for field in fields if field.required or not required}
+
+
+def read_lock(file: Path) -> dict[str, str]:
+    """Each requirement, hashes included, by name."""
+    joined = file.read_text().replace("\\\n", "")
+    return {found[1]: line for line in joined.splitlines() if (found := PIN.match(line))}
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_file_is_what_the_compose_specification_says(file: str) -> None:
+    argv = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE / file)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_gets_the_variables_that_it_reads_and_no_others(service: str) -> None:
+    given = read()["services"][service]["environment"].keys() | OF_THE_IMAGE
+    assert name_variables(service, required=True) <= given
+    assert {name for name in given if name.startswith(PREFIX)} <= name_variables(service)
+
+
+def test_the_example_sets_all_that_has_no_default() -> None:
+    text = (COMPOSE / "compose.yaml").read_text()
+    needed = set(re.findall(r"\$\{([A-Z_]+):\?", text))
+    example = dict(re.findall(r"^([A-Z_]+)=(.+)$", (COMPOSE / ".env.example").read_text(), re.MULTILINE))
+    assert example.keys() == needed
+    assert re.findall(r"(?:PASSWORD|PASS|KEYS?): (?!\$\{)", text) == []  # no secret is in the file
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_holds_what_its_service_needs_as_it_is_locked(service: str) -> None:
+    lock = read_lock(COMPOSE / "requirements" / f"{service}.txt")
+    whole = read_lock(ROOT / "requirements.txt")
+    assert {name: whole.get(name) for name in lock} == lock
+    assert {"asyncpg", "msgspec", "aio-pika"} <= lock.keys()
+    assert not lock.keys() & {"pytest", "mypy", "ruff", "hypothesis", "schemathesis", "setuptools"}
+    assert ("litestar" in lock, "tritonclient" in lock, "aiohttp" in lock) == tuple(
+        service == each for each in ("gateway", "dispatcher", "notifier")
+    )
+
+
+def test_what_is_mounted_is_there() -> None:
+    for service in read()["services"].values():
+        for volume in service.get("volumes", []):
+            source = volume.partition(":")[0]
+            assert (COMPOSE / source).exists() if source.startswith(".") else source in read()["volumes"], volume
+
+
+def test_no_address_of_an_index_is_in_a_lock() -> None:
+    for service in SERVICES:
+        assert "://" not in (COMPOSE / "requirements" / f"{service}.txt").read_text()
