@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test check bench compose-test storm migrate ci lock clean
+.PHONY: help up demo test check bench compose-test newest-test storm migrate ci lock clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ bench: $(STAMP) ## measures the stack; JSON in benchmarks/results
 
 compose-test: $(STAMP) ## the compose stack on a Docker engine of its own, built from nothing (root, ten minutes)
 	@exec $(RUN) -m deploy.compose.rehearsal
+
+newest-test: $(STAMP) ## unit and integration tests on PostgreSQL 17, RabbitMQ 4 and Python 3.13, in a container (root)
+	@exec $(RUN) -m deploy.compose.rehearsal.newest
 
 storm: $(STAMP) ## minutes of load while everything is killed, frozen and restarted; then every promise is checked
 	@$(RUN) -m deploy.local prepare

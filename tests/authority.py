@@ -43,6 +43,7 @@ class Authority:
             .add_extension(x509.SubjectAlternativeName([general_name(host)]), critical=False)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(authority_key, critical=False)
+            .add_extension(sign_certificates() if ca else sign_messages(), critical=True)  # or Python 3.13 trusts none
             .sign(self.key, hashes.SHA256())
         )
 
@@ -68,6 +69,14 @@ class Authority:
 
 def name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+
+def sign_certificates() -> x509.KeyUsage:
+    return x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+
+
+def sign_messages() -> x509.KeyUsage:
+    return x509.KeyUsage(True, False, False, False, False, False, False, False, False)
 
 
 def general_name(host: str) -> x509.GeneralName:

@@ -57,10 +57,12 @@ async def test_a_key_is_a_jobs_or_a_batchs(api: Api) -> None:
     """Though their bodies be the same."""
     body, (first, second) = msgspec.json.encode(ECHO), (str(uuid4()), str(uuid4()))
     for key, path, other in [(first, "/v1/jobs", "/v1/batches"), (second, "/v1/batches", "/v1/jobs")]:
-        headers = {"Idempotency-Key": key, "Content-Type": "application/x-ndjson"}
-        came = await api.http.post(path, content=body, headers=headers)
-        refused = await api.http.post(other, content=body, headers=headers)
-        again = await api.http.post(path, content=body, headers=headers)
+
+        async def send(path: str, key: str = key) -> httpx.Response:
+            kind = "application/json" if path == "/v1/jobs" else "application/x-ndjson"
+            return await api.http.post(path, content=body, headers={"Idempotency-Key": key, "Content-Type": kind})
+
+        came, refused, again = await send(path), await send(other), await send(path)
         assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "Idempotency-Key")
         assert (came.status_code, again.status_code, again.content) == (202, 202, came.content)
 

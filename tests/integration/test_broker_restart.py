@@ -54,7 +54,7 @@ async def test_publishing_and_consuming_resume_after_a_broker_was_killed(
         await consumer.subscribe(subscription(newest, handler, priority=Priority.LOW))
         with pytest.raises(BrokerUnavailable):
             await publish(publisher, model)
-        assert not await publisher.link.check()
+        await until(lambda: not publisher.link.is_up, "the publisher notices it")
         await until(lambda: not consumer.link.is_up, "the consumer notices it too")
         await asyncio.to_thread(own_broker.start)
         await until(lambda: publisher.link.is_up and consumer.link.is_up, "both are connected again", 40)

@@ -1,0 +1,53 @@
+"""`python -m deploy.compose.rehearsal.newest`: unit and integration tests on newer PostgreSQL, RabbitMQ and Python.
+
+In a container of Debian trixie (17, 4.0 and 3.13), on a Docker engine of our own. Without the tests that need a Triton,
+whose wheel has no Python 3.13. Tests the last commit; needs root.
+"""
+
+import subprocess
+import sys
+
+from deploy.compose.rehearsal.__main__ import PLACE
+from deploy.compose.rehearsal.bases import ensure_base
+from deploy.compose.rehearsal.engine import Engine, ensure_programs
+from deploy.local.errors import LocalError
+from deploy.local.settings import ROOT
+from deploy.local.terminal import say
+
+IMAGE = "charonia-rehearsal/newest"
+NEEDS_TRITON = ("test_run.py", "test_triton.py", "test_triton_failures.py")
+SECONDS = 1800.0
+
+
+def build(engine: Engine) -> None:
+    """Only of what the image needs: the lock."""
+    place = engine.directory / "newest"
+    place.mkdir(exist_ok=True)
+    (place / "requirements.txt").write_bytes((ROOT / "requirements.txt").read_bytes())
+    file = ROOT / "deploy" / "compose" / "rehearsal" / "newest.Dockerfile"
+    base = f"BASE={ensure_base(engine, 'trixie')}"
+    engine.docker("build", "--quiet", "-t", IMAGE, "-f", str(file), "--build-arg", base, str(place), timeout=SECONDS)
+
+
+def main() -> int:
+    ignored = [f"--ignore=tests/integration/dispatcher/{name}" for name in NEEDS_TRITON]
+    tests = " ".join(["/venv/bin/python -m pytest -q tests/unit tests/integration", *ignored])
+    archive = "git -c safe.directory=/src -C /src archive HEAD"
+    copy = f"mkdir /work && {archive} | tar -x -C /work && cd /work && ln -s /venv .venv"
+    versions = "/venv/bin/python --version; psql --version; dpkg-query --show rabbitmq-server"
+    try:
+        ensure_programs()
+        with Engine(PLACE) as engine:
+            say("The image, from Debian's packages …")
+            build(engine)
+            argv = ["docker", "run", "--rm", "--shm-size", "1g", "-v", f"{ROOT}:/src:ro", IMAGE, "sh", "-c"]
+            return subprocess.run(
+                [*argv, f"{versions}; {copy} && {tests}"], env=engine.env, timeout=SECONDS, check=False
+            ).returncode
+    except (LocalError, OSError, subprocess.SubprocessError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
