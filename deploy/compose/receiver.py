@@ -36,7 +36,7 @@ def is_genuine(secret: str, headers: dict[str, str], body: bytes) -> bool:
     key = base64.b64decode(secret.removeprefix("whsec_"))
     expected = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
     fresh = abs(time.time() - sent_at) < TOLERANCE
-    return fresh and any(hmac.compare_digest(expected, each) for each in given)
+    return fresh and any(hmac.compare_digest(expected.encode(), each.encode()) for each in given)
 
 
 class Receiver(BaseHTTPRequestHandler):

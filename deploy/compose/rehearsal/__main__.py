@@ -41,7 +41,8 @@ class Stack:
         self.env = engine.env | images | {"TRITON_PYTHON_IMAGE": triton_python, "COMPOSE_PROJECT_NAME": "charonia"}
 
     def compose(self, *argv: str, timeout: float = 600.0) -> None:
-        files = ["-f", str(COMPOSE / "compose.yaml"), "-f", str(COMPOSE / "rehearsal" / "compose.yaml")]
+        names = ("compose.yaml", "compose.override.yaml", "rehearsal/compose.yaml")
+        files = [option for name in names for option in ("-f", str(COMPOSE / name))]
         env_file = ["--env-file", str(COMPOSE / ".env.example")]
         say(f"$ docker-compose {' '.join(argv)}")
         run(["docker-compose", *files, *env_file, *argv], timeout=timeout, env=self.env)

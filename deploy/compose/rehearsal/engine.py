@@ -32,6 +32,7 @@ class Engine:
     def __enter__(self) -> "Engine":
         self.directory.mkdir(parents=True, exist_ok=True)
         argv = ["/usr/sbin/dockerd", "-H", self.env["DOCKER_HOST"], "--pidfile", str(self.directory / "docker.pid")]
+        argv += ["--bridge", "none"]  # compose makes networks of its own; the usual bridge may be another engine's
         argv += ["--data-root", str(self.directory / "data"), "--exec-root", str(self.directory / "exec")]
         with (self.directory / "dockerd.log").open("ab") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)

@@ -26,7 +26,19 @@ def build(engine: Engine) -> None:
     (place / "requirements.txt").write_bytes((ROOT / "requirements.txt").read_bytes())
     file = ROOT / "deploy" / "compose" / "rehearsal" / "newest.Dockerfile"
     base = f"BASE={ensure_base(engine, 'trixie')}"
-    engine.docker("build", "--quiet", "-t", IMAGE, "-f", str(file), "--build-arg", base, str(place), timeout=SECONDS)
+    engine.docker(
+        "build",
+        "--network=host",
+        "--quiet",
+        "-t",
+        IMAGE,
+        "-f",
+        str(file),
+        "--build-arg",
+        base,
+        str(place),
+        timeout=SECONDS,
+    )
 
 
 def main() -> int:
@@ -40,7 +52,19 @@ def main() -> int:
         with Engine(PLACE) as engine:
             say("The image, from Debian's packages …")
             build(engine)
-            argv = ["docker", "run", "--rm", "--shm-size", "1g", "-v", f"{ROOT}:/src:ro", IMAGE, "sh", "-c"]
+            argv = [
+                "docker",
+                "run",
+                "--rm",
+                "--network=none",
+                "--shm-size",
+                "1g",
+                "-v",
+                f"{ROOT}:/src:ro",
+                IMAGE,
+                "sh",
+                "-c",
+            ]
             return subprocess.run(
                 [*argv, f"{versions}; {copy} && {tests}"], env=engine.env, timeout=SECONDS, check=False
             ).returncode

@@ -19,7 +19,7 @@ from services.notifier.store import Claim
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-LOCAL = Policy.parse(["127.0.0.0/8"], allow_http=True)
+LOCAL = Policy.parse(["127.0.0.0/8", "::1/128"], allow_http=True)  # both are what `localhost` may be
 TIMEOUT = 1.0
 SECRET = new_secret("hmac")
 SEALER = Sealer([Fernet.generate_key().decode()])

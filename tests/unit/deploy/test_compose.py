@@ -17,7 +17,7 @@ from services.gateway.settings import GatewaySettings
 from services.notifier.settings import NotifierSettings
 
 COMPOSE = ROOT / "deploy" / "compose"
-FILES = ("compose.yaml", "compose.gpu.yaml", "rehearsal/compose.yaml")
+FILES = ("compose.yaml", "compose.override.yaml", "compose.gpu.yaml", "rehearsal/compose.yaml")
 SERVICES: dict[str, type[Settings]] = {
     "gateway": GatewaySettings,
     "dispatcher": DispatcherSettings,
@@ -75,6 +75,16 @@ def test_an_image_holds_what_its_service_needs_as_it_is_locked(service: str) -> 
     assert not lock.keys() & {"pytest", "mypy", "ruff", "hypothesis", "schemathesis", "setuptools"}
     assert ("litestar" in lock, "tritonclient" in lock, "aiohttp" in lock) == tuple(
         service == each for each in ("gateway", "dispatcher", "notifier")
+    )
+
+
+@pytest.mark.parametrize("file", ["compose.override.yaml", "compose.gpu.yaml"])
+def test_there_is_one_triton_whichever_is_chosen(file: str) -> None:
+    triton = read(file)["services"]["triton"]
+    assert "triton" not in read()["services"]
+    assert ("build" in triton, "devices" in str(triton)) == (
+        file == "compose.override.yaml",
+        file == "compose.gpu.yaml",
     )
 
 
