@@ -8,6 +8,8 @@ import msgspec
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from common.heads import BoundedHead
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -57,6 +59,7 @@ def serve(host: str, port: int, checks: Mapping[str, Check]) -> Server:
 
 def configuration(app: Any, host: str, port: int, **options: Any) -> uvicorn.Config:
     """How every HTTP server of ours runs: quiet, no lifespan of its own, no headers about itself."""
+    protocols: dict[str, Any] = {"ws": "none", "http": BoundedHead}
     return uvicorn.Config(
         app,
         host=host,
@@ -65,5 +68,5 @@ def configuration(app: Any, host: str, port: int, **options: Any) -> uvicorn.Con
         access_log=False,
         lifespan="off",
         server_header=False,
-        **{"ws": "none"} | options,
+        **protocols | options,
     )

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from common.heads import BoundedHead
 from common.logs import Log
 
 log = Log("http")
@@ -55,6 +55,6 @@ def protocols(timeout: float) -> dict[str, Any]:
     """uvicorn's, for its configuration; `timeout` in seconds."""
     own = {"seconds": timeout}
     return {
-        "http": type("Http", (Impatient, HttpToolsProtocol), own),
+        "http": type("Http", (Impatient, BoundedHead), own),
         "ws": type("WebSocket", (Impatient, WebSocketsSansIOProtocol), own),
     }

@@ -5,6 +5,7 @@ the worst 16 MB: in a thread it would hold up the event loop all the same.
 """
 
 import asyncio
+import contextlib
 import importlib
 import multiprocessing
 import os
@@ -47,6 +48,14 @@ class Workers:
         return await self.run(function, *args, **kwargs) if size > LARGE else function(*args, **kwargs)
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        with contextlib.suppress(BrokenProcessPool):  # which most likely was not this piece of work's doing
+            return await self.try_once(function, *args, **kwargs)
+        try:
+            return await self.try_once(function, *args, **kwargs)
+        except BrokenProcessPool as error:
+            raise Unavailable from error
+
+    async def try_once(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         pool = self.pool
         try:
             async with asyncio.timeout(self.seconds):
@@ -56,7 +65,9 @@ class Workers:
             if pool is self.pool:
                 self.close()  # who else waits there hears the same
                 self.pool = self.make()
-            raise Unavailable from error
+            if isinstance(error, TimeoutError):
+                raise Unavailable from error
+            raise
 
     def close(self) -> None:
         """At once: nothing of it is kept, and a worker that hangs would never end."""

@@ -172,11 +172,12 @@ async def test_the_same_is_told_over_a_websocket(stack: Stack, api: Api, http: h
         ("/v1/jobs/{job}/events", {}, 401),
         ("/v1/jobs/job_01m7ykkne6etvsdz4ehv4dsk25/events", KEY, 404),
         ("/v1/jobs/{job}/events?last_event_id=x", KEY, 422),
+        ("/v1/jobs/{job}/events?last_event_id=9.9", KEY, 422),
         ("/v1/jobs/{job}/events?after=1", KEY, 422),
         ("/v1/jobs", KEY, 404),
         ("/nowhere", {}, 404),
     ],
-    ids=["no key", "no job", "no event", "no parameter", "no WebSocket", "no path"],
+    ids=["no key", "no job", "no event", "none of its events", "no parameter", "no WebSocket", "no path"],
 )
 async def test_a_websocket_is_refused_as_a_request_is(
     stack: Stack, api: Api, path: str, headers: dict[str, str], status: int
@@ -232,3 +233,12 @@ async def test_only_ids_of_events_can_be_gone_on_from(api: Api, wrong: str) -> N
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "Last-Event-ID")
     answer = await api.http.get(f"/v1/jobs/{job.id}/events", params={"cursor": wrong})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "cursor")
+
+
+async def test_a_stream_goes_on_from_an_event_of_its_own_job_only(api: Api) -> None:
+    """Behind any other there would be nothing, not even its end."""
+    job = await api.run("echo", {"x": [[1.0]]})
+    for header, query, wrong in [({"Last-Event-ID": "9.9"}, {}, "Last-Event-ID"), ({}, {"cursor": "1.0"}, "cursor")]:
+        headers = {"Accept": "text/event-stream", **header}
+        answer = await api.http.get(f"/v1/jobs/{job.id}/events", headers=headers, params=query)
+        assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, wrong)

@@ -42,7 +42,7 @@ from services.gateway.schemas import EventItem, EventPage
 from services.gateway.scopes import OPTION, Scope, needs
 from services.gateway.store import Key
 from services.gateway.story import Event, EventView, Story, are_large, read_place
-from services.gateway.watch_store import START, Place
+from services.gateway.watch_store import START, Place, Stamp
 
 EVENT_STREAM = "text/event-stream"
 RETRY_MS = 1000  # before a client comes again whose stream was cut
@@ -87,8 +87,10 @@ async def list_events(
     parsed = await find(story, job_id, request.user.tenant_id)
     if not accepts(",".join(request.headers.getall("accept", [])), EVENT_STREAM):
         return Response(await page(story, parsed, read_id("cursor", cursor), limit))
+    if cursor is not None:
+        raise invalid(FieldError("cursor", f"is for the list; a stream goes on behind {LAST_EVENT_ID}"))
     after = read_id(LAST_EVENT_ID, last_event_id)
-    stamp = await story.watch.looks.submit(parsed)
+    stamp = await check_id(story, parsed, LAST_EVENT_ID, after)
     if after != START and stamp is not None and stamp.status in TERMINAL and not await story.read(parsed, after, 1):
         return Response(None, status_code=HTTPStatus.NO_CONTENT)  # tells a browser not to come again
     story.watch.check_room(request.user.tenant_id)  # while the answer may still be a refusal
@@ -111,6 +113,14 @@ def read_id(name: str, text: str | None) -> Place:
     if place is None:
         raise invalid(FieldError(name, "is not the id of an event"))
     return place
+
+
+async def check_id(story: Story, job_id: UUID, name: str, after: Place) -> Stamp | None:
+    """The job's state; raises Problem (422) for an event that it has not had: all to come would be passed over."""
+    stamp = await story.watch.looks.submit(job_id)
+    if stamp is not None and after.claim > stamp.claim:
+        raise invalid(FieldError(name, "is not the id of an event of this job"))
+    return stamp
 
 
 async def page(story: Story, job_id: UUID, after: Place, limit: int) -> EventPage:
@@ -162,6 +172,7 @@ async def watch_events(
         refuse_unknown(socket, socket.route_handler)
         parsed = await find(story, job_id, key.tenant_id)
         after = read_id("last_event_id", last_event_id)
+        await check_id(story, parsed, "last_event_id", after)
         story.watch.check_room(key.tenant_id)
     except (Problem, Unavailable) as error:
         await refuse(socket, error)

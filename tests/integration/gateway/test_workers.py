@@ -81,6 +81,12 @@ async def test_a_killed_worker_is_replaced(workers: Workers) -> None:
     assert await workers.run(os.getpid) != os.getpid()
 
 
+async def test_nobody_else_notices_a_killed_worker(workers: Workers) -> None:
+    worker = await workers.run(os.getpid)
+    os.kill(worker, signal.SIGKILL)
+    assert await workers.run(os.getpid) != worker
+
+
 async def test_signals_to_the_whole_group_are_the_parents(workers: Workers) -> None:
     worker = await workers.run(os.getpid)
     for number in (signal.SIGINT, signal.SIGTERM):
