@@ -225,7 +225,7 @@ def fail(row: JobRow, status: Status, failure: Failure, at: datetime) -> JobRow:
 async def persist(submit: Callable[[T], Awaitable[bool]], item: T) -> bool:
     """Tries until the database takes it: a result must not be lost to a restart of the database.
 
-    Bounded by the slots, each of which holds one result at most; ends with the task that runs it.
+    Bounded by the slots: two results for each at most; ends with the task that runs it.
     """
     while True:
         try:

@@ -43,6 +43,7 @@ class Running:
     inference: asyncio.Task[Answer] | None = None
     canceling: bool = False
     settling: bool = False  # Triton is done with it; its end is being written
+    has_slot: bool = True
     span: Span = INVALID_SPAN
 
     def cancel(self) -> None:
@@ -101,13 +102,17 @@ class Runner:
         running = self.running[key] = Running(job)
         running.task = asyncio.create_task(self.run(model, running, traceparent))
         metrics.slots_used.labels(model.name).inc()
-        running.task.add_done_callback(partial(self.forget, model, job))
+        running.task.add_done_callback(partial(self.forget, model, running))
 
-    def forget(self, model: Runnable, job: ClaimedJob, task: asyncio.Task[None]) -> None:
+    def forget(self, model: Runnable, running: Running, task: asyncio.Task[None]) -> None:
+        job = running.job
         self.running.pop((job.row.id, job.claim), None)
         model.turns.end(job.row.tenant_id)
-        model.slots.release()
-        metrics.slots_used.labels(model.name).dec()
+        if running.has_slot:
+            model.slots.release()
+            metrics.slots_used.labels(model.name).dec()
+        else:
+            model.slots.settling -= 1
         if not task.cancelled() and (error := task.exception()) is not None:
             # Its lease lapses now, and a sweeper decides what becomes of it.
             log.error("run.broke", **identify(job.row), error=repr(error))
@@ -150,6 +155,9 @@ class Runner:
             else:
                 seconds = time.monotonic() - started
                 model.slots.grow()
+                if model.slots.settle():
+                    running.has_slot = False
+                    metrics.slots_used.labels(model.name).dec()
                 await self.recorder.succeed(job, answer, tell_time(job, seconds), seconds * 1000, here)
 
     async def infer(self, model: Runnable, running: Running) -> Answer:

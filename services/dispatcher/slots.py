@@ -16,6 +16,7 @@ class Slots:
         self.size = size
         self.limit = float(size)  # what the server bears at the moment, at most the size
         self.used = 0
+        self.settling = 0  # results on their way to the database whose slots others have already
         self.clock = clock
         self.waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self.arrivals = 0
@@ -38,6 +39,18 @@ class Slots:
     def release(self) -> None:
         self.used -= 1
         self.serve()
+
+    def settle(self) -> bool:
+        """Frees the slot of an inference that is over before its result is written down; whether it did.
+
+        The server's next batch need not wait for a commit. As many results as there are slots may be held so, and no
+        more: the database may be away.
+        """
+        if self.settling >= self.size:
+            return False
+        self.settling += 1
+        self.release()
+        return True
 
     def resize(self, size: int) -> None:
         """A size that stays what it was leaves the limit as it is."""

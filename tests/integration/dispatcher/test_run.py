@@ -53,7 +53,7 @@ class Bench:
     async def let_go(self) -> None:
         """Returns once nothing runs any more, long before it would have by itself."""
         await until(lambda: not self.runner.running, "nothing runs any more", SOON)
-        assert self.model.slots.used == 0
+        assert (self.model.slots.used, self.model.slots.settling) == (0, 0)
 
 
 @pytest.fixture
@@ -160,3 +160,14 @@ async def test_a_success_lets_one_more_run_at_once(bench: Bench) -> None:
     await bench.start(1)
     await bench.let_go()
     assert slots.limit == 2.0
+
+
+async def test_the_next_begins_while_a_result_is_written_down(bench: Bench) -> None:
+    bench.model.slots.resize(1)
+    first = await bench.start(100)
+    async with bench.world.database.transaction() as other, asyncio.timeout(SOON):
+        await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", first)
+        second = await bench.submit(1)
+        await bench.handle(second)
+    await bench.let_go()
+    assert [(await bench.look(job)).status for job in (first, second)] == [Status.SUCCEEDED] * 2

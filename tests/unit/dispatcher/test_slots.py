@@ -221,3 +221,19 @@ async def test_a_full_queue_halves_what_runs_at_once_and_success_brings_it_back(
     for _ in range(5):
         slots.shrink()
     assert slots.limit == 1
+
+
+async def test_a_slot_is_free_while_its_result_is_written_down() -> None:
+    """But no more results wait than there are slots: the others keep theirs."""
+    queue = Queue(2)
+    for name in "abcdef":
+        await queue.arrive(name, Priority.NORMAL)
+    freed = [queue.slots.settle() for _ in range(3)]
+    await settle()
+    assert (freed, queue.served, queue.slots.used) == ([True, True, False], ["a", "b", "c", "d"], 2)
+    queue.slots.settling -= 1
+    assert queue.slots.settle()
+    await settle()
+    assert queue.served == ["a", "b", "c", "d", "e"]
+    for task in queue.tasks.values():
+        task.cancel()
