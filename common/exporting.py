@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.sdk.trace.sampling import (
     ALWAYS_OFF,
     ALWAYS_ON,
-    AlwaysRecordSampler,
+    Decision,
     ParentBased,
     Sampler,
     SamplingResult,
@@ -61,6 +61,31 @@ class Linked(Sampler):
 
     def get_description(self) -> str:
         return f"Linked{{{self.otherwise.get_description()}}}"
+
+
+class Recorded(Sampler):
+    """Records what another does not sample, with the attributes given at the start: AlwaysRecordSampler loses them."""
+
+    def __init__(self, root: Sampler) -> None:
+        self.root = root
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Attributes = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,
+    ) -> SamplingResult:
+        found = self.root.should_sample(parent_context, trace_id, name, kind, attributes, links, trace_state)
+        if found.decision is Decision.DROP:
+            return SamplingResult(Decision.RECORD_ONLY, attributes, found.trace_state)
+        return found
+
+    def get_description(self) -> str:
+        return f"Recorded{{{self.root.get_description()}}}"
 
 
 def read_sampler(environ: Mapping[str, str]) -> Sampler:
@@ -162,7 +187,7 @@ def open_exporter(environ: Mapping[str, str]) -> SpanExporter:
 
 def open_provider(name: str, environ: Mapping[str, str]) -> TracerProvider:
     """Records every span, for the sake of those that fail; exports beside all else, from a bounded queue."""
-    sampler = AlwaysRecordSampler(read_sampler(environ))
+    sampler = Recorded(read_sampler(environ))
     trouble = Trouble()
     trouble.attach()
     provider = TracerProvider(

@@ -227,6 +227,9 @@ async def test_what_a_client_does_not_sample_is_not_exported_but_for_what_fails(
     await api.post(ECHO | {"webhook": {"url": inbox.url}}, later.headers)
     await wait_for_tree(collector, later.trace, WHOLE, later.span)  # what was before it has been exported too
     assert draw(collector.trace(client.trace), client.span) == "ORPHAN CLIENT POST webhook ! 500"
+    (failed,) = collector.trace(client.trace)
+    assert failed.attributes["charonia.job_id"] == job.id
+    assert REQUIRED["POST webhook"] <= failed.attributes.keys()
 
 
 async def test_tritons_own_spans_join_the_trace(api: Api, collector: Collector) -> None:

@@ -8,13 +8,12 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-from opentelemetry.sdk.trace.sampling import AlwaysRecordSampler
 from opentelemetry.trace import Link, Tracer
 
 from common import tracing
 from common.allowance import Allowance
 from common.errors import SettingsError
-from common.exporting import CALM_SECONDS, Exporter, Keeper, Trouble, read_sampler
+from common.exporting import CALM_SECONDS, Exporter, Keeper, Recorded, Trouble, read_sampler
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 ALLOWED = 2
@@ -23,9 +22,11 @@ ALLOWED = 2
 class Kept(SpanExporter):
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.attributes: list[dict[str, object]] = []
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.names += [span.name for span in spans]
+        self.attributes += [dict(span.attributes or {}) for span in spans]
         return SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
@@ -36,7 +37,7 @@ class Traced:
     """A provider as a service has it, under these variables."""
 
     def __init__(self, **environ: str) -> None:
-        self.provider = TracerProvider(AlwaysRecordSampler(read_sampler(environ)), shutdown_on_exit=False)
+        self.provider = TracerProvider(Recorded(read_sampler(environ)), shutdown_on_exit=False)
         self.kept = Kept()
         self.provider.add_span_processor(Keeper(self.kept, Allowance(ALLOWED, lambda: 0.0)))
 
@@ -97,6 +98,15 @@ def test_an_error_is_kept_though_its_trace_is_not_sampled_but_not_any_number() -
     with traced.tracer.start_as_current_span("sampled", of("01")) as span:
         tracing.fail(span, "timeout", "it took too long")
     assert traced.shut() == ["failing 0", "failing 1", "sampled"]
+
+
+@pytest.mark.parametrize("flags", ["00", "01"])
+def test_an_error_keeps_what_it_was_given_at_its_start(flags: str) -> None:
+    traced = Traced()
+    with traced.tracer.start_as_current_span("failing", of(flags), attributes={"charonia.job_id": "job_1"}) as span:
+        tracing.fail(span, "timeout", "it took too long")
+    traced.shut()
+    assert traced.kept.attributes == [{"charonia.job_id": "job_1", "error.type": "timeout"}]
 
 
 @pytest.mark.parametrize(
