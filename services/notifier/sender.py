@@ -153,14 +153,14 @@ def fail(error: Exception) -> Outcome:
 
 
 def describe(url: str) -> dict[str, str | int]:
-    """The span's attributes; a query may be secret, so it stays out."""
+    """The span's attributes; whoever knows a receiver's path may be able to post to it, so only its host is told."""
     attributes: dict[str, str | int] = {"http.request.method": "POST"}
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
     except ValueError:
         return attributes
-    full = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    full = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/REDACTED"
     return attributes | {"server.address": host, "server.port": port, "url.full": full}
 
 

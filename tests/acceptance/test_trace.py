@@ -133,6 +133,7 @@ async def test_a_job_is_one_trace_from_the_client_to_the_receiver(
     spans = await wait_for_tree(collector, client.trace, WHOLE, client.span)
     (last,) = [span for span in spans if span.name == "POST webhook"]
     assert delivery.request.headers["traceparent"] == f"00-{client.trace}-{last.id}-01"
+    assert last.attributes["url.full"] == str(httpx.URL(inbox.url).join("/REDACTED"))
     for span in spans:
         assert REQUIRED.get(span.name, set()) <= span.attributes.keys(), span
     assert measure_wait(spans) == round((await api.get(job.id)).metrics.queue_ms or 0)
