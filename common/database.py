@@ -9,7 +9,7 @@ import asyncpg
 from opentelemetry.trace import SpanKind
 
 from common import metrics, tracing
-from common.errors import DatabaseUnavailable, Unavailable
+from common.errors import DatabaseUnavailable
 
 ACQUIRE_SECONDS = 5.0
 STATEMENT_SECONDS = 15.0
@@ -135,14 +135,8 @@ def statement(operation: str, table: str) -> Iterator[None]:
         "db.collection.name": table,
         "db.query.summary": f"{operation} {table}",
     }
-    with tracing.tracer.start_as_current_span(
-        f"{operation} {table}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
-    ) as span:
-        try:
-            yield
-        except Unavailable as error:
-            tracing.fail(span, type(error).__name__, str(error))
-            raise
+    with tracing.begin(f"{operation} {table}", kind=SpanKind.CLIENT, attributes=attributes):
+        yield
 
 
 async def keep_session(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:

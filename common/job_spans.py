@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, get_current_span, use_span
+from opentelemetry.trace import Link, get_current_span
 
 from common import ids, tracing
 from common.job_view import JobRow
@@ -50,7 +50,7 @@ def since(name: str, row: JobRow, begin: datetime, links: Sequence[Link] = ()) -
         links=links,
         start_time=min(count_nanoseconds(begin), time.time_ns()),  # a scheduled job may end before it is due
     )
-    with use_span(span, end_on_exit=True):
+    with tracing.hold(span):
         yield tracing.show(span)
 
 

@@ -104,16 +104,15 @@ class Outbox:
             "messaging.rabbitmq.destination.routing_key": row.routing_key,
             "messaging.message.id": str(row.id),
         }
-        with tracing.tracer.start_as_current_span(
-            f"send {row.exchange}", tracing.context_of(row.traceparent), SpanKind.PRODUCER, attributes
-        ) as span:
+        context = tracing.context_of(row.traceparent)
+        with tracing.begin(f"send {row.exchange}", context, SpanKind.PRODUCER, attributes) as span:
             headers = {"traceparent": tracing.show(span)}
             try:
                 await self.publisher.publish(
                     row.exchange, row.routing_key, row.body, message_id=row.id, headers=headers
                 )
             except (BrokerUnavailable, Unroutable) as error:
-                tracing.fail(span, type(error).__name__, str(error))
+                tracing.fail(span, type(error).__name__)
                 log.warning("message.not_published", routing_key=row.routing_key, error=error)
                 return False
         return True

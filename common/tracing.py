@@ -3,11 +3,22 @@
 import os
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TraceFlags
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    use_span,
+)
 
 VERSION_LENGTH = 55  # of a traceparent of version 00
 SHUTDOWN_SECONDS = 5.0
@@ -70,10 +81,35 @@ def join(own: str, message: str | None) -> tuple[Context, list[Link]]:
     return context_of(own), [Link(sent)]
 
 
-def fail(span: Span, kind: str, text: str) -> None:
+def begin(
+    name: str,
+    context: Context | None = None,
+    kind: SpanKind = SpanKind.INTERNAL,
+    attributes: Mapping[str, str | int] | None = None,
+    links: Sequence[Link] = (),
+) -> AbstractContextManager[Span]:
+    """A new span around a block, as `hold` has it."""
+    return hold(tracer.start_span(name, context, kind, attributes, links))
+
+
+@contextmanager
+def hold(span: Span) -> Iterator[Span]:
+    """Makes a span the current one until the block's end, and its own; an error that leaves the block is named in it.
+
+    By its `error_type`, or its class, never by its text, as the SDK would: that may quote a payload.
+    """
+    with use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+        try:
+            yield span
+        except Exception as error:
+            fail(span, getattr(error, "error_type", type(error).__name__))
+            raise
+
+
+def fail(span: Span, kind: str) -> None:
     """Marks what a span stands for as failed; `kind` is one of few words, a code or a class."""
     span.set_attribute("error.type", kind)
-    span.set_status(Status(StatusCode.ERROR, text))
+    span.set_status(Status(StatusCode.ERROR, kind))
 
 
 def link(traceparent: str) -> None:

@@ -76,14 +76,8 @@ async def infer(triton: Triton, question: Question, model: Model, tell: Tell | N
         "charonia.model": question.model,
         "charonia.job_id": question.id,
     }
-    with tracing.tracer.start_as_current_span(
-        f"infer {question.model}", kind=SpanKind.CLIENT, attributes=attributes, record_exception=False
-    ) as span:
-        try:
-            return await collect(triton, question, model, span, tell)
-        except InferenceError as error:
-            tracing.fail(span, error.failure.code, error.failure.message)
-            raise
+    with tracing.begin(f"infer {question.model}", kind=SpanKind.CLIENT, attributes=attributes) as span:
+        return await collect(triton, question, model, span, tell)
 
 
 async def collect(triton: Triton, question: Question, model: Model, span: Span, tell: Tell | None) -> Answer:

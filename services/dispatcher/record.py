@@ -166,7 +166,7 @@ class Recorder:
         if await persist(self.save, end):
             job_spans.note_outcome(row.status)
             if failure is not None:
-                tracing.fail(get_current_span(), failure.code, failure.message)
+                tracing.fail(get_current_span(), failure.code)
             log.info(f"job.{row.status}", **outcome)
         else:
             job_spans.note_outcome("too_late")
@@ -186,7 +186,7 @@ class Recorder:
         done = await persist(self.put_back, back)
         if done:
             metrics.attempts.labels(job.row.model, "returned" if back.given_back else "failed").inc()
-        tracing.fail(get_current_span(), back.failure.code, back.failure.message)
+        tracing.fail(get_current_span(), back.failure.code)
         job_spans.note_outcome(name_return(back) if done else "too_late")
         log.info(
             "job.requeued" if done else "job.requeue_too_late",

@@ -136,7 +136,7 @@ class Runner:
         context, links = tracing.join(job.row.traceparent, traceparent)
         job_spans.record_wait(job.row, context)
         name = f"process jobs.{model.name}"
-        with tracing.tracer.start_as_current_span(name, context, SpanKind.CONSUMER, attributes, links) as span:
+        with tracing.begin(name, context, SpanKind.CONSUMER, attributes, links) as span:
             here, running.span = tracing.show(span), span
             if job.wants_started:
                 self.recorder.announce_start(job, here)
@@ -149,7 +149,7 @@ class Runner:
                 await self.recorder.settle(job, judge(model, error), at, here)
             except asyncio.CancelledError:
                 if not running.canceling:
-                    tracing.fail(span, "interrupted", "the worker stopped, or its claim was lost")
+                    tracing.fail(span, "interrupted")  # the worker stopped, or its claim was lost
                     raise
                 await self.recorder.cancel(job, tell_time(job, time.monotonic() - started), here)
             else:

@@ -34,6 +34,11 @@ class InferenceError(Exception):
         self.refused = refused
 
     @property
+    def error_type(self) -> str:
+        """What a span says of it: the message may quote a payload."""
+        return self.failure.code
+
+    @property
     def crowded(self) -> bool:
         """The model's own queue is full: fewer at a time are wanted."""
         return self.failure.code == QUEUE_FULL

@@ -43,15 +43,13 @@ def observe(app: ASGI) -> ASGI:
         if scope["path"] in OPERATIONS:
             await app(scope, receive, watch)
         else:
-            with tracing.tracer.start_as_current_span(
-                method, tracing.context_of(find_traceparent(scope)), SpanKind.SERVER
-            ) as span:
+            with tracing.begin(method, tracing.context_of(find_traceparent(scope)), SpanKind.SERVER) as span:
                 await app(scope, receive, watch)
                 if span.is_recording():
                     span.update_name(name_span(scope, method))
                     span.set_attributes(describe(scope, method, status))
                 if status >= 500:
-                    tracing.fail(span, str(status), "")
+                    tracing.fail(span, str(status))
         requests.labels(method, find_route(scope), status).inc()
         seconds.labels(method, find_route(scope)).observe(time.perf_counter() - started)
 

@@ -51,11 +51,11 @@ class Fanout:
         context = tracing.context_of(traceparent)
         name = f"process {topology.NOTIFIER_QUEUE}"
         attributes = ATTRIBUTES | {"charonia.event_id": ids.show(ids.Kind.EVENT, event_id)}
-        with tracing.tracer.start_as_current_span(name, context, SpanKind.CONSUMER, attributes) as span:
+        with tracing.begin(name, context, SpanKind.CONSUMER, attributes) as span:
             try:
                 await self.batches.submit((event_id, tracing.show(span)))
             except Unavailable as error:
-                tracing.fail(span, type(error).__name__, str(error))
+                tracing.fail(span, type(error).__name__)
                 await asyncio.sleep(PAUSE_SECONDS)  # else the broker would hand it back at once, in a hot loop
                 raise Retry(f"the event was not fanned out: {error}") from error
 

@@ -64,7 +64,7 @@ class Sender:
         start = time.perf_counter()
         context = tracing.context_of(claim.traceparent)
         attributes = describe(claim.url) | identify(claim)
-        with tracing.tracer.start_as_current_span("POST webhook", context, SpanKind.CLIENT, attributes) as span:
+        with tracing.begin("POST webhook", context, SpanKind.CLIENT, attributes) as span:
             outcome = await self.attempt(claim, tracing.show(span))
             finish(span, outcome)
         return msgspec.structs.replace(outcome, seconds=time.perf_counter() - start)
@@ -178,4 +178,4 @@ def finish(span: Span, outcome: Outcome) -> None:
     if outcome.fault is not None:
         # The convention wants the status code as the type where there is one.
         by_status = outcome.fault is Fault.HTTP_STATUS
-        tracing.fail(span, str(outcome.status_code if by_status else outcome.fault), outcome.fault)
+        tracing.fail(span, str(outcome.status_code if by_status else outcome.fault))

@@ -21,12 +21,10 @@ ALLOWED = 2
 
 class Kept(SpanExporter):
     def __init__(self) -> None:
-        self.names: list[str] = []
-        self.attributes: list[dict[str, object]] = []
+        self.spans: list[ReadableSpan] = []
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self.names += [span.name for span in spans]
-        self.attributes += [dict(span.attributes or {}) for span in spans]
+        self.spans += spans
         return SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
@@ -48,7 +46,7 @@ class Traced:
     def shut(self) -> list[str]:
         """The names of what was exported."""
         self.provider.shutdown()
-        return self.kept.names
+        return [span.name for span in self.kept.spans]
 
 
 def of(flags: str) -> Context:
@@ -93,20 +91,38 @@ def test_an_error_is_kept_though_its_trace_is_not_sampled_but_not_any_number() -
     traced = Traced()
     for number in range(ALLOWED + 1):
         with traced.tracer.start_as_current_span(f"failing {number}", of("00")) as span:
-            tracing.fail(span, "timeout", "it took too long")
+            tracing.fail(span, "timeout")
     traced.tracer.start_span("fine", of("00")).end()
     with traced.tracer.start_as_current_span("sampled", of("01")) as span:
-        tracing.fail(span, "timeout", "it took too long")
+        tracing.fail(span, "timeout")
     assert traced.shut() == ["failing 0", "failing 1", "sampled"]
+
+
+class Named(Exception):
+    error_type = "inference_failed"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(Named("a payload"), "inference_failed"), (KeyError("a payload"), "KeyError")]
+)
+def test_of_an_error_a_span_has_the_name_and_not_the_text(error: Exception, kind: str) -> None:
+    traced = Traced()
+    with pytest.raises(type(error)), tracing.hold(traced.tracer.start_span("failing", of("01"))):
+        raise error
+    traced.shut()
+    (span,) = traced.kept.spans
+    assert (span.attributes, span.status.status_code) == ({"error.type": kind}, trace.StatusCode.ERROR)
+    assert (span.status.description, span.events) == (kind, ())
 
 
 @pytest.mark.parametrize("flags", ["00", "01"])
 def test_an_error_keeps_what_it_was_given_at_its_start(flags: str) -> None:
     traced = Traced()
     with traced.tracer.start_as_current_span("failing", of(flags), attributes={"charonia.job_id": "job_1"}) as span:
-        tracing.fail(span, "timeout", "it took too long")
+        tracing.fail(span, "timeout")
     traced.shut()
-    assert traced.kept.attributes == [{"charonia.job_id": "job_1", "error.type": "timeout"}]
+    (kept,) = traced.kept.spans
+    assert kept.attributes == {"charonia.job_id": "job_1", "error.type": "timeout"}
 
 
 @pytest.mark.parametrize(
