@@ -9,7 +9,7 @@ import asyncpg
 from opentelemetry.trace import SpanKind
 
 from common import metrics, tracing
-from common.errors import DatabaseUnavailable
+from common.errors import DatabaseRefused, DatabaseUnavailable, SettingsError
 
 ACQUIRE_SECONDS = 5.0
 STATEMENT_SECONDS = 15.0
@@ -32,6 +32,12 @@ OUTAGES = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
+# Its answers to a URL that is wrong. While we run they may be of its keepers' doing, so then they are an outage too.
+REFUSALS = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.ClientConfigurationError,
+)
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"  # generic in its stubs only
 
 
@@ -48,7 +54,10 @@ class Database:
 
     @classmethod
     async def connect(cls, url: str, *, size: int = 10, application: str) -> "Database":
-        """A pool of at most `size` connections; opens none yet, so it succeeds while the server is down."""
+        """A pool of at most `size` connections; succeeds while the server is down.
+
+        Raises SettingsError where the server does not let us in.
+        """
         settings = {"application_name": application}
         pool = await asyncpg.create_pool(
             url,
@@ -61,7 +70,18 @@ class Database:
             reset=keep_session,
         )
         metrics.database_connections_limit.set(size)
-        return cls(pool)
+        database = cls(pool)
+        with contextlib.suppress(DatabaseUnavailable):
+            await database.enter()
+        return database
+
+    async def enter(self) -> None:
+        """Raises SettingsError where the server does not let us in, DatabaseUnavailable where it is away."""
+        try:
+            await self.fetch("SELECT 1")
+        except DatabaseRefused as error:
+            await self.close()
+            raise SettingsError(f"CHARONIA_DATABASE_URL is wrong: {error.__cause__}") from error
 
     @contextlib.asynccontextmanager
     async def acquire(self) -> AsyncIterator[Connection]:
@@ -78,6 +98,8 @@ class Database:
                 raise
             finally:
                 await self.pool.release(connection, timeout=RELEASE_SECONDS)
+        except REFUSALS as error:
+            raise DatabaseRefused(f"database: {type(error).__name__}: {error}") from error
         except OUTAGES as error:
             raise DatabaseUnavailable(f"database: {type(error).__name__}: {error}") from error
 

@@ -17,13 +17,13 @@ from common import topology
 from common.broker import QUEUE_HEADER, REASON_HEADER
 from common.errors import SettingsError
 from common.link import CALL_SECONDS, TROUBLE
-from common.settings import load
+from common.settings import AmqpUrl, load
 
 SHOWN_BYTES = 200  # of a body
 
 
 class DeadSettings(msgspec.Struct, frozen=True):
-    amqp_url: str
+    amqp_url: AmqpUrl
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ CharoniaError
 ├── SettingsError        a variable of the environment is missing or wrong
 ├── Unavailable          something we depend on does not answer; trying later helps
 │   ├── DatabaseUnavailable
+│   │   └── DatabaseRefused  it answers that it does not let us in
 │   ├── BrokerUnavailable
 │   └── Overloaded       a bounded buffer of our own is full
 ├── Unroutable           the broker has no queue for a message
@@ -31,6 +32,10 @@ class Unavailable(CharoniaError):
 
 class DatabaseUnavailable(Unavailable):
     """The database does not answer."""
+
+
+class DatabaseRefused(DatabaseUnavailable):
+    """The database does not let us in."""
 
 
 class BrokerUnavailable(Unavailable):

@@ -10,8 +10,9 @@ from importlib.resources import files
 import asyncpg
 import msgspec
 
+from common.database import REFUSALS
 from common.errors import SettingsError
-from common.settings import load
+from common.settings import DatabaseUrl, load
 
 LOCK = 0x43484152  # "CHAR": any number that nobody else locks
 LEDGER = """
@@ -23,7 +24,7 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 
 
 class MigrationSettings(msgspec.Struct, frozen=True):
-    database_url: str
+    database_url: DatabaseUrl
 
 
 def list_migrations() -> list[tuple[str, str]]:
@@ -60,7 +61,10 @@ def main() -> int:
     except SettingsError as error:
         print(f"migrate: {error}", file=sys.stderr)
         return 2
-    except (OSError, asyncpg.PostgresError) as error:
+    except REFUSALS as error:
+        print(f"migrate: CHARONIA_DATABASE_URL is wrong: {error}", file=sys.stderr)
+        return 2
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         print(f"migrate: {type(error).__name__}: {error}", file=sys.stderr)
         return 1
     print(f"migrate: {', '.join(applied) or 'nothing to do'}")

@@ -20,7 +20,7 @@ from common.database import Database
 from common.errors import CharoniaError, SettingsError
 from common.job_view import show_optional, show_time
 from common.sealing import Sealer
-from common.settings import load
+from common.settings import DatabaseUrl, load
 from services.gateway.auth import ensure_tenant, hash_key, new_key
 from services.gateway.key_store import KeyRow, KeyStore
 from services.gateway.queues import MAX_LIMIT
@@ -35,7 +35,7 @@ DEFAULT = "default"
 
 
 class KeySettings(msgspec.Struct, frozen=True):
-    database_url: str
+    database_url: DatabaseUrl
     encryption_keys: tuple[str, ...]
 
 

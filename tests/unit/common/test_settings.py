@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from common.errors import SettingsError
-from common.settings import Settings, load
+from common.settings import Settings, is_server, load
 from services.dispatcher.settings import DispatcherSettings
 
 
@@ -48,6 +48,37 @@ def test_a_missing_variable_is_named(environ: dict[str, str]) -> None:
 def test_a_wrong_variable_is_named(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=f"^CHARONIA_{name} is wrong: "):
         load(Sample, {"CHARONIA_NAME": "n", f"CHARONIA_{name}": value})
+
+
+@pytest.mark.parametrize(
+    ("variable", "scheme"), [("CHARONIA_DATABASE_URL", "postgresql"), ("CHARONIA_AMQP_URL", "amqp")]
+)
+@pytest.mark.parametrize(
+    "rest", ["u:s3/cret@h:1/d", "u:12/s3cret@h/d", "u:s3#cret@h/d", "u:s3?cret@h/d", "u:[s3cret@h/d"]
+)
+def test_a_password_that_is_not_encoded_is_refused_and_not_told(variable: str, scheme: str, rest: str) -> None:
+    good = {"CHARONIA_DATABASE_URL": "postgres://d", "CHARONIA_AMQP_URL": "amqp://a", "CHARONIA_PORT": "1"}
+    with pytest.raises(SettingsError, match=f"^{variable} is wrong: .* percent-encoded$") as raised:
+        load(Settings, good | {variable: f"{scheme}://{rest}"})
+    assert not any(part in str(raised.value) for part in ("s3", "cret", "12"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:s3%2F%23%3F%40cret@h:5432/d",
+        "postgresql://u@h1:1,[::1]:2/d?target_session_attrs=any",
+        "postgresql:///d?host=/run/postgresql",
+        "postgresql://%2Frun%2Fpostgresql/d",
+    ],
+)
+def test_urls_that_clients_read_are_taken(url: str) -> None:
+    assert is_server(url)
+
+
+@pytest.mark.parametrize("url", ["postgresql://u:a@b@h/d", "postgresql://h/d?sslmode", "postgresql://h:70000/d"])
+def test_urls_that_they_do_not_are_not(url: str) -> None:
+    assert not is_server(url)
 
 
 def test_a_choice_is_one_of_its_words() -> None:
