@@ -28,6 +28,7 @@ from common.errors import SettingsError
 from common.logs import Log
 
 SAMPLER, RATIO = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
+PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 SAMPLERS = ("always_on", "always_off", "traceidratio")  # each also as parentbased_…
 PARENT_BASED = "parentbased_"
 ERRORS_PER_SECOND = 50.0  # spans of traces that are not sampled; what is sampled shall not lose its room to an outage
@@ -174,9 +175,19 @@ class Exporter(SpanExporter):
         self.exporter.shutdown()
 
 
+def read_protocol(environ: Mapping[str, str]) -> str:
+    """That of traces, before that of all signals."""
+    for name in PROTOCOLS:
+        if protocol := environ.get(name):
+            if protocol not in ("http/protobuf", "grpc"):
+                raise SettingsError(f"{name} is wrong: it is neither http/protobuf nor grpc")
+            return protocol
+    return "http/protobuf"
+
+
 def open_exporter(environ: Mapping[str, str]) -> SpanExporter:
-    """By the OTEL_EXPORTER_OTLP_* variables."""
-    if environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf") == "grpc":
+    """By the OTEL_EXPORTER_OTLP_* variables; raises SettingsError."""
+    if read_protocol(environ) == "grpc":
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 
         return GrpcExporter()

@@ -20,9 +20,12 @@ from opentelemetry.trace import (
     use_span,
 )
 
+from common.errors import SettingsError
+
 VERSION_LENGTH = 55  # of a traceparent of version 00
 SHUTDOWN_SECONDS = 5.0
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+EXPORTER = "OTEL_TRACES_EXPORTER"
 
 tracer = trace.get_tracer("charonia")
 
@@ -32,11 +35,21 @@ def configure(service: str, environ: Mapping[str, str] = os.environ) -> None:
 
     Raises SettingsError.
     """
-    if not any(environ.get(name) for name in ENDPOINTS) or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+    if not is_on(environ):
         return
     from common.exporting import open_provider  # only here: a service without tracing does not pay for the SDK
 
     trace.set_tracer_provider(open_provider(environ.get("OTEL_SERVICE_NAME", f"charonia-{service}"), environ))
+
+
+def is_on(environ: Mapping[str, str]) -> bool:
+    """Whether there is somewhere to send spans to, and they are wanted; raises SettingsError."""
+    if not any(environ.get(name) for name in ENDPOINTS) or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return False
+    exporter = environ.get(EXPORTER) or "otlp"
+    if exporter not in ("otlp", "none"):
+        raise SettingsError(f"{EXPORTER} is wrong: it is neither otlp nor none")
+    return exporter == "otlp"
 
 
 def shutdown() -> None:

@@ -13,7 +13,17 @@ from opentelemetry.trace import Link, Tracer
 from common import tracing
 from common.allowance import Allowance
 from common.errors import SettingsError
-from common.exporting import CALM_SECONDS, Exporter, Keeper, Recorded, Trouble, read_sampler
+from common.exporting import (
+    CALM_SECONDS,
+    PROTOCOLS,
+    Exporter,
+    Keeper,
+    Recorded,
+    Trouble,
+    open_exporter,
+    read_protocol,
+    read_sampler,
+)
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 ALLOWED = 2
@@ -140,6 +150,25 @@ def test_an_error_keeps_what_it_was_given_at_its_start(flags: str) -> None:
 def test_a_wrong_sampler_is_named(environ: dict[str, str], variable: str) -> None:
     with pytest.raises(SettingsError, match=f"^{variable} is wrong"):
         read_sampler(environ)
+
+
+@pytest.mark.parametrize(
+    ("own", "general", "protocol"),
+    [
+        ("", "", "http/protobuf"),
+        ("", "grpc", "grpc"),
+        ("grpc", "http/json", "grpc"),
+        ("http/protobuf", "grpc", "http/protobuf"),
+    ],
+)
+def test_the_protocol_of_traces_counts_before_the_general_one(own: str, general: str, protocol: str) -> None:
+    assert read_protocol(dict(zip(PROTOCOLS, (own, general), strict=True))) == protocol
+
+
+@pytest.mark.parametrize("variable", PROTOCOLS)
+def test_an_unknown_protocol_is_named(variable: str) -> None:
+    with pytest.raises(SettingsError, match=f"^{variable} is wrong"):
+        open_exporter({variable: "http/json"})
 
 
 def test_a_collector_that_is_away_is_told_of_once_and_its_return_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,8 +4,32 @@ import pytest
 from opentelemetry import trace
 
 from common import tracing
+from common.errors import SettingsError
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "on"),
+    [
+        ({}, False),
+        (ENDPOINT, True),
+        (ENDPOINT | {"OTEL_TRACES_EXPORTER": "otlp"}, True),
+        (ENDPOINT | {"OTEL_TRACES_EXPORTER": ""}, True),
+        (ENDPOINT | {"OTEL_TRACES_EXPORTER": "none"}, False),
+        (ENDPOINT | {"OTEL_SDK_DISABLED": "True"}, False),
+    ],
+)
+def test_tracing_is_on_where_spans_have_somewhere_to_go(environ: dict[str, str], on: bool) -> None:
+    assert tracing.is_on(environ) == on
+
+
+def test_an_exporter_that_is_not_ours_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"^OTEL_TRACES_EXPORTER is wrong"):
+        tracing.is_on(ENDPOINT | {"OTEL_TRACES_EXPORTER": "console"})
 
 
 @pytest.mark.parametrize("text", [f"00-{TRACE}-{SPAN}-01", f"00-{TRACE}-{SPAN}-00", f"cc-{TRACE}-{SPAN}-01-more"])
