@@ -33,6 +33,12 @@ class DeliveryFilter(msgspec.Struct, frozen=True, kw_only=True):
     created_before: datetime | None = None
 
 
+class LockedDelivery(msgspec.Struct, frozen=True, kw_only=True):
+    disabled: bool  # its subscription
+    job_id: UUID | None
+    traceparent: str  # of its job, where it has one
+
+
 class DeliveryStore:
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -64,11 +70,11 @@ class DeliveryStore:
         found = await self.database.fetch(delivery_view.QUERIES["list_attempts"], deliveries, size)
         return [read_attempt(dict(record)) for record in found]
 
-    async def lock(self, connection: Connection, delivery_id: UUID, tenant_id: UUID) -> bool | None:
-        """Whether its subscription is disabled; None where there is no such delivery."""
+    async def lock(self, connection: Connection, delivery_id: UUID, tenant_id: UUID) -> LockedDelivery | None:
+        """None where there is no such delivery."""
         await connection.execute(QUERIES["lock_delivery"], delivery_id, tenant_id)
-        record = await connection.fetchrow(QUERIES["is_disabled"], delivery_id, tenant_id)
-        return None if record is None else record["disabled"]
+        record = await connection.fetchrow(QUERIES["find_locked_delivery"], delivery_id, tenant_id)
+        return None if record is None else LockedDelivery(**record)
 
     async def redeliver(self, connection: Connection, delivery_id: UUID) -> None:
         """Nothing where an attempt is under way."""

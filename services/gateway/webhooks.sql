@@ -148,9 +148,9 @@ JOIN endpoints e ON e.id = d.endpoint_id
 WHERE d.id = $1 AND d.tenant_id = $2
 FOR NO KEY UPDATE OF e;
 
--- name: is_disabled
--- Whether a tenant's delivery is to a disabled subscription.
-SELECT w.disabled_at IS NOT NULL AS disabled
+-- name: find_locked_delivery
+-- Whether a tenant's delivery is to a disabled subscription, and whose it is.
+SELECT w.disabled_at IS NOT NULL AS disabled, d.job_id, d.traceparent
 FROM deliveries d
 LEFT JOIN webhooks w ON w.id = d.webhook_id
 WHERE d.id = $1 AND d.tenant_id = $2;

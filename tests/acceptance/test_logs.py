@@ -56,14 +56,16 @@ async def test_each_outcome_of_a_job_is_one_line(stack: Stack, api: Api, receive
     logs, inbox = Logs(stack), receiver.inbox(500)
     told = await api.submit("echo", ECHO, webhook={"url": inbox.url})
     await api.wait_for_webhooks((await api.wait(told.id)).id)
+    (delivery,) = (await api.http.get(f"/v1/jobs/{told.id}/deliveries")).json()["items"]
+    await api.http.post(f"/v1/deliveries/{delivery['id']}/redeliver")
     failing = await api.run("faulty", fault("unavailable"), retry=RETRY)
     canceled = await api.submit("work", work(30_000))
     await api.wait(canceled.id, "processing")
     await api.http.post(f"/v1/jobs/{canceled.id}/cancel")
     await api.wait(canceled.id)
 
-    ends = ["delivery.failed", "delivery.succeeded"]
-    await logs.wait(told, gateway=["job.accepted"], dispatcher=["job.succeeded"], notifier=ends)
+    ends = ["delivery.failed", "delivery.succeeded", "delivery.succeeded"]
+    await logs.wait(told, gateway=["job.accepted", "delivery.again"], dispatcher=["job.succeeded"], notifier=ends)
     await logs.wait(failing, gateway=["job.accepted"], dispatcher=["job.requeued", "job.failed"], notifier=[])
     await logs.wait(canceled, gateway=["job.accepted", "job.canceling"], dispatcher=["job.canceled"], notifier=[])
 

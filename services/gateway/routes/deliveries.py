@@ -8,12 +8,12 @@ from uuid import UUID
 from litestar import Request, Router, get, post
 from litestar.params import Parameter
 
-from common import ids
+from common import ids, tracing
 from common.database import Database
 from common.delivery_view import DeliveryStatus, DeliveryView
 from common.logs import Log
 from services.gateway.callers import identify_caller
-from services.gateway.delivery_store import DeliveryFilter, DeliveryStore
+from services.gateway.delivery_store import DeliveryFilter, DeliveryStore, LockedDelivery
 from services.gateway.errors import FINDING, FieldError, Problem, document, invalid, not_found
 from services.gateway.routes.control import parse_job
 from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
@@ -104,14 +104,21 @@ async def redeliver(request: Caller, delivery_id: str, deliveries: DeliveryStore
     """Under the same `webhook-id`; should that fail, by the schedule again."""
     parsed, tenant_id = parse_delivery(delivery_id), request.user.tenant_id
     async with database.transaction() as connection:
-        disabled = await deliveries.lock(connection, parsed, tenant_id)
-        if disabled is None:
+        locked = await deliveries.lock(connection, parsed, tenant_id)
+        if locked is None:
             raise not_found("delivery")
-        if disabled:
+        if locked.disabled:
             raise Problem(HTTPStatus.CONFLICT, "conflict", "the webhook is disabled; enable it first")
         await deliveries.redeliver(connection, parsed)
-    log.info("delivery.again", delivery_id=delivery_id, **identify_caller(request))
+    tracing.link(locked.traceparent)
+    log.info("delivery.again", delivery_id=delivery_id, **identify_caller(request) | identify(locked))
     return await find(deliveries, delivery_id, tenant_id)
+
+
+def identify(locked: LockedDelivery) -> dict[str, str]:
+    """What its log line says of it: its trace is the job's, not the request's."""
+    job = {} if locked.job_id is None else {"job_id": ids.show(ids.Kind.JOB, locked.job_id)}
+    return job | {"trace_id": tracing.trace_id(locked.traceparent)}
 
 
 async def find(deliveries: DeliveryStore, delivery_id: str, tenant_id: UUID) -> DeliveryView:

@@ -128,7 +128,8 @@ async def test_who_waits_for_the_lock_knows_that_the_other_disabled_it(
 
     async def ask() -> bool | None:
         async with database.transaction() as connection:
-            return await store.lock(connection, delivery, tenant)
+            locked = await store.lock(connection, delivery, tenant)
+            return None if locked is None else locked.disabled
 
     assert await ask() is False
     async with database.transaction() as connection:
