@@ -10,6 +10,9 @@ import msgspec
 Style = Literal["auto", "text", "json"]
 FIELDS = "charonia_fields"  # the attribute of a LogRecord that carries the fields
 
+# What libraries say beside a line of ours, each time anew, or of any client that speaks no HTTP.
+CHATTER = {"aiormq.connection": "error when creating transport", "uvicorn.error": "Invalid HTTP request received"}
+
 
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
@@ -53,6 +56,10 @@ class Log:
         self.logger.exception(event, extra={FIELDS: fields})
 
 
+def is_news(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(CHATTER[record.name])
+
+
 def configure(style: Style, level: str) -> None:
     """Sends every line to standard error, by itself as text to a terminal only; libraries speak from WARNING on."""
     handler = logging.StreamHandler(sys.stderr)
@@ -60,3 +67,5 @@ def configure(style: Style, level: str) -> None:
     handler.setFormatter(TextFormatter() if as_text else JsonFormatter())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger("charonia").setLevel(level)
+    for name in CHATTER:
+        logging.getLogger(name).addFilter(is_news)

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -77,6 +78,18 @@ def test_numbers_stay_numbers_and_what_has_no_json_is_its_text(lines: list[loggi
     }
 
 
+@contextmanager
+def restored() -> Iterator[None]:
+    """Logging is as it was, after what configures it."""
+    root, ours = logging.getLogger(), logging.getLogger("charonia")
+    before, level = (root.handlers[:], root.level), ours.level
+    try:
+        yield
+    finally:
+        root.handlers[:], root.level = before
+        ours.setLevel(level)
+
+
 @pytest.mark.parametrize(
     ("style", "terminal", "kind"),
     [
@@ -90,11 +103,17 @@ def test_by_itself_it_is_text_on_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, style: Style, terminal: bool, kind: type[logging.Formatter]
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal, raising=False)
-    root, ours = logging.getLogger(), logging.getLogger("charonia")
-    before, level = (root.handlers[:], root.level), ours.level
-    try:
+    with restored():
         configure(style, "INFO")
-        assert type(root.handlers[0].formatter) is kind
-    finally:
-        root.handlers[:], root.level = before
-        ours.setLevel(level)
+        assert type(logging.getLogger().handlers[0].formatter) is kind
+
+
+def test_what_libraries_say_beside_a_line_of_ours_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    with restored():
+        configure("text", "INFO")
+        logging.getLogger("aiormq.connection").error("error when creating transport: %r", OSError())
+        logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+        logging.getLogger("aiormq.connection").warning("Connection %r was blocked by: %r", "c", "memory")
+        logging.getLogger("uvicorn.error").error("Exception in ASGI application")
+    told = [line.split(maxsplit=2)[2] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["Connection 'c' was blocked by: 'memory'", "Exception in ASGI application"]
