@@ -15,7 +15,7 @@ DASHBOARDS = sorted((MONITORING / "grafana" / "dashboards").glob("*.json"))
 # What is no name of a metric: strings, labels, durations, lists of labels, functions, words of the language.
 NOISE = re.compile(
     r'"[^"]*"|\{[^}]*\}|\[[^]]*\]|\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)'
-    r"|[a-z_]+\s*(?=\()|\b(?:and|or|unless|bool|offset|sum|max|min|count|avg)\b"
+    r"|[a-z_]+\s*(?=\()|\boffset \d+[a-z]|\b(?:and|or|unless|bool|sum|max|min|count|avg)\b"
 )
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 

@@ -3,6 +3,7 @@
 from prometheus_client import Counter, Gauge, Histogram
 
 from common.jobs import TERMINAL
+from services.dispatcher.triton import ERRORS
 
 ATTEMPT_RESULTS = ("succeeded", "failed", "canceled", "returned")  # as in job_attempts; returned ones do not count
 
@@ -38,5 +39,7 @@ def prepare(model: str) -> None:
     slots_used.labels(model)
     for status in TERMINAL:
         jobs_ended.labels(model, status)
+    for code in ERRORS:
+        inference_errors.labels(model, code)
     for result in ATTEMPT_RESULTS:
         attempts.labels(model, result)

@@ -102,6 +102,7 @@ CODES = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: Rule("", "too_large", retryable=False),
     grpc.StatusCode.UNIMPLEMENTED: Rule("", "unsupported", retryable=False),
 }
+ERRORS = frozenset(rule.code for rule in (*RULES, OTHERWISE, *CODES.values()))
 
 
 def explain(message: str, code: grpc.StatusCode | None = None) -> InferenceError:
