@@ -5,6 +5,7 @@ Nothing is counted beyond a bound, and what a census costs, it rests for many ti
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Iterable
 from uuid import UUID
@@ -22,6 +23,7 @@ QUERIES = sql.load("common", "census.sql")
 MOST = 100_000  # of anything is counted: a gauge of so many says "at least"
 INTERVAL_SECONDS = 10.0
 SHARE = 20  # of one connection's time at most a twentieth
+STALE_SECONDS = 60.0  # or three pauses: then the numbers of a census are told no more
 DEADLINE_SECONDS = 10.0
 NIL = UUID(int=0)
 RUNNING = (Status.PROCESSING, Status.CANCELING)
@@ -41,21 +43,52 @@ circuits_open = Gauge("charonia_circuits_open", "Endpoints to which at most one 
 census_seconds = Gauge("charonia_census_seconds", "Time that the latest census took.")
 census_time = Gauge("charonia_census_time_seconds", "Unix time of the latest census.")
 
+BY_MODEL = (jobs, queue_depth, queue_oldest, running_oldest)
+REST = (
+    dead_letters,
+    outbox_messages,
+    outbox_oldest,
+    events_waiting,
+    events_oldest,
+    delivery_lag,
+    endpoints_disabled,
+    circuits_open,
+)
+
 log = Log("census")
 
 
 async def watch(database: Database) -> None:
     """Counts again and again, until cancelled."""
+    forgetting: asyncio.TimerHandle | None = None
     while True:
         began = time.monotonic()
         try:
             await count(database)
         except Unavailable as error:
             log.warning("census.waits", error=error)
+            pause = rest_from(began)
         else:
             census_seconds.set(time.monotonic() - began)
             census_time.set_to_current_time()
-        await asyncio.sleep(max(INTERVAL_SECONDS, SHARE * (time.monotonic() - began)))
+            pause = rest_from(began)
+            if forgetting is not None:
+                forgetting.cancel()
+            forgetting = asyncio.get_running_loop().call_later(max(STALE_SECONDS, 3 * pause), forget)
+        await asyncio.sleep(pause)
+
+
+def rest_from(began: float) -> float:
+    """For how many seconds, after a census that began then."""
+    return max(INTERVAL_SECONDS, SHARE * (time.monotonic() - began))
+
+
+def forget() -> None:
+    """An old number may be the maximum of all instances' for ever; its age is told by census_time."""
+    for gauge in BY_MODEL:
+        gauge.clear()
+    for gauge in REST:
+        gauge.set(math.nan)
 
 
 async def count(database: Database) -> None:
@@ -66,7 +99,7 @@ async def count(database: Database) -> None:
         running = await connection.fetch(QUERIES["count_running"])
         rest = await connection.fetchrow(QUERIES["count_rest"], MOST, NIL)
     assert rest is not None, "it is one row, whatever there is"
-    for gauge in (jobs, queue_depth, queue_oldest, running_oldest):
+    for gauge in BY_MODEL:
         gauge.clear()  # of models that have left the catalogue; nobody reads in between
     tell_queues(queues)
     tell_running(running)

@@ -1,6 +1,7 @@
 """The census counts what is in the database, up to its bound, and rests for long after a long one."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -132,23 +133,48 @@ async def test_nothing_is_counted_beyond_the_bound(world: World, monkeypatch: py
     assert count("charonia_outbox_messages") == 2
 
 
-async def test_an_outage_leaves_the_numbers_and_their_time_as_they_were_and_ends_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def watch_through_an_outage(world: World, monkeypatch: pytest.MonkeyPatch, ends: Callable[[], bool]) -> None:
+    """One census that succeeds, then all fail, until `ends`; the numbers' time stays that of the first."""
     await submit(world.database, world.tenant)
-    await census.count(world.database)
-    before, looks = count("charonia_census_time_seconds"), 0
+    begin, looks, told = world.database.transaction, 0, None
 
-    def fail(*_: object) -> None:
-        nonlocal looks
+    def fail(seconds: float) -> object:
+        nonlocal looks, told
         looks += 1
-        if looks == 3:
+        if looks == 1:
+            return begin(seconds)
+        told = told or count("charonia_census_time_seconds")
+        if looks > 3 and ends():
             raise asyncio.CancelledError
         raise DatabaseUnavailable
 
     monkeypatch.setattr(census, "INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(census, "SHARE", 0)
     monkeypatch.setattr(world.database, "transaction", fail)
     with pytest.raises(asyncio.CancelledError):
-        await census.watch(world.database)
-    assert count("charonia_census_time_seconds") == before
+        async with asyncio.timeout(10):
+            await census.watch(world.database)
+    assert count("charonia_census_time_seconds") == told
+
+
+async def test_a_short_outage_leaves_the_numbers_as_they_were_and_ends_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await watch_through_an_outage(world, monkeypatch, lambda: True)
     assert count("charonia_queue_depth", model="echo", priority="normal") == 1
+    assert count("charonia_outbox_messages") == 1
+
+
+async def test_after_a_long_outage_nothing_is_told_until_it_is_counted_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_gone() -> bool:
+        return count("charonia_queue_depth", model="echo", priority="normal") is None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(census, "STALE_SECONDS", 0.0)
+        await watch_through_an_outage(world, patch, is_gone)
+    assert str(count("charonia_outbox_messages")) == str(count("charonia_dead_letters")) == "nan"
+    await census.count(world.database)
+    assert count("charonia_queue_depth", model="echo", priority="normal") == 1
+    assert count("charonia_outbox_messages") == 1
