@@ -14,6 +14,7 @@ queues_wanted = Gauge("charonia_queues_wanted", "Queues that this process is to 
 queues_consumed = Gauge("charonia_queues_consumed", "Queues that this process consumes at the moment.")
 messages_dead = Gauge("charonia_messages_dead", "Messages in the queue charonia.dead.")
 messages_failed = Counter("charonia_messages_failed", "Messages whose handler broke.")
+jobs_ended = Counter("charonia_jobs_ended", "Jobs that reached a terminal state here.", ["model", "status"])
 database_wait_seconds = Histogram(
     "charonia_database_wait_seconds",
     "Time until a connection of the pool was there, or was given up.",

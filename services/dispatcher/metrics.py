@@ -3,11 +3,11 @@
 from prometheus_client import Counter, Gauge, Histogram
 
 from common.jobs import TERMINAL
+from common.metrics import jobs_ended
 from services.dispatcher.triton import ERRORS
 
 ATTEMPT_RESULTS = ("succeeded", "failed", "canceled", "returned")  # as in job_attempts; returned ones do not count
 
-jobs_ended = Counter("charonia_jobs_ended", "Jobs that reached a terminal state here.", ["model", "status"])
 attempts = Counter(
     "charonia_attempts", "Attempts that were written down here, by what they came to.", ["model", "result"]
 )

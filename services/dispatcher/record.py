@@ -18,6 +18,7 @@ from common.errors import Unavailable
 from common.job_view import JobRow, Links, identify, write_event
 from common.jobs import Failure, Status
 from common.logs import Log
+from common.metrics import jobs_ended
 from common.outbox import Outbox, ring_event
 from services.dispatcher import metrics, retry
 from services.dispatcher.inference import Answer
@@ -50,7 +51,7 @@ class Recorder:
         self.bell.ring(end.id for end in ended)
         self.outbox.announce([end.event.message for end in ended])
         for end in ended:
-            metrics.jobs_ended.labels(end.model, end.status).inc()
+            jobs_ended.labels(end.model, end.status).inc()
             if end.was == "running":
                 metrics.attempts.labels(end.model, end.status).inc()
         return [end.event.id in told for end in ends]

@@ -12,6 +12,7 @@ from common.bell import Bell
 from common.database import Database
 from common.job_view import JobRow, Links, write_event
 from common.jobs import TERMINAL, Status
+from common.metrics import jobs_ended
 from common.outbox import Outbox, OutboxRow, ring_cancel, ring_event
 from common.tensors import Signature, Tensor
 from services.gateway.catalogue import Catalogue
@@ -56,6 +57,8 @@ class Control:
                 row = msgspec.structs.replace(row, status=Status.CANCELING)
                 message = ring_cancel(row.id, row.traceparent)
                 await self.store.cancel_running(connection, row.id, message)
+        if row.status is Status.CANCELED:
+            jobs_ended.labels(row.model, row.status).inc()
         tracing.link(row.traceparent)
         self.bell.ring([job_id])
         self.outbox.announce([message] if message else [])

@@ -1,5 +1,6 @@
 """What becomes of attempts is counted once, by whoever wrote it down."""
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
@@ -47,3 +48,26 @@ async def test_a_lapsed_lease_and_the_attempt_under_it_count(world: World) -> No
         ("charonia_leases_lapsed_total", ""): 1.0,
         ("charonia_attempts_total", "failed"): 1.0,
     }
+
+
+async def test_a_job_that_never_began_counts_as_ended_by_whoever_ends_it(world: World) -> None:
+    """By the gateway where it is canceled, by a sweeper where it expires."""
+    canceled = await submit(world.database, world.tenant)
+    await submit(world.database, world.tenant, expires_in=10.0)
+    counts = Counts()
+    await world.cancel(canceled)
+    await world.pass_time(20.0)
+    await world.sweep()
+    assert counts.since("charonia_jobs_ended_total", "charonia_attempts_total") == {
+        ("charonia_jobs_ended_total", "canceled"): 1.0,
+        ("charonia_jobs_ended_total", "expired"): 1.0,
+    }
+
+
+async def test_a_running_job_counts_as_canceled_once(world: World) -> None:
+    job = await claim(world.database, await submit(world.database, world.tenant))
+    counts = Counts()
+    await world.cancel(job.row.id)
+    assert counts.since("charonia_jobs_ended_total") == {}
+    await world.recorder.cancel(job, datetime.now(UTC), "")
+    assert counts.since("charonia_jobs_ended_total") == {("charonia_jobs_ended_total", "canceled"): 1.0}
