@@ -113,6 +113,7 @@ def test_what_libraries_say_beside_a_line_of_ours_is_left_out(capsys: pytest.Cap
         configure("text", "INFO")
         logging.getLogger("aiormq.connection").error("error when creating transport: %r", OSError())
         logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+        logging.getLogger("uvicorn.error").error("ASGI callable returned without completing handshake.")
         logging.getLogger("aiormq.connection").warning("Connection %r was blocked by: %r", "c", "memory")
         logging.getLogger("uvicorn.error").error("Exception in ASGI application")
     told = [line.split(maxsplit=2)[2] for line in capsys.readouterr().err.splitlines()]
