@@ -10,8 +10,8 @@ import msgspec
 Style = Literal["auto", "text", "json"]
 FIELDS = "charonia_fields"  # the attribute of a LogRecord that carries the fields
 
-# What libraries say beside a line of ours, each time anew; or of any client that speaks no HTTP, or (as an error) of any
-# WebSocket that is refused as a request is.
+# What libraries say beside a line of ours, each time anew; or of any client that speaks no HTTP, or (as an error) of
+# any WebSocket that is refused as a request is.
 CHATTER = {
     "aiormq.connection": ("error when creating transport",),
     "uvicorn.error": ("Invalid HTTP request received", "ASGI callable returned without completing handshake"),
