@@ -24,6 +24,7 @@ SERVICES: dict[str, type[Settings]] = {
     "notifier": NotifierSettings,
 }
 OF_THE_IMAGE = set(re.findall(r"\b(CHARONIA_[A-Z_]+)=", (COMPOSE / "Dockerfile").read_text()))
+DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
 PIN = re.compile(r"^([a-z0-9.-]+)==")
 
 
@@ -91,8 +92,8 @@ def test_there_is_one_triton_whichever_is_chosen(file: str) -> None:
 def test_what_is_mounted_is_there() -> None:
     for service in read()["services"].values():
         for volume in service.get("volumes", []):
-            source = volume.partition(":")[0]
-            assert (COMPOSE / source).exists() if source.startswith(".") else source in read()["volumes"], volume
+            source = DEFAULT.sub(r"\1", volume).partition(":")[0]
+            assert (COMPOSE / source).exists() if source.startswith((".", "/")) else source in read()["volumes"], volume
 
 
 def test_no_address_of_an_index_is_in_a_lock() -> None:
