@@ -133,7 +133,7 @@ async def test_an_outage_longer_than_a_lease_makes_nothing_run_twice(
     async with outage(breakable):
         await asyncio.to_thread(newcomer.launch)  # a dispatcher that knows nothing of the outage
         await wait_for_metric(metrics, "charonia_inference_seconds_count", before + 1, model="work")
-        assert await read_metric(metrics, "charonia_slots_used", model="work") == 2  # a result held keeps its slot
+        await wait_for_metric(metrics, "charonia_slots_used", 1, model="work")  # the second's; a result is held without
         await wait_for_event(newcomer, "dispatcher.started", started)
     for job in (first, second):
         await check_ran_once(breakable, api, job.id)
