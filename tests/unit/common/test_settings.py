@@ -67,7 +67,7 @@ def test_a_password_that_is_not_encoded_is_refused_and_not_told(variable: str, s
     "url",
     [
         "postgresql://u:s3%2F%23%3F%40cret@h:5432/d",
-        "postgresql://u@h1:1,[::1]:2/d?target_session_attrs=any",
+        "postgresql://u@h1:1,h2:2/d?target_session_attrs=any",
         "postgresql:///d?host=/run/postgresql",
         "postgresql://%2Frun%2Fpostgresql/d",
     ],
