@@ -51,9 +51,9 @@ async def fail_soon(call: Coroutine[Any, Any, None]) -> None:
 async def test_waits_for_a_connection_and_connections_in_use_are_counted(database_url: str) -> None:
     pool = await Database.connect(database_url, size=1, application="tests")
     before = count("charonia_database_wait_seconds_sum") or 0.0
-    async with pool.acquire():
+    async with pool.acquire() as connection:
         waiting = asyncio.create_task(ask(pool))
-        await asyncio.sleep(0.2)
+        await connection.execute("SELECT pg_sleep(0.2)")
         assert (count("charonia_database_connections"), count("charonia_database_connections_limit")) == (1, 1)
     await waiting
     assert (count("charonia_database_wait_seconds_sum") or 0.0) - before >= 0.2
