@@ -6,7 +6,7 @@ from functools import partial
 from common import census, health, topology
 from common.bell import Bell
 from common.broker import Consumer, Publisher, Subscription
-from common.database import Database
+from common.database import KEPT_PLANS, Database
 from common.grants import Grants
 from common.job_view import Links
 from common.jobs import Priority
@@ -33,7 +33,7 @@ log = Log("dispatcher")
 
 async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     """Serves until `stopping` is set, then drains."""
-    database = await Database.connect(settings.database_url, application="charonia-dispatcher")
+    database = await Database.connect(settings.database_url, application="charonia-dispatcher", planning=KEPT_PLANS)
     publisher = Publisher(settings.amqp_url, settings.worker)
     consumer = Consumer(settings.amqp_url, settings.worker)
     outbox = Outbox(database, publisher)

@@ -5,7 +5,7 @@ import asyncio
 from common import census, health, topology
 from common.addresses import Policy
 from common.broker import Consumer, Publisher, Subscription
-from common.database import Database
+from common.database import KEPT_PLANS, Database
 from common.lifecycle import keep_running
 from common.logs import Log
 from common.metrics import measure_lag
@@ -33,7 +33,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
     sealer = Sealer(settings.encryption_keys)
     policy = Policy.parse(settings.allowed_networks, settings.allow_http)
     plan, timeout, concurrency = settings.delivery_schedule, settings.delivery_timeout, settings.delivery_concurrency
-    database = await Database.connect(settings.database_url, application="charonia-notifier")
+    database = await Database.connect(settings.database_url, application="charonia-notifier", planning=KEPT_PLANS)
     publisher = Publisher(settings.amqp_url, "notifier")
     consumer = Consumer(settings.amqp_url, "notifier")
     outbox = Outbox(database, publisher)
