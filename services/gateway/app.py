@@ -64,7 +64,7 @@ from services.gateway.routes import (
     webhook_actions,
     webhooks,
 )
-from services.gateway.routes.parameters import refuse_twice, refuse_unknown
+from services.gateway.routes.parameters import Strict
 from services.gateway.secret_rotation import SecretRotation
 from services.gateway.settings import GatewaySettings
 from services.gateway.store import Store
@@ -156,6 +156,7 @@ def build(
         "batches": BatchSubmitter(batch_store, submitter, outbox),
         "watch": watch,
         "story": Story(watch.store, watch, settings.heartbeat),
+        "desk": jobs.Desk(submitter, store, watch, links),
         "inference": Inference(submitter, changes, store, watch, settings.infer_wait),
     }
     api = Router(
@@ -173,8 +174,7 @@ def build(
             *(webhooks.router, webhook_actions.router, deliveries.router),
         ],
         request_max_body_size=min(settings.max_body, LARGE),  # of calls that read it at once
-        middleware=[DefineMiddleware(Authentication)],
-        guards=[refuse_unknown, refuse_twice],
+        middleware=[DefineMiddleware(Strict)],
     )
     protocol = Router(
         errors.PROTOCOL,

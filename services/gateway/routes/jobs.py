@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from litestar import Request, Response, Router, get, post
 from litestar.openapi.datastructures import ResponseSpec
@@ -30,6 +30,15 @@ from services.gateway.watch import Watch
 log = Log("job")
 
 
+class Desk(NamedTuple):
+    """What calls of one job need; in one, as Litestar makes a task for each of several dependencies."""
+
+    submitter: Submitter
+    store: Store
+    watch: Watch
+    links: Links
+
+
 @dataclass
 class OneJob(Operation):
     """The handler reads the body itself, should it be large beside the event loop."""
@@ -55,10 +64,7 @@ class OneJob(Operation):
 )
 async def submit_job(
     request: Request[Key, Any, Any],
-    submitter: Submitter,
-    store: Store,
-    watch: Watch,
-    links: Links,
+    desk: Desk,
     idempotency_key: Annotated[
         str | None, Parameter(header=IDEMPOTENCY_KEY, description="the same within 24 h is the same job")
     ] = None,
@@ -67,8 +73,8 @@ async def submit_job(
     ] = None,
 ) -> Response[JobView]:
     """Answers once the job is committed; it ends in exactly one terminal state."""
-    row, has_webhook, replayed = await take_body(request, submitter, idempotency_key)
-    view = view_job(row, links, webhook_status="pending" if has_webhook else "none")
+    row, has_webhook, replayed = await take_body(request, desk.submitter, idempotency_key)
+    view = view_job(row, desk.links, webhook_status="pending" if has_webhook else "none")
     headers = {"Location": f"/v1/jobs/{view.id}"}
     if replayed:
         tracing.link(row.traceparent)
@@ -80,9 +86,9 @@ async def submit_job(
     seconds = read_wait(",".join(request.headers.getall("prefer"))) if prefer else 0  # all its lines are one list
     if seconds:
         forget_body(request)  # it is a row by now
-    if seconds and (found := await await_end(request, row, seconds, store, watch)):
+    if seconds and (found := await await_end(request, row, seconds, desk)):
         headers["Preference-Applied"] = f"wait={seconds}"
-        return Response(show_job(found, links), status_code=HTTPStatus.OK, headers=headers)
+        return Response(show_job(found, desk.links), status_code=HTTPStatus.OK, headers=headers)
     return Response(view, headers=headers)
 
 
@@ -93,14 +99,12 @@ async def take_body(request: Request[Key, Any, Any], submitter: Submitter, key: 
     return await submitter.take(body, asked)
 
 
-async def await_end(
-    request: Request[Key, Any, Any], job: JobRow, seconds: float, store: Store, watch: Watch
-) -> FoundJob | None:
+async def await_end(request: Request[Key, Any, Any], job: JobRow, seconds: float, desk: Desk) -> FoundJob | None:
     """The job, once it has ended; None where that takes longer, or may not or can't be seen: it is accepted still."""
     try:
-        await while_present(request.receive, watch.wait(job.id, request.user, seconds))
+        await while_present(request.receive, desk.watch.wait(job.id, request.user, seconds))
         await check_again(request)
-        found = await store.find_job(job.id, request.user.tenant_id)
+        found = await desk.store.find_job(job.id, request.user.tenant_id)
     except (Problem, Unavailable) as error:
         log.warning("job.unwatched", **identify(job), error=error)
         return None
@@ -117,22 +121,20 @@ async def await_end(
 async def get_job(
     request: Request[Key, Any, Any],
     job_id: str,
-    store: Store,
-    watch: Watch,
-    links: Links,
+    desk: Desk,
     wait: Annotated[float, Parameter(ge=0, le=MAX_WAIT, description="seconds to wait for its end")] = 0,
 ) -> JobView:
     """`queue_position` is approximate: as if all tenants took turns from now on, and the classes above went first."""
     parsed = ids.parse(ids.Kind.JOB, job_id)
-    found = await store.find_job(parsed, request.user.tenant_id) if parsed else None
+    found = await desk.store.find_job(parsed, request.user.tenant_id) if parsed else None
     if parsed and found and wait and found.row.status not in TERMINAL:
-        await while_present(request.receive, watch.wait(parsed, request.user, wait))
+        await while_present(request.receive, desk.watch.wait(parsed, request.user, wait))
         await check_again(request)
-        found = await store.find_job(parsed, request.user.tenant_id)
+        found = await desk.store.find_job(parsed, request.user.tenant_id)
     if found is None:
         raise not_found("job")
     tracing.link(found.row.traceparent)
-    return show_job(found, links)
+    return show_job(found, desk.links)
 
 
 def show_job(found: FoundJob, links: Links) -> JobView:

@@ -5,10 +5,11 @@ from functools import cache
 from typing import Annotated, Any, TypedDict
 
 import msgspec
-from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
+from litestar.middleware import AuthenticationResult
 from litestar.params import Parameter
 
+from services.gateway.auth import Authentication, Connection
 from services.gateway.errors import FieldError, invalid
 
 # PostgreSQL's text has no NUL.
@@ -40,15 +41,24 @@ def read_time(name: str, text: str | None) -> datetime | None:
         raise invalid(FieldError(name, f"{error}; a + in a URL is written %2B")) from error
 
 
-def refuse_twice(connection: ASGIConnection[Any, Any, Any, Any], _handler: BaseRouteHandler) -> None:
-    """A guard: raises Problem (422) where it is not clear which of two is meant."""
+class Strict(Authentication):
+    """Refuses, of a caller who was let in, what is not clear. No guards: Litestar copies the handler for each."""
+
+    async def authenticate_request(self, connection: Connection) -> AuthenticationResult:
+        found = await super().authenticate_request(connection)
+        refuse_unknown(connection, connection.route_handler)
+        refuse_twice(connection)
+        return found
+
+
+def refuse_twice(connection: Connection) -> None:
+    """Raises Problem (422) where it is not clear which of two is meant."""
     if twice := [name for name in SINGLE if len(connection.headers.getall(name, [])) > 1]:
         raise invalid(*(FieldError(name, "is given twice") for name in twice))
 
 
-def refuse_unknown(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """A guard: raises Problem (422) for a query parameter that the call does not have, or that is given twice: no typo
-    passes."""
+def refuse_unknown(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Raises Problem (422) for a query parameter that the call does not have, or one given twice: no typo passes."""
     given = connection.query_params
     if given and (unknown := sorted(given.keys() - list_known(handler, frozenset(connection.path_params)))):
         raise invalid(*(FieldError(name, "is no parameter of this call") for name in unknown))

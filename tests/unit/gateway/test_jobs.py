@@ -22,7 +22,7 @@ from tests.unit.gateway.samples import ROW
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of Litestar's own parameters
-    from services.gateway.routes.jobs import await_end, get_job
+    from services.gateway.routes.jobs import Desk, await_end, get_job
 
 OVERLOADED = Problem(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", "too many wait")
 REVOKED = refuse("it was revoked")
@@ -51,11 +51,15 @@ class World:
     async def find_job(self, _job_id: UUID, _tenant_id: UUID) -> FoundJob:
         return FoundJob(self.row, b"[]", "none", None, erased=False)
 
+    @property
+    def desk(self) -> Desk:
+        return Desk(cast("Any", None), cast("Store", self), cast("Watch", self), Links("", ""))
+
     async def receive(self) -> Any:
         await asyncio.Event().wait()
 
     async def await_end(self) -> FoundJob | None:
-        return await await_end(cast("Any", self), ROW, 1.0, cast("Store", self), cast("Watch", self))
+        return await await_end(cast("Any", self), ROW, 1.0, self.desk)
 
 
 async def test_a_job_is_found_at_its_end() -> None:
@@ -83,5 +87,5 @@ async def test_a_key_that_was_revoked_during_the_wait_is_refused() -> None:
 
 
 async def ask(world: World, wait: float) -> object:
-    given = {"request": world, "job_id": ids.show(ids.Kind.JOB, ROW.id), "links": Links("", ""), "wait": wait}
-    return await cast("Any", get_job.fn)(store=world, watch=world, **given)
+    given = {"request": world, "job_id": ids.show(ids.Kind.JOB, ROW.id), "wait": wait}
+    return await cast("Any", get_job.fn)(desk=world.desk, **given)
