@@ -1,6 +1,7 @@
 """The micro-batcher: while one statement is in flight, callers gather; the next statement carries them all.
 
-It adds no delay when idle and gives group commit under load.
+It adds no delay when idle and gives group commit under load: between two flushes it rests as long as the first took. So
+the busier the machine, the more one statement carries, and what it costs beside its rows is shared by them all.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from common.errors import Overloaded, Unavailable
 T = TypeVar("T")
 R = TypeVar("R")
 HEAVY = 8 * 1024 * 1024  # bytes: what one statement carries well within its deadline
+LONGEST_REST = 0.02  # seconds
 
 
 class Batcher(Generic[T, R]):
@@ -25,17 +27,20 @@ class Batcher(Generic[T, R]):
         limit: int = 200,
         bound: int = 20_000,
         weigh: Callable[[T], int] | None = None,
+        delay: float = 0.0,
     ) -> None:
         """`flush` answers a list of items with a list of results in the same order, all or nothing.
 
         At most `limit` items, or as many as weigh HEAVY together, go into one flush, and at least one; with `bound`
-        items waiting, `submit` raises Overloaded. `name` is for the metrics.
+        items waiting, `submit` raises Overloaded. `name` is for the metrics. `delay` (seconds) is before each flush,
+        for what nobody waits for.
         """
         self.flush = flush
         self.sizes = metrics.batcher_items.labels(name)
         self.limit = limit
         self.bound = bound
         self.weigh = weigh
+        self.delay = delay
         self.waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self.worker: asyncio.Task[None] | None = None
 
@@ -50,11 +55,17 @@ class Batcher(Generic[T, R]):
         return await future
 
     async def work(self) -> None:
+        clock = asyncio.get_running_loop().time
         while self.waiting:
+            if self.delay:
+                await asyncio.sleep(self.delay)
             batch = [(item, future) for item, future in self.take() if not future.done()]
             if batch:
+                began = clock()
                 self.sizes.observe(len(batch))
                 await self.settle(batch)
+                if len(self.waiting) < self.limit:
+                    await asyncio.sleep(min(clock() - began, LONGEST_REST))
 
     def take(self) -> list[tuple[T, asyncio.Future[R]]]:
         taken: list[tuple[T, asyncio.Future[R]]] = []

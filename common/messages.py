@@ -1,7 +1,9 @@
 """Every message that crosses the broker: one tagged union, the version in the tag.
 
     JobQueued   gateway, sweeper    → charonia.jobs    → dispatcher
+    JobsQueued  the same, for several that were committed together
     JobEvent    gateway, dispatcher → charonia.events  → notifier
+    JobEvents   the same, for several
     CancelJob   gateway             → charonia.control → every dispatcher
     JobsChanged gateway, dispatcher → charonia.changes → every gateway
 
@@ -22,10 +24,22 @@ class JobQueued(msgspec.Struct, frozen=True, tag="job.queued/1"):
     job_id: UUID
 
 
+class JobsQueued(msgspec.Struct, frozen=True, tag="jobs.queued/1"):
+    """So many jobs may be claimed."""
+
+    job_ids: list[UUID]
+
+
 class JobEvent(msgspec.Struct, frozen=True, tag="job.event/1"):
     """An event of a job was recorded; whoever asked for it is to be told."""
 
     event_id: UUID
+
+
+class JobEvents(msgspec.Struct, frozen=True, tag="job.events/1"):
+    """Events were recorded; each with the traceparent that it would have had in a message of its own."""
+
+    events: list[tuple[UUID, str]]
 
 
 class CancelJob(msgspec.Struct, frozen=True, tag="job.cancel/1"):
@@ -40,7 +54,7 @@ class JobsChanged(msgspec.Struct, frozen=True, tag="jobs.changed/1"):
     job_ids: list[UUID]
 
 
-Message = JobQueued | JobEvent | CancelJob | JobsChanged
+Message = JobQueued | JobsQueued | JobEvent | JobEvents | CancelJob | JobsChanged
 
 encoder = msgspec.json.Encoder()
 decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)

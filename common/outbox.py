@@ -1,11 +1,12 @@
 """The outbox: messages committed together with the change they announce.
 
-The committing process publishes at once and deletes the row on the broker's confirm. The relay, in every service,
+The committing process publishes at once, one message for several rows where it can, and deletes them on the broker's
+confirm. The relay, in every service,
 publishes what is left over, so a crash or an absent broker between commit and publish loses nothing.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import UUID
 
 import msgspec
@@ -18,7 +19,7 @@ from common.database import Database
 from common.errors import BrokerUnavailable, Unavailable, Unroutable
 from common.jobs import Priority
 from common.logs import Log
-from common.messages import CancelJob, JobEvent, JobQueued
+from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsQueued
 
 QUERIES = sql.load("common", "outbox.sql")
 IN_FLIGHT = 1000  # publishes of this process at a time; what is over that is left to the relay
@@ -26,6 +27,8 @@ WAVE = 250  # of many messages: the others of this process find room between two
 RELAY_BATCH = 500
 RELAY_SECONDS = 1.0
 POSTPONE_SECONDS = 10.0
+CONFIRM_SECONDS = 0.1  # confirmed rows are gathered for so long, far below the time after which a relay takes them
+EVENTS_TOGETHER = 50
 
 log = Log("outbox")
 
@@ -36,6 +39,7 @@ class OutboxRow(msgspec.Struct, frozen=True):
     routing_key: str
     body: bytes
     traceparent: str
+    together: int = 1  # how many of its kind one message may ring for, where they are announced at once
 
 
 def spread(row: OutboxRow) -> tuple[object, ...]:
@@ -43,16 +47,19 @@ def spread(row: OutboxRow) -> tuple[object, ...]:
     return row.id, row.exchange, row.routing_key, row.body, row.traceparent
 
 
-def ring_job(job_id: UUID, priority: Priority, model: str, traceparent: str) -> OutboxRow:
-    """The doorbell for a job that may be claimed."""
+def ring_job(job_id: UUID, priority: Priority, model: str, traceparent: str, together: int = 1) -> OutboxRow:
+    """The doorbell for a job that may be claimed.
+
+    `together` is what the model runs in one batch: more would wait with one dispatcher while another has room.
+    """
     body = messages.encode(JobQueued(job_id))
-    return OutboxRow(ids.new(), topology.JOBS, topology.job_key(priority, model), body, traceparent)
+    return OutboxRow(ids.new(), topology.JOBS, topology.job_key(priority, model), body, traceparent, together)
 
 
 def ring_event(event_id: UUID, event_type: str, traceparent: str) -> OutboxRow:
     """The doorbell for an event that was recorded."""
     body = messages.encode(JobEvent(event_id))
-    return OutboxRow(ids.new(), topology.EVENTS, event_type, body, traceparent)
+    return OutboxRow(ids.new(), topology.EVENTS, event_type, body, traceparent, EVENTS_TOGETHER)
 
 
 def ring_cancel(job_id: UUID, traceparent: str) -> OutboxRow:
@@ -60,19 +67,50 @@ def ring_cancel(job_id: UUID, traceparent: str) -> OutboxRow:
     return OutboxRow(ids.new(), topology.CONTROL, "job.cancel", messages.encode(CancelJob(job_id)), traceparent)
 
 
+def gather(rows: Iterable[OutboxRow]) -> Iterator[list[OutboxRow]]:
+    """Rows that may share a message: of one kind and one way. What is traced has its own, and so a span of its own."""
+    groups: dict[tuple[str, str], list[OutboxRow]] = {}
+    for row in rows:
+        if row.together <= 1 or tracing.is_sampled(row.traceparent):
+            yield [row]
+            continue
+        way = row.exchange, row.routing_key
+        group = groups.setdefault(way, [])
+        group.append(row)
+        if len(group) >= row.together:
+            yield groups.pop(way)
+    yield from groups.values()
+
+
+def merge(rows: Sequence[OutboxRow]) -> bytes:
+    """The body of one message for several."""
+    jobs, events = [], []
+    for row in rows:
+        match messages.decode(row.body):
+            case JobQueued(job_id):
+                jobs.append(job_id)
+            case JobEvent(event_id):
+                events.append((event_id, row.traceparent))
+            case other:
+                raise TypeError(f"a {type(other).__name__} rings by itself")
+    return messages.encode(JobsQueued(jobs) if jobs else JobEvents(events))
+
+
 class Outbox:
     def __init__(self, database: Database, publisher: Publisher) -> None:
         self.database = database
         self.publisher = publisher
         self.sending: set[asyncio.Task[None]] = set()
-        self.confirmations: Batcher[UUID, None] = Batcher(self.confirm, name="confirms", limit=1000)
+        self.confirmations: Batcher[Sequence[UUID], None] = Batcher(
+            self.confirm, name="confirms", limit=500, delay=CONFIRM_SECONDS
+        )
 
     def announce(self, rows: Iterable[OutboxRow]) -> None:
         """Publishes rows just committed, without waiting: a slow broker must not slow down who committed them."""
-        for row in rows:
+        for group in gather(rows):
             if len(self.sending) >= IN_FLIGHT or not self.publisher.link.is_up:
                 return
-            task = asyncio.create_task(self.send(row))
+            task = asyncio.create_task(self.send(group))
             self.sending.add(task)
             task.add_done_callback(self.sending.discard)
 
@@ -83,16 +121,16 @@ class Outbox:
             if self.sending:
                 await asyncio.wait(tuple(self.sending))
 
-    async def send(self, row: OutboxRow) -> None:
-        if await self.publish(row):
+    async def send(self, rows: Sequence[OutboxRow]) -> None:
+        if await (self.publish(rows[0]) if len(rows) == 1 else self.publish_one_for(rows)):
             try:
-                await self.confirmations.submit(row.id)
+                await self.confirmations.submit([row.id for row in rows])
             except Unavailable as error:
-                log.warning("outbox.not_confirmed", id=row.id, error=error)  # the relay publishes it again: harmless
+                log.warning("outbox.not_confirmed", id=rows[0].id, error=error)  # published again: harmless
 
-    async def confirm(self, rows: list[UUID]) -> list[None]:
-        await self.database.fetch(QUERIES["confirm"], rows)
-        return [None] * len(rows)
+    async def confirm(self, groups: list[Sequence[UUID]]) -> list[None]:
+        await self.database.fetch(QUERIES["confirm"], [row for group in groups for row in group])
+        return [None] * len(groups)
 
     async def publish(self, row: OutboxRow) -> bool:
         """Whether the broker took it."""
@@ -106,16 +144,23 @@ class Outbox:
         }
         context = tracing.context_of(row.traceparent)
         with tracing.begin(f"send {row.exchange}", context, SpanKind.PRODUCER, attributes) as span:
-            headers = {"traceparent": tracing.show(span)}
-            try:
-                await self.publisher.publish(
-                    row.exchange, row.routing_key, row.body, message_id=row.id, headers=headers
-                )
-            except (BrokerUnavailable, Unroutable) as error:
+            error = await self.hand_over(row, row.body, {"traceparent": tracing.show(span)})
+            if error is not None:
                 tracing.fail(span, type(error).__name__)
-                log.warning("message.not_published", routing_key=row.routing_key, error=error)
-                return False
-        return True
+        return error is None
+
+    async def publish_one_for(self, rows: Sequence[OutboxRow]) -> bool:
+        """One message for several rows, under the id of the first; whether the broker took it."""
+        return await self.hand_over(rows[0], merge(rows), {}) is None
+
+    async def hand_over(self, row: OutboxRow, body: bytes, headers: dict[str, str]) -> Exception | None:
+        """Why the broker did not take it."""
+        try:
+            await self.publisher.publish(row.exchange, row.routing_key, body, message_id=row.id, headers=headers)
+        except (BrokerUnavailable, Unroutable) as error:
+            log.warning("message.not_published", routing_key=row.routing_key, error=error)
+            return error
+        return None
 
     async def relay(self) -> None:
         """Publishes what was left over, until cancelled."""

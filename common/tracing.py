@@ -22,6 +22,7 @@ from opentelemetry.trace import (
 
 from common.errors import SettingsError
 
+ODD = frozenset("13579bdf")  # the last digit of its flags, where it is sampled
 VERSION_LENGTH = 55  # of a traceparent of version 00
 SHUTDOWN_SECONDS = 5.0
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -160,4 +161,4 @@ def trace_id(traceparent: str) -> str:
 
 
 def is_sampled(traceparent: str) -> bool:
-    return bool(int(traceparent[53:55], 16) & TraceFlags.SAMPLED)
+    return traceparent[54:55] in ODD

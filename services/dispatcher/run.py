@@ -16,7 +16,7 @@ from common.errors import Reject, Retry, Unavailable
 from common.job_view import identify
 from common.jobs import Failure, Priority
 from common.logs import Log
-from common.messages import CancelJob, JobQueued, Message
+from common.messages import CancelJob, JobQueued, JobsQueued, Message
 from services.dispatcher import metrics, retry
 from services.dispatcher.catalogue import Runnable
 from services.dispatcher.claims import Claims
@@ -69,18 +69,26 @@ class Runner:
         self.claims = Claims(store, worker=worker, lease=lease)
 
     async def handle(self, model: Runnable, priority: Priority, message: Message, traceparent: str | None) -> None:
-        """Waits for the model and a slot, claims a job and starts it; then the message has done its work."""
-        if not isinstance(message, JobQueued):
-            raise Reject(f"a {type(message).__name__} does not belong in a queue of jobs")
+        """Waits for the model and a slot, claims a job and starts it, for each that the message rings for; then it has
+        done its work."""
+        started: list[asyncio.Task[None]] = []
+        late = False
         try:
             async with asyncio.timeout(HOLD_SECONDS):
-                await model.acquire(priority)
+                for _ in range(count_rights(message)):
+                    await model.acquire(priority)
+                    started.append(self.begin(model, priority, traceparent))
         except TimeoutError:
-            raise Retry("no slot became free in time") from None
+            late = True
+        await asyncio.shield(asyncio.gather(*started))  # a claim under way is not torn off when the channel is lost
+        if late:
+            raise Retry("no slot became free in time")
+
+    def begin(self, model: Runnable, priority: Priority, traceparent: str | None) -> asyncio.Task[None]:
         starting = asyncio.create_task(self.start(model, priority, traceparent))
         self.starting.add(starting)
         starting.add_done_callback(self.starting.discard)
-        await asyncio.shield(starting)  # a claim under way is not torn off when the channel is lost
+        return starting
 
     async def start(self, model: Runnable, priority: Priority, traceparent: str | None) -> None:
         """Claims a job and runs it in a task of its own, or frees the slot where there is nothing to run."""
@@ -234,6 +242,17 @@ class Runner:
                 await self.store.requeue_jobs(backs)
         except Unavailable as error:
             log.warning("run.not_handed_back", jobs=len(backs), error=error)  # their leases lapse instead
+
+
+def count_rights(message: Message) -> int:
+    """How many jobs a message lets us claim; raises Reject for one of another kind."""
+    match message:
+        case JobQueued():
+            return 1
+        case JobsQueued():
+            return len(message.job_ids)
+        case _:
+            raise Reject(f"a {type(message).__name__} does not belong in a queue of jobs")
 
 
 def judge(model: Runnable, error: InferenceError) -> retry.Outcome:

@@ -65,8 +65,9 @@ def read_infer(body: bytes, url: Url, asked: Asked) -> tuple[NewJob, Wanted]:
 
 def prepare(request: SubmitJob, asked: Asked) -> NewJob:
     """The job, checked; raises Problem (404, 422)."""
-    found = check(request, choose(asked.models, request.model, request.version), asked.policy)
-    job = build(asked.tenant_id, request, found, asked.traceparent)
+    model = choose(asked.models, request.model, request.version)
+    found = check(request, model, asked.policy)
+    job = build(asked.tenant_id, request, found, asked.traceparent, model.max_batch_size)
     if request.fallback_model is not None:
         check_fallback(request, request.fallback_model, asked.models, job.tensors)
     return name(job, asked.label)
@@ -122,7 +123,7 @@ def check_options(request: SubmitJob) -> list[FieldError]:
     return errors
 
 
-def build(tenant_id: UUID, request: SubmitJob, found: list[Tensor], traceparent: str) -> NewJob:
+def build(tenant_id: UUID, request: SubmitJob, found: list[Tensor], traceparent: str, together: int = 1) -> NewJob:
     job_id = ids.new()
     return NewJob(
         id=job_id,
@@ -143,5 +144,5 @@ def build(tenant_id: UUID, request: SubmitJob, found: list[Tensor], traceparent:
         metadata=None if request.metadata is None else msgspec.json.encode(request.metadata),
         callback_url=request.webhook.url if request.webhook else None,
         callback_events=request.webhook.events if request.webhook else None,
-        message=ring_job(job_id, request.priority, request.model, traceparent),
+        message=ring_job(job_id, request.priority, request.model, traceparent, together),
     )

@@ -52,8 +52,9 @@ class Submitter:
         )
 
     async def add(self, jobs: list[NewJob]) -> list[Times | Named | None]:
-        """None for a job whose key is used by one that went away just now."""
+        """Rings for those that are due at once. None for a job whose key is used by one that went away just now."""
         times = await self.store.submit_jobs(jobs)
+        self.outbox.announce([job.message for job in jobs if (at := times.get(job.id)) and at.run_at <= at.created_at])
         named: dict[tuple[UUID, str], Named] = {}
         if used := [(job.tenant_id, job.idempotency_key or "") for job in jobs if job.id not in times]:
             named = await self.repeats.store.find_named(used)
@@ -88,8 +89,6 @@ class Submitter:
             added = await self.batcher.submit(job)
         match added:
             case Times() as times:
-                if times.run_at <= times.created_at:
-                    self.outbox.announce([job.message])
                 return Submitted(show(job, times), job.callback_url is not None, replayed=False)
             case Named() as first:  # another request was quicker
                 return replay(first, job)

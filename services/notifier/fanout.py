@@ -1,7 +1,7 @@
 """Event → deliveries, one for each receiver; `Outbound` then sends them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from common import ids, topology, tracing
 from common.batching import Batcher
 from common.errors import Reject, Retry, Unavailable
 from common.logs import Log
-from common.messages import CancelJob, JobEvent, JobQueued, JobsChanged, Message
+from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsChanged, JobsQueued, Message
 from services.notifier import metrics
 from services.notifier.store import Store
 
@@ -42,7 +42,9 @@ class Fanout:
         match message:
             case JobEvent():
                 await self.take(message.event_id, traceparent)
-            case JobQueued() | CancelJob() | JobsChanged():
+            case JobEvents():
+                await self.take_all(message.events)
+            case JobQueued() | JobsQueued() | CancelJob() | JobsChanged():
                 raise Reject("the notifier takes events only")
             case _:
                 assert_never(message)
@@ -58,6 +60,14 @@ class Fanout:
                 tracing.fail(span, type(error).__name__)
                 await asyncio.sleep(PAUSE_SECONDS)  # else the broker would hand it back at once, in a hot loop
                 raise Retry(f"the event was not fanned out: {error}") from error
+
+    async def take_all(self, events: Sequence[tuple[UUID, str]]) -> None:
+        """Those that came together, which nobody traces."""
+        try:
+            await asyncio.gather(*(self.batches.submit(event) for event in events))
+        except Unavailable as error:
+            await asyncio.sleep(PAUSE_SECONDS)
+            raise Retry(f"{len(events)} events were not fanned out: {error}") from error
 
     async def add(self, events: list[tuple[UUID, str]]) -> list[None]:
         added = await self.store.add_deliveries(dict(events), self.first_delay)

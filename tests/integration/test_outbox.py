@@ -3,18 +3,20 @@
 import asyncio
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from common import ids, messages, topology, tracing
 from common.broker import Publisher
 from common.database import Database
 from common.jobs import Priority
-from common.messages import JobQueued
+from common.messages import JobQueued, JobsQueued
 from common.outbox import Outbox, OutboxRow, ring_job
 from tests.integration.brokers import connected, drain, publishing
 from tests.integration.jobs import TRACEPARENT
 from tests.integration.waiting import until
 
+UNSAMPLED = TRACEPARENT[:-1] + "0"
 ADD = "INSERT INTO outbox (id, exchange, routing_key, body, traceparent) VALUES ($1, $2, $3, $4, $5)"
 
 
@@ -110,6 +112,21 @@ async def test_two_relays_publish_each_row_once(database: Database, amqp_url: st
 
         await until(swept, "all rows are published")
     assert sorted(str(message.message_id) for message in await drain(amqp_url, queue, 20)) == sorted(map(str, jobs))
+
+
+async def test_one_message_rings_for_several_and_confirms_them_all(database: Database, amqp_url: str) -> None:
+    queue = await declare(amqp_url, model := new_model())
+    rows = [
+        msgspec.structs.replace(await commit(database, model), traceparent=UNSAMPLED, together=8) for _ in range(10)
+    ]
+    async with publishing(amqp_url) as publisher:
+        outbox = Outbox(database, publisher)
+        outbox.announce(rows)
+        await outbox.drain(10)
+    assert await list_left(database) == []
+    found = [messages.decode(message.body) for message in await drain(amqp_url, queue, 2)]
+    rung = [JobQueued(job) for message in found if isinstance(message, JobsQueued) for job in message.job_ids]
+    assert sorted(rung, key=repr) == sorted((messages.decode(row.body) for row in rows), key=repr)
 
 
 @pytest.mark.parametrize("number", [1, 30])

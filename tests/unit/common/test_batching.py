@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from common.batching import HEAVY, Batcher
+from common.batching import HEAVY, LONGEST_REST, Batcher
 from common.errors import DatabaseUnavailable, Overloaded
 from tests.numbers import count
 
@@ -44,6 +44,31 @@ async def test_callers_gather_while_a_flush_is_under_way() -> None:
     recorder.gate.set()
     assert await asyncio.gather(first, *others) == [10, 20, 30, 40]
     assert recorder.batches == [[1], [2, 3, 4]]
+
+
+async def test_callers_gather_while_it_rests_as_long_as_a_flush_took() -> None:
+    recorder = Recorder()
+    recorder.gate.clear()
+    batcher = Batcher(recorder.flush, name="test")
+    first = asyncio.create_task(batcher.submit(1))
+    await recorder.started.wait()
+    asyncio.get_running_loop().call_later(LONGEST_REST, recorder.gate.set)
+    await first
+    await asyncio.gather(*(later(batcher, item) for item in (2, 3)))
+    assert recorder.batches == [[1], [2, 3]]
+
+
+async def later(batcher: Batcher[int, int], item: int) -> int:
+    for _ in range(item):  # turns of the loop
+        await asyncio.sleep(0)
+    return await batcher.submit(item)
+
+
+async def test_what_nobody_waits_for_gathers_before_a_flush() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.flush, name="test", delay=0.001)
+    await asyncio.gather(*(later(batcher, item) for item in (1, 2, 3)))
+    assert recorder.batches == [[1, 2, 3]]
 
 
 async def test_the_sizes_of_batches_are_counted() -> None:

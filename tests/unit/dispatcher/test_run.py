@@ -10,7 +10,7 @@ from common.bell import Bell
 from common.broker import Publisher
 from common.errors import DatabaseUnavailable, Reject, Retry
 from common.jobs import Failure, Priority
-from common.messages import CancelJob, JobEvent, JobQueued
+from common.messages import CancelJob, JobEvent, JobQueued, JobsQueued
 from services.dispatcher import retry, run
 from services.dispatcher.catalogue import Runnable
 from services.dispatcher.record import Recorder
@@ -69,6 +69,24 @@ async def test_a_message_goes_back_where_no_slot_becomes_free(model: Runnable, m
     with pytest.raises(Retry):
         await build(store).handle(model, Priority.HIGH, JobQueued(JOB), None)
     assert store.asked == []
+
+
+async def test_a_message_for_several_claims_as_many_as_there_are_slots_for(
+    model: Runnable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "HOLD_SECONDS", 0.01)
+    monkeypatch.setattr(run, "PAUSE_SECONDS", 0.1)
+    model.slots.resize(2)
+    store = FakeStore(away=True)  # so each claim holds its slot for a while
+    with pytest.raises(Retry):
+        await build(store).handle(model, Priority.HIGH, JobsQueued([JOB] * 3), None)
+    assert (store.asked, model.slots.used) == ([("echo", Priority.HIGH, 2)], 0)
+
+
+async def test_a_message_for_several_is_done_with_when_each_has_claimed(model: Runnable) -> None:
+    store = FakeStore(away=False)
+    await build(store).handle(model, Priority.HIGH, JobsQueued([JOB] * 3), None)
+    assert (store.asked, model.slots.used) == ([("echo", Priority.HIGH, 3)], 0)
 
 
 async def test_what_does_not_belong_in_a_queue_is_rejected(model: Runnable) -> None:
