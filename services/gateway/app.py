@@ -30,7 +30,7 @@ from services.gateway import docs, errors, observe, rates
 from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_key
 from services.gateway.batch_store import BatchStore
 from services.gateway.batches import BatchSubmitter
-from services.gateway.bodies import in_time
+from services.gateway.bodies import Patience, in_time
 from services.gateway.budget import Budget
 from services.gateway.catalogue import Catalogue
 from services.gateway.connections import protocols
@@ -88,7 +88,7 @@ class ApiRequest(Request[Any, Any, Any]):
     async def body(self) -> bytes:
         check_json(self.headers)
         self.app.state.budget.take(self.scope, self.headers.get("content-length"))
-        return await in_time(super().body())
+        return await in_time(self, super().body())
 
     async def json(self) -> Any:
         """The body, straight as the type that the handler takes; Litestar's own way loses strictness and pointers."""
@@ -201,6 +201,7 @@ def build(
                 "budget": budget,
                 "delivery_timeout": settings.delivery_timeout,
                 "rotation": Rotation(),
+                "patience": Patience(),
             }
         ),
         openapi_config=OpenAPIConfig(
@@ -254,6 +255,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         log.info("gateway.leaving", seconds=leaving)
         await asyncio.sleep(leaving)
         watch.close()
+        app.state.patience.end()
         server.should_exit = True
         await asyncio.wait([serving], timeout=settings.shutdown_grace + 5)
         await outbox.drain(OUTBOX_SECONDS)

@@ -2,20 +2,51 @@
 
 import asyncio
 import hashlib
+import math
 from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
 
 from litestar import Request
 
-from services.gateway.errors import Problem
+from services.gateway.errors import RETRY_SECONDS, Problem
 from services.gateway.items import list_items, split_lines
 from services.gateway.media import check_json
 from services.gateway.workers import Workers
 
 MAX_ITEMS = 10_000
-BODY_SECONDS = 60.0  # for a client to send its body
+BODY_SECONDS = 60.0  # for a client to send its body,
+LAST_SECONDS = 2.0  # or what is left of it once a gateway that stops takes no connections
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
+
+
+class Patience:
+    """How long bodies are waited for."""
+
+    def __init__(self) -> None:
+        self.until = math.inf
+        self.waits: set[asyncio.Timeout] = set()
+
+    def end(self) -> None:
+        """For a gateway that stops: whoever has sent half of a body does not hold it up."""
+        self.until = asyncio.get_running_loop().time() + LAST_SECONDS
+        for wait in self.waits:
+            if not wait.expired():
+                wait.reschedule(min(wait.when() or math.inf, self.until))
+
+    @asynccontextmanager
+    async def wait(self, deadline: float) -> AsyncIterator[None]:
+        """Raises Problem: 408 where the deadline (of the loop's clock) is over, 503 where the gateway stops."""
+        try:
+            async with asyncio.timeout_at(min(deadline, self.until)) as timeout:
+                self.waits.add(timeout)
+                try:
+                    yield
+                finally:
+                    self.waits.discard(timeout)
+        except TimeoutError:
+            raise (too_slow() if deadline < self.until else too_late()) from None
 
 
 class Items:
@@ -54,14 +85,12 @@ class Items:
         self.request.app.state.budget.grow(self.request.scope, size)
 
     async def read(self) -> AsyncIterator[bytes]:
+        patience: Patience = self.request.app.state.patience
         deadline = asyncio.get_running_loop().time() + BODY_SECONDS
         stream = self.request.stream()
         while True:
-            try:
-                async with asyncio.timeout_at(deadline):
-                    chunk = await anext(stream, b"")
-            except TimeoutError:
-                raise too_slow() from None
+            async with patience.wait(deadline):
+                chunk = await anext(stream, b"")
             if not chunk:
                 return
             self.request.app.state.budget.grow(self.request.scope, len(chunk))
@@ -69,13 +98,11 @@ class Items:
             yield chunk
 
 
-async def in_time(reading: Awaitable[bytes]) -> bytes:
-    """Raises Problem (408) where the body has not come in time."""
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await reading
-    except TimeoutError:
-        raise too_slow() from None
+async def in_time(request: Request[Any, Any, Any], reading: Awaitable[bytes]) -> bytes:
+    """Raises Problem (408, 503) where the body has not come in time."""
+    patience: Patience = request.app.state.patience
+    async with patience.wait(asyncio.get_running_loop().time() + BODY_SECONDS):
+        return await reading
 
 
 def forget_body(request: Request[Any, Any, Any]) -> None:
@@ -87,3 +114,9 @@ def forget_body(request: Request[Any, Any, Any]) -> None:
 def too_slow() -> Problem:
     text = f"the body did not arrive within {BODY_SECONDS:g} s"
     return Problem(HTTPStatus.REQUEST_TIMEOUT, "body_too_slow", text)
+
+
+def too_late() -> Problem:
+    text = "this gateway stops, and the body has not come; send the request again"
+    headers = {"Retry-After": str(RETRY_SECONDS)}
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=headers)

@@ -27,7 +27,7 @@ async def read_body(request: Request[Any, Any, Any]) -> bytes:
     packed = encoding != "identity"
     # What it unpacks to is not known before, so it counts as the largest that is allowed.
     request.app.state.budget.take(request.scope, None if packed else request.headers.get("content-length"))
-    body = await in_time(collect(request))
+    body = await in_time(request, collect(request))
     if not packed:
         return body
     unpacking = (body, request.app.state.max_body)

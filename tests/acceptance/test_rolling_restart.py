@@ -10,6 +10,7 @@ import httpx
 import msgspec
 import pytest
 
+from deploy.local.ports import HOST
 from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
@@ -21,11 +22,12 @@ from tests.acceptance.receiver import Inbox, Receiver
 from tests.acceptance.samples import work
 from tests.acceptance.waiting import eventually
 
-GRACE = 4.0  # seconds
+GRACE = 5.0  # seconds: behind the drain more than a gateway waits for a body
 DRAIN = 2.0  # seconds: twenty looks of the balancer, or a few where the machine is busy
 SETTLING = 5.0  # seconds it may take, behind the grace, to write down what was handed back and to end
 CLIENTS = 6
 ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
+TAKING_BODIES = ("/v1/jobs", "/v1/batches", "/v2/models/echo/infer", "/v1/webhooks")
 RUNS = "work_requests_total"  # the model's own count
 ENVIRONMENT = {
     "CHARONIA_SHUTDOWN_GRACE": str(GRACE),
@@ -130,7 +132,9 @@ async def test_a_gateway_that_is_asked_to_stop_is_taken_out_before_it_refuses(pa
     assert (await api.wait(accepted.json()["id"])).status == "succeeded"
 
 
-async def test_a_gateway_that_refuses_connections_still_answers_what_is_in_flight(pairs: Stack, api: Api) -> None:
+async def test_a_gateway_that_refuses_connections_answers_what_is_in_flight_but_waits_for_no_body(
+    pairs: Stack, api: Api
+) -> None:
     gateway, go = pairs.gateways[0], asyncio.Event()
 
     async def dawdle() -> AsyncIterator[bytes]:
@@ -141,13 +145,18 @@ async def test_a_gateway_that_refuses_connections_still_answers_what_is_in_fligh
 
     async with open_client(gateway) as http:
         asking = asyncio.create_task(http.post("/v1/jobs", content=dawdle()))
-        assert await answers(http, 200)  # over a later connection, so the first is known
+        half = [asyncio.create_task(send_half(gateway, path)) for path in TAKING_BODIES]
+        assert await answers(http, 200)  # over a later connection, so the others are known
         async with stopping(gateway):
             await eventually(lambda: refuses(http), "the gateway takes no connections")
             shut = time.monotonic()
             await eventually(lambda: passed(shut + 0.5), "half a second of the grace has passed")
             go.set()
             answer = await asking
+            cut = await asyncio.gather(*half)
+    for told in cut:
+        assert told.startswith(b"HTTP/1.1 503 ")
+        assert b"the body has not come" in told
     assert answer.status_code == 202
     assert (await api.wait(answer.json()["id"])).status == "succeeded"
 
@@ -166,6 +175,19 @@ async def stopping(service: Service) -> AsyncIterator[None]:
 def open_client(gateway: Service) -> httpx.AsyncClient:
     """A client of this gateway alone."""
     return httpx.AsyncClient(base_url=gateway.url, headers={"Authorization": f"Bearer {DEVELOPMENT_KEY}"}, timeout=10)
+
+
+async def send_half(gateway: Service, path: str) -> bytes:
+    """A request that says it has more of a body than comes; all that is answered."""
+    reader, writer = await asyncio.open_connection(HOST, gateway.port)
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {DEVELOPMENT_KEY}\r\nContent-Length: 9\r\n\r\n["
+    )
+    writer.write(head.encode())
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
 
 
 async def answers(http: httpx.AsyncClient, status: int) -> bool:

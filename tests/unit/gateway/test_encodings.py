@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
+from services.gateway.bodies import Patience
 from services.gateway.budget import Budget
 from services.gateway.encodings import choose_encoding, pack, read_body, unpack
 from services.gateway.errors import Problem
@@ -33,7 +34,7 @@ async def test_a_body_is_read_here_or_beside_the_event_loop(size: int) -> None:
     async def stream() -> AsyncIterator[bytes]:
         yield gzip.compress(body)
 
-    state = SimpleNamespace(budget=Budget(2 * size, 2 * size), max_body=2 * size)
+    state = SimpleNamespace(budget=Budget(2 * size, 2 * size), max_body=2 * size, patience=Patience())
     headers = {"content-encoding": "gzip"}
     request = SimpleNamespace(headers=headers, scope={}, stream=stream, app=SimpleNamespace(state=state))
     assert await read_body(cast("Any", request)) == body

@@ -10,7 +10,7 @@ import pytest
 from common import ids
 from common.addresses import Policy
 from common.tensors import Datatype, Signature
-from services.gateway.bodies import Items
+from services.gateway.bodies import Items, Patience
 from services.gateway.catalogue import Catalogue
 from services.gateway.idempotency_store import Label
 from services.gateway.items import list_items
@@ -91,7 +91,8 @@ class Arriving:
         self.body = body
         self.headers = {"content-type": "application/json"}
         self.scope: dict[str, object] = {}
-        self.app = SimpleNamespace(state=SimpleNamespace(budget=SimpleNamespace(grow=lambda scope, size: None)))
+        budget = SimpleNamespace(grow=lambda scope, size: None)
+        self.app = SimpleNamespace(state=SimpleNamespace(budget=budget, patience=Patience()))
 
     async def stream(self) -> AsyncIterator[bytes]:
         yield self.body
