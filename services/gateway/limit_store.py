@@ -33,6 +33,13 @@ class Ended(NamedTuple):
     seconds: float
 
 
+class Due(NamedTuple):
+    """Jobs of a queue that could run now, and in how many seconds the next can, where one waits for its time."""
+
+    jobs: int
+    next_in: float | None
+
+
 class LimitStore:
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -47,10 +54,13 @@ class LimitStore:
 
     async def count_queues(self, queues: Collection[Queue], per_tenant: int, per_model: int) -> dict[Queue, Count]:
         """`per_tenant` is the limit of a tenant that has none of its own."""
-        tenants = [queue for queue in queues if isinstance(queue, UUID)]
-        models = [queue for queue in queues if isinstance(queue, str)]
-        found = await self.database.fetch(QUERIES["count_queues"], tenants, models, per_tenant, per_model)
+        found = await self.database.fetch(QUERIES["count_queues"], *sort(queues), per_tenant, per_model)
         return {record["tenant_id"] or record["model"]: Count(record["jobs"], record["most"]) for record in found}
+
+    async def count_due(self, queues: Collection[Queue], limit: int) -> dict[Queue, Due]:
+        """Of at most `limit` jobs of each; a queue in which nothing waits is left out."""
+        found = await self.database.fetch(QUERIES["count_due"], *sort(queues), limit)
+        return {record["tenant_id"] or record["model"]: Due(record["jobs"], record["next_in"]) for record in found}
 
     async def count_ended(self, limit: int) -> dict[Queue, Ended]:
         """Of the latest `limit` that ended within a minute."""
@@ -60,3 +70,9 @@ class LimitStore:
                 jobs, seconds = counts.get(queue, (0, 0.0))
                 counts[queue] = Ended(jobs + record["jobs"], max(seconds, record["seconds"]))
         return counts
+
+
+def sort(queues: Collection[Queue]) -> tuple[list[UUID], list[str]]:
+    """Tenants, and models."""
+    tenants = [queue for queue in queues if isinstance(queue, UUID)]
+    return tenants, [queue for queue in queues if isinstance(queue, str)]

@@ -48,6 +48,26 @@ SELECT NULL, name, $4::integer, (
 )
 FROM unnest($2::text[]) name;
 
+-- name: count_due
+-- Of what waits, of tenants ($1) and for models ($2), but of no more than $3 jobs each: how many could run now, and in how
+-- many seconds the next can.
+SELECT w.id AS tenant_id, w.name AS model, count(*) FILTER (WHERE w.run_at <= now()) AS jobs,
+       extract(epoch FROM min(w.run_at) FILTER (WHERE w.run_at > now()) - now())::double precision AS next_in
+FROM (
+  SELECT t.id, NULL AS name, run_at
+  FROM unnest($1::uuid[]) AS t(id)
+  CROSS JOIN LATERAL (
+    SELECT j.run_at FROM jobs j WHERE j.tenant_id = t.id AND j.finished_at IS NULL AND j.worker IS NULL LIMIT $3
+  ) waiting
+  UNION ALL
+  SELECT NULL, name, run_at
+  FROM unnest($2::text[]) name
+  CROSS JOIN LATERAL (
+    SELECT j.run_at FROM jobs j WHERE j.model = name AND j.finished_at IS NULL AND j.lease_until IS NULL LIMIT $3
+  ) waiting
+) w
+GROUP BY w.id, w.name;
+
 -- name: count_ended
 -- The jobs that ended within the last minute, at most $1, by whose they were: how many, and how long ago the first.
 SELECT tenant_id, model, count(*) AS jobs, extract(epoch FROM now() - min(finished_at))::double precision AS seconds

@@ -13,14 +13,14 @@ from uuid import UUID
 from common.batching import Batcher
 from common.errors import Unavailable
 from services.gateway.errors import FieldError, Problem, invalid
-from services.gateway.limit_store import Ended, LimitStore, Queue
+from services.gateway.limit_store import Due, Ended, LimitStore, Queue
 
 MAX_LIMIT = 1_000_000_000
 FRESH_SECONDS = 1.0  # a count is good for so long,
 COST = 20  # or for so many times as long as it took: a twentieth of the time goes into counting at most;
 LONGEST_FRESH = 30.0  # but no longer
 MANY = 10_000  # queues are remembered; beyond it those that nobody asks for are forgotten
-LATEST = 2_000  # jobs that ended, from which it is told how fast queues get shorter
+LATEST = 2_000  # jobs that ended, from which it is told how fast queues get shorter; as many that wait are looked at
 UNKNOWN_SECONDS = 60  # what Retry-After says where none ended within a minute
 MOST_SECONDS = 3600
 
@@ -48,8 +48,9 @@ class Queues:
         self.counts: Batcher[Sequence[Queue], list[Level]] = Batcher(self.count, name="queues")
         self.tasks: set[asyncio.Task[None]] = set()
         self.ended: dict[Queue, Ended] = {}
-        self.ended_until = -math.inf
-        self.looks: Batcher[Queue, Ended | None] = Batcher(self.look, name="queues that got shorter")
+        self.due: dict[Queue, Due] = {}
+        self.seen_until = -math.inf
+        self.looks: Batcher[Queue, tuple[Ended | None, Due]] = Batcher(self.look, name="queues that are full")
 
     async def admit(self, tenant_id: UUID, model: str, jobs: int = 1) -> None:
         """Lets all of the jobs in or none; raises Problem (429; 422 where they never can be).
@@ -67,8 +68,8 @@ class Queues:
             if jobs > level.limit > 0:  # a limit of 0 is a pause that an operator ends
                 raise never(jobs, level.limit)
             if level.jobs + jobs > level.limit:
-                ended = await self.looks.submit(queue)
-                raise refuse("this tenant" if queue == tenant_id else f"the model '{model}'", level, jobs, ended)
+                seconds = estimate(level.jobs + jobs - level.limit, *await self.looks.submit(queue))
+                raise refuse("this tenant" if queue == tenant_id else f"the model '{model}'", level.limit, seconds)
         for level in levels:
             level.jobs += jobs
 
@@ -108,12 +109,14 @@ class Queues:
                 self.levels = {queue: level for queue, level in self.levels.items() if now < level.last}
         return [[self.levels[queue] for queue in queues] for queues in asked]
 
-    async def look(self, asked: list[Queue]) -> list[Ended | None]:
-        """What ended of each queue lately, looked up once a second where somebody is refused."""
-        if self.clock() >= self.ended_until:
-            self.ended = await self.store.count_ended(LATEST)
-            self.ended_until = self.clock() + FRESH_SECONDS
-        return [self.ended.get(queue) for queue in asked]
+    async def look(self, asked: list[Queue]) -> list[tuple[Ended | None, Due]]:
+        """What ended of each queue lately and what is due, looked up once a second where somebody is refused."""
+        if self.clock() >= self.seen_until:
+            self.ended, self.due = await self.store.count_ended(LATEST), {}
+            self.seen_until = self.clock() + FRESH_SECONDS
+        if new := set(asked) - self.due.keys():
+            self.due |= dict.fromkeys(new, Due(0, None)) | await self.store.count_due(new, LATEST)
+        return [(self.ended.get(queue), self.due[queue]) for queue in asked]
 
 
 def never(jobs: int, limit: int) -> Problem:
@@ -121,14 +124,14 @@ def never(jobs: int, limit: int) -> Problem:
     return invalid(FieldError("", f"has {jobs} jobs, of which only {limit} may wait at a time"))
 
 
-def refuse(whose: str, level: Level, jobs: int, ended: Ended | None) -> Problem:
-    seconds = estimate(level.jobs + jobs - level.limit, ended)
-    text = f"the queue of {whose} is full: {level.limit} jobs may wait; try again in about {seconds} s"
+def refuse(whose: str, limit: int, seconds: int) -> Problem:
+    text = f"the queue of {whose} is full: {limit} jobs may wait; try again in about {seconds} s"
     return Problem(HTTPStatus.TOO_MANY_REQUESTS, "queue_full", text, headers={"Retry-After": str(seconds)})
 
 
-def estimate(excess: int, ended: Ended | None) -> int:
+def estimate(excess: int, ended: Ended | None, due: Due) -> int:
     """Seconds until so many jobs have left a queue, if they leave it as those did that ended lately. Pure."""
-    if ended is None:
-        return UNKNOWN_SECONDS
-    return min(max(1, math.ceil(excess * ended.seconds / ended.jobs)), MOST_SECONDS)
+    seconds = UNKNOWN_SECONDS if ended is None else excess * ended.seconds / ended.jobs
+    if due.next_in is not None and due.jobs < excess:  # the others leave no sooner than their time comes
+        seconds = max(due.next_in, seconds if due.jobs else 0)
+    return min(max(1, math.ceil(seconds)), MOST_SECONDS)

@@ -1,6 +1,7 @@
 """What waits is counted in the database, and the gateway answers by it."""
 
 import time
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from common.database import Database
 from services.dispatcher.store import Store as DispatcherStore
 from services.gateway.key_store import KeyStore
-from services.gateway.limit_store import LimitStore
+from services.gateway.limit_store import LimitStore, Queue
 from services.gateway.schemas import SubmitJob
 from services.gateway.store import Store
 from tests.integration.jobs import add_tenant, claim, new_end, new_requeue, submit
@@ -52,6 +53,27 @@ async def test_none_are_counted_beyond_the_limit_which_a_tenant_may_have_of_its_
         await KeyStore(database).set_max_queued(tenant, own)
         found = await store.count_queues([tenant], 3, 2)
         assert found[tenant] == (jobs, 3 if own is None else own)
+
+
+async def test_what_could_run_is_counted_and_when_the_next_can(
+    database: Database, store: LimitStore, tenant: UUID
+) -> None:
+    stranger = await add_tenant(Store(database), "stranger")
+    at = datetime.now(UTC)
+    for owner, model, ahead in [(tenant, "echo", 600), (tenant, "echo", 1200), (stranger, "ocr", 300)]:
+        await submit(database, owner, model=model, run_at=at + timedelta(seconds=ahead))
+    for model in ("echo", "ocr"):
+        await submit(database, tenant, model=model)
+    await claim(database, await submit(database, stranger))  # waits no longer
+    queues: list[Queue] = [tenant, stranger, "echo", "ocr", "idle"]
+    counted = await store.count_due(queues, 10)
+    spent = (datetime.now(UTC) - at).total_seconds()
+    expected: dict[Queue, tuple[int, float]] = {tenant: (2, 600), stranger: (0, 300), "echo": (1, 600), "ocr": (1, 300)}
+    assert {queue: due.jobs for queue, due in counted.items()} == {queue: jobs for queue, (jobs, _) in expected.items()}
+    for queue, (_, next_in) in counted.items():
+        assert next_in is not None
+        assert expected[queue][1] - spent <= next_in <= expected[queue][1]
+    assert all(jobs + (next_in is not None) == 1 for jobs, next_in in (await store.count_due(queues, 1)).values())
 
 
 async def test_what_ended_lately_is_counted_by_tenant_and_by_model(

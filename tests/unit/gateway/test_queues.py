@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Collection
 from http import HTTPStatus
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from common import ids
 from common.errors import DatabaseUnavailable
 from services.gateway.errors import Problem
-from services.gateway.limit_store import Count, Ended, LimitStore, Queue
+from services.gateway.limit_store import Count, Due, Ended, LimitStore, Queue
 from services.gateway.queues import FRESH_SECONDS, LONGEST_FRESH, MANY, MOST_SECONDS, UNKNOWN_SECONDS, Queues, estimate
 
 TENANT, OTHER = ids.new(), ids.new()
@@ -29,6 +30,7 @@ class Waiting(LimitStore):
         self.jobs: dict[Queue, int] = {}
         self.own: dict[Queue, int] = {}
         self.ended: dict[Queue, Ended] = {}
+        self.due: dict[Queue, Due] = {}
         self.counted: list[set[Queue]] = []
         self.looks = 0
 
@@ -47,6 +49,10 @@ class Waiting(LimitStore):
     async def count_ended(self, limit: int) -> dict[Queue, Ended]:
         self.looks += 1
         return self.ended
+
+    async def count_due(self, queues: Collection[Queue], limit: int) -> dict[Queue, Due]:
+        self.looks += 1
+        return {queue: self.due[queue] for queue in queues if queue in self.due}
 
 
 @pytest.fixture
@@ -164,34 +170,48 @@ async def test_queues_that_nobody_asks_for_are_forgotten(waiting: Waiting, queue
     assert queues.levels.keys() == {TENANT, "echo"}
 
 
-async def test_retry_after_follows_what_ended_lately_looked_up_once_a_second(waiting: Waiting, queues: Queues) -> None:
-    waiting.jobs[TENANT] = PER_TENANT
+async def test_retry_after_follows_what_ended_lately_and_what_is_due_looked_up_once_a_second(
+    waiting: Waiting, queues: Queues
+) -> None:
+    waiting.jobs = dict.fromkeys((TENANT, OTHER), PER_TENANT)
     waiting.ended[TENANT] = Ended(2, 30.0)
+    waiting.due[OTHER] = Due(0, 20.0)
 
-    async def told() -> str:
+    async def told(tenant: UUID = TENANT) -> str:
         with pytest.raises(Problem) as caught:
-            await queues.admit(TENANT, "echo")
+            await queues.admit(tenant, "echo")
         return caught.value.headers["Retry-After"]
 
     assert [await told() for _ in range(5)] == ["15"] * 5
-    waiting.ended[TENANT] = Ended(2, 60.0)
-    assert waiting.looks == 1
+    assert waiting.looks == 2
+    assert [await told(OTHER) for _ in range(5)] == ["20"] * 5
+    waiting.ended, waiting.due = {TENANT: Ended(2, 60.0)}, {OTHER: Due(0, 10.0)}
+    assert (await told(), await told(OTHER), waiting.looks) == ("15", "20", 3)
     waiting.now = FRESH_SECONDS
-    assert (await told(), waiting.looks) == ("30", 2)
+    assert (await told(), await told(OTHER), waiting.looks) == ("30", "10", 6)
     await asyncio.gather(*queues.tasks)
 
 
 @pytest.mark.parametrize(
-    ("excess", "ended", "seconds"),
+    ("excess", "ended", "due", "seconds"),
     [
-        (1, None, UNKNOWN_SECONDS),
-        (1, Ended(100, 1.0), 1),
-        (150, Ended(100, 1.0), 2),
-        (10, Ended(4, 60.0), 150),
-        (1, Ended(1, 0.0), 1),
-        (1, Ended(1, -0.5), 1),
-        (1_000_000, Ended(1, 60.0), MOST_SECONDS),
+        (1, None, Due(0, None), UNKNOWN_SECONDS),
+        (1, Ended(100, 1.0), Due(9, None), 1),
+        (150, Ended(100, 1.0), Due(200, None), 2),
+        (10, Ended(4, 60.0), Due(9, None), 150),
+        (1, Ended(1, 0.0), Due(9, None), 1),
+        (1, Ended(1, -0.5), Due(9, None), 1),
+        (1_000_000, Ended(1, 60.0), Due(9, None), MOST_SECONDS),
+        (1, None, Due(0, 7.5), 8),  # all that waits does so for its time: what ended says nothing
+        (1, Ended(1, 60.0), Due(0, 7.5), 8),
+        (1, Ended(100, 1.0), Due(0, 86_400.0), MOST_SECONDS),
+        (1, Ended(100, 1.0), Due(1, 1800.0), 1),  # the one that is due makes room
+        (2, Ended(100, 1.0), Due(1, 1800.0), 1800),
+        (2, Ended(1, 60.0), Due(1, 7.5), 120),
+        (2, None, Due(1, 7.5), UNKNOWN_SECONDS),
     ],
 )
-def test_the_estimate_is_how_long_so_many_take_to_leave(excess: int, ended: Ended | None, seconds: int) -> None:
-    assert estimate(excess, ended) == seconds
+def test_the_estimate_is_how_long_so_many_take_to_leave(
+    excess: int, ended: Ended | None, due: Due, seconds: int
+) -> None:
+    assert estimate(excess, ended, due) == seconds
