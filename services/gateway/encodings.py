@@ -11,6 +11,7 @@ from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
 from services.gateway.bodies import in_time
 from services.gateway.errors import Problem
+from services.gateway.media import read_weights
 from services.gateway.workers import LARGE
 
 EITHER = 32 + zlib.MAX_WBITS  # zlib finds out whether it is gzip or deflate
@@ -59,13 +60,7 @@ def broken(why: str) -> Problem:
 
 def choose_encoding(accepted: str | None) -> str | None:
     """What Accept-Encoding likes best of what there is; None for the body as it is."""
-    weights: dict[str, float] = {}
-    for part in (accepted or "").lower().split(","):
-        name, _, weight = part.replace(" ", "").partition(";q=")
-        try:
-            weights[name] = float(weight or 1)
-        except ValueError:
-            continue
+    weights = read_weights(accepted or "")
     liked = {name: weights.get(name, weights.get("*", 0.0)) for name in ENCODINGS}
     best = max(ENCODINGS, key=lambda name: liked[name])
     return best if liked[best] > 0 else None

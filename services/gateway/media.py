@@ -1,11 +1,13 @@
 """The types of bodies: which are taken, and which are liked. Pure."""
 
+import re
 from collections.abc import Collection, Mapping
 from http import HTTPStatus
 
 from services.gateway.errors import Problem
 
 JSON = "application/json"
+WEIGHT = re.compile(r"0(\.[0-9]*)?|1(\.0*)?")
 FORM = "application/x-www-form-urlencoded"  # what curl calls whatever it sends, unless told otherwise
 
 
@@ -28,11 +30,25 @@ def refuse(text: str) -> Problem:
     return Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", text)
 
 
-def accepts(accepted: str | None, kind: str) -> bool:
-    """Whether an Accept header names this very type, and not with a weight of 0."""
-    for part in (accepted or "").lower().split(","):
-        name, *parameters = (each.strip() for each in part.split(";"))
-        if name == kind:
-            weights = [each.removeprefix("q=") for each in parameters if each.startswith("q=")]
-            return all(weight.strip("0.") for weight in weights)
-    return False
+def prefers(accepted: str, kind: str) -> bool:
+    """Whether an Accept header likes this type better than JSON, or as well and names it (RFC 9110, 12.5.1)."""
+    weights = read_weights(accepted)
+    liked, json = weigh(weights, kind), weigh(weights, JSON)
+    return liked > json or (liked == json > 0 and kind in weights)
+
+
+def weigh(weights: Mapping[str, float], kind: str) -> float:
+    """By the narrowest of the ranges that hold the type; 0 where none does."""
+    ranges = (kind, f"{kind.partition('/')[0]}/*", "*/*")
+    return next((weights[each] for each in ranges if each in weights), 0.0)
+
+
+def read_weights(header: str) -> dict[str, float]:
+    """Of an Accept header, or its like, by name; what can't be read is passed over, as are parameters of types."""
+    weights = {}
+    for part in header.lower().replace(" ", "").split(","):
+        name, *parameters = part.split(";")
+        weight = next((each.removeprefix("q=") for each in parameters if each.startswith("q=")), "1")
+        if WEIGHT.fullmatch(weight):
+            weights[name] = float(weight)
+    return weights

@@ -33,7 +33,7 @@ from services.gateway.errors import (
     invalid,
     not_found,
 )
-from services.gateway.media import accepts
+from services.gateway.media import prefers
 from services.gateway.openapi import offer_too
 from services.gateway.presence import while_present
 from services.gateway.routes.control import parse_job
@@ -83,9 +83,9 @@ async def list_events(
     cursor: str | None = None,
     last_event_id: Annotated[str | None, Parameter(header=LAST_EVENT_ID, description="go on behind this event")] = None,
 ) -> Response[Any]:
-    """With `Accept: text/event-stream` a stream to the job's end; else a list, oldest first."""
+    """A stream to the job's end where `Accept` likes `text/event-stream` as well as JSON; else a list, oldest first."""
     parsed = await find(story, job_id, request.user.tenant_id)
-    if not accepts(",".join(request.headers.getall("accept", [])), EVENT_STREAM):
+    if not prefers(",".join(request.headers.getall("accept", [])), EVENT_STREAM):
         return Response(await page(story, parsed, read_id("cursor", cursor), limit))
     if cursor is not None:
         raise invalid(FieldError("cursor", f"is for the list; a stream goes on behind {LAST_EVENT_ID}"))

@@ -4,7 +4,7 @@ import pytest
 
 from services.gateway.bodies import LINES
 from services.gateway.errors import Problem
-from services.gateway.media import accepts, check_json
+from services.gateway.media import check_json, prefers
 
 STREAM = "text/event-stream"
 
@@ -42,9 +42,22 @@ def test_an_encoded_body_is_refused() -> None:
 @pytest.mark.parametrize(
     ("accepted", "liked"),
     [
-        (None, False),
         ("", False),
         ("*/*", False),
+        ("text/*, application/*", False),
+        ("text/*", True),
+        ("text/*, */*;q=0.9", True),
+        ("text/*;q=0.9, */*", False),
+        (f"{STREAM};q=0, text/*", False),
+        (f"application/json;q=0.4, {STREAM};q=0.5", True),
+        (f"application/json;q=0.5, {STREAM};q=0.4", False),
+        (f"application/json;q=0.5, {STREAM};q=0.5", True),
+        (f"application/json;q=0, {STREAM};q=0", False),
+        (f"{STREAM};q=0.5, */*", False),
+        (f"{STREAM};q=0.5, */*;q=0.1", True),
+        (f"{STREAM};q=2, {STREAM};q=nan", False),
+        (f"{STREAM}, {STREAM};q=x", True),
+        ("image/png", False),
         ("application/json", False),
         (STREAM, True),
         ("Text/Event-Stream", True),
@@ -55,5 +68,5 @@ def test_an_encoded_body_is_refused() -> None:
         (f"x{STREAM}", False),
     ],
 )
-def test_a_stream_is_sent_to_whoever_names_it(accepted: str | None, liked: bool) -> None:
-    assert accepts(accepted, STREAM) is liked
+def test_a_stream_is_sent_to_whoever_likes_it_as_well_as_a_list_and_names_it(accepted: str, liked: bool) -> None:
+    assert prefers(accepted, STREAM) is liked
