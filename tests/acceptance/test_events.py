@@ -9,6 +9,7 @@ import httpx
 import msgspec
 import pytest
 from websockets.asyncio.client import connect
+from websockets.datastructures import HeadersLike
 from websockets.exceptions import InvalidStatus
 
 from deploy.local.services import DEVELOPMENT_KEY
@@ -23,6 +24,7 @@ from tests.acceptance.waiting import eventually
 WORDS = [f"word{number}" for number in range(30)]
 ENDED = "job.succeeded"
 KEY = {"Authorization": f"Bearer {DEVELOPMENT_KEY}"}
+LAST = "Last-Event-ID"
 AT_ONCE = {"initial_delay": 0, "max_delay": 0}
 
 
@@ -63,7 +65,7 @@ async def test_a_listener_goes_on_where_it_left_off(api: Api, http: httpx.AsyncC
     whole = await hear(http, submitted.id)
     for index in (0, 1, 2, 15, len(whole) - 2):
         assert await hear(http, submitted.id, whole[index].id) == whole[index + 1 :]
-    headers = {"Accept": "text/event-stream", "Last-Event-ID": whole[-1].id}
+    headers = {"Accept": "text/event-stream", LAST: whole[-1].id}
     answer = await http.get(f"/v1/jobs/{submitted.id}/events", headers=headers)
     assert (answer.status_code, answer.content) == (204, b"")
 
@@ -162,8 +164,10 @@ async def test_the_same_is_told_over_a_websocket(stack: Stack, api: Api, http: h
         heard = [msgspec.json.decode(text) async for text in socket]
         assert socket.close_code == 1000
     assert heard == (await http.get(f"/v1/jobs/{submitted.id}/events")).json()["items"]
-    async with connect(f"{url}?last_event_id={heard[-2]['id']}", additional_headers=KEY) as socket:
-        assert msgspec.json.decode(await socket.recv()) == heard[-1]
+    last = heard[-2]["id"]
+    for query, header in ((f"?last_event_id={last}", {}), ("", {LAST: last}), (f"?last_event_id={last}", {LAST: last})):
+        async with connect(url + query, additional_headers=KEY | header) as socket:
+            assert msgspec.json.decode(await socket.recv()) == heard[-1]
 
 
 @pytest.mark.parametrize(
@@ -173,14 +177,28 @@ async def test_the_same_is_told_over_a_websocket(stack: Stack, api: Api, http: h
         ("/v1/jobs/job_01m7ykkne6etvsdz4ehv4dsk25/events", KEY, 404),
         ("/v1/jobs/{job}/events?last_event_id=x", KEY, 422),
         ("/v1/jobs/{job}/events?last_event_id=9.9", KEY, 422),
+        ("/v1/jobs/{job}/events", [*KEY.items(), (LAST, "9.9")], 422),
+        ("/v1/jobs/{job}/events", [*KEY.items(), (LAST, "1.0"), (LAST, "1.1")], 422),
+        ("/v1/jobs/{job}/events?last_event_id=1.0", [*KEY.items(), (LAST, "1.1")], 422),
         ("/v1/jobs/{job}/events?after=1", KEY, 422),
         ("/v1/jobs", KEY, 404),
         ("/nowhere", {}, 404),
     ],
-    ids=["no key", "no job", "no event", "none of its events", "no parameter", "no WebSocket", "no path"],
+    ids=[
+        "no key",
+        "no job",
+        "no event",
+        "none of its events",
+        "none by header",
+        "two headers",
+        "two events",
+        "no parameter",
+        "no WebSocket",
+        "no path",
+    ],
 )
 async def test_a_websocket_is_refused_as_a_request_is(
-    stack: Stack, api: Api, path: str, headers: dict[str, str], status: int
+    stack: Stack, api: Api, path: str, headers: HeadersLike, status: int
 ) -> None:
     job = await api.run("echo", {"x": [[1.0]]})
     url = f"ws{stack.url.removeprefix('http')}{path.format(job=job.id)}"
@@ -228,9 +246,9 @@ async def test_a_stranger_hears_nothing(api: Api, stranger: Api) -> None:
 @pytest.mark.parametrize("wrong", ["x", "1", "1.", "-1.0", "1.2147483648", "1.0.0", "9" * 30 + ".0"])
 async def test_only_ids_of_events_can_be_gone_on_from(api: Api, wrong: str) -> None:
     job = await api.run("echo", {"x": [[1.0]]})
-    headers = {"Accept": "text/event-stream", "Last-Event-ID": wrong}
+    headers = {"Accept": "text/event-stream", LAST: wrong}
     answer = await api.http.get(f"/v1/jobs/{job.id}/events", headers=headers)
-    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "Last-Event-ID")
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, LAST)
     answer = await api.http.get(f"/v1/jobs/{job.id}/events", params={"cursor": wrong})
     assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "cursor")
 
@@ -238,7 +256,7 @@ async def test_only_ids_of_events_can_be_gone_on_from(api: Api, wrong: str) -> N
 async def test_a_stream_goes_on_from_an_event_of_its_own_job_only(api: Api) -> None:
     """Behind any other there would be nothing, not even its end."""
     job = await api.run("echo", {"x": [[1.0]]})
-    for header, query, wrong in [({"Last-Event-ID": "9.9"}, {}, "Last-Event-ID"), ({}, {"cursor": "1.0"}, "cursor")]:
+    for header, query, wrong in [({LAST: "9.9"}, {}, LAST), ({}, {"cursor": "1.0"}, "cursor")]:
         headers = {"Accept": "text/event-stream", **header}
         answer = await api.http.get(f"/v1/jobs/{job.id}/events", headers=headers, params=query)
         assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, wrong)

@@ -37,7 +37,7 @@ from services.gateway.media import prefers
 from services.gateway.openapi import offer_too
 from services.gateway.presence import while_present
 from services.gateway.routes.control import parse_job
-from services.gateway.routes.parameters import refuse_unknown
+from services.gateway.routes.parameters import refuse_twice, refuse_unknown
 from services.gateway.schemas import EventItem, EventPage
 from services.gateway.scopes import OPTION, Scope, needs
 from services.gateway.store import Key
@@ -170,9 +170,11 @@ async def watch_events(
     try:
         key = await let_in(socket)
         refuse_unknown(socket, socket.route_handler)
+        refuse_twice(socket, socket.route_handler)
         parsed = await find(story, job_id, key.tenant_id)
-        after = read_id("last_event_id", last_event_id)
-        await check_id(story, parsed, "last_event_id", after)
+        name, last = choose_id(last_event_id, socket.headers.get(LAST_EVENT_ID))
+        after = read_id(name, last)
+        await check_id(story, parsed, name, after)
         story.watch.check_room(key.tenant_id)
     except (Problem, Unavailable) as error:
         await refuse(socket, error)
@@ -180,6 +182,13 @@ async def watch_events(
     await socket.accept()
     told = while_valid(socket, story.follow(parsed, key, after))
     await while_present(socket.receive, send_messages(socket, job_id, told))
+
+
+def choose_id(query: str | None, header: str | None) -> tuple[str, str | None]:
+    """Browsers can't give a WebSocket a header. Raises Problem (422) where both are given and differ."""
+    if query and header and query != header:
+        raise invalid(FieldError("last_event_id", f"differs from the header {LAST_EVENT_ID}"))
+    return (LAST_EVENT_ID, header) if header else ("last_event_id", query)
 
 
 async def refuse(socket: WebSocket[Any, Any, Any], error: Problem | Unavailable) -> None:
