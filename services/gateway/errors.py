@@ -1,6 +1,7 @@
 """Every error as application/problem+json (RFC 9457), and the one table from our exceptions to HTTP."""
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -133,7 +134,12 @@ def name_type(problem: Problem) -> str:
 
 
 def decode_body(body: bytes | str, kind: Any) -> Any:
-    """The body as the type that a call takes; raises Problem: 400 for bad JSON, 422 with a pointer for a bad field."""
+    """The body as the type that a call takes; raises Problem: 400 for bad JSON, 422 with a pointer for a bad field.
+
+    A byte order mark is passed over, as RFC 8259 allows.
+    """
+    if isinstance(body, bytes):
+        body = body.removeprefix(BOM_UTF8)
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:

@@ -41,7 +41,7 @@ def list_items(body: bytes, most: int) -> list[str]:
 def split_list(body: bytes) -> Iterator[str]:
     """Each element of a JSON list, as its text; raises Problem: 400 for what is no JSON, 422 for what is no list."""
     try:
-        text = body.decode()
+        text = body.decode("utf-8-sig")
         at = skip(text, 0)
         if text[at : at + 1] != "[":
             DECODER.decode(text)

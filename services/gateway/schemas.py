@@ -75,7 +75,7 @@ class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     metadata: Annotated[dict[str, Any], Meta(description="at most 16 KiB; returned and delivered")] | None = None
     run_at: Annotated[datetime, Meta(tz=True, description="not before; RFC 3339")] | None = None
     expires_in: Annotated[float, Meta(gt=0, le=31_536_000, description="seconds it may wait")] | None = None
-    timeout: Annotated[float, Meta(gt=0, le=604_800, description="seconds one attempt may run")] = 600.0
+    timeout: Annotated[float, Meta(ge=0.001, le=604_800, description="seconds one attempt may run")] = 600.0
     retry: RetryRule = RetryRule()
     fallback_model: Name | None = None
 

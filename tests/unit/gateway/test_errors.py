@@ -78,6 +78,7 @@ def test_what_is_no_json_is_malformed(body: bytes) -> None:
         (b'{"model": "m", "inputs": {}, "priority": "urgent"}', "/priority"),
         (b'{"model": "m", "inputs": {}, "run_at": "2030-01-01T00:00:00"}', "/run_at"),
         (b'{"model": "m", "inputs": {}, "timeout": 0}', "/timeout"),
+        (b'{"model": "m", "inputs": {}, "timeout": 0.000999}', "/timeout"),
         (b'{"model": "m", "inputs": {}, "retry": {"max_attempts": 0}}', "/retry/max_attempts"),
         (b'{"model": "m", "inputs": {}, "retry": {"attempts": 3}}', "/retry/attempts"),
         (b'{"model": "m", "inputs": {}, "webhook": {"url": ""}}', "/webhook/url"),
@@ -89,6 +90,16 @@ def test_a_wrong_field_is_pointed_at(body: bytes, pointer: str) -> None:
         decode_body(body, SubmitJob)
     assert caught.value.status == HTTPStatus.UNPROCESSABLE_ENTITY
     assert [error.pointer for error in caught.value.errors] == [pointer]
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert decode_body(b'\xef\xbb\xbf{"model": "m", "inputs": {}, "timeout": 0.001}', SubmitJob).timeout == 0.001
+
+
+def test_of_a_name_that_comes_twice_the_last_counts() -> None:
+    """As docs/api.md says."""
+    read = decode_body(b'{"model": "a", "inputs": {"x": 1, "x": 2}, "model": "b"}', SubmitJob)
+    assert (read.model, read.inputs) == ("b", {"x": 2})
 
 
 def test_a_problem_shows_three_mistakes_and_carries_all() -> None:

@@ -48,6 +48,10 @@ def test_a_list_is_cut_into_its_elements(values: list[object], indent: int | Non
     assert [json.loads(item) for item in split_list(b" \n" + body + b"\t ")] == json.loads(body)
 
 
+def test_a_list_may_begin_with_a_byte_order_mark() -> None:
+    assert list(split_list(b"\xef\xbb\xbf [1, 2]")) == ["1", "2"]
+
+
 @pytest.mark.parametrize(
     "body",
     [
