@@ -10,7 +10,7 @@ from typing import Any
 
 from litestar import Request
 
-from services.gateway.errors import RETRY_SECONDS, Problem
+from services.gateway.errors import LATER, Problem
 from services.gateway.items import list_items, split_lines
 from services.gateway.media import check_json
 from services.gateway.workers import Workers
@@ -118,5 +118,4 @@ def too_slow() -> Problem:
 
 def too_late() -> Problem:
     text = "this gateway stops, and the body has not come; send the request again"
-    headers = {"Retry-After": str(RETRY_SECONDS)}
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=headers)
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=LATER)

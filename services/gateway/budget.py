@@ -3,18 +3,14 @@
 from http import HTTPStatus
 from typing import Any
 
-from services.gateway.errors import RETRY_SECONDS, Problem
+from services.gateway.errors import LATER, Problem
 
 HELD = "charonia.held"  # where a scope keeps how much its request holds
 
 
 def overloaded() -> Problem:
-    return Problem(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "overloaded",
-        "too many large requests at once; try again soon",
-        headers={"Retry-After": str(RETRY_SECONDS)},
-    )
+    text = "too many large requests at once; try again soon"
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", text, headers=LATER)
 
 
 def too_large(limit: int) -> Problem:

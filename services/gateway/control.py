@@ -1,7 +1,6 @@
 """What a client may still do with a job: cancel it, or have it begin anew."""
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from uuid import UUID
 
 import msgspec
@@ -17,7 +16,7 @@ from common.outbox import Outbox, OutboxRow, ring_cancel, ring_event
 from common.tensors import Signature, Tensor
 from services.gateway.catalogue import Catalogue
 from services.gateway.control_store import ControlStore, LockedJob
-from services.gateway.errors import FieldError, Problem, invalid, not_found
+from services.gateway.errors import FieldError, Problem, conflict, invalid, not_found
 from services.gateway.tensors import check_batch, fits
 
 RETRYABLE = (Status.FAILED, Status.CANCELED, Status.EXPIRED)
@@ -117,7 +116,3 @@ def link_here() -> list[Link]:
     """To the request that is being answered."""
     here = get_current_span().get_span_context()
     return [Link(here)] if here.is_valid else []
-
-
-def conflict(detail: str) -> Problem:
-    return Problem(HTTPStatus.CONFLICT, "conflict", detail)

@@ -7,9 +7,8 @@ from uuid import UUID
 from common import sql
 from common.database import Connection, Database
 from common.jobs import TERMINAL
-from services.gateway.control import conflict
 from services.gateway.control_store import ControlStore
-from services.gateway.errors import RETRY_SECONDS, Problem, not_found
+from services.gateway.errors import LATER, Problem, conflict, not_found
 
 QUERIES = sql.load("services.gateway", "erasure.sql")
 PATIENCE_SECONDS = 5.0  # for webhooks under way to arrive
@@ -34,8 +33,7 @@ class Eraser:
                 return erased
             if asyncio.get_running_loop().time() >= deadline:
                 text = "a webhook of the job is being sent; try again soon"
-                headers = {"Retry-After": str(RETRY_SECONDS)}
-                raise Problem(HTTPStatus.CONFLICT, "conflict", text, headers=headers)
+                raise Problem(HTTPStatus.CONFLICT, "conflict", text, headers=LATER)
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def try_once(self, tenant_id: UUID, job_id: UUID) -> bool | None:

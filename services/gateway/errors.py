@@ -24,6 +24,7 @@ MAX_TEXT = 500
 LEFT = "client disconnected prematurely"  # in Litestar's words
 REFUSALS_PER_SECOND = 20.0  # that are logged
 RETRY_SECONDS = 5  # what Retry-After says when a dependency is down
+LATER = {"Retry-After": str(RETRY_SECONDS)}
 PATH = re.compile(r" - at `\$(.*)`$")
 STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 FIELD = re.compile(r"field `([^`]+)`")
@@ -129,6 +130,10 @@ def not_found(what: str) -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, "not_found", f"there is no such {what}")
 
 
+def conflict(detail: str) -> Problem:
+    return Problem(HTTPStatus.CONFLICT, "conflict", detail)
+
+
 def name_type(problem: Problem) -> str:
     return f"urn:charonia:problem:{problem.code}"
 
@@ -229,8 +234,7 @@ def extras(error: ValidationException) -> list[dict[str, Any]]:
 def answer_unavailable(request: Connection, error: Unavailable) -> Response[Any]:
     log.warning("request.unavailable", path=request.url.path, error=error)
     text = "a service this one depends on does not answer, or too much is waiting; try again later"
-    headers = {"Retry-After": str(RETRY_SECONDS)}
-    return answer_problem(request, Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=headers))
+    return answer_problem(request, Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=LATER))
 
 
 def answer_bug(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:

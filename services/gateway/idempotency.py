@@ -3,11 +3,10 @@ whatever has become of it, of its model and of all limits."""
 
 import hashlib
 import re
-from http import HTTPStatus
 from uuid import UUID
 
 from common.batching import Batcher
-from services.gateway.errors import FieldError, Problem, invalid
+from services.gateway.errors import FieldError, Problem, conflict, invalid
 from services.gateway.idempotency_store import IdempotencyStore, Label, Name, Named
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -48,5 +47,4 @@ def check_repeat(first: Named, fingerprint: bytes, *, is_batch: bool) -> None:
 
 
 def in_progress() -> Problem:
-    text = f"another request under this {IDEMPOTENCY_KEY} is still in progress"
-    return Problem(HTTPStatus.CONFLICT, "conflict", text)
+    return conflict(f"another request under this {IDEMPOTENCY_KEY} is still in progress")

@@ -12,12 +12,11 @@ from common.jobs import TERMINAL, Status
 from common.logs import Log
 from services.gateway import metrics
 from services.gateway.control import Control
-from services.gateway.errors import RETRY_SECONDS, Problem
+from services.gateway.errors import LATER, Problem, conflict
 from services.gateway.store import FoundJob, Key, NewJob, Store
 from services.gateway.submit import Submitter
 from services.gateway.watch import Watch
 
-LATER = {"Retry-After": str(RETRY_SECONDS)}
 # How Triton answers a caller what became of a job; all else is 500.
 STATUSES = {
     "invalid_input": HTTPStatus.BAD_REQUEST,
@@ -111,7 +110,7 @@ def unfinished(job_id: str, why: str) -> Problem:
 def explain(row: JobRow, job_id: str) -> Problem:
     """Why a job that has ended has no outputs."""
     if row.status is not Status.FAILED:
-        return Problem(HTTPStatus.CONFLICT, "conflict", f"{job_id} is {row.status}")
+        return conflict(f"{job_id} is {row.status}")
     status = STATUSES.get(row.error_code or "", HTTPStatus.INTERNAL_SERVER_ERROR)
     headers = LATER if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
     return Problem(status, row.error_code or "internal", row.error_message or f"{job_id} failed", headers=headers)

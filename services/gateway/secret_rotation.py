@@ -1,14 +1,13 @@
 """New secrets for old: while receivers change over, both sign."""
 
 from datetime import datetime
-from http import HTTPStatus
 from typing import NamedTuple
 from uuid import UUID
 
 from common import ids, signing
 from common.database import Connection, Database
 from common.sealing import Sealer
-from services.gateway.errors import Problem, not_found
+from services.gateway.errors import conflict, not_found
 from services.gateway.webhook_store import WebhookRow, WebhookStore
 
 MAX_OLD = 4  # secrets that sign beside the newest: each is a signature in every delivery's header
@@ -53,6 +52,5 @@ class SecretRotation:
             await self.store.end_old_secrets(connection, tenant_id, webhook_id)
             return None
         if await self.store.count_old_secrets(connection, tenant_id, webhook_id) >= MAX_OLD:
-            text = f"{MAX_OLD} older secrets are still within their grace period"
-            raise Problem(HTTPStatus.CONFLICT, "conflict", text)
+            raise conflict(f"{MAX_OLD} older secrets are still within their grace period")
         return await self.store.keep_old_secret(connection, ids.new(), tenant_id, webhook_id, old, grace)

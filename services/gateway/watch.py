@@ -14,7 +14,7 @@ from common.logs import Log
 from common.messages import JobsChanged, Message
 from services.gateway import metrics
 from services.gateway.auth import refuse
-from services.gateway.errors import RETRY_SECONDS, Problem
+from services.gateway.errors import LATER, Problem
 from services.gateway.store import Key
 from services.gateway.watch_store import Stamp, WatchStore
 
@@ -70,13 +70,12 @@ class Watch:
     def check_room(self, tenant_id: UUID) -> None:
         """Raises Problem: 503 where too many wait in this process, 429 where too many of them are the tenant's."""
         free = MAX_WATCHERS - self.count
-        headers = {"Retry-After": str(RETRY_SECONDS)}
         if free <= 0:
             text = "too many are waiting here; try again soon, or poll"
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", text, headers=headers)
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", text, headers=LATER)
         if self.held[tenant_id] >= free:
             text = f"{self.held[tenant_id]} requests of this tenant are waiting here; try again soon, or poll"
-            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "too_many_waiting", text, headers=headers)
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "too_many_waiting", text, headers=LATER)
 
     @contextmanager
     def follow(self, job_id: UUID, key: Key) -> Iterator[Watcher]:

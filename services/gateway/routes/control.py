@@ -11,9 +11,9 @@ from common import ids
 from common.job_view import JobView, Links, identify, measure, show_time, view_job
 from common.logs import Log
 from services.gateway.callers import identify_caller
-from services.gateway.control import REPLAYABLE, RETRYABLE, Control, conflict
+from services.gateway.control import REPLAYABLE, RETRYABLE, Control
 from services.gateway.control_store import Attempt
-from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
+from services.gateway.errors import FINDING, READING, SENDING, FieldError, conflict, document, invalid, not_found
 from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
 from services.gateway.schemas import AttemptList, AttemptView, DeadFilter, JobPage, Replay, Replayed, RetryJob
 from services.gateway.scopes import Scope, needs

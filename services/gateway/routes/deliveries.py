@@ -14,7 +14,7 @@ from common.delivery_view import DeliveryStatus, DeliveryView
 from common.logs import Log
 from services.gateway.callers import identify_caller
 from services.gateway.delivery_store import DeliveryFilter, DeliveryStore, LockedDelivery
-from services.gateway.errors import FINDING, FieldError, Problem, document, invalid, not_found
+from services.gateway.errors import FINDING, FieldError, conflict, document, invalid, not_found
 from services.gateway.routes.control import parse_job
 from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
 from services.gateway.routes.webhooks import parse_webhook
@@ -108,7 +108,7 @@ async def redeliver(request: Caller, delivery_id: str, deliveries: DeliveryStore
         if locked is None:
             raise not_found("delivery")
         if locked.disabled:
-            raise Problem(HTTPStatus.CONFLICT, "conflict", "the webhook is disabled; enable it first")
+            raise conflict("the webhook is disabled; enable it first")
         await deliveries.redeliver(connection, parsed)
     tracing.link(locked.traceparent)
     log.info("delivery.again", delivery_id=delivery_id, **identify_caller(request) | identify(locked))

@@ -18,7 +18,17 @@ from common.logs import Log
 from common.sealing import Sealer
 from services.gateway.callers import identify_caller
 from services.gateway.delivery_store import WHOLE, DeliveryStore
-from services.gateway.errors import FINDING, READING, SENDING, FieldError, Problem, document, invalid, not_found
+from services.gateway.errors import (
+    FINDING,
+    READING,
+    SENDING,
+    FieldError,
+    Problem,
+    conflict,
+    document,
+    invalid,
+    not_found,
+)
 from services.gateway.routes.webhooks import parse_webhook, show_secret, view_webhook
 from services.gateway.scopes import Scope, needs
 from services.gateway.secret_rotation import SecretRotation
@@ -170,7 +180,7 @@ async def recover_webhook(
         if row is None:
             raise not_found("webhook")
         if row.disabled_at is not None:
-            raise Problem(HTTPStatus.CONFLICT, "conflict", "the webhook is disabled; enable it first")
+            raise conflict("the webhook is disabled; enable it first")
         added = await webhooks.add_recovery(connection, ids.new(), row.id, since, until)
     log.info("webhook.recovers", webhook_id=webhook_id, **identify_caller(request))
     return view_recovery(added)

@@ -12,8 +12,8 @@ from common import ids
 from common.errors import DatabaseUnavailable
 from common.job_view import JobRow
 from common.jobs import Status
-from services.gateway.control import Control, conflict
-from services.gateway.errors import Problem
+from services.gateway.control import Control
+from services.gateway.errors import Problem, conflict
 from services.gateway.inference import STATUSES, Inference
 from services.gateway.store import FoundJob, Key, Store
 from services.gateway.submit import Submitter
