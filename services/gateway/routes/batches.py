@@ -20,6 +20,7 @@ from services.gateway.bodies import LINES, MAX_ITEMS, Items
 from services.gateway.callers import identify_caller
 from services.gateway.errors import FINDING, SENDING, document, not_found
 from services.gateway.idempotency import IDEMPOTENCY_KEY, read_key
+from services.gateway.routes.references import parse_id
 from services.gateway.schemas import BatchAccepted
 from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key
@@ -82,8 +83,7 @@ async def submit_batch(
 )
 async def get_batch(request: Caller, batch_id: str, batch_store: BatchStore, links: Links) -> BatchView:
     """It is completed, and `batch.completed` sent, when all its jobs have ended for the first time."""
-    parsed = ids.parse(ids.Kind.BATCH, batch_id)
-    row = await batch_store.find(parsed, request.user.tenant_id) if parsed else None
+    row = await batch_store.find(parse_id(ids.Kind.BATCH, batch_id), request.user.tenant_id)
     if row is None:
         raise not_found("batch")
     return view_batch(row, await batch_store.count_jobs(row.id), links.public)

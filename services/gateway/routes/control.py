@@ -2,7 +2,6 @@
 
 from http import HTTPStatus
 from typing import Annotated, Any
-from uuid import UUID
 
 from litestar import Request, Router, get, post
 from litestar.params import Parameter
@@ -15,6 +14,7 @@ from services.gateway.control import REPLAYABLE, RETRYABLE, Control
 from services.gateway.control_store import Attempt
 from services.gateway.errors import FINDING, READING, SENDING, FieldError, conflict, document, invalid, not_found
 from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
+from services.gateway.routes.references import parse_cursor, parse_id
 from services.gateway.schemas import AttemptList, AttemptView, DeadFilter, JobPage, Replay, Replayed, RetryJob
 from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key, Store
@@ -22,13 +22,6 @@ from services.gateway.store import Key, Store
 log = Log("job")
 
 Caller = Request[Key, Any, Any]
-
-
-def parse_job(text: str) -> UUID:
-    found = ids.parse(ids.Kind.JOB, text)
-    if found is None:
-        raise not_found("job")
-    return found
 
 
 @post(
@@ -41,7 +34,7 @@ def parse_job(text: str) -> UUID:
 )
 async def cancel_job(request: Caller, job_id: str, control: Control, links: Links) -> JobView:
     """Queued, it is canceled at once; running, it is `canceling` until Triton has let go of it."""
-    row = await control.cancel(request.user.tenant_id, parse_job(job_id))
+    row = await control.cancel(request.user.tenant_id, parse_id(ids.Kind.JOB, job_id))
     log.info(f"job.{row.status}", **identify(row))
     return view_job(row, links, webhook_status="none")
 
@@ -58,7 +51,7 @@ async def retry_job(
     request: Caller, job_id: str, control: Control, store: Store, links: Links, data: RetryJob | None = None
 ) -> JobView:
     """For a job that failed, was canceled or expired; its attempts count from zero again."""
-    parsed, tenant_id = parse_job(job_id), request.user.tenant_id
+    parsed, tenant_id = parse_id(ids.Kind.JOB, job_id), request.user.tenant_id
     model = data.model if data else None
     revived = await control.revive(tenant_id, [parsed], RETRYABLE, model)
     found = await store.find_job(parsed, tenant_id)
@@ -83,7 +76,7 @@ async def retry_job(
 )
 async def list_attempts(request: Caller, job_id: str, control: Control, store: Store) -> AttemptList:
     """Oldest first. A `returned` attempt does not count: Triton, or the worker, went away under it."""
-    parsed = parse_job(job_id)
+    parsed = parse_id(ids.Kind.JOB, job_id)
     if await store.find_job(parsed, request.user.tenant_id) is None:
         raise not_found("job")
     found = await control.store.list_attempts(parsed, request.user.tenant_id)
@@ -109,14 +102,8 @@ async def list_dead_letters(
     cursor: str | None = None,
 ) -> JobPage:
     """Newest first; pass `next_cursor` as `cursor` for the next page."""
-    before = ids.parse(ids.Kind.JOB, cursor) if cursor else None
-    if cursor and before is None:
-        raise invalid(FieldError("cursor", "is none of ours"))
-    wanted = DeadFilter(
-        model=model,
-        error=error,
-        **read_span(created_after, created_before),
-    )
+    before = parse_cursor(ids.Kind.JOB, cursor)
+    wanted = DeadFilter(model=model, error=error, **read_span(created_after, created_before))
     rows = await control.store.list_dead(request.user.tenant_id, before, wanted, limit + 1)
     items = [view_job(row, links, webhook_status="none") for row in rows[:limit]]
     return JobPage(items, items[-1].id if len(rows) > limit else None)

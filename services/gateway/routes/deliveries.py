@@ -14,10 +14,9 @@ from common.delivery_view import DeliveryStatus, DeliveryView
 from common.logs import Log
 from services.gateway.callers import identify_caller
 from services.gateway.delivery_store import DeliveryFilter, DeliveryStore, LockedDelivery
-from services.gateway.errors import FINDING, FieldError, conflict, document, invalid, not_found
-from services.gateway.routes.control import parse_job
+from services.gateway.errors import FINDING, conflict, document, not_found
 from services.gateway.routes.parameters import NameFilter, TimeFilter, read_span
-from services.gateway.routes.webhooks import parse_webhook
+from services.gateway.routes.references import parse_cursor, parse_id
 from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key, Store
 from services.gateway.webhook_schemas import DeliveryPage
@@ -27,7 +26,6 @@ log = Log("delivery")
 
 Caller = Request[Key, Any, Any]
 Limit = Annotated[int, Parameter(ge=1, le=100)]
-LISTING = (*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 @get(
@@ -35,7 +33,7 @@ LISTING = (*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY)
     summary="What was sent to a subscription, and what will be",
     operation_id="list_webhook_deliveries",
     **needs(Scope.READ),
-    responses=document(*LISTING),
+    responses=document(*FINDING),
 )
 async def list_webhook_deliveries(
     request: Caller,
@@ -50,11 +48,12 @@ async def list_webhook_deliveries(
     cursor: str | None = None,
 ) -> DeliveryPage:
     """Newest first; pass `next_cursor` as `cursor` for the next page. Responses are cut to 512 bytes here."""
-    parsed, tenant_id = parse_webhook(webhook_id), request.user.tenant_id
+    parsed, tenant_id = parse_id(ids.Kind.WEBHOOK, webhook_id), request.user.tenant_id
     if await webhooks.find(parsed, tenant_id) is None:
         raise not_found("webhook")
     wanted = DeliveryFilter(status=status, event_type=event_type, **read_span(created_after, created_before))
-    return page(await deliveries.list_by_webhook(tenant_id, parsed, read_cursor(cursor), wanted, limit + 1), limit)
+    before = parse_cursor(ids.Kind.DELIVERY, cursor)
+    return page(await deliveries.list_by_webhook(tenant_id, parsed, before, wanted, limit + 1), limit)
 
 
 @get(
@@ -62,7 +61,7 @@ async def list_webhook_deliveries(
     summary="The webhooks sent for a job, and those that will be",
     operation_id="list_job_deliveries",
     **needs(Scope.READ),
-    responses=document(*LISTING),
+    responses=document(*FINDING),
 )
 async def list_job_deliveries(
     request: Caller,
@@ -74,10 +73,11 @@ async def list_job_deliveries(
     cursor: str | None = None,
 ) -> DeliveryPage:
     """Newest first; pass `next_cursor` as `cursor` for the next page. Responses are cut to 512 bytes here."""
-    parsed, tenant_id = parse_job(job_id), request.user.tenant_id
+    parsed, tenant_id = parse_id(ids.Kind.JOB, job_id), request.user.tenant_id
     if await store.find_job(parsed, tenant_id) is None:
         raise not_found("job")
-    return page(await deliveries.list_by_job(tenant_id, parsed, read_cursor(cursor), status, limit + 1), limit)
+    before = parse_cursor(ids.Kind.DELIVERY, cursor)
+    return page(await deliveries.list_by_job(tenant_id, parsed, before, status, limit + 1), limit)
 
 
 @get(
@@ -102,7 +102,7 @@ async def get_delivery(request: Caller, delivery_id: str, deliveries: DeliverySt
 )
 async def redeliver(request: Caller, delivery_id: str, deliveries: DeliveryStore, database: Database) -> DeliveryView:
     """Under the same `webhook-id`; should that fail, by the schedule again."""
-    parsed, tenant_id = parse_delivery(delivery_id), request.user.tenant_id
+    parsed, tenant_id = parse_id(ids.Kind.DELIVERY, delivery_id), request.user.tenant_id
     async with database.transaction() as connection:
         locked = await deliveries.lock(connection, parsed, tenant_id)
         if locked is None:
@@ -122,24 +122,10 @@ def identify(locked: LockedDelivery) -> dict[str, str]:
 
 
 async def find(deliveries: DeliveryStore, delivery_id: str, tenant_id: UUID) -> DeliveryView:
-    found = await deliveries.find(parse_delivery(delivery_id), tenant_id)
+    found = await deliveries.find(parse_id(ids.Kind.DELIVERY, delivery_id), tenant_id)
     if found is None:
         raise not_found("delivery")
     return found
-
-
-def parse_delivery(text: str) -> UUID:
-    found = ids.parse(ids.Kind.DELIVERY, text)
-    if found is None:
-        raise not_found("delivery")
-    return found
-
-
-def read_cursor(cursor: str | None) -> UUID | None:
-    before = ids.parse(ids.Kind.DELIVERY, cursor) if cursor else None
-    if cursor and before is None:
-        raise invalid(FieldError("cursor", "is none of ours"))
-    return before
 
 
 def page(found: Sequence[DeliveryView], limit: int) -> DeliveryPage:

@@ -17,7 +17,7 @@ from litestar.openapi.spec import OpenAPIType, Operation, Schema
 from litestar.params import Parameter
 from litestar.response import Stream
 
-from common import tracing
+from common import ids, tracing
 from common.errors import Unavailable
 from common.jobs import TERMINAL
 from common.logs import Log
@@ -36,8 +36,8 @@ from services.gateway.errors import (
 from services.gateway.media import prefers
 from services.gateway.openapi import offer_too
 from services.gateway.presence import while_present
-from services.gateway.routes.control import parse_job
 from services.gateway.routes.parameters import refuse_twice, refuse_unknown
+from services.gateway.routes.references import parse_id
 from services.gateway.schemas import EventItem, EventPage
 from services.gateway.scopes import OPTION, Scope, needs
 from services.gateway.store import Key
@@ -100,7 +100,7 @@ async def list_events(
 
 
 async def find(story: Story, job_id: str, tenant_id: UUID) -> UUID:
-    parsed = parse_job(job_id)
+    parsed = parse_id(ids.Kind.JOB, job_id)
     traceparent = await story.store.find_owned(parsed, tenant_id)
     if traceparent is None:
         raise not_found("job")

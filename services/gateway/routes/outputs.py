@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 from litestar import Request, Router, get
 
+from common import ids
 from common.grants import Grants
 from services.gateway.auth import let_in
 from services.gateway.errors import FINDING, Problem, document, not_found
-from services.gateway.routes.control import parse_job
+from services.gateway.routes.references import parse_id
 from services.gateway.schemas import OutputsView
 from services.gateway.scopes import OPTION, Scope
 from services.gateway.store import Store
@@ -22,7 +23,7 @@ from services.gateway.store import Store
     operation_id="get_outputs",
     opt={OPTION: Scope.READ},
     security=[{}, {"key": [Scope.READ.value]}],
-    responses=document(*FINDING, HTTPStatus.UNPROCESSABLE_ENTITY),
+    responses=document(*FINDING),
 )
 async def get_outputs(
     request: Request[Any, Any, Any],
@@ -33,7 +34,7 @@ async def get_outputs(
     signature: str | None = None,
 ) -> OutputsView:
     """Needs no key with the `expires` and `signature` of the `outputs_url` in a webhook."""
-    parsed = parse_job(job_id)
+    parsed = parse_id(ids.Kind.JOB, job_id)
     if expires is not None and signature is not None:
         if not grants.is_genuine(parsed, expires, signature):
             raise forbid("the URL's signature is not ours: use it exactly as it came")

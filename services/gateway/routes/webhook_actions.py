@@ -29,7 +29,8 @@ from services.gateway.errors import (
     invalid,
     not_found,
 )
-from services.gateway.routes.webhooks import parse_webhook, show_secret, view_webhook
+from services.gateway.routes.references import parse_id
+from services.gateway.routes.webhooks import lock, show_secret, view_webhook
 from services.gateway.scopes import Scope, needs
 from services.gateway.secret_rotation import SecretRotation
 from services.gateway.store import Key
@@ -68,7 +69,8 @@ async def rotate_webhook(
 ) -> WebhookView:
     """The old one signs too for a grace period, so that receivers can change over. The new one is only shown here."""
     grace = (data or Rotate()).grace_period
-    row, rotated = await rotation.rotate_webhook(request.user.tenant_id, parse_webhook(webhook_id), grace)
+    parsed = parse_id(ids.Kind.WEBHOOK, webhook_id)
+    row, rotated = await rotation.rotate_webhook(request.user.tenant_id, parsed, grace)
     log.info("webhook.rotated", webhook_id=webhook_id, **identify_caller(request))
     view = show_secret(view_webhook(row, sealer), rotated.secret)
     return msgspec.structs.replace(view, old_secret_until=show_optional(rotated.old_until))
@@ -112,14 +114,12 @@ async def test_webhook(
     request: Caller, webhook_id: str, webhooks: WebhookStore, database: Database, deliveries: DeliveryStore
 ) -> TestView:
     """Answers with the attempt, once it was made; it is the only one."""
-    parsed, tenant_id = parse_webhook(webhook_id), request.user.tenant_id
+    tenant_id = request.user.tenant_id
     async with database.transaction() as connection:
-        row = await webhooks.lock(connection, parsed, tenant_id)
-        if row is None:
-            raise not_found("webhook")
+        row = await lock(webhooks, connection, webhook_id, tenant_id)
         body = TestBody("webhook.test", show_time(datetime.now(UTC)), TestData(webhook_id, row.description))
         test = TestEvent(ids.new(), ids.new(), msgspec.json.encode(body), tracing.show(get_current_span()))
-        await webhooks.add_test(connection, parsed, tenant_id, test)
+        await webhooks.add_test(connection, row.id, tenant_id, test)
     attempt = view_attempt(
         await wait_for_attempt(deliveries, test.delivery_id, request.app.state.delivery_timeout + SPARE_SECONDS)
     )
@@ -153,9 +153,7 @@ async def enable_webhook(
 ) -> WebhookView:
     """What was dropped when it was disabled is sent by `recover`; events since then were not kept for it."""
     async with database.transaction() as connection:
-        row = await webhooks.lock(connection, parse_webhook(webhook_id), request.user.tenant_id)
-        if row is None:
-            raise not_found("webhook")
+        row = await lock(webhooks, connection, webhook_id, request.user.tenant_id)
         await webhooks.enable(connection, row.id)
     return view_webhook(msgspec.structs.replace(row, disabled_at=None, disabled_reason=None), sealer)
 
@@ -176,9 +174,7 @@ async def recover_webhook(
     if until is not None and until <= since:
         raise invalid(FieldError("/until", "is not after since"))
     async with database.transaction() as connection:
-        row = await webhooks.lock(connection, parse_webhook(webhook_id), request.user.tenant_id)
-        if row is None:
-            raise not_found("webhook")
+        row = await lock(webhooks, connection, webhook_id, request.user.tenant_id)
         if row.disabled_at is not None:
             raise conflict("the webhook is disabled; enable it first")
         added = await webhooks.add_recovery(connection, ids.new(), row.id, since, until)
@@ -194,8 +190,8 @@ async def recover_webhook(
     responses=document(*FINDING),
 )
 async def get_recovery(request: Caller, webhook_id: str, recovery_id: str, webhooks: WebhookStore) -> RecoveryView:
-    parsed = ids.parse(ids.Kind.RECOVERY, recovery_id)
-    found = await webhooks.find_recovery(parsed, parse_webhook(webhook_id), request.user.tenant_id) if parsed else None
+    of, parsed = parse_id(ids.Kind.WEBHOOK, webhook_id), parse_id(ids.Kind.RECOVERY, recovery_id)
+    found = await webhooks.find_recovery(parsed, of, request.user.tenant_id)
     if found is None:
         raise not_found("recovery")
     return view_recovery(found)

@@ -10,10 +10,11 @@ from litestar.params import Dependency, Parameter
 
 from common import ids, signing
 from common.addresses import Policy
-from common.database import Database
+from common.database import Connection, Database
 from common.job_view import show_optional, show_time
 from common.sealing import Sealer
-from services.gateway.errors import FINDING, READING, SENDING, FieldError, document, invalid, not_found
+from services.gateway.errors import FINDING, READING, SENDING, document, not_found
+from services.gateway.routes.references import parse_cursor, parse_id
 from services.gateway.scopes import Scope, needs
 from services.gateway.store import Key
 from services.gateway.subscriptions import change, check
@@ -24,13 +25,6 @@ HIDDEN = "***"  # a header's value may be a credential
 
 Caller = Request[Key, Any, Any]
 OurPolicy = Annotated[Policy, Dependency(skip_validation=True)]  # it has types that msgspec does not convert
-
-
-def parse_webhook(text: str) -> UUID:
-    found = ids.parse(ids.Kind.WEBHOOK, text)
-    if found is None:
-        raise not_found("webhook")
-    return found
 
 
 @post("/", summary="Subscribe", operation_id="create_webhook", **needs(Scope.ADMIN), responses=document(*SENDING))
@@ -63,7 +57,7 @@ async def create_webhook(
     summary="Your subscriptions",
     operation_id="list_webhooks",
     **needs(Scope.READ),
-    responses=document(*READING, HTTPStatus.UNPROCESSABLE_ENTITY),
+    responses=document(*READING),
 )
 async def list_webhooks(
     request: Caller,
@@ -73,10 +67,7 @@ async def list_webhooks(
     cursor: str | None = None,
 ) -> WebhookPage:
     """Oldest first; pass `next_cursor` as `cursor` for the next page."""
-    after = ids.parse(ids.Kind.WEBHOOK, cursor) if cursor else None
-    if cursor and after is None:
-        raise invalid(FieldError("cursor", "is none of ours"))
-    rows = await webhooks.list(request.user.tenant_id, after, limit + 1)
+    rows = await webhooks.list(request.user.tenant_id, parse_cursor(ids.Kind.WEBHOOK, cursor), limit + 1)
     items = [view_webhook(row, sealer) for row in rows[:limit]]
     return WebhookPage(items, items[-1].id if len(rows) > limit else None)
 
@@ -89,7 +80,7 @@ async def list_webhooks(
     responses=document(*FINDING),
 )
 async def get_webhook(request: Caller, webhook_id: str, webhooks: WebhookStore, sealer: Sealer) -> WebhookView:
-    row = await webhooks.find(parse_webhook(webhook_id), request.user.tenant_id)
+    row = await webhooks.find(parse_id(ids.Kind.WEBHOOK, webhook_id), request.user.tenant_id)
     if row is None:
         raise not_found("webhook")
     return view_webhook(row, sealer)
@@ -114,9 +105,7 @@ async def change_webhook(
     """What is left out stays; null empties a field that may be empty. What is pending goes to the new URL."""
     await check(policy, url=data.url, events=data.events, headers=data.headers)
     async with database.transaction() as connection:
-        row = await webhooks.lock(connection, parse_webhook(webhook_id), request.user.tenant_id)
-        if row is None:
-            raise not_found("webhook")
+        row = await lock(webhooks, connection, webhook_id, request.user.tenant_id)
         row = change(row, data, sealer)
         await webhooks.update(connection, row)
     return view_webhook(row, sealer)
@@ -132,10 +121,16 @@ async def change_webhook(
 async def delete_webhook(request: Caller, webhook_id: str, webhooks: WebhookStore, database: Database) -> None:
     """What is still pending for it is dropped."""
     async with database.transaction() as connection:
-        row = await webhooks.lock(connection, parse_webhook(webhook_id), request.user.tenant_id)
-        if row is None:
-            raise not_found("webhook")
+        row = await lock(webhooks, connection, webhook_id, request.user.tenant_id)
         await webhooks.delete(connection, row.id)
+
+
+async def lock(webhooks: WebhookStore, connection: Connection, webhook_id: str, tenant_id: UUID) -> WebhookRow:
+    """As the store's, of an id as clients have it; raises Problem (404)."""
+    row = await webhooks.lock(connection, parse_id(ids.Kind.WEBHOOK, webhook_id), tenant_id)
+    if row is None:
+        raise not_found("webhook")
+    return row
 
 
 def view_webhook(row: WebhookRow, sealer: Sealer) -> WebhookView:
