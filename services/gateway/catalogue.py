@@ -53,11 +53,16 @@ def choose(models: Mapping[str, Sequence[ModelVersion]], name: str, version: str
     if versions is None:
         raise unknown(f"there is no model '{name}'", "models", list(models))
     if version is None:
-        return next((each for each in reversed(versions) if each.ready), versions[-1])
+        return newest(versions)
     for each in versions:
         if each.version == version:
             return each
     raise unknown(f"model '{name}' has no version '{version}'", "versions", [each.version for each in versions])
+
+
+def newest(versions: Sequence[ModelVersion]) -> ModelVersion:
+    """Of those that are ready, or of all."""
+    return next((each for each in reversed(versions) if each.ready), versions[-1])
 
 
 def order_version(row: ModelVersion) -> tuple[int, str]:

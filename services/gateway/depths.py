@@ -5,11 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from common.batching import Batcher
+from services.gateway import freshness
 from services.gateway.store import Store
-
-FRESH_SECONDS = 1.0  # a count is good for so long,
-COST = 20  # or for so many times as long as it took: a twentieth of the time goes into counting at most;
-LONGEST_FRESH = 30.0  # but no longer
 
 Counts: TypeAlias = Mapping[tuple[str, str], int]  # by (model, priority)
 
@@ -29,6 +26,6 @@ class Depths:
         began = self.clock()
         if began >= self.until:
             self.counts = await self.store.count_queued()
-            took = self.clock() - began
-            self.until = self.clock() + min(max(FRESH_SECONDS, COST * took), LONGEST_FRESH)
+            now = self.clock()
+            self.until = now + freshness.last(now - began)
         return [self.counts] * len(readers)

@@ -12,13 +12,11 @@ from uuid import UUID
 
 from common.batching import Batcher
 from common.errors import Unavailable
+from services.gateway import freshness
 from services.gateway.errors import FieldError, Problem, invalid
 from services.gateway.limit_store import Due, Ended, LimitStore, Queue
 
 MAX_LIMIT = 1_000_000_000
-FRESH_SECONDS = 1.0  # a count is good for so long,
-COST = 20  # or for so many times as long as it took: a twentieth of the time goes into counting at most;
-LONGEST_FRESH = 30.0  # but no longer
 MANY = 10_000  # queues are remembered; beyond it those that nobody asks for are forgotten
 LATEST = 2_000  # jobs that ended, from which it is told how fast queues get shorter; as many that wait are looked at
 UNKNOWN_SECONDS = 60  # what Retry-After says where none ended within a minute
@@ -101,7 +99,7 @@ class Queues:
             before = {queue: self.levels[queue].jobs for queue in stale & self.levels.keys()}
             counted = await self.store.count_queues(stale, *self.limits)
             now = self.clock()
-            fresh = min(max(FRESH_SECONDS, COST * (now - began)), LONGEST_FRESH)
+            fresh = freshness.last(now - began)
             for queue, (jobs, limit) in counted.items():
                 meanwhile = self.levels[queue].jobs - before[queue] if queue in before else 0
                 self.levels[queue] = Level(jobs + meanwhile, limit, now + fresh, now + 2 * fresh)
@@ -113,7 +111,7 @@ class Queues:
         """What ended of each queue lately and what is due, looked up once a second where somebody is refused."""
         if self.clock() >= self.seen_until:
             self.ended, self.due = await self.store.count_ended(LATEST), {}
-            self.seen_until = self.clock() + FRESH_SECONDS
+            self.seen_until = self.clock() + freshness.FRESH_SECONDS
         if new := set(asked) - self.due.keys():
             self.due |= dict.fromkeys(new, Due(0, None)) | await self.store.count_due(new, LATEST)
         return [(self.ended.get(queue), self.due[queue]) for queue in asked]

@@ -7,7 +7,8 @@ import time
 import httpx
 
 from deploy.local.stack import Stack
-from services.gateway.queues import LONGEST_FRESH, UNKNOWN_SECONDS
+from services.gateway.freshness import LONGEST_FRESH
+from services.gateway.queues import UNKNOWN_SECONDS
 from tests.acceptance.client import Api
 from tests.acceptance.conftest import open_client
 from tests.acceptance.keys import make_key, run_keys

@@ -1,5 +1,6 @@
 """The infer call of the Open Inference Protocol: a job whose caller waits for it."""
 
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from services.gateway.catalogue import Catalogue
 from services.gateway.encodings import choose_encoding, pack, read_body
 from services.gateway.errors import Problem
 from services.gateway.inference import Inference
+from services.gateway.presence import await_departure
 from services.gateway.protocol import LENGTH, Wanted
 from services.gateway.protocol_answer import InferAnswer, write_answer
 from services.gateway.protocol_api import InferOperation, document, find_model, name_operation
@@ -63,12 +65,8 @@ async def infer(
     headers = {JOB: job_id, "Location": f"/v1/jobs/{job_id}"}
     request.app.state.budget.release(request.scope)  # the body is a row by now
 
-    async def gone() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
     try:
-        found = await inference.finish(row, request.user, gone)
+        found = await inference.finish(row, request.user, partial(await_departure, request.receive))
         await check_again(request)
         version, outputs = found.row.version or "", found.outputs or b"[]"
         encoding = choose_encoding(request.headers.get("accept-encoding"))

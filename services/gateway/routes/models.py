@@ -6,7 +6,7 @@ from litestar import Router, get
 
 from common.jobs import Priority
 from common.tensors import Signature
-from services.gateway.catalogue import Catalogue
+from services.gateway.catalogue import Catalogue, choose, newest
 from services.gateway.depths import Counts, Depths
 from services.gateway.errors import FINDING, READING, document
 from services.gateway.model_schemas import ModelList, ModelView, TensorView, VersionView
@@ -22,21 +22,22 @@ async def list_models(catalogue: Catalogue, depths: Depths) -> ModelList:
 
 @get("/{name:str}", summary="One model", operation_id="get_model", **needs(Scope.READ), responses=document(*FINDING))
 async def get_model(name: str, catalogue: Catalogue, depths: Depths) -> ModelView:
-    await catalogue.find(name)
-    return view_model((await catalogue.read())[name], await depths.read())
+    models = await catalogue.read()
+    choose(models, name)
+    return view_model(models[name], await depths.read())
 
 
 def view_model(versions: Sequence[ModelVersion], queued: Counts) -> ModelView:
-    newest = next((each for each in reversed(versions) if each.ready), versions[-1])
+    model = newest(versions)
     return ModelView(
-        name=newest.name,
-        ready=newest.ready,
-        streaming=newest.decoupled,
-        max_batch_size=newest.max_batch_size,
+        name=model.name,
+        ready=model.ready,
+        streaming=model.decoupled,
+        max_batch_size=model.max_batch_size,
         versions=[VersionView(each.version, each.ready) for each in versions],
-        inputs=view_tensors(newest.inputs),
-        outputs=view_tensors(newest.outputs),
-        queue={priority: queued.get((newest.name, priority), 0) for priority in Priority},
+        inputs=view_tensors(model.inputs),
+        outputs=view_tensors(model.outputs),
+        queue={priority: queued.get((model.name, priority), 0) for priority in Priority},
     )
 
 

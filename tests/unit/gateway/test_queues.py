@@ -11,8 +11,9 @@ import pytest
 from common import ids
 from common.errors import DatabaseUnavailable
 from services.gateway.errors import Problem
+from services.gateway.freshness import FRESH_SECONDS, LONGEST_FRESH
 from services.gateway.limit_store import Count, Due, Ended, LimitStore, Queue
-from services.gateway.queues import FRESH_SECONDS, LONGEST_FRESH, MANY, MOST_SECONDS, UNKNOWN_SECONDS, Queues, estimate
+from services.gateway.queues import MANY, MOST_SECONDS, UNKNOWN_SECONDS, Queues, estimate
 
 TENANT, OTHER = ids.new(), ids.new()
 PER_TENANT, PER_MODEL = 10, 15
