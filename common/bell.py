@@ -11,11 +11,15 @@ from common.errors import BrokerUnavailable
 from common.messages import JobsChanged
 
 TOGETHER = 500  # jobs in one message
+REST_SECONDS = 0.005  # after each ring, which meanwhile gathers the next one's jobs
 WAITING = 10_000  # jobs; those above are told of by nobody, and found by who looks
 
 
 class Bell:
-    """Rings once for all jobs that changed while the ring before was on its way. It may be lost: it carries nothing."""
+    """Rings once for all jobs that changed while the ring before was on its way, and a moment longer.
+
+    It may be lost: it carries nothing.
+    """
 
     def __init__(self, publisher: Publisher) -> None:
         self.publisher = publisher
@@ -39,3 +43,4 @@ class Bell:
                 await self.publisher.tell(messages.encode(JobsChanged(jobs)))
             except BrokerUnavailable:
                 self.waiting.clear()
+            await asyncio.sleep(REST_SECONDS)

@@ -170,7 +170,7 @@ async def watch_events(
     try:
         key = await let_in(socket)
         refuse_unknown(socket, socket.route_handler)
-        refuse_twice(socket, socket.route_handler)
+        refuse_twice(socket)
         parsed = await find(story, job_id, key.tenant_id)
         name, last = choose_id(last_event_id, socket.headers.get(LAST_EVENT_ID))
         after = read_id(name, last)

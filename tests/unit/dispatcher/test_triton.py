@@ -1,7 +1,5 @@
 """What Triton's errors mean: messages as the server sends them. And that no call outlives who made it."""
 
-from types import SimpleNamespace
-
 import grpc
 import pytest
 from tritonclient.grpc import service_pb2 as pb
@@ -110,10 +108,7 @@ class EndlessCall:
 
     cancels = 0
 
-    def __aiter__(self) -> "EndlessCall":
-        return self
-
-    async def __anext__(self) -> object:
+    async def read(self) -> object:
         return pb.ModelStreamInferResponse()
 
     def cancel(self) -> None:
@@ -122,7 +117,7 @@ class EndlessCall:
 
 async def test_who_listens_no_longer_cancels_the_call() -> None:
     triton, call = Triton("127.0.0.1:1", 1024), EndlessCall()
-    triton.stub = SimpleNamespace(ModelStreamInfer=lambda *_, **__: call)
+    triton.stream = lambda *_, **__: call
     responses = triton.infer(pb.ModelInferRequest(), [])
     await anext(responses)
     await responses.aclose()
