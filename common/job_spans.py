@@ -33,6 +33,8 @@ def due(row: JobRow) -> datetime:
 def record_wait(row: JobRow, context: Context) -> None:
     """The time that a job just claimed was queued for; by the database's clock, as all times here."""
     assert row.started_at is not None, "a claimed job has started"
+    if tracing.is_off():
+        return
     begin = due(row)
     span = tracing.tracer.start_span(
         f"queued jobs.{row.model}", context, attributes=describe(row), start_time=count_nanoseconds(begin)

@@ -1,13 +1,15 @@
 """One trace for each job, in W3C trace context; off, at no cost, unless the OTEL_* variables name an endpoint."""
 
 import os
+import re
 import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import Token
 
 from opentelemetry import trace
-from opentelemetry.context import Context
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.trace import (
     Link,
     NonRecordingSpan,
@@ -23,12 +25,17 @@ from opentelemetry.trace import (
 from common.errors import SettingsError
 
 ODD = frozenset("13579bdf")  # the last digit of its flags, where it is sampled
-VERSION_LENGTH = 55  # of a traceparent of version 00
+TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")  # later versions say more
 SHUTDOWN_SECONDS = 5.0
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 EXPORTER = "OTEL_TRACES_EXPORTER"
 
+Attributes = (
+    Mapping[str, str | int] | Callable[[], Mapping[str, str | int]]
+)  # to be asked where a span begins, or never
+
 tracer = trace.get_tracer("charonia")
+NOBODY = trace.get_tracer_provider()
 
 
 def configure(service: str, environ: Mapping[str, str] = os.environ) -> None:
@@ -53,6 +60,11 @@ def is_on(environ: Mapping[str, str]) -> bool:
     return exporter == "otlp"
 
 
+def is_off() -> bool:
+    """Whether no SDK was started in this process."""
+    return trace.get_tracer_provider() is NOBODY
+
+
 def shutdown() -> None:
     """Sends what is still buffered; gives up on a collector that does not take it in time."""
     provider = trace.get_tracer_provider()
@@ -64,13 +76,11 @@ def shutdown() -> None:
 
 def parse(traceparent: str | None) -> SpanContext | None:
     """The span named by a traceparent; None for none or an invalid one, as W3C asks: start anew then."""
-    if traceparent is None or len(traceparent) < VERSION_LENGTH:
+    match = TRACEPARENT.fullmatch(traceparent or "")
+    if match is None:
         return None
-    version, trace_id, span_id, flags = traceparent[:2], traceparent[3:35], traceparent[36:52], traceparent[53:55]
-    dashes = traceparent[2] + traceparent[35] + traceparent[52]
-    if dashes != "---" or version == "ff" or (version == "00" and len(traceparent) > VERSION_LENGTH):
-        return None
-    if not set(version + trace_id + span_id + flags) <= set("0123456789abcdef"):
+    version, trace_id, span_id, flags, more = match.groups()
+    if version == "ff" or (version == "00" and more):
         return None
     found = SpanContext(int(trace_id, 16), int(span_id, 16), True, TraceFlags(int(flags, 16)))
     return found if found.is_valid else None
@@ -99,11 +109,30 @@ def begin(
     name: str,
     context: Context | None = None,
     kind: SpanKind = SpanKind.INTERNAL,
-    attributes: Mapping[str, str | int] | None = None,
+    attributes: Attributes | None = None,
     links: Sequence[Link] = (),
 ) -> AbstractContextManager[Span]:
-    """A new span around a block, as `hold` has it."""
-    return hold(tracer.start_span(name, context, kind, attributes, links))
+    """A new span around a block, as `hold` has it; its parent's stand-in where tracing is off."""
+    if is_off():
+        return Passed(context)
+    return hold(tracer.start_span(name, context, kind, attributes() if callable(attributes) else attributes, links))
+
+
+class Passed(AbstractContextManager[Span]):
+    """What a span without the SDK comes to, at half its cost: whatever asks for the current span gets the parent."""
+
+    def __init__(self, context: Context | None) -> None:
+        self.context = context
+        self.token: Token[Context] | None = None
+
+    def __enter__(self) -> Span:
+        if self.context is not None:
+            self.token = attach(self.context)
+        return trace.get_current_span()
+
+    def __exit__(self, *_: object) -> None:
+        if self.token is not None:
+            detach(self.token)
 
 
 @contextmanager

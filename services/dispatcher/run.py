@@ -13,7 +13,7 @@ from opentelemetry.trace import INVALID_SPAN, Span, SpanKind
 from common import ids, job_spans, topology, tracing
 from common.bell import Bell
 from common.errors import Reject, Retry, Unavailable
-from common.job_view import identify
+from common.job_view import JobRow, identify
 from common.jobs import Failure, Priority
 from common.logs import Log
 from common.messages import CancelJob, JobQueued, JobsQueued, Message
@@ -134,17 +134,10 @@ class Runner:
     async def run(self, model: Runnable, running: Running, traceparent: str | None) -> None:
         """Runs a claimed job to its end, or back to the queue."""
         job = running.job
-        attributes: dict[str, str | int] = {
-            "messaging.system": "rabbitmq",
-            "messaging.operation.type": "process",
-            "messaging.operation.name": "process",
-            "messaging.destination.name": topology.job_queue(model.name, job.row.priority),
-            **job_spans.describe(job.row),
-        }
         context, links = tracing.join(job.row.traceparent, traceparent)
         job_spans.record_wait(job.row, context)
         name = f"process jobs.{model.name}"
-        with tracing.begin(name, context, SpanKind.CONSUMER, attributes, links) as span:
+        with tracing.begin(name, context, SpanKind.CONSUMER, partial(describe, job.row), links) as span:
             here, running.span = tracing.show(span), span
             if job.wants_started:
                 self.recorder.announce_start(job, here)
@@ -242,6 +235,16 @@ class Runner:
                 await self.store.requeue_jobs(backs)
         except Unavailable as error:
             log.warning("run.not_handed_back", jobs=len(backs), error=error)  # their leases lapse instead
+
+
+def describe(row: JobRow) -> dict[str, str | int]:
+    return {
+        "messaging.system": "rabbitmq",
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": topology.job_queue(row.model, row.priority),
+        **job_spans.describe(row),
+    }
 
 
 def count_rights(message: Message) -> int:

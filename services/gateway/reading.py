@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
@@ -26,6 +27,10 @@ MAX_PARAMETERS = 100
 MAX_METADATA = 16 * 1024
 FURTHEST = timedelta(days=366)
 RESERVED = "triton_"  # parameters that begin so are Triton's own
+REMEMBERED = 1000  # URLs
+
+
+check_receiver = lru_cache(REMEMBERED)(check_url)  # a receiver gets many
 
 
 class Asked(NamedTuple):
@@ -84,7 +89,7 @@ def check(request: SubmitJob, model: ModelVersion, policy: Policy) -> list[Tenso
     errors += check_options(request)
     if request.webhook is not None:
         try:
-            check_url(request.webhook.url, policy)
+            check_receiver(request.webhook.url, policy)
         except AddressRefused as error:
             errors.append(FieldError("/webhook/url", str(error)))
     if errors:
