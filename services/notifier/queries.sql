@@ -172,12 +172,14 @@ JOIN tenants t ON t.id = c.tenant_id;
 -- name: settle_endpoints
 -- When the next look at each of these locked endpoints ($1) is worth while: when its first delivery is due, but not
 -- before its circuit and its rate limit let one through; with all that it may have ($2) under way, when the first of
--- those lapses, unless one is recorded before. Where something is due it is now, not when that was due: whoever has just
--- had a turn goes behind those that wait for one, however old a backlog is. Returns in how many seconds the first of
--- these looks is; NULL for none.
+-- those lapses, unless one is recorded before: where others wait for that, the endpoint is crowded. Where something is
+-- due it is now, not when that was due: whoever has just had a turn goes behind those that wait for one, however old a
+-- backlog is. Every row is written, so that fan_out sees that it was. Returns in how many seconds the first of these
+-- looks is; NULL for none.
 WITH seen AS (
   SELECT
     e.id,
+    busy.attempts >= greatest(1, $2::integer - e.handicap) AND first.next_at < busy.lapses AS crowded,
     CASE
       WHEN first.next_at IS NULL THEN NULL
       WHEN busy.attempts >= greatest(1, $2::integer - e.handicap) THEN busy.lapses
@@ -194,33 +196,49 @@ WITH seen AS (
   ) busy
   WHERE e.id = ANY($1::uuid[])
 ), settled AS (
-  UPDATE endpoints e SET next_at = seen.next_at FROM seen WHERE e.id = seen.id AND e.next_at IS DISTINCT FROM seen.next_at
+  UPDATE endpoints e SET next_at = seen.next_at, crowded = seen.crowded IS TRUE FROM seen WHERE e.id = seen.id
 )
 SELECT extract(epoch FROM min(next_at) - now())::double precision AS wait FROM seen;
 
 -- name: record_attempts
 -- What attempts came to, each once and only while its claim ($2, the fence) is the last one, and what follows for their
--- endpoints. `delay` is in seconds; an attempt that does not count moves the delivery and leaves no record. A failure
--- raises the count of failures, and from $11 on opens the circuit, for as long as $12 says for each further one; any
--- success closes it. Returns the ids of the deliveries that were moved, and their new status.
-WITH given AS (
+-- endpoints ($13), which are held first. `delay` is in seconds; an attempt that does not count moves the delivery and
+-- leaves no record. A failure raises the count of failures, and from $11 on opens the circuit, for as long as $12 says for
+-- each further one; any success closes it. What waited for room or for that has its look now; else `next_at` stays as it
+-- was, which is no later than the first that is due. Only failures need settle_endpoints, and those of a subscription that
+-- was disabled meanwhile an older lock: this statement would not see it.
+-- Returns the ids of the deliveries that were moved and their new status, at least one row, and whether a look is due.
+WITH held AS MATERIALIZED (
+  SELECT id, next_at, paced_until, open_until, crowded
+  FROM endpoints
+  WHERE id = ANY($13::uuid[])
+  ORDER BY id
+  FOR NO KEY UPDATE
+), given AS (
   SELECT *
   FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::double precision[], $5::boolean[], $6::timestamptz[],
               $7::double precision[], $8::integer[], $9::text[], $10::bytea[])
     AS t(id, attempt, status, delay, counted, started_at, duration_ms, status_code, error, response)
+  WHERE (SELECT count(*) FROM held) >= 0
 ), moved AS (
   UPDATE deliveries d
-  SET status = next.status,
-      next_at = CASE WHEN next.status = 'pending' THEN now() + make_interval(secs => g.delay) END,
-      finished_at = CASE WHEN next.status <> 'pending' THEN now() END,
+  SET (status, next_at, finished_at) = (
+        SELECT
+          next.status,
+          CASE WHEN next.status = 'pending' THEN now() + make_interval(secs => g.delay) END,
+          CASE WHEN next.status <> 'pending' THEN now() END
+        FROM (
+          SELECT CASE
+            WHEN g.status = 'pending'
+              AND EXISTS (SELECT 1 FROM webhooks w WHERE w.id = d.webhook_id AND w.disabled_at IS NOT NULL)
+            THEN 'canceled'
+            ELSE g.status
+          END AS status
+        ) next
+      ),
       tries = d.tries + g.counted::integer,
       lease_until = NULL
   FROM given g
-  JOIN deliveries held ON held.id = g.id
-  LEFT JOIN webhooks w ON w.id = held.webhook_id
-  CROSS JOIN LATERAL (
-    SELECT CASE WHEN g.status = 'pending' AND w.disabled_at IS NOT NULL THEN 'canceled' ELSE g.status END AS status
-  ) next
   WHERE d.id = g.id AND d.attempt = g.attempt AND d.lease_until IS NOT NULL
   RETURNING d.id, d.endpoint_id, d.attempt, d.status
 ), written AS (
@@ -235,19 +253,38 @@ WITH given AS (
   JOIN moved USING (id, attempt)
   GROUP BY endpoint_id
 ), judged AS (
+  SELECT
+    held.id,
+    health.good,
+    health.attempts,
+    health.good OR health.attempts > 0 AS counts,
+    held.crowded OR (health.good AND held.open_until IS NOT NULL) AS rung,
+    greatest(now(), held.paced_until, CASE WHEN health.good IS NOT TRUE THEN held.open_until END) AS soonest,
+    held.next_at
+  FROM held
+  LEFT JOIN health ON health.endpoint_id = held.id
+), told AS (
   UPDATE endpoints e
-  SET failures = CASE WHEN h.good THEN 0 ELSE e.failures + h.attempts END,
-      failing_since = CASE WHEN NOT h.good THEN coalesce(e.failing_since, now()) END,
+  SET failures = CASE WHEN j.good THEN 0 WHEN j.counts THEN e.failures + j.attempts ELSE e.failures END,
+      failing_since = CASE
+        WHEN j.good THEN NULL
+        WHEN j.counts THEN coalesce(e.failing_since, now())
+        ELSE e.failing_since
+      END,
       open_until = CASE
-        WHEN h.good THEN NULL
-        WHEN e.failures + h.attempts >= $11::integer THEN now() + make_interval(
-          secs => ($12::double precision[])[least(e.failures + h.attempts - $11 + 1, cardinality($12))])
+        WHEN j.good THEN NULL
+        WHEN j.counts AND e.failures + j.attempts >= $11::integer THEN now() + make_interval(
+          secs => ($12::double precision[])[least(e.failures + j.attempts - $11 + 1, cardinality($12))])
         ELSE e.open_until
-      END
-  FROM health h
-  WHERE e.id = h.endpoint_id AND (h.attempts > 0 OR h.good) AND NOT (h.good AND e.failures = 0)
+      END,
+      next_at = CASE WHEN j.rung THEN j.soonest ELSE e.next_at END,
+      crowded = false
+  FROM judged j
+  WHERE e.id = j.id AND (j.rung OR (j.counts AND NOT (j.good AND e.failures = 0)))
 )
-SELECT id, status FROM moved;
+SELECT moved.id, moved.status, look.due
+FROM (SELECT bool_or(CASE WHEN rung THEN soonest ELSE next_at END <= now()) IS TRUE AS due FROM judged) look
+LEFT JOIN moved ON true;
 
 -- name: disable_webhooks
 -- Subscriptions that are gone ($1), and those of the endpoints ($2) that have failed for $3 seconds without a success.

@@ -8,7 +8,7 @@ from common.batching import Batcher
 from common.errors import Unavailable
 from common.outbox import Outbox
 from services.notifier import operations
-from services.notifier.store import Record, Store
+from services.notifier.store import Record, Recorded, Store
 
 # An outage of the database that is shorter than this repeats no attempt: nobody can claim during it either, and the
 # fence keeps what was claimed since.
@@ -41,10 +41,20 @@ class Recorder:
                 await asyncio.sleep(PAUSE_SECONDS)  # sooner than the next claim of this process
 
     async def write(self, records: list[Record]) -> list[bool]:
+        if all(record.error is None for record in records):  # nothing follows, so one statement does it
+            moved, due = await self.store.record_attempts(self.store.database, records)
+        else:
+            moved, due = await self.write_failures(records)
+        if due:
+            self.wake()
+        return [record.id in moved for record in records]
+
+    async def write_failures(self, records: list[Record]) -> Recorded:
+        """As `write`, where some failed."""
         endpoints = list({record.endpoint_id for record in records})
         async with self.store.database.transaction() as connection:
             await self.store.lock_endpoints(connection, endpoints)
-            moved = await self.store.record_attempts(connection, records)
+            moved, _ = await self.store.record_attempts(connection, records)
             messages = []
             if exhausted := [delivery for delivery, status in moved.items() if status == "exhausted"]:
                 messages += await operations.tell_exhausted(connection, exhausted)
@@ -53,9 +63,7 @@ class Recorder:
                 messages += await operations.tell_disabled(connection, gone, failing, self.patience)
             wait = await self.store.settle(connection, endpoints, self.concurrency)
         self.outbox.announce(messages)
-        if wait == 0:
-            self.wake()
-        return [record.id in moved for record in records]
+        return Recorded(moved, wait == 0)
 
 
 def sort(failed: Sequence[Record]) -> tuple[list[UUID], list[UUID]]:

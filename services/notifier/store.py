@@ -45,6 +45,11 @@ class Claimed(NamedTuple):
     wait: float  # seconds until more can be claimed of these endpoints; 0 where it could be now, given room
 
 
+class Recorded(NamedTuple):
+    moved: dict[UUID, str]  # the new status of each delivery whose attempt was written down
+    due: bool  # whether a look at their endpoints is worth while now
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What an attempt came to; `attempt` is the fence, `delay` (seconds) is for `pending` only; a receiver that is
     `gone` wants no more."""
@@ -152,8 +157,10 @@ class Store:
         wait: float | None = await connection.fetchval(QUERIES["settle_endpoints"], endpoints, concurrency)
         return NEVER if wait is None else max(wait, 0.0)
 
-    async def record_attempts(self, connection: Connection, records: Sequence[Record]) -> dict[UUID, str]:
-        """The new status of each delivery that was moved, of locked endpoints."""
+    async def record_attempts(self, connection: "Connection | Database", records: Sequence[Record]) -> Recorded:
+        """Failures need their endpoints locked before, and settled after."""
         rows = [msgspec.structs.astuple(record)[:10] for record in records]
-        found = await connection.fetch(QUERIES["record_attempts"], *columns(rows, 10), OPEN_AFTER, OPEN_SECONDS)
-        return {record["id"]: record["status"] for record in found}
+        endpoints = list({record.endpoint_id for record in records})
+        values = (*columns(rows, 10), OPEN_AFTER, OPEN_SECONDS, endpoints)
+        found = await connection.fetch(QUERIES["record_attempts"], *values)
+        return Recorded({each["id"]: each["status"] for each in found if each["id"] is not None}, found[0]["due"])

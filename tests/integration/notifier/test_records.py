@@ -1,5 +1,6 @@
 """What attempts came to, in their deliveries' rows and in the health of their endpoints."""
 
+import asyncio
 from uuid import UUID
 
 import pytest
@@ -7,8 +8,10 @@ import pytest
 from common.database import Database
 from services.notifier.circuits import OPEN_AFTER, OPEN_SECONDS
 from services.notifier.schedule import Again
+from services.notifier.store import QUERIES
 from tests.integration.deliveries import add_due, examine, look_at, subscribe
-from tests.integration.notifier.steps import FAILED, GIVEN_UP, OK, OURS, Steps
+from tests.integration.notifier.steps import FAILED, GIVEN_UP, LEASE, OK, OURS, Steps
+from tests.integration.waiting import until_blocked
 
 ATTEMPTS = (
     "SELECT number, duration_ms, status_code, error, response FROM attempts WHERE delivery_id = $1 ORDER BY number"
@@ -93,6 +96,35 @@ async def test_a_success_closes_the_circuit(database: Database, tenant: UUID, we
     assert len(await steps.claim()) == 2
 
 
+async def test_a_success_behind_an_open_circuit_lets_the_others_through_at_once(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, 3)
+    late, _ = await steps.claim()
+    await database.fetch(
+        "UPDATE endpoints SET failures = 30, failing_since = now(), open_until = now() + interval '1 minute',"
+        " next_at = now() + interval '1 minute', crowded = false"
+    )
+    await steps.record([late], OK)
+    assert steps.woken == 1
+    assert len(await steps.claim()) == 1
+
+
+async def test_what_was_claimed_anew_while_its_record_waited_is_the_new_claims(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    (delivery,) = await add_due(database, tenant, webhook)
+    (lapsed,) = await steps.claim(lease=0.0)
+    async with database.transaction() as connection:
+        await steps.store.lock_endpoints(connection, [webhook])
+        recording = asyncio.create_task(steps.record([lapsed], OK))
+        await until_blocked(database)
+        assert await connection.fetch(QUERIES["claim_deliveries"], [webhook], 10, LEASE, 10)
+    assert await recording == [False]
+    state = await look_at(database, delivery)
+    assert (state.status, state.attempt, state.leased) == ("pending", 2, True)
+
+
 async def test_our_own_faults_say_nothing_of_the_receiver(
     database: Database, tenant: UUID, webhook: UUID, steps: Steps
 ) -> None:
@@ -114,6 +146,9 @@ async def test_the_next_look_is_when_the_first_delivery_is_due(
     await make_due(database)
     await steps.attempt(OK, 1)
     await steps.attempt(OK, 1)
+    assert 0 < ((await examine(database, webhook)).next or 0) <= LEASE  # a success moves it only for who waits
+    await make_due(database)
+    assert await steps.claim() == []
     assert (await examine(database, webhook)).next is None
 
 
