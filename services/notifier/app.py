@@ -40,10 +40,11 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
     store = Store(database)
     sender = Sender.open(sealer, policy, timeout=timeout, concurrency=concurrency, proxy=settings.egress_proxy)
     each = settings.endpoint_concurrency
-    outbound = Outbound(store, sender, plan, timeout=timeout, concurrency=concurrency, each=each)
-    recorder = Recorder(store, outbox, outbound.wake, concurrency=each, patience=settings.disable_after)
+    woken = asyncio.Event()
+    recorder = Recorder(store, outbox, woken.set, concurrency=each, patience=settings.disable_after)
+    outbound = Outbound(store, sender, recorder, woken, plan, timeout=timeout, concurrency=concurrency, each=each)
     recovery = Recovery(database, outbox, outbound.wake, rate=settings.recovery_rate, plan=plan)
-    fanout = Fanout(store, plan[0], outbound.wake)
+    fanout = Fanout(store, outbound, plan[0])
     await consumer.subscribe(Subscription(topology.NOTIFIER_QUEUE, PREFETCH, topology.declare_exchanges, fanout.handle))
     checks = {"database": database.check, "broker": consumer.link.check}
     server = health.serve(settings.host, settings.port, checks)
@@ -59,7 +60,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
         "consumer": consumer.link.run(),
         "relay": outbox.relay(),
         "fanout": fanout.sweep(),
-        "outbound": outbound.run(recorder),
+        "outbound": outbound.run(),
         "recovery": recovery.run(),
         "clock": watch_clock(database, outbound.wake, lease=outbound.lease),
         "tidy": tidy(database, settings.retention),

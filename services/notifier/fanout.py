@@ -1,7 +1,7 @@
-"""Event → deliveries, one for each receiver; `Outbound` then sends them."""
+"""Event → deliveries, one for each receiver; `Outbound` sends them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import assert_never
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from common.errors import Reject, Retry, Unavailable
 from common.logs import Log
 from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsChanged, JobsQueued, Message
 from services.notifier import metrics
+from services.notifier.outbound import Outbound
 from services.notifier.store import Store
 
 PAUSE_SECONDS = 1.0  # before a message goes back to the queue while the database is away
@@ -30,11 +31,11 @@ log = Log("fanout")
 
 
 class Fanout:
-    def __init__(self, store: Store, first_delay: float, wake: Callable[[], None]) -> None:
-        """`first_delay` (seconds) is before a delivery's first attempt; `wake` is called when there are new ones."""
+    def __init__(self, store: Store, outbound: Outbound, first_delay: float) -> None:
+        """`first_delay` (seconds) is before a delivery's first attempt."""
         self.store = store
+        self.outbound = outbound
         self.first_delay = first_delay
-        self.wake = wake
         self.batches: Batcher[tuple[UUID, str], None] = Batcher(self.add, name="fan-out")
 
     async def handle(self, message: Message, traceparent: str | None) -> None:
@@ -70,10 +71,18 @@ class Fanout:
             raise Retry(f"{len(events)} events were not fanned out: {error}") from error
 
     async def add(self, events: list[tuple[UUID, str]]) -> list[None]:
-        added = await self.store.add_deliveries(dict(events), self.first_delay)
+        """What may be sent at once is handed over, the rest waits for its claim."""
+        traces = dict(events)
+        async with self.outbound.offer() as room:
+            lease, each = self.outbound.lease, self.outbound.each
+            fanned = await self.store.fan_out(traces, self.first_delay, lease, each, room)
+            self.outbound.begin(fanned.claims)
+        due = fanned.due
+        if fanned.left:
+            due |= (await self.store.fan_out_left(traces, self.first_delay, fanned.left)).due
+        if due:
+            self.outbound.wake()
         metrics.events_fanned_out.inc(len(events))
-        if added:
-            self.wake()
         return [None] * len(events)
 
     async def sweep(self) -> None:

@@ -3,19 +3,18 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from typing import Literal, assert_never
+from typing import assert_never
 
 from common import ids, tracing
 from common.errors import Unavailable
 from common.logs import Log
 from services.notifier import metrics, schedule
 from services.notifier.metrics import Result
-from services.notifier.outcome import Outcome
-from services.notifier.record import Recorder
+from services.notifier.record import Recorder, write_record
 from services.notifier.sender import Sender
-from services.notifier.store import Claim, Record, Store
+from services.notifier.store import Claim, Store
 
 POLL_SECONDS = 0.5  # between looks for due deliveries at most, unless woken
 PAUSE_SECONDS = 1.0  # before another look while the database is away
@@ -28,21 +27,33 @@ log = Log("delivery")
 class Outbound:
     """Attempts due deliveries, at most `concurrency` at a time, of which `each` for one endpoint.
 
-    A claim pushes a delivery's due time behind a lease longer than the attempt's deadline. Whatever becomes of this
+    A claim pushes a delivery's due time behind a lease longer than the attempt's deadline. Most are claimed as they are
+    made (`Fanout`); the loop claims what could not be, and what is tried again. Whatever becomes of this
     process, a claim that lapsed is simply due again: at least once, always under the same id.
     """
 
     def __init__(
-        self, store: Store, sender: Sender, plan: tuple[float, ...], *, timeout: float, concurrency: int, each: int
+        self,
+        store: Store,
+        sender: Sender,
+        recorder: Recorder,
+        woken: asyncio.Event,
+        plan: tuple[float, ...],
+        *,
+        timeout: float,
+        concurrency: int,
+        each: int,
     ) -> None:
-        """`timeout` is an attempt's deadline in seconds, `plan` the seconds before each attempt."""
+        """`woken` asks for a look for what is due, `timeout` is an attempt's deadline in seconds, `plan` the seconds
+        before each attempt."""
         self.store = store
         self.sender = sender
+        self.recorder = recorder
+        self.woken = woken
         self.plan = plan
         self.lease = timeout + LEASE_MARGIN
         self.concurrency = concurrency
         self.each = each
-        self.woken = asyncio.Event()
         self.stopping = False
         self.claiming = asyncio.Lock()
         self.hungry = False  # there may be more due than there was room for
@@ -52,7 +63,7 @@ class Outbound:
     def wake(self) -> None:
         self.woken.set()
 
-    async def run(self, recorder: Recorder) -> None:
+    async def run(self) -> None:
         """Claims and sends until cancelled; after `stop` it claims no more.
 
         Between two claims it rests as long as the first took: so they carry many under load, and wait for nothing else.
@@ -63,7 +74,7 @@ class Outbound:
             began = clock()
             try:
                 async with self.claiming:
-                    await self.claim(recorder)
+                    await self.claim()
             except Unavailable as error:
                 log.warning("delivery.claims_wait", error=error)
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -73,21 +84,37 @@ class Outbound:
                     await self.woken.wait()
             await asyncio.sleep(max(0.0, 2 * ended - began - clock()))
 
-    async def claim(self, recorder: Recorder) -> None:
+    async def claim(self) -> None:
         self.pause = POLL_SECONDS
-        room = 0 if self.stopping else self.concurrency - len(self.sending)
+        room = self.count_room()
         if room == 0:
+            self.hungry = True
             return
         claims, wait = await self.store.claim_deliveries(room, self.lease, self.each)
         self.hungry = wait == 0
         if not self.hungry:
             self.pause = min(wait, POLL_SECONDS)  # a rate limit may let the next through sooner than the next poll
-        for claim in claims:
-            task = asyncio.create_task(self.deliver(claim, recorder))
-            self.sending.add(task)
-            task.add_done_callback(self.release)
+        self.begin(claims)
         if self.hungry and len(claims) < room:
             self.wake()
+
+    def count_room(self) -> int:
+        return 0 if self.stopping else self.concurrency - len(self.sending)
+
+    @contextlib.asynccontextmanager
+    async def offer(self) -> AsyncIterator[int]:
+        """How many may be begun that somebody else claims: none where others wait for a place already."""
+        if self.hungry or self.stopping:
+            yield 0
+            return
+        async with self.claiming:
+            yield self.count_room()
+
+    def begin(self, claims: Sequence[Claim]) -> None:
+        for claim in claims:
+            task = asyncio.create_task(self.deliver(claim))
+            self.sending.add(task)
+            task.add_done_callback(self.release)
         metrics.deliveries_in_flight.set(len(self.sending))
 
     def release(self, task: asyncio.Task[None]) -> None:
@@ -99,7 +126,7 @@ class Outbound:
             # A bug of ours: its claim lapses, and the delivery is tried again.
             log.logger.error("delivery.broken", exc_info=error)
 
-    async def deliver(self, claim: Claim, recorder: Recorder) -> None:
+    async def deliver(self, claim: Claim) -> None:
         if claim.attempt == 1:
             metrics.first_attempt_seconds.observe(max(0.0, claim.event_age))
         outcome = await self.sender.send(claim)
@@ -108,7 +135,7 @@ class Outbound:
         verdict = schedule.decide(
             outcome, claim.tries, claim.age, self.choose(claim), random=chance, now=datetime.now(UTC)
         )
-        kept = await recorder.record(write_record(claim, outcome, verdict))
+        kept = await self.recorder.record(write_record(claim, outcome, verdict))
         result = name_result(verdict)
         metrics.deliveries.labels(result).inc()
         if outcome.fault is not None:
@@ -141,35 +168,6 @@ class Outbound:
                     await asyncio.wait(self.sending)
         for task in tuple(self.sending):
             task.cancel()
-
-
-def write_record(claim: Claim, outcome: Outcome, verdict: schedule.Verdict) -> Record:
-    status: Literal["pending", "succeeded", "exhausted"]
-    delay, counted, gone = None, True, False
-    match verdict:
-        case schedule.Succeeded():
-            status = "succeeded"
-        case schedule.Exhausted():
-            status, gone = "exhausted", verdict.gone
-        case schedule.Again():
-            status, delay, counted = "pending", verdict.delay, verdict.counted
-        case _:
-            assert_never(verdict)
-    return Record(
-        id=claim.id,
-        attempt=claim.attempt,
-        status=status,
-        delay=delay,
-        counted=counted,
-        started_at=claim.claimed_at,
-        duration_ms=outcome.seconds * 1000,
-        status_code=outcome.status_code,
-        error=outcome.fault,
-        response=outcome.response,
-        endpoint_id=claim.endpoint_id,
-        webhook_id=claim.webhook_id,
-        gone=gone,
-    )
 
 
 def name_result(verdict: schedule.Verdict) -> Result:

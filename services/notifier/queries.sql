@@ -1,33 +1,138 @@
--- name: find_receivers
--- Who is to be told of these events ($1), each as it comes: the job's callback (webhook_id NULL) and the tenant's
--- subscriptions. A type has two words, so the patterns that match it are these five. Events already fanned out are
--- left out; all are locked in order of id, so that two notifiers never wait for each other in a circle.
-WITH locked AS MATERIALIZED (
-  SELECT id, tenant_id, job_id, model, type, fanned_out_at
-  FROM events
-  WHERE id = ANY($1::uuid[])
-  ORDER BY id
-  FOR NO KEY UPDATE
-), open AS (
+-- name: fan_out
+-- Makes the deliveries of these events ($1, each with a traceparent, $2), due after a delay ($3, seconds), and claims
+-- those that may be sent at once, up to $6, for a lease of $4 seconds. Told are the job's callback (webhook_id NULL) and
+-- the tenant's subscriptions; a type has two words, so the patterns that match it are these five.
+-- Events are locked, then the endpoints of those not fanned out yet, both in order of id: so two notifiers never wait for
+-- each other in a circle. All else is read as it was before those locks. So an event is left as it was where an endpoint's
+-- row was written meanwhile, as it is by everybody who adds to what is under way or disables a subscription; and where an
+-- endpoint is missing.
+-- Claimed are deliveries to healthy endpoints without a rate limit, where nothing is due and fewer than $5 are under way.
+-- A crowded endpoint needs no look now: it has one when an attempt ends.
+-- Returns how many were made and whether a look for them is due; and, each in a row of its own, the claims, and the
+-- receivers of events that were left. At least one row.
+WITH rung_for AS MATERIALIZED (
+  SELECT e.id, e.tenant_id, e.job_id, e.model, e.type, e.body, e.created_at, e.fanned_out_at, t.traceparent
+  FROM unnest($1::uuid[], $2::text[]) AS t(id, traceparent)
+  JOIN events e ON e.id = t.id
+  ORDER BY e.id
+  FOR NO KEY UPDATE OF e
+), open AS MATERIALIZED (
   SELECT
-    id, tenant_id, job_id, model, type,
+    id AS event_id, tenant_id, job_id, model, type, body, created_at, traceparent,
     ARRAY[type, split_part(type, '.', 1) || '.*', '*.' || split_part(type, '.', 2), '*.*', '*'] AS patterns
-  FROM locked
+  FROM rung_for
   WHERE fanned_out_at IS NULL
-), subscribed AS (
-  SELECT open.id AS event_id, open.tenant_id, open.job_id, w.id AS webhook_id, w.url, open.type
+), receivers AS MATERIALIZED (
+  SELECT open.*, w.id AS webhook_id, w.id AS endpoint_id, NULL AS origin, w.url, w.secret, w.headers
   FROM open
   JOIN webhooks w ON w.tenant_id = open.tenant_id
   WHERE w.disabled_at IS NULL
     AND w.events && open.patterns
     AND (w.models IS NULL OR open.model IS NULL OR open.model = ANY(w.models))
+  UNION ALL
+  SELECT
+    open.*, NULL, (SELECT e.id FROM endpoints e WHERE e.tenant_id = open.tenant_id AND e.origin = of.origin), of.origin,
+    i.callback_url, NULL, NULL
+  FROM open
+  JOIN job_inputs i ON i.job_id = open.job_id
+  CROSS JOIN LATERAL (SELECT lower(substring(i.callback_url FROM '^[^/]*//[^/?#]*')) AS origin) of
+  WHERE i.callback_events && open.patterns
+), seen AS MATERIALIZED (
+  SELECT id, xmin AS version FROM endpoints WHERE id IN (SELECT endpoint_id FROM receivers)
+), locked AS MATERIALIZED (
+  SELECT
+    e.id, e.open_until, e.paced_until, e.crowded, e.xmin <> seen.version AS written,
+    $3::double precision = 0 AND $6::integer > 0 AND e.handicap = 0 AND e.rate_limit IS NULL AND NOT e.crowded
+      AND (e.next_at IS NULL OR e.next_at > now()) AS ready
+  FROM seen
+  JOIN endpoints e ON e.id = seen.id
+  ORDER BY e.id
+  FOR NO KEY UPDATE OF e
+), held AS MATERIALIZED (
+  SELECT
+    locked.*,
+    CASE WHEN ready THEN
+      $5::integer - (SELECT count(*) FROM deliveries d WHERE d.endpoint_id = locked.id AND d.lease_until > now())
+    ELSE 0 END AS room
+  FROM locked
+), told AS (
+  SELECT
+    r.*, held.open_until, held.paced_until, held.crowded, held.room,
+    bool_or(coalesce(held.written, true)) OVER (PARTITION BY r.event_id) AS is_left
+  FROM receivers r
+  LEFT JOIN held ON held.id = r.endpoint_id
+  WHERE held.id IS NOT NULL OR r.webhook_id IS NULL -- else it was deleted just now
+), turns AS (
+  SELECT told.*, row_number() OVER (PARTITION BY endpoint_id, is_left ORDER BY event_id) AS turn FROM told
+), new AS MATERIALIZED (
+  SELECT
+    turns.*,
+    NOT is_left AND turn <= room
+      AND row_number() OVER (ORDER BY NOT is_left AND turn <= room DESC, turn) <= $6 AS is_claimed,
+    -- a UUIDv7: a random UUID with the time in front and two more bits of its version
+    encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid()) PLACING substring(
+      int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1), 52, 1), 53, 1), 'hex')::uuid AS id
+  FROM turns
+), added AS (
+  INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, traceparent,
+                          status, attempt, next_at, lease_until)
+  SELECT
+    id, event_id, tenant_id, job_id, webhook_id, url, type, endpoint_id, traceparent,
+    'pending',
+    is_claimed::integer,
+    now() + make_interval(secs => CASE WHEN is_claimed THEN $4::double precision ELSE $3 END),
+    CASE WHEN is_claimed THEN now() + make_interval(secs => $4) END
+  FROM new
+  WHERE NOT is_left
+  ON CONFLICT (event_id, webhook_id) DO NOTHING
+  RETURNING id, attempt
+), done AS (
+  UPDATE events e
+  SET fanned_out_at = now()
+  FROM open
+  WHERE e.id = open.event_id AND e.id NOT IN (SELECT event_id FROM new WHERE is_left)
+), rung AS (
+  UPDATE endpoints e
+  SET next_at = least(e.next_at, first.next_at)
+  FROM (
+    SELECT
+      endpoint_id,
+      min(CASE
+        WHEN is_claimed THEN now() + make_interval(secs => $4)
+        ELSE greatest(now() + make_interval(secs => $3), open_until, paced_until)
+      END) AS next_at
+    FROM new
+    WHERE NOT is_left AND NOT crowded
+    GROUP BY endpoint_id
+  ) first
+  WHERE e.id = first.endpoint_id
+  RETURNING e.next_at
 )
-SELECT event_id, tenant_id, job_id, webhook_id, url, type FROM subscribed
-UNION ALL
-SELECT open.id, open.tenant_id, open.job_id, NULL, i.callback_url, open.type
-FROM open
-JOIN job_inputs i ON i.job_id = open.job_id
-WHERE i.callback_events && open.patterns;
+SELECT made.deliveries AS made, look.due, found.*
+FROM (SELECT count(*) AS deliveries FROM added) made
+CROSS JOIN (SELECT bool_or(next_at <= now()) IS TRUE AS due FROM rung) look
+LEFT JOIN (
+  SELECT
+    new.is_left, new.origin, new.id, new.tenant_id, new.job_id, new.webhook_id, new.endpoint_id, new.type AS event_type,
+    1 AS attempt, new.url, new.traceparent, new.headers, new.body,
+    ARRAY[coalesce(new.secret, t.webhook_secret)] || ARRAY(
+      SELECT old.secret
+      FROM old_secrets old
+      WHERE old.tenant_id = new.tenant_id AND old.webhook_id IS NOT DISTINCT FROM new.webhook_id AND old.until > now()
+      ORDER BY old.id DESC
+    ) AS secrets,
+    now() AS claimed_at,
+    0::double precision AS age,
+    0 AS tries,
+    extract(epoch FROM now() - new.created_at)::double precision AS event_age
+  FROM new
+  JOIN tenants t ON t.id = new.tenant_id
+  WHERE new.is_left OR new.id IN (SELECT id FROM added WHERE attempt = 1)
+) found ON true;
+
+-- name: lock_events
+-- Events before their endpoints, in order of id.
+SELECT id FROM events WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: add_endpoints
 -- The endpoints ($1) of tenants' ($2) callbacks by origin ($3), where they are new.
@@ -43,31 +148,6 @@ WITH wanted AS MATERIALIZED (
   SELECT e.id FROM endpoints e JOIN unnest($2::uuid[], $3::text[]) AS t(tenant_id, origin) USING (tenant_id, origin)
 )
 SELECT id, tenant_id, origin FROM endpoints WHERE id IN (SELECT id FROM wanted) ORDER BY id FOR NO KEY UPDATE;
-
--- name: add_deliveries
--- New deliveries to locked endpoints, due after a delay ($10, seconds); those that exist already stay as they are, and
--- a subscription that was disabled since its events were matched gets none.
-WITH added AS (
-  INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, traceparent,
-                          status, next_at)
-  SELECT t.*, 'pending', now() + make_interval(secs => $10::double precision)
-  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::text[], $7::text[], $8::uuid[],
-              $9::text[]) AS t(id, event_id, tenant_id, job_id, webhook_id)
-  WHERE NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.id = t.webhook_id AND w.disabled_at IS NOT NULL)
-  ON CONFLICT (event_id, webhook_id) DO NOTHING
-  RETURNING endpoint_id, next_at
-), rung AS (
-  SELECT DISTINCT e.id, greatest(added.next_at, e.open_until, e.paced_until) AS next_at
-  FROM added
-  JOIN endpoints e ON e.id = added.endpoint_id
-)
-UPDATE endpoints e SET next_at = rung.next_at
-FROM rung
-WHERE e.id = rung.id AND (e.next_at IS NULL OR e.next_at > rung.next_at);
-
--- name: mark_fanned_out
--- These events have all their deliveries.
-UPDATE events SET fanned_out_at = coalesce(fanned_out_at, now()) WHERE id = ANY($1::uuid[]);
 
 -- name: find_unheard
 -- Events whose message was lost on its way here: nobody fanned them out for $1 seconds. Oldest first. One from the future

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Literal, assert_never
 from uuid import UUID
 
 from common.batching import Batcher
 from common.errors import Unavailable
 from common.outbox import Outbox
-from services.notifier import operations
-from services.notifier.store import Record, Recorded, Store
+from services.notifier import operations, schedule
+from services.notifier.outcome import Outcome
+from services.notifier.store import Claim, Record, Recorded, Store
 
 # An outage of the database that is shorter than this repeats no attempt: nobody can claim during it either, and the
 # fence keeps what was claimed since.
@@ -70,3 +72,32 @@ def sort(failed: Sequence[Record]) -> tuple[list[UUID], list[UUID]]:
     """The subscriptions that are gone, and the endpoints that failed."""
     gone = {record.webhook_id for record in failed if record.gone and record.webhook_id is not None}
     return list(gone), list({record.endpoint_id for record in failed})
+
+
+def write_record(claim: Claim, outcome: Outcome, verdict: schedule.Verdict) -> Record:
+    status: Literal["pending", "succeeded", "exhausted"]
+    delay, counted, gone = None, True, False
+    match verdict:
+        case schedule.Succeeded():
+            status = "succeeded"
+        case schedule.Exhausted():
+            status, gone = "exhausted", verdict.gone
+        case schedule.Again():
+            status, delay, counted = "pending", verdict.delay, verdict.counted
+        case _:
+            assert_never(verdict)
+    return Record(
+        id=claim.id,
+        attempt=claim.attempt,
+        status=status,
+        delay=delay,
+        counted=counted,
+        started_at=claim.claimed_at,
+        duration_ms=outcome.seconds * 1000,
+        status_code=outcome.status_code,
+        error=outcome.fault,
+        response=outcome.response,
+        endpoint_id=claim.endpoint_id,
+        webhook_id=claim.webhook_id,
+        gone=gone,
+    )

@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
-from urllib.parse import urlsplit
 from uuid import UUID
 
+import asyncpg
 import msgspec
 
 from common import ids, sql
@@ -70,67 +70,60 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receiver(NamedTuple):
-    """Who is to be told of an event; without `webhook_id` it is the job's own callback."""
+    """Of an event that was not fanned out: a subscription, or a callback to a tenant's origin."""
 
-    event_id: UUID
     tenant_id: UUID
-    job_id: UUID | None
-    webhook_id: UUID | None
-    url: str
-    event_type: str
-
-    @property
-    def endpoint(self) -> UUID | tuple[UUID, str]:
-        """The id of its endpoint, or where callbacks have none that is known, the tenant and the origin."""
-        return self.webhook_id or (self.tenant_id, origin_of(self.url))
+    endpoint_id: UUID | None  # None where it has none yet
+    origin: str | None
 
 
-def origin_of(url: str) -> str:
-    """Scheme, host and port: all callbacks of a tenant to one of these share their fate."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}".lower()
+class FannedOut(NamedTuple):
+    made: int  # deliveries
+    due: bool  # whether a look for those that were not claimed is worth while now
+    claims: list[Claim]
+    left: list[Receiver]  # of the events that take another try, under locks
+
+
+def read_claim(record: "asyncpg.Record") -> Claim:
+    return Claim(**{name: record[name] for name in Claim.__struct_fields__})
 
 
 class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def add_deliveries(self, events: Mapping[UUID, str], delay: float) -> int:
-        """Makes the deliveries of events, each given with a traceparent; how many are new or were there already."""
-        async with self.database.transaction() as connection:
-            found = await connection.fetch(QUERIES["find_receivers"], list(events))
-            receivers = [Receiver(*record.values()) for record in found]
-            if receivers:
-                endpoints = await self.lock_receivers(connection, receivers)
-                rows = [
-                    (ids.new(), *each, endpoints[each.endpoint], events[each.event_id])
-                    for each in receivers
-                    if each.webhook_id is None or each.endpoint in endpoints  # else it was deleted just now
-                ]
-                rows.sort(key=lambda row: (row[1], str(row[4])))  # in the same order everywhere: no deadlocks
-                values = columns(rows, 9)
-                await connection.execute(QUERIES["add_deliveries"], *values, delay)
-            await connection.execute(QUERIES["mark_fanned_out"], list(events))
-        return len(receivers)
+    async def fan_out(
+        self,
+        events: Mapping[UUID, str],
+        delay: float,
+        lease: float,
+        concurrency: int,
+        room: int,
+        connection: "Connection | None" = None,
+    ) -> FannedOut:
+        """Makes the deliveries of events, each given with a traceparent, due after a delay in seconds. Claims up to
+        `room` of those that may be sent at once, for a lease in seconds, with at most `concurrency` under way for each
+        endpoint."""
+        values = (list(events), list(events.values()), delay, lease, concurrency, room)
+        found = await (connection or self.database).fetch(QUERIES["fan_out"], *values)
+        claims = [read_claim(each) for each in found if each["is_left"] is False]
+        left = [Receiver(each["tenant_id"], each["endpoint_id"], each["origin"]) for each in found if each["is_left"]]
+        return FannedOut(found[0]["made"], found[0]["due"], claims, left)
 
-    async def lock_receivers(
-        self, connection: Connection, receivers: Sequence[Receiver]
-    ) -> dict[UUID | tuple[UUID, str], UUID]:
-        """The ids of the receivers' endpoints, which nobody else changes until the transaction ends."""
-        wanted = {receiver.endpoint for receiver in receivers}
-        webhooks = [each for each in wanted if isinstance(each, UUID)]
-        callbacks = [each for each in wanted if not isinstance(each, UUID)]
-        tenants, origins = columns(callbacks, 2)
-        if callbacks:
-            new = [ids.new() for _ in callbacks]
-            await connection.execute(QUERIES["add_endpoints"], new, tenants, origins)
-        found = await connection.fetch(QUERIES["lock_receivers"], webhooks, tenants, origins)
-        endpoints = {
-            each["id"] if each["origin"] is None else (each["tenant_id"], each["origin"]): each["id"] for each in found
-        }
-        if not endpoints.keys() >= set(callbacks):
-            raise Unavailable("an endpoint was tidied away just now; it is made anew when the event comes again")
-        return endpoints
+    async def fan_out_left(self, events: Mapping[UUID, str], delay: float, left: Sequence[Receiver]) -> FannedOut:
+        """As `fan_out`, of events that it left for these; claims nothing. Raises Unavailable where it leaves some."""
+        async with self.database.transaction() as connection:
+            await connection.execute(QUERIES["lock_events"], list(events))
+            callbacks = {(each.tenant_id, each.origin) for each in left if each.origin is not None}
+            tenants, origins = columns(list(callbacks), 2)
+            if any(each.endpoint_id is None for each in left):
+                await connection.execute(QUERIES["add_endpoints"], [ids.new() for _ in callbacks], tenants, origins)
+            webhooks = [each.endpoint_id for each in left if each.origin is None]
+            await connection.execute(QUERIES["lock_receivers"], webhooks, tenants, origins)
+            fanned = await self.fan_out(events, delay, 0.0, 0, 0, connection)
+            if fanned.left:
+                raise Unavailable("an endpoint was tidied away just now; it is made anew when the event comes again")
+        return fanned
 
     async def find_unheard(self, age: float, limit: int) -> dict[UUID, str]:
         """Events with the traceparents of their jobs."""
@@ -146,7 +139,7 @@ class Store:
             endpoints = [record["id"] for record in locked]
             found = await connection.fetch(QUERIES["claim_deliveries"], endpoints, limit, lease, concurrency)
             wait = await self.settle(connection, endpoints, concurrency)
-        return Claimed([Claim(**record) for record in found], 0.0 if len(locked) == limit else wait)
+        return Claimed([read_claim(each) for each in found], 0.0 if len(locked) == limit else wait)
 
     async def lock_endpoints(self, connection: Connection, endpoints: Sequence[UUID]) -> None:
         """Before anything is done to their deliveries."""

@@ -6,9 +6,8 @@ from uuid import UUID
 from common.broker import Publisher
 from common.database import Database
 from common.outbox import Outbox
-from services.notifier.outbound import write_record
 from services.notifier.outcome import Fault, Outcome
-from services.notifier.record import Recorder
+from services.notifier.record import Recorder, write_record
 from services.notifier.recover import Recovery
 from services.notifier.schedule import Again, Exhausted, Succeeded, Verdict
 from services.notifier.store import Claim, Store
@@ -39,7 +38,15 @@ class Steps:
         self.woken += 1
 
     async def fan_out(self, *events: UUID) -> int:
-        return await self.store.add_deliveries(dict.fromkeys(events, ""), 0.0)
+        """Claims nothing; how many deliveries were made."""
+        return (await self.fan(dict.fromkeys(events, "")))[0]
+
+    async def fan(self, events: dict[UUID, str], room: int = 0) -> tuple[int, list[Claim]]:
+        fanned = await self.store.fan_out(events, 0.0, LEASE, self.each, room)
+        made = fanned.made
+        if fanned.left:
+            made += (await self.store.fan_out_left(events, 0.0, fanned.left)).made
+        return made, fanned.claims
 
     async def claim(self, limit: int = 100, lease: float = LEASE) -> list[Claim]:
         return (await self.store.claim_deliveries(limit, lease, self.each)).claims

@@ -1,6 +1,7 @@
 """An event becomes deliveries: one for each receiver, once, also where its message never comes."""
 
 import asyncio
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -10,6 +11,7 @@ from common.messages import JobEvent
 from services.dispatcher.store import Store as DispatcherStore
 from services.notifier import fanout
 from services.notifier.fanout import Fanout
+from services.notifier.outbound import Outbound
 from services.notifier.store import Store
 from tests.integration.jobs import TRACEPARENT, claim, new_end, submit
 from tests.integration.waiting import until, until_blocked
@@ -19,7 +21,9 @@ CALLBACK = {"callback_url": "https://a", "callback_events": ["job.succeeded"]}
 
 @pytest.fixture
 def fan(database: Database) -> Fanout:
-    return Fanout(Store(database), 0.0, lambda: None)
+    store, nothing = Store(database), cast("Any", None)  # there is no room to send anything
+    outbound = Outbound(store, nothing, nothing, asyncio.Event(), (0.0,), timeout=1.0, concurrency=0, each=1)
+    return Fanout(store, outbound, 0.0)
 
 
 async def end_job(database: Database, tenant: UUID) -> UUID:

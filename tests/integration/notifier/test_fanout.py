@@ -100,6 +100,7 @@ async def test_a_subscription_disabled_meanwhile_is_sent_nothing(
         await until_blocked(database)
         await connection.execute(QUERIES["disable_webhooks"], [webhook], [], 0.0)
         await connection.execute(QUERIES["cancel_pending"], [webhook])
+        await steps.store.settle(connection, [webhook], steps.each)
     await fanning_out
     assert await steps.claim() == []
 

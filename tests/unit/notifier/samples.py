@@ -1,9 +1,10 @@
-"""A claim."""
+"""A claim, and where its record goes."""
 
 from datetime import UTC, datetime
 from uuid import UUID
 
-from services.notifier.store import Claim
+from services.notifier.record import Recorder
+from services.notifier.store import Claim, Record
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 CLAIM = Claim(
@@ -24,3 +25,12 @@ CLAIM = Claim(
     tries=2,
     event_age=0.0,
 )
+
+
+class Notes(Recorder):
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    async def record(self, record: Record) -> bool:
+        self.records.append(record)
+        return True

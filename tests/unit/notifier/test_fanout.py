@@ -1,8 +1,7 @@
 """A message of an event, where it cannot be handled."""
 
-from collections.abc import Mapping
-from typing import cast
-from uuid import UUID
+import asyncio
+from typing import Any, cast
 
 import pytest
 
@@ -11,17 +10,20 @@ from common.errors import DatabaseUnavailable, Reject, Retry
 from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsQueued, Message
 from services.notifier import fanout
 from services.notifier.fanout import Fanout
-from services.notifier.store import Store
+from services.notifier.outbound import Outbound
+from services.notifier.store import FannedOut, Store
 
 
 class AwayStore:
-    async def add_deliveries(self, _events: Mapping[UUID, str], _delay: float) -> int:
+    async def fan_out(self, *_: object) -> FannedOut:
         raise DatabaseUnavailable
 
 
 @pytest.fixture
 def fan() -> Fanout:
-    return Fanout(cast("Store", AwayStore()), 0.0, lambda: None)
+    nothing, store = cast("Any", None), cast("Store", AwayStore())  # nothing is sent here
+    outbound = Outbound(store, nothing, nothing, asyncio.Event(), (0.0,), timeout=1.0, concurrency=1, each=1)
+    return Fanout(store, outbound, 0.0)
 
 
 @pytest.mark.parametrize("message", [JobEvent(ids.new()), JobEvents([(ids.new(), ""), (ids.new(), "")])])

@@ -1,14 +1,17 @@
 """What is written down of an attempt, and when the next claim is."""
 
+import asyncio
 from typing import Any, cast
 
 import pytest
 
-from services.notifier.outbound import POLL_SECONDS, Outbound, name_result, write_record
+from services.notifier.outbound import POLL_SECONDS, Outbound, name_result
 from services.notifier.outcome import Fault, Outcome
+from services.notifier.record import write_record
 from services.notifier.schedule import Again, Exhausted, Succeeded
-from services.notifier.store import Claimed, Store
-from tests.unit.notifier.samples import AT, CLAIM
+from services.notifier.sender import Sender
+from services.notifier.store import Claim, Claimed, Store
+from tests.unit.notifier.samples import AT, CLAIM, Notes
 
 
 def test_a_success() -> None:
@@ -53,6 +56,38 @@ class Claimable(Store):
 )
 async def test_the_next_look_is_when_more_can_be_claimed(wait: float, pause: float, woken: bool) -> None:
     nothing = cast("Any", None)  # nothing is sent here
-    outbound = Outbound(Claimable(wait), nothing, (0.0,), timeout=1.0, concurrency=1, each=1)
-    await outbound.claim(nothing)
+    outbound = Outbound(Claimable(wait), nothing, nothing, asyncio.Event(), (0.0,), timeout=1.0, concurrency=1, each=1)
+    await outbound.claim()
     assert (outbound.pause, outbound.woken.is_set()) == (pause, woken)
+
+
+class Slow(Sender):
+    """Every attempt succeeds once it is let."""
+
+    def __init__(self) -> None:
+        self.let = asyncio.Event()
+
+    async def send(self, claim: Claim) -> Outcome:
+        await self.let.wait()
+        return Outcome(status_code=204)
+
+
+async def test_what_others_claim_is_sent_before_the_end_and_never_ahead_of_what_waits() -> None:
+    slow, notes, woken = Slow(), Notes(), asyncio.Event()
+    outbound = Outbound(Claimable(60.0), slow, notes, woken, (0.0,), timeout=1.0, concurrency=1, each=1)
+    async with outbound.offer() as room:
+        assert room == 1
+        stopping = asyncio.create_task(outbound.stop(60.0))
+        await asyncio.sleep(0)
+        assert outbound.stopping
+        outbound.begin([CLAIM])
+    async with outbound.offer() as room:
+        assert room == 0
+    outbound.stopping = False
+    await outbound.claim()  # has no room
+    slow.let.set()
+    await stopping
+    assert len(notes.records) == 1
+    async with outbound.offer() as room:
+        assert room == 0  # before the next look
+    assert woken.is_set()

@@ -12,12 +12,11 @@ import pytest
 
 from services.notifier.outbound import Outbound
 from services.notifier.outcome import Fault, Outcome
-from services.notifier.record import Recorder
 from services.notifier.schedule import Again, Exhausted, decide
 from services.notifier.sender import Sender
 from services.notifier.settings import NotifierSettings
-from services.notifier.store import Claim, Record, Store
-from tests.unit.notifier.samples import CLAIM
+from services.notifier.store import Claim, Store
+from tests.unit.notifier.samples import CLAIM, Notes
 
 PLAN: tuple[float, ...] = next(
     field.default for field in msgspec.structs.fields(NotifierSettings) if field.name == "delivery_schedule"
@@ -51,21 +50,12 @@ class Refused(Sender):
         return FAILED
 
 
-class Notes(Recorder):
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-
-    async def record(self, record: Record) -> bool:
-        self.records.append(record)
-        return True
-
-
 async def test_what_failed_together_does_not_come_back_together() -> None:
     nowhere = cast("Store", None)  # nothing is claimed here
-    outbound = Outbound(nowhere, Refused(), PLAN, timeout=1.0, concurrency=1, each=1)
     notes = Notes()
+    outbound = Outbound(nowhere, Refused(), notes, asyncio.Event(), PLAN, timeout=1.0, concurrency=1, each=1)
     claims = [msgspec.structs.replace(CLAIM, id=UUID(int=number), tries=0) for number in range(TOGETHER)]
-    await asyncio.gather(*(outbound.deliver(claim, notes) for claim in claims))
+    await asyncio.gather(*(outbound.deliver(claim) for claim in claims))
     delays = [record.delay or 0.0 for record in notes.records]
     assert len(delays) == TOGETHER
     assert all(PLAN[1] * 0.8 <= delay <= PLAN[1] * 1.2 for delay in delays)
