@@ -73,7 +73,7 @@ class Receiver(NamedTuple):
     """Of an event that was not fanned out: a subscription, or a callback to a tenant's origin."""
 
     tenant_id: UUID
-    endpoint_id: UUID | None  # None where it has none yet
+    endpoint_id: UUID | None
     origin: str | None
 
 
@@ -116,13 +116,12 @@ class Store:
             await connection.execute(QUERIES["lock_events"], list(events))
             callbacks = {(each.tenant_id, each.origin) for each in left if each.origin is not None}
             tenants, origins = columns(list(callbacks), 2)
-            if any(each.endpoint_id is None for each in left):
-                await connection.execute(QUERIES["add_endpoints"], [ids.new() for _ in callbacks], tenants, origins)
+            await connection.execute(QUERIES["add_endpoints"], [ids.new() for _ in callbacks], tenants, origins)
             webhooks = [each.endpoint_id for each in left if each.origin is None]
             await connection.execute(QUERIES["lock_receivers"], webhooks, tenants, origins)
             fanned = await self.fan_out(events, delay, 0.0, 0, 0, connection)
             if fanned.left:
-                raise Unavailable("an endpoint was tidied away just now; it is made anew when the event comes again")
+                raise Unavailable("an endpoint came or went once more just now; the event comes again")
         return fanned
 
     async def find_unheard(self, age: float, limit: int) -> dict[UUID, str]:
