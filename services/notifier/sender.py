@@ -20,6 +20,7 @@ from services.notifier import faults, headers
 from services.notifier.network import CheckedResolver, open_session
 from services.notifier.outcome import Fault, Outcome
 from services.notifier.store import Claim
+from services.notifier.transport import DirectTransport
 
 CONNECT_SHARE = 2 / 3  # of the deadline, so that a connection that never comes is told from an answer that never does
 PROXY_SHARE = 1 / 3  # so that a proxy that is away is told from what is behind it
@@ -45,9 +46,14 @@ class Sender:
         self.resolver = CheckedResolver(policy)
         # Without a client around it: there are no redirects, cookies or variables of the environment to turn off, and
         # each delivery costs half.
-        self.transport = AiohttpTransport(client=session, proxy=httpx.Proxy(proxy) if proxy else None)
-        dial, connect = timeout * (PROXY_SHARE if proxy else CONNECT_SHARE), timeout * CONNECT_SHARE
-        self.extensions = {"timeout": httpx.Timeout(None, connect=dial, pool=connect).as_dict()}
+        self.transport = (
+            AiohttpTransport(client=session, proxy=httpx.Proxy(proxy))
+            if proxy
+            else DirectTransport(session, timeout * CONNECT_SHARE)
+        )
+        self.extensions = {
+            "timeout": httpx.Timeout(None, connect=timeout * PROXY_SHARE, pool=timeout * CONNECT_SHARE).as_dict()
+        }
         # A receiver gets many: its URL is checked and parsed, and its secret opened, once.
         self.aim = lru_cache(REMEMBERED)(self.aim_at)
         self.open_secret = lru_cache(REMEMBERED)(self.unseal)
@@ -63,8 +69,9 @@ class Sender:
         """Never raises for what a receiver, the network or an unreadable secret does."""
         start = time.perf_counter()
         context = tracing.context_of(claim.traceparent)
-        attributes = describe(claim.url) | identify(claim)
-        with tracing.begin("POST webhook", context, SpanKind.CLIENT, attributes) as span:
+        with tracing.begin("POST webhook", context, SpanKind.CLIENT) as span:
+            if span.is_recording():
+                span.set_attributes(describe(claim.url) | identify(claim))
             outcome = await self.attempt(claim, tracing.show(span))
             finish(span, outcome)
         return msgspec.structs.replace(outcome, seconds=time.perf_counter() - start)
@@ -89,7 +96,11 @@ class Sender:
         return self.sealer.open(secret).decode()
 
     def build(self, url: httpx.URL, body: bytes, own: Mapping[str, str]) -> httpx.Request:
-        return httpx.Request("POST", url, content=body, headers=own, extensions=self.extensions)
+        """With a body that is read already; aiohttp adds its length."""
+        own = {**own, "host": url.netloc.decode()}
+        request = httpx.Request("POST", url, stream=httpx.ByteStream(body), headers=own, extensions=self.extensions)
+        request.read()
+        return request
 
     def write_headers(self, claim: Claim, traceparent: str) -> dict[str, str]:
         secrets = [self.open_secret(secret) for secret in claim.secrets]
@@ -119,7 +130,7 @@ class Sender:
         except faults.EXPECTED as error:
             failed, kept = fail(error), bytes(received[:KEPT_BYTES])
             return msgspec.structs.replace(failed, status_code=status_code, retry_after=retry_after, response=kept)
-        return judge(response, received, whole)
+        return judge(status_code, retry_after, received, whole)
 
 
 async def read(response: httpx.Response, received: bytearray) -> bool:
@@ -132,19 +143,15 @@ async def read(response: httpx.Response, received: bytearray) -> bool:
     return True
 
 
-def judge(response: httpx.Response, received: bytearray, whole: bool) -> Outcome:
+def judge(status_code: int, retry_after: str | None, received: bytearray, whole: bool) -> Outcome:
     """Only 2xx with a body within bounds is success; elsewhere the status says more than the size."""
     fault = None
-    if not 200 <= response.status_code < 300:
+    if not 200 <= status_code < 300:
         fault = Fault.HTTP_STATUS
     elif not whole:
         fault = Fault.RESPONSE_TOO_LARGE
-    return Outcome(
-        status_code=response.status_code,
-        fault=fault,
-        retry_after=response.headers.get("retry-after"),
-        response=bytes(received[:KEPT_BYTES]),
-    )
+    response = bytes(received[:KEPT_BYTES])
+    return Outcome(status_code=status_code, fault=fault, retry_after=retry_after, response=response)
 
 
 def fail(error: Exception) -> Outcome:
