@@ -27,7 +27,7 @@ check: $(STAMP) ## formatting, lint, types, layers, dead code
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/vulture
 
-bench: $(STAMP) ## measures the stack; JSON in benchmarks/results
+bench: $(STAMP) ## measures the stack, tells which aims are reached; JSON in benchmarks/results
 	@$(RUN) -m deploy.local prepare
 	@exec $(RUN) -m benchmarks $(ARGS)
 

@@ -15,35 +15,47 @@ import numpy as np
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
+from benchmarks.bodies import WORK_MS
 from benchmarks.driver import Answering, serve
 
 LEAD = 0.5  # seconds of load before counting begins
 CALL = 30.0  # seconds
 
 
+def _make_request(model: str, name: str, datatype: str, values: np.ndarray[Any, Any]) -> Any:
+    request = pb.ModelInferRequest(model_name=model)
+    request.inputs.add(name=name, datatype=datatype, shape=[1, len(values)])
+    request.raw_input_contents.append(values.tobytes())
+    return request
+
+
+REQUESTS = {
+    "echo": _make_request("echo", "x", "FP32", np.array([1, 2, 3], dtype=np.float32)),
+    "work": _make_request("work", "ms", "INT32", np.array([WORK_MS], dtype=np.int32)),
+}
+
+
 @asynccontextmanager
 async def open_load() -> AsyncIterator[Answering]:
     channel = grpc.aio.insecure_channel(sys.argv[1])
     stub: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-    request = pb.ModelInferRequest(model_name="echo")
-    request.inputs.add(name="x", datatype="FP32", shape=[1, 3])
-    request.raw_input_contents.append(np.array([1, 2, 3], dtype=np.float32).tobytes())
 
-    async def send() -> AsyncIterator[Any]:
+    async def send(request: Any) -> AsyncIterator[Any]:
         yield request
 
-    async def call() -> bool:
-        messages = [message async for message in stub.ModelStreamInfer(send(), timeout=CALL)]
+    async def call(request: Any) -> bool:
+        messages = [message async for message in stub.ModelStreamInfer(send(request), timeout=CALL)]
         return len(messages) == 1 and not messages[0].error_message
 
     async def answer(question: dict[str, Any]) -> dict[str, Any]:
+        request = REQUESTS[question.get("model", "echo")]
         begin = time.perf_counter() + LEAD
         end = begin + question["seconds"]
         counts = {"calls": 0, "counted": 0, "failed": 0}
 
         async def work() -> None:
             while time.perf_counter() < end:
-                done = await call()
+                done = await call(request)
                 counts["calls"] += 1
                 counts["failed"] += not done
                 counts["counted"] += done and begin <= time.perf_counter() < end

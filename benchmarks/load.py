@@ -12,12 +12,12 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from benchmarks.bodies import BODIES
 from benchmarks.driver import Answering, serve
 from deploy.local.ports import HOST
 
 LEAD = 0.5  # seconds of load before counting begins
 PATIENCE = 30.0  # seconds until a webhook counts as lost
-BODY = '{"model":"echo","inputs":{"x":[[1,2,3]]},"webhook":{"url":"%s"},"metadata":{"number":%d}}'
 
 
 class Metadata(msgspec.Struct):
@@ -51,7 +51,7 @@ class Course(msgspec.Struct):
 
 class Load:
     def __init__(self, api: str, key: str) -> None:
-        self._api = f"{api}/v1/jobs"
+        self._api = api
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         self._numbers = itertools.count()
         self._awaited: dict[int, asyncio.Future[tuple[float, Event]]] = {}
@@ -73,6 +73,8 @@ class Load:
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         self._doubled = 0
+        self._body = BODIES[question.get("model", "echo")]
+        self._urls = itertools.cycle([f"{api}/v1/jobs" for api in question.get("apis", [self._api])])
         if question["kind"] == "closed":
             found = await self._run_closed(question["in_flight"], question["seconds"])
         else:
@@ -92,8 +94,8 @@ class Load:
         course, number = Course(sent), next(self._numbers)
         future = self._awaited[number] = asyncio.get_running_loop().create_future()
         try:
-            body = BODY % (self._hook, number)
-            async with self._session.post(self._api, data=body, headers=self._headers) as response:
+            body = self._body % (self._hook, number)
+            async with self._session.post(next(self._urls), data=body, headers=self._headers) as response:
                 await response.read()
             if response.status != 202:
                 return course

@@ -7,7 +7,7 @@ from typing import ClassVar
 from benchmarks.cpu import Meter
 from benchmarks.driver import Driver
 from benchmarks.report import spread
-from benchmarks.speed import IN_FLIGHT, MARGIN, RATE, Figures, require_whole
+from benchmarks.speed import IN_FLIGHT, MARGIN, OWN, RATE, Figures, require_whole
 from deploy.local.ports import HOST
 from deploy.local.services import Service
 from deploy.local.stack import Stack
@@ -20,7 +20,6 @@ HOW: dict[str, dict[str, str]] = {
     "all": {},
 }
 TITLES = {"off": "no traces", "some": "1 % sampled", "all": "all sampled"}
-OURS = ("gateway", "dispatcher", "notifier")
 
 
 def name_collector(port: int) -> dict[str, str]:
@@ -82,7 +81,7 @@ class Tracing:
             require_whole(load)
         return {
             "rate": closed["counted"] / self.seconds,
-            "own": sum(used[name] for name in OURS),
+            "own": sum(used[name] for name in OWN),
             "bytes": taken,
             **spread("accepted", steady["accepted"]),
             **spread("webhook", steady["webhook"]),

@@ -1,0 +1,55 @@
+"""What we want to be as fast as, and whether we are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from benchmarks.report import Figure
+
+CPU = "closed.cpu."  # the figures by process that are told beside
+ROW = "{title:<70} {aim:>9} {median:>9} {spread:>19}  {verdict}"
+
+
+class Aim(NamedTuple):
+    """That a figure's median is at least, or at most, a value; `stretch` would be better still."""
+
+    figure: str
+    comparison: Literal["≥", "≤"]
+    value: float
+    title: str
+    stretch: float | None = None
+
+
+AIMS = (
+    Aim("work.ratio", "≥", 0.98, "GPU-bound model, jobs/s ÷ Triton directly, 64 in flight"),
+    Aim("ratio", "≥", 0.15, "free model, jobs/s submit → webhook ÷ Triton directly, 64 in flight", stretch=0.3),
+    Aim("open.around.p50", "≤", 10, "submit → webhook less inference, 50 jobs/s, p50, ms"),
+    Aim("open.around.p99", "≤", 40, "  p99, ms"),
+    Aim("open.accepted.p50", "≤", 4, "the 202, 50 jobs/s, p50, ms"),
+    Aim("open.accepted.p99", "≤", 15, "  p99, ms"),
+    Aim("closed.own", "≤", 2.5, "CPU-ms per job of our services together, 64 in flight", stretch=1.2),
+)
+
+
+def judge(aim: Aim, median: float) -> str:
+    """Return the verdict."""
+    if aim.stretch is not None and _meets(aim, median, aim.stretch):
+        return f"reached, and {aim.comparison} {aim.stretch:g} too"
+    return "reached" if _meets(aim, median, aim.value) else "not reached"
+
+
+def lay_out(aims: Sequence[Aim], figures: Mapping[str, Figure]) -> Iterator[str]:
+    """Return the table, line by line."""
+    yield ROW.format(title="", aim="aim", median="measured", spread="min – max", verdict="")
+    for aim in aims:
+        figure = figures[aim.figure]
+        yield ROW.format(
+            title=aim.title,
+            aim=f"{aim.comparison} {aim.value:g}",
+            median=f"{figure.median:g}",
+            spread=f"{figure.min:g} – {figure.max:g}",
+            verdict=judge(aim, figure.median),
+        )
+
+
+def _meets(aim: Aim, median: float, value: float) -> bool:
+    return median >= value if aim.comparison == "≥" else median <= value

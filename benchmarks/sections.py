@@ -1,0 +1,110 @@
+"""What can be measured, by name: the stack that it needs, and how it is opened on that."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import bodies, fairness, notifier, tracing
+from benchmarks.fairness import Fairness
+from benchmarks.notifier import Notifier
+from benchmarks.place import Bench, Options, Place, open_stack
+from benchmarks.retention import RETENTION, Retention, fill
+from benchmarks.saturation import Saturation
+from benchmarks.speed import IN_FLIGHT, RATE, Speed
+from benchmarks.together import Together
+from benchmarks.tracing import Tracing
+from benchmarks.waiting import CROWD, Waiting
+from deploy.local.ports import HOST, free_ports
+from deploy.local.services import DEVELOPMENT_KEY
+from deploy.local.stack import Stack
+from deploy.local.terminal import say
+
+STARTUP = 30.0  # seconds
+RATES = {"rate": RATE, "in_flight": IN_FLIGHT}
+
+
+@dataclass(frozen=True)
+class Section:
+    """`setup` goes into the result; `sized` says that `rows` do."""
+
+    open: Callable[[Place], Bench]
+    setup: dict[str, Any]
+    sized: bool = False
+    traced: bool = False
+    counts: tuple[tuple[str, int], ...] = ()
+
+
+@contextmanager
+def open_section(name: str, directory: Path, options: Options) -> Iterator[tuple[Stack, Bench]]:
+    """A stack of its own, and what is measured on it."""
+    section = SECTIONS[name]
+    (port,) = free_ports(1)  # the collector's of traces
+    environment = tracing.name_collector(port) if section.traced else {}
+    with open_stack(directory, environment, **dict(section.counts)) as stack, ExitStack() as stopping:
+        yield stack, section.open(Place(stack, options, port, stopping))
+
+
+def _open_speed(place: Place) -> Bench:
+    direct, load = place.direct(), place.load()
+    return Speed(direct, load, place.list_leaders("load", "direct client"), place.options.seconds)
+
+
+def _open_work(place: Place) -> Bench:
+    direct, load = place.direct(), place.load()
+    return Saturation(direct, load, place.list_leaders("load"), place.stack.triton.metrics_url, place.options.seconds)
+
+
+def _open_notifier(place: Place) -> Bench:
+    stack = place.stack
+    connections = stack.postgres.url, stack.rabbitmq.url, stack.environment["CHARONIA_ENCRYPTION_KEYS"]
+    receiver = place.drive("receiver", "benchmarks.receiver")
+    bells = place.drive("load", "benchmarks.doorbells", *connections)
+    leaders = place.list_leaders("load", "receiver")
+    url = receiver.ask(STARTUP, kind="url")["url"]
+    return Notifier(stack, bells, receiver, leaders, place.options.seconds, url)
+
+
+def _open_waiting(place: Place) -> Bench:
+    crowd = place.drive("crowd", "benchmarks.crowd", HOST, str(place.stack.gateways[0].port), DEVELOPMENT_KEY)
+    return Waiting(place.stack, crowd, place.list_leaders("crowd"), place.options.seconds)
+
+
+def _open_fairness(place: Place) -> Bench:
+    keys = {"probe": DEVELOPMENT_KEY, "flood": fairness.add_key(place.stack, "flooding")}
+    probe, flood = (place.drive(name, "benchmarks.flood", place.stack.url, key) for name, key in keys.items())
+    return Fairness(probe, flood, place.list_leaders("probe", "flood"), place.options.seconds)
+
+
+def _open_tracing(place: Place) -> Bench:
+    sink = place.drive("sink", "benchmarks.sink", str(place.port))
+    return Tracing(place.stack, place.load(), sink, place.options.seconds)
+
+
+def _open_retention(place: Place) -> Bench:
+    say(f"Filling the tables with {place.options.rows} jobs …")
+    fill(place.stack, place.options.rows)
+    purging = place.drive("purge", "benchmarks.purging", place.stack.postgres.url, str(RETENTION))
+    load = place.load()
+    return Retention(load, purging, place.list_leaders("load", "purge"), place.options.seconds)
+
+
+def _open_core(place: Place) -> Bench:
+    return Together([_open_speed(place), _open_work(place)])
+
+
+SECTIONS = {
+    "core": Section(_open_core, RATES | {"work_ms": bodies.WORK_MS}),
+    "speed": Section(_open_speed, RATES),
+    "work": Section(_open_work, {"in_flight": IN_FLIGHT, "work_ms": bodies.WORK_MS}),
+    "retention": Section(_open_retention, {"rate": RATE}, sized=True),
+    "waiting": Section(_open_waiting, {"crowd": CROWD}),
+    "notifier": Section(
+        _open_notifier,
+        {"rate": notifier.RATE, "endpoints": notifier.SIZES, "events": notifier.EVENTS},
+        counts=(("gateways", 0), ("dispatchers", 0)),
+    ),
+    "tracing": Section(_open_tracing, RATES, traced=True),
+    "fairness": Section(_open_fairness, {"rate": fairness.RATE, "jobs": fairness.JOBS, "ms": fairness.MS}),
+}
