@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks import aims, comparison, machine, report
+from benchmarks import aims, comparison, ledger, machine, report
 from benchmarks.place import Options
 from benchmarks.report import Figure
 from benchmarks.sections import SECTIONS, open_section
@@ -92,7 +92,12 @@ def _measure_section(name: str, directory: Path, options: argparse.Namespace, me
         for number in range(1, options.rounds + 1):
             rounds.append(bench.run())
             stack.check()
-            say(f"Round {number}: " + ", ".join(f"{head} {rounds[-1][head]:.4g}" for head in bench.heads))
+            say(
+                f"Round {number}: "
+                + ", ".join(f"{name} {rounds[-1][name]:.4g}" for name in bench.heads if name in rounds[-1])
+            )
+        if SECTIONS[name].whole:
+            ledger.check(stack)
     measured.add(rounds)
 
 

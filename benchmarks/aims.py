@@ -26,6 +26,11 @@ AIMS = (
     Aim("open.around.p99", "≤", 40, "  p99, ms"),
     Aim("open.accepted.p50", "≤", 4, "the 202, 50 jobs/s, p50, ms"),
     Aim("open.accepted.p99", "≤", 15, "  p99, ms"),
+    Aim("submit.ratio", "≥", 0.5, "jobs accepted/s ÷ requests/s of an endpoint that does nothing"),
+    Aim("burst.succeeded", "≥", 100, "100 jobs of 20 s at once: succeeded, %"),
+    Aim("burst.accepted.mean", "≤", 25, "  the 202, mean, ms"),
+    Aim("burst.again", "≤", 0, "  inferences more than jobs"),
+    Aim("pair.ratio", "≥", 1, "two instances of each service ÷ one, jobs/s, 64 in flight"),
     Aim("closed.own", "≤", 2.5, "CPU-ms per job of our services together, 64 in flight", stretch=1.2),
 )
 

@@ -12,6 +12,7 @@ from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
 
+STARTUP = 30.0  # seconds
 MODELS = Path(__file__).parent / "models"
 FOREVER = {"CHARONIA_RETENTION": str(10 * 365 * 86_400)}  # seconds: what is removed, and when, is a benchmark's to say
 
@@ -64,6 +65,14 @@ class Place:
 
     def direct(self) -> Driver:
         return self.drive("direct client", "benchmarks.direct", self.stack.triton.grpc_address)
+
+    def submissions(self) -> Driver:
+        return self.drive("submissions", "benchmarks.submitting", DEVELOPMENT_KEY)
+
+    def receiver(self) -> tuple[Driver, str]:
+        """With its URL."""
+        receiver = self.drive("receiver", "benchmarks.receiver")
+        return receiver, receiver.ask(STARTUP, kind="url")["url"]
 
     def list_leaders(self, *names: str) -> dict[str, int]:
         """The processes whose CPU time is told, by name; of the drivers, these."""

@@ -22,8 +22,9 @@ def spread(name: str, values: list[float]) -> dict[str, float]:
 
 
 def summarise(rounds: Sequence[Mapping[str, float]]) -> dict[str, Figure]:
-    """Return each figure's median and spread over the rounds."""
-    return {name: _figure([each[name] for each in rounds]) for name in rounds[0]}
+    """Return each figure's median and spread over the rounds that have it."""
+    names = dict.fromkeys(name for each in rounds for name in each)
+    return {name: _figure([each[name] for each in rounds if name in each]) for name in names}
 
 
 def lay_out(figures: Mapping[str, Figure], titles: Mapping[str, str], groups: Mapping[str, str]) -> Iterator[str]:

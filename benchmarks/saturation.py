@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import httpx
-from prometheus_client.parser import text_string_to_metric_families
-
 from benchmarks.bodies import WORK_MS
 from benchmarks.cpu import Meter
 from benchmarks.driver import Driver
 from benchmarks.speed import IN_FLIGHT, MARGIN, Figures, require_whole, require_whole_calls
+from benchmarks.tally import Executed, count_executed
 
 MODEL = "work"  # sleeps once for a batch of at most eight
 
@@ -41,31 +39,24 @@ class Saturation:
 
     def run(self) -> Figures:
         """Measure directly and through Charonia, right after each other."""
-        before = self._count()
+        before = count_executed(self.metrics_url, MODEL)
         direct = self.direct.ask(self.seconds + MARGIN, in_flight=IN_FLIGHT, seconds=self.seconds, model=MODEL)
         require_whole_calls(direct)
-        between, meter = self._count(), Meter(self.leaders)
+        between, meter = count_executed(self.metrics_url, MODEL), Meter(self.leaders)
         question = {"kind": "closed", "in_flight": IN_FLIGHT, "seconds": self.seconds, "model": MODEL}
         closed = self.load.ask(self.seconds + MARGIN, **question)
-        used, after = meter.read(), self._count()
+        used, after = meter.read(), count_executed(self.metrics_url, MODEL)
         require_whole(closed)
         return {
             "work.direct.rate": direct["counted"] / self.seconds,
-            "work.direct.batch": _divide(before, between),
+            "work.direct.batch": _size(between.since(before)),
             "work.closed.rate": closed["counted"] / self.seconds,
-            "work.closed.batch": _divide(between, after),
+            "work.closed.batch": _size(after.since(between)),
             "work.ratio": closed["counted"] / direct["counted"],
             **{f"work.closed.cpu.{name}": value / closed["jobs"] for name, value in used.items()},
         }
 
-    def _count(self) -> dict[str, float]:
-        """The model's own counters."""
-        text = httpx.get(self.metrics_url, timeout=MARGIN, trust_env=False).text
-        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-        return {sample.name: sample.value for sample in samples if sample.name.startswith(f"{MODEL}_")}
 
-
-def _divide(before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """Requests of a batch, on average between the two."""
-    requests, batches = (after[name] - before[name] for name in ("work_requests_total", "work_batches_total"))
-    return requests / batches
+def _size(executed: Executed) -> float:
+    """Of a batch, on average."""
+    return executed.requests / executed.batches

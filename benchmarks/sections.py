@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import bodies, fairness, notifier, tracing
+from benchmarks import bodies, burst, fairness, notifier, submission, tracing
+from benchmarks.burst import Burst
 from benchmarks.fairness import Fairness
 from benchmarks.notifier import Notifier
+from benchmarks.pair import Pair
 from benchmarks.place import Bench, Options, Place, open_stack
 from benchmarks.retention import RETENTION, Retention, fill
 from benchmarks.saturation import Saturation
 from benchmarks.speed import IN_FLIGHT, RATE, Speed
+from benchmarks.submission import Submission
 from benchmarks.together import Together
 from benchmarks.tracing import Tracing
 from benchmarks.waiting import CROWD, Waiting
@@ -21,17 +24,17 @@ from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
 from deploy.local.terminal import say
 
-STARTUP = 30.0  # seconds
 RATES = {"rate": RATE, "in_flight": IN_FLIGHT}
 
 
 @dataclass(frozen=True)
 class Section:
-    """`setup` goes into the result; `sized` says that `rows` do."""
+    """`setup` goes into the result, `rows` too where it is `sized`; `whole`: each job must succeed, by one attempt."""
 
     open: Callable[[Place], Bench]
     setup: dict[str, Any]
     sized: bool = False
+    whole: bool = False
     traced: bool = False
     counts: tuple[tuple[str, int], ...] = ()
 
@@ -59,10 +62,9 @@ def _open_work(place: Place) -> Bench:
 def _open_notifier(place: Place) -> Bench:
     stack = place.stack
     connections = stack.postgres.url, stack.rabbitmq.url, stack.environment["CHARONIA_ENCRYPTION_KEYS"]
-    receiver = place.drive("receiver", "benchmarks.receiver")
+    receiver, url = place.receiver()
     bells = place.drive("load", "benchmarks.doorbells", *connections)
     leaders = place.list_leaders("load", "receiver")
-    url = receiver.ask(STARTUP, kind="url")["url"]
     return Notifier(stack, bells, receiver, leaders, place.options.seconds, url)
 
 
@@ -90,14 +92,33 @@ def _open_retention(place: Place) -> Bench:
     return Retention(load, purging, place.list_leaders("load", "purge"), place.options.seconds)
 
 
+def _open_submit(place: Place) -> Bench:
+    nothing, submissions = place.drive("nothing", "benchmarks.nothing"), place.submissions()
+    receiver, url = place.receiver()
+    leaders = place.list_leaders("submissions", "receiver")
+    return Submission(place.stack, submissions, receiver, nothing, leaders, place.options.seconds, url)
+
+
+def _open_burst(place: Place) -> Bench:
+    return Burst(place.stack, place.submissions(), *place.receiver())
+
+
+def _open_pair(place: Place) -> Bench:
+    return Pair(place.stack, place.load(), place.options.seconds)
+
+
 def _open_core(place: Place) -> Bench:
-    return Together([_open_speed(place), _open_work(place)])
+    each = [opener(place) for opener in (_open_speed, _open_work, _open_submit, _open_pair)]
+    return Together(each, once=[_open_burst(place)])
 
 
 SECTIONS = {
-    "core": Section(_open_core, RATES | {"work_ms": bodies.WORK_MS}),
-    "speed": Section(_open_speed, RATES),
-    "work": Section(_open_work, {"in_flight": IN_FLIGHT, "work_ms": bodies.WORK_MS}),
+    "core": Section(_open_core, RATES | {"work_ms": bodies.WORK_MS}, whole=True),
+    "speed": Section(_open_speed, RATES, whole=True),
+    "work": Section(_open_work, {"in_flight": IN_FLIGHT, "work_ms": bodies.WORK_MS}, whole=True),
+    "submit": Section(_open_submit, {"connections": submission.CONNECTIONS}, whole=True),
+    "burst": Section(_open_burst, {"jobs_at_once": burst.JOBS, "slow_ms": bodies.SLOW_MS}, whole=True),
+    "pair": Section(_open_pair, {"in_flight": IN_FLIGHT}, whole=True),
     "retention": Section(_open_retention, {"rate": RATE}, sized=True),
     "waiting": Section(_open_waiting, {"crowd": CROWD}),
     "notifier": Section(
