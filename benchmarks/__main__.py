@@ -24,7 +24,7 @@ from deploy.local.terminal import say
 RESULTS = Path(__file__).parent / "results"
 PLACE = ROOT / ".charonia" / "bench"
 AIMS = "aims"
-PARTS = ("core",)  # the sections of `aims`
+PARTS = ("core", "deliveries", "memory")  # the sections of `aims`
 ROUNDS = {AIMS: 3}
 
 
@@ -81,24 +81,25 @@ def _measure(directory: Path, options: argparse.Namespace) -> None:
 
 def _measure_section(name: str, directory: Path, options: argparse.Namespace, measured: Measured) -> None:
     say(f"{name}: starting a private stack …")
-    with open_section(name, directory, Options(options.seconds, options.rows)) as (stack, bench):
+    section, rounds = SECTIONS[name], 1 if SECTIONS[name].once else options.rounds
+    with open_section(name, directory, Options(options.seconds, options.rows, options.jobs)) as (stack, bench):
         measured.facts = measured.facts or machine.describe(stack)
-        measured.setup |= SECTIONS[name].setup | ({"rows": options.rows} if SECTIONS[name].sized else {})
+        measured.setup |= section.setup | {each: getattr(options, each) for each in section.options}
         measured.titles |= bench.titles
         measured.groups |= bench.groups
-        say(f"Warming up; then {options.rounds} rounds with parts of {options.seconds:g} s.")
+        say(f"Warming up; then {rounds} rounds with parts of {options.seconds:g} s.")
         bench.warm_up()
-        rounds = []
-        for number in range(1, options.rounds + 1):
-            rounds.append(bench.run())
+        found: list[Figures] = []
+        for number in range(1, rounds + 1):
+            found.append(bench.run())
             stack.check()
             say(
                 f"Round {number}: "
-                + ", ".join(f"{name} {rounds[-1][name]:.4g}" for name in bench.heads if name in rounds[-1])
+                + ", ".join(f"{name} {found[-1][name]:.4g}" for name in bench.heads if name in found[-1])
             )
-        if SECTIONS[name].whole:
+        if section.whole:
             ledger.check(stack)
-    measured.add(rounds)
+    measured.add(found)
 
 
 def _tell(what: str, measured: Measured, result: comparison.Result) -> None:
@@ -119,6 +120,7 @@ def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("what", nargs="?", default=AIMS, choices=(AIMS, *SECTIONS))
     parser.add_argument("--rows", type=int, default=1_000_000, help="of retention: ended jobs, half of them old")
+    parser.add_argument("--jobs", type=int, default=100_000, help="of memory: in flight at the same time")
     parser.add_argument("--rounds", type=int, choices=range(1, 101), metavar="1…100", help="3 of aims, else 5")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each part of a round; 1 to 300")
     parser.add_argument("--name", default=f"{datetime.now(UTC):%Y%m%d-%H%M%S}", help="of the file in results/")
@@ -128,6 +130,8 @@ def _read_options() -> argparse.Namespace:
         parser.error("--seconds is from 1 to 300")
     if not 100_000 <= options.rows <= 100_000_000:
         parser.error("--rows is from 100000 to 100000000")
+    if not 4_000 <= options.jobs <= 1_000_000 or options.jobs % 4_000:
+        parser.error("--jobs is from 4000 to 1000000, in steps of 4000")
     if not options.name.replace("-", "").replace("_", "").isalnum():
         parser.error("--name has letters, digits, - and _ only")
     return options

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from benchmarks.report import Figure
+from benchmarks.speed import OWN
 
 CPU = "closed.cpu."  # the figures by process that are told beside
+FLAT = 20  # MB
 ROW = "{title:<70} {aim:>9} {median:>9} {spread:>19}  {verdict}"
 
 
@@ -31,6 +33,9 @@ AIMS = (
     Aim("burst.accepted.mean", "≤", 25, "  the 202, mean, ms"),
     Aim("burst.again", "≤", 0, "  inferences more than jobs"),
     Aim("pair.ratio", "≥", 1, "two instances of each service ÷ one, jobs/s, 64 in flight"),
+    *(Aim(f"memory.idle.{name}", "≤", 80, f"{name}'s memory, idle, MB") for name in OWN),
+    *(Aim(f"memory.grown.{name}", "≤", FLAT, f"  {name}'s, --jobs in flight, more than with 64, MB") for name in OWN),
+    Aim("full.100.per_core", "≥", 1000, "deliveries/s per core of the notifier's CPU, 100 endpoints"),
     Aim("closed.own", "≤", 2.5, "CPU-ms per job of our services together, 64 in flight", stretch=1.2),
 )
 

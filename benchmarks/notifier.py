@@ -17,6 +17,7 @@ SIZES = (1, 100, 10_000)  # endpoints
 EVENTS = 5_000  # in the queue, where there are no more endpoints than that
 RATE = 100  # events per second
 BESIDE = 100  # healthy endpoints beside the one that hangs
+FULL = f"full.{BESIDE}."
 BACKLOG = 10_000  # deliveries pending for the one that hangs
 HELD = 10  # attempts that it may have under way, by the default of CHARONIA_ENDPOINT_CONCURRENCY
 MARGIN = 240.0  # seconds until a part has failed
@@ -113,6 +114,24 @@ class Notifier:
             came = f"{len(found['arrived'])} arrived, {found['doubled']} twice, {states['at_once']} recorded at once"
             raise DeliveriesLost(f"of {events} deliveries {came}")
         return dict(found["arrived"])
+
+
+@dataclass(frozen=True)
+class Deliveries(Notifier):
+    """What a core can do, and no more of it."""
+
+    titles: ClassVar[dict[str, str]] = {name: title for name, title in Notifier.titles.items() if name.startswith(FULL)}
+    groups: ClassVar[dict[str, str]] = {f"{FULL}cpu.": Notifier.groups[f"{FULL}cpu."]}
+    heads: ClassVar[tuple[str, ...]] = (f"{FULL}rate",)
+
+    def warm_up(self) -> None:
+        """Make the subscriptions; open connections, fill caches and plans."""
+        self.load.ask(MARGIN, kind="subscribe", endpoints=BESIDE, url=self.url)
+        self._run_full(BESIDE, 2_000)
+
+    def run(self) -> Figures:
+        """Measure once."""
+        return {f"{FULL}{name}": value for name, value in self._run_full(BESIDE, EVENTS).items()}
 
 
 def _share(used: Mapping[str, float], deliveries: int) -> Figures:

@@ -38,10 +38,11 @@ class Bench(Protocol):
 
 @dataclass(frozen=True)
 class Options:
-    """`seconds` are those of a part of a round, `rows` ended jobs."""
+    """`seconds` are those of a part of a round, `rows` ended jobs in the tables, `jobs` those in flight."""
 
     seconds: float
     rows: int
+    jobs: int
 
 
 @dataclass(frozen=True)

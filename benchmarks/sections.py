@@ -3,18 +3,20 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import bodies, burst, fairness, notifier, submission, tracing
 from benchmarks.burst import Burst
 from benchmarks.fairness import Fairness
-from benchmarks.notifier import Notifier
+from benchmarks.memory import Memory
+from benchmarks.notifier import Deliveries, Notifier
 from benchmarks.pair import Pair
 from benchmarks.place import Bench, Options, Place, open_stack
 from benchmarks.retention import RETENTION, Retention, fill
 from benchmarks.saturation import Saturation
-from benchmarks.speed import IN_FLIGHT, RATE, Speed
+from benchmarks.speed import IN_FLIGHT, OWN, RATE, Speed
 from benchmarks.submission import Submission
 from benchmarks.together import Together
 from benchmarks.tracing import Tracing
@@ -24,17 +26,22 @@ from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
 from deploy.local.terminal import say
 
+ALONE = (("gateways", 0), ("dispatchers", 0))
 RATES = {"rate": RATE, "in_flight": IN_FLIGHT}
 
 
 @dataclass(frozen=True)
 class Section:
-    """`setup` goes into the result, `rows` too where it is `sized`; `whole`: each job must succeed, by one attempt."""
+    """`setup` goes into the result, and those `options` that it heeds.
+
+    `whole`: each job must succeed, by one attempt. `once`: whatever the rounds of others are, it has one.
+    """
 
     open: Callable[[Place], Bench]
     setup: dict[str, Any]
-    sized: bool = False
+    options: tuple[str, ...] = ()
     whole: bool = False
+    once: bool = False
     traced: bool = False
     counts: tuple[tuple[str, int], ...] = ()
 
@@ -59,13 +66,12 @@ def _open_work(place: Place) -> Bench:
     return Saturation(direct, load, place.list_leaders("load"), place.stack.triton.metrics_url, place.options.seconds)
 
 
-def _open_notifier(place: Place) -> Bench:
+def _open_notifier(place: Place, kind: type[Notifier] = Notifier) -> Bench:
     stack = place.stack
     connections = stack.postgres.url, stack.rabbitmq.url, stack.environment["CHARONIA_ENCRYPTION_KEYS"]
     receiver, url = place.receiver()
     bells = place.drive("load", "benchmarks.doorbells", *connections)
-    leaders = place.list_leaders("load", "receiver")
-    return Notifier(stack, bells, receiver, leaders, place.options.seconds, url)
+    return kind(stack, bells, receiver, place.list_leaders("load", "receiver"), place.options.seconds, url)
 
 
 def _open_waiting(place: Place) -> Bench:
@@ -107,6 +113,13 @@ def _open_pair(place: Place) -> Bench:
     return Pair(place.stack, place.load(), place.options.seconds)
 
 
+def _open_memory(place: Place) -> Bench:
+    load, submissions, (receiver, hook) = place.load(), place.submissions(), place.receiver()
+    leaders = {name: pid for name, pid in place.list_leaders().items() if name in OWN}
+    options = place.options
+    return Memory(place.stack, load, submissions, receiver, hook, leaders, options.seconds, options.jobs)
+
+
 def _open_core(place: Place) -> Bench:
     each = [opener(place) for opener in (_open_speed, _open_work, _open_submit, _open_pair)]
     return Together(each, once=[_open_burst(place)])
@@ -119,12 +132,18 @@ SECTIONS = {
     "submit": Section(_open_submit, {"connections": submission.CONNECTIONS}, whole=True),
     "burst": Section(_open_burst, {"jobs_at_once": burst.JOBS, "slow_ms": bodies.SLOW_MS}, whole=True),
     "pair": Section(_open_pair, {"in_flight": IN_FLIGHT}, whole=True),
-    "retention": Section(_open_retention, {"rate": RATE}, sized=True),
+    "memory": Section(_open_memory, {"in_flight": IN_FLIGHT}, options=("jobs",), once=True),
+    "retention": Section(_open_retention, {"rate": RATE}, options=("rows",)),
     "waiting": Section(_open_waiting, {"crowd": CROWD}),
     "notifier": Section(
         _open_notifier,
         {"rate": notifier.RATE, "endpoints": notifier.SIZES, "events": notifier.EVENTS},
-        counts=(("gateways", 0), ("dispatchers", 0)),
+        counts=ALONE,
+    ),
+    "deliveries": Section(
+        partial(_open_notifier, kind=Deliveries),
+        {"events": notifier.EVENTS},
+        counts=ALONE,
     ),
     "tracing": Section(_open_tracing, RATES, traced=True),
     "fairness": Section(_open_fairness, {"rate": fairness.RATE, "jobs": fairness.JOBS, "ms": fairness.MS}),

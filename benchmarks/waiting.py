@@ -3,9 +3,7 @@
 import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import httpx
@@ -13,10 +11,10 @@ import httpx
 from benchmarks.cpu import Meter
 from benchmarks.driver import Driver
 from benchmarks.report import spread
+from benchmarks.resident import resident
 from benchmarks.speed import Figures
 from deploy.local.errors import LocalError
 from deploy.local.stack import Stack
-from deploy.local.tree import members
 
 CROWD = 5_000
 SOME = 50  # of them, to warm up
@@ -73,16 +71,16 @@ class Waiting:
         return figures
 
     def _hold(self, how: str) -> Figures:
-        before = self._measure_memory()
+        before = resident(self.leaders["gateway"])
         began = time.perf_counter()
         self.crowd.ask(MARGIN, kind="open", stream=how == "stream")
         self._await_watchers()
         opened = time.perf_counter() - began
         figures = self._idle(how)
-        grown = self._measure_memory() - before
+        grown = resident(self.leaders["gateway"]) - before
         told = self.crowd.ask(MARGIN, kind="cancel", count=ENDED)["late"]
         self.crowd.ask(MARGIN, kind="close")
-        figures |= {f"{how}.open": opened, f"{how}.memory": grown / 1000, f"{how}.each": grown / CROWD}
+        figures |= {f"{how}.open": opened, f"{how}.memory": grown, f"{how}.each": grown * 1000 / CROWD}
         return figures | spread(f"{how}.told", told)
 
     def _await_watchers(self) -> None:
@@ -99,12 +97,3 @@ class Waiting:
         meter = Meter(self.leaders)
         time.sleep(self.seconds)
         return {f"{how}.cpu.{name}": value / self.seconds for name, value in meter.read().items()}
-
-    def _measure_memory(self) -> float:
-        """The gateway's resident memory, in KB."""
-        total = 0.0
-        for pid in members(self.leaders["gateway"]):
-            with suppress(OSError):
-                fields = Path(f"/proc/{pid}/status").read_text().splitlines()
-                total += sum(float(line.split()[1]) for line in fields if line.startswith("VmRSS:"))
-        return total
