@@ -24,7 +24,7 @@ from deploy.local.terminal import say
 RESULTS = Path(__file__).parent / "results"
 PLACE = ROOT / ".charonia" / "bench"
 AIMS = "aims"
-PARTS = ("core", "deliveries", "memory")  # the sections of `aims`
+PARTS = ("core", "deliveries", "memory", "big")  # the sections of `aims`
 ROUNDS = {AIMS: 3}
 
 
@@ -82,7 +82,10 @@ def _measure(directory: Path, options: argparse.Namespace) -> None:
 def _measure_section(name: str, directory: Path, options: argparse.Namespace, measured: Measured) -> None:
     say(f"{name}: starting a private stack …")
     section, rounds = SECTIONS[name], 1 if SECTIONS[name].once else options.rounds
-    with open_section(name, directory, Options(options.seconds, options.rows, options.jobs)) as (stack, bench):
+    with open_section(name, directory, Options(options.seconds, options.rows, options.queued, options.jobs)) as (
+        stack,
+        bench,
+    ):
         measured.facts = measured.facts or machine.describe(stack)
         measured.setup |= section.setup | {each: getattr(options, each) for each in section.options}
         measured.titles |= bench.titles
@@ -106,8 +109,8 @@ def _tell(what: str, measured: Measured, result: comparison.Result) -> None:
     """Print the tables."""
     titles: Mapping[str, str] = measured.titles
     if what == AIMS:
-        titles = {aim.figure: aim.title for aim in aims.AIMS}
-        lines = [*aims.lay_out(aims.AIMS, measured.figures), ""]
+        titles = aims.name_figures(aims.AIMS, measured.setup)
+        lines = [*aims.lay_out(aims.AIMS, measured.figures, measured.setup), ""]
         lines += report.lay_out(measured.figures, {}, {aims.CPU: measured.groups[aims.CPU]})
     else:
         lines = [*report.lay_out(measured.figures, titles, measured.groups)]
@@ -119,7 +122,10 @@ def _tell(what: str, measured: Measured, result: comparison.Result) -> None:
 def _read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("what", nargs="?", default=AIMS, choices=(AIMS, *SECTIONS))
-    parser.add_argument("--rows", type=int, default=1_000_000, help="of retention: ended jobs, half of them old")
+    parser.add_argument(
+        "--rows", type=int, default=1_000_000, help="of big and retention: ended jobs, half of them old"
+    )
+    parser.add_argument("--queued", type=int, default=100_000, help="of big: jobs that wait")
     parser.add_argument("--jobs", type=int, default=100_000, help="of memory: in flight at the same time")
     parser.add_argument("--rounds", type=int, choices=range(1, 101), metavar="1…100", help="3 of aims, else 5")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each part of a round; 1 to 300")

@@ -1,7 +1,7 @@
 """What we want to be as fast as, and whether we are."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from benchmarks.report import Figure
 from benchmarks.speed import OWN
@@ -12,7 +12,10 @@ ROW = "{title:<70} {aim:>9} {median:>9} {spread:>19}  {verdict}"
 
 
 class Aim(NamedTuple):
-    """That a figure's median is at least, or at most, a value; `stretch` would be better still."""
+    """That a figure's median is at least, or at most, a value; `stretch` would be better still.
+
+    The title has places for what was set up.
+    """
 
     figure: str
     comparison: Literal["≥", "≤"]
@@ -33,8 +36,12 @@ AIMS = (
     Aim("burst.accepted.mean", "≤", 25, "  the 202, mean, ms"),
     Aim("burst.again", "≤", 0, "  inferences more than jobs"),
     Aim("pair.ratio", "≥", 1, "two instances of each service ÷ one, jobs/s, 64 in flight"),
+    Aim("big.ratio", "≥", 0.9, "jobs/s with {rows:,} ended and {queued:,} waiting jobs ÷ with none"),
     *(Aim(f"memory.idle.{name}", "≤", 80, f"{name}'s memory, idle, MB") for name in OWN),
-    *(Aim(f"memory.grown.{name}", "≤", FLAT, f"  {name}'s, --jobs in flight, more than with 64, MB") for name in OWN),
+    *(
+        Aim(f"memory.grown.{name}", "≤", FLAT, f"  {name}'s, {{jobs:,}} jobs in flight, more than with 64, MB")
+        for name in OWN
+    ),
     Aim("full.100.per_core", "≥", 1000, "deliveries/s per core of the notifier's CPU, 100 endpoints"),
     Aim("closed.own", "≤", 2.5, "CPU-ms per job of our services together, 64 in flight", stretch=1.2),
 )
@@ -47,13 +54,19 @@ def judge(aim: Aim, median: float) -> str:
     return "reached" if _meets(aim, median, aim.value) else "not reached"
 
 
-def lay_out(aims: Sequence[Aim], figures: Mapping[str, Figure]) -> Iterator[str]:
+def name_figures(aims: Sequence[Aim], setup: Mapping[str, Any]) -> dict[str, str]:
+    """Return the titles by figure."""
+    return {aim.figure: aim.title.format_map(setup) for aim in aims}
+
+
+def lay_out(aims: Sequence[Aim], figures: Mapping[str, Figure], setup: Mapping[str, Any]) -> Iterator[str]:
     """Return the table, line by line."""
-    yield ROW.format(title="", aim="aim", median="measured", spread="min – max", verdict="")
+    titles = name_figures(aims, setup)
+    yield ROW.format(title="", aim="aim", median="measured", spread="min – max", verdict="").rstrip()
     for aim in aims:
         figure = figures[aim.figure]
         yield ROW.format(
-            title=aim.title,
+            title=titles[aim.figure],
             aim=f"{aim.comparison} {aim.value:g}",
             median=f"{figure.median:g}",
             spread=f"{figure.min:g} – {figure.max:g}",

@@ -38,10 +38,13 @@ class Bench(Protocol):
 
 @dataclass(frozen=True)
 class Options:
-    """`seconds` are those of a part of a round, `rows` ended jobs in the tables, `jobs` those in flight."""
+    """`seconds` are those of a part of a round, `rows` and `queued` ended and waiting jobs in the tables, `jobs` those
+    in flight.
+    """
 
     seconds: float
     rows: int
+    queued: int
     jobs: int
 
 

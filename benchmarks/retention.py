@@ -1,35 +1,21 @@
 """Submits to a stack whose tables are big, with and without old jobs being removed from them."""
 
-import asyncio
-import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
-import asyncpg
-
 from benchmarks.cpu import Meter
 from benchmarks.driver import Driver
 from benchmarks.report import spread
 from benchmarks.speed import MARGIN, RATE, Figures, require_whole
-from common import sql
 from deploy.local.errors import LocalError
-from deploy.local.stack import Stack
-from deploy.local.terminal import say
 
 RETENTION = 30 * 86_400.0  # seconds; the rows are twice as old at most, so half of them are to go
-BYTES = 2000  # of the disk for each job with all that belongs to it: 1,320, and the log of it
-CHUNK = 100_000
-FILL = sql.load("benchmarks", "retention.sql")["fill"]
 
 
 class RowsUsedUp(LocalError):
     """Everything old was gone before the time was over."""
-
-
-class DiskTooSmall(LocalError):
-    """The rows would not fit."""
 
 
 @dataclass(frozen=True)
@@ -93,28 +79,3 @@ class Retention:
             **spread(f"{kind}.webhook", found["webhook"]),
             **{f"{kind}.cpu.{name}": milliseconds / self.seconds for name, milliseconds in used.items()},
         }
-
-
-def fill(stack: Stack, rows: int) -> None:
-    """Give the tenant `default` so many ended jobs, the oldest twice the retention old; raise DiskTooSmall."""
-    free = shutil.disk_usage(stack.settings.stack_dir).free
-    if free < 2 * rows * BYTES:
-        raise DiskTooSmall(
-            f"{rows} jobs take {rows * BYTES / 1e9:.0f} GB; of {free / 1e9:.0f} GB as much must stay free"
-        )
-    asyncio.run(_fill(stack.postgres.url, rows))
-
-
-async def _fill(url: str, rows: int) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        tenant = await connection.fetchval("SELECT id FROM tenants WHERE name = 'default'")
-        await connection.execute("SET session_replication_role = replica")  # no foreign keys are checked
-        for first in range(1, rows + 1, CHUNK):
-            await connection.execute(FILL, first, min(first + CHUNK - 1, rows), rows, tenant, 2 * RETENTION)
-            if (first + CHUNK - 1) % 1_000_000 == 0:
-                say(f"  {first + CHUNK - 1} of {rows} jobs")
-        await connection.execute("VACUUM (ANALYZE)")  # as it would be after weeks of work
-        await connection.execute("CHECKPOINT")
-    finally:
-        await connection.close()

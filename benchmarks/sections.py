@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import bodies, burst, fairness, notifier, submission, tracing
+from benchmarks.big import Big
 from benchmarks.burst import Burst
 from benchmarks.fairness import Fairness
+from benchmarks.filling import fill
 from benchmarks.memory import Memory
 from benchmarks.notifier import Deliveries, Notifier
 from benchmarks.pair import Pair
 from benchmarks.place import Bench, Options, Place, open_stack
-from benchmarks.retention import RETENTION, Retention, fill
+from benchmarks.retention import RETENTION, Retention
 from benchmarks.saturation import Saturation
 from benchmarks.speed import IN_FLIGHT, OWN, RATE, Speed
 from benchmarks.submission import Submission
@@ -92,7 +94,7 @@ def _open_tracing(place: Place) -> Bench:
 
 def _open_retention(place: Place) -> Bench:
     say(f"Filling the tables with {place.options.rows} jobs …")
-    fill(place.stack, place.options.rows)
+    fill(place.stack, place.options.rows, 2 * RETENTION)
     purging = place.drive("purge", "benchmarks.purging", place.stack.postgres.url, str(RETENTION))
     load = place.load()
     return Retention(load, purging, place.list_leaders("load", "purge"), place.options.seconds)
@@ -120,6 +122,18 @@ def _open_memory(place: Place) -> Bench:
     return Memory(place.stack, load, submissions, receiver, hook, leaders, options.seconds, options.jobs)
 
 
+def _open_big(place: Place) -> Bench:
+    """On a second stack beside the first."""
+    options, directory = place.options, place.stack.settings.stack_dir
+    full = place.stopping.enter_context(open_stack(directory.with_name("full")))
+    say(f"Filling its tables with {options.rows} ended jobs and {options.queued} that wait …")
+    filled = fill(full, options.rows, 2 * RETENTION, options.queued)
+    second = Place(full, options, place.port, place.stopping)
+    loads = {"empty": place.load(), "full": second.load()}
+    leaders = {"empty": place.list_leaders("load"), "full": second.list_leaders("load")}
+    return Big(full, loads, leaders, options.seconds, filled)
+
+
 def _open_core(place: Place) -> Bench:
     each = [opener(place) for opener in (_open_speed, _open_work, _open_submit, _open_pair)]
     return Together(each, once=[_open_burst(place)])
@@ -133,6 +147,7 @@ SECTIONS = {
     "burst": Section(_open_burst, {"jobs_at_once": burst.JOBS, "slow_ms": bodies.SLOW_MS}, whole=True),
     "pair": Section(_open_pair, {"in_flight": IN_FLIGHT}, whole=True),
     "memory": Section(_open_memory, {"in_flight": IN_FLIGHT}, options=("jobs",), once=True),
+    "big": Section(_open_big, {"in_flight": IN_FLIGHT}, options=("rows", "queued")),
     "retention": Section(_open_retention, {"rate": RATE}, options=("rows",)),
     "waiting": Section(_open_waiting, {"crowd": CROWD}),
     "notifier": Section(

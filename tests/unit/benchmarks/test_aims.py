@@ -5,6 +5,7 @@ import pytest
 from benchmarks import aims
 from benchmarks.aims import AIMS, Aim
 from benchmarks.report import Figure
+from benchmarks.sections import SECTIONS
 
 FAST = Aim("rate", "≥", 100, "jobs/s", stretch=200)
 CHEAP = Aim("cost", "≤", 2.5, "CPU-ms", stretch=1.2)
@@ -28,12 +29,13 @@ def test_an_aim_is_judged_by_the_median(aim: Aim, median: float, verdict: str) -
 
 def test_the_table_has_a_row_for_each_aim() -> None:
     figures = {"rate": Figure(90, 80, 250), "cost": Figure(2, 1, 3)}
-    _, *rows = aims.lay_out([FAST, CHEAP], figures)
+    _, *rows = aims.lay_out([FAST._replace(title="{rows:,}"), CHEAP], figures, {"rows": 10_000})
     assert [row.split() for row in rows] == [
-        ["jobs/s", "≥", "100", "90", "80", "–", "250", "not", "reached"],
+        ["10,000", "≥", "100", "90", "80", "–", "250", "not", "reached"],
         ["CPU-ms", "≤", "2.5", "2", "1", "–", "3", "reached"],
     ]
 
 
-def test_no_figure_has_two_aims() -> None:
-    assert len({aim.figure for aim in AIMS}) == len(AIMS)
+def test_every_aim_is_titled_with_what_is_set_up() -> None:
+    setup = {name: 1000 for section in SECTIONS.values() for name in section.options}
+    assert len(aims.name_figures(AIMS, setup)) == len(AIMS)
