@@ -8,6 +8,7 @@ from pathlib import Path
 from deploy.local.tree import members
 
 LOOK = 0.5  # seconds
+KIB = 1024  # bytes, of which the kernel says kB
 
 
 def resident(leader: int) -> float:
@@ -17,7 +18,7 @@ def resident(leader: int) -> float:
         with suppress(OSError):  # it ended while we looked
             fields = Path(f"/proc/{pid}/status").read_text().splitlines()
             total += sum(float(line.split()[1]) for line in fields if line.startswith("VmRSS:"))
-    return total / 1000
+    return total * KIB / 1e6
 
 
 @contextmanager
