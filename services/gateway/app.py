@@ -151,12 +151,9 @@ def build(
         "sealer": sealer,
         "links": links,
         "control": changes,
-        "submitter": submitter,
         "batch_store": batch_store,
         "batches": BatchSubmitter(batch_store, submitter, outbox),
-        "watch": watch,
         "story": Story(watch.store, watch, settings.heartbeat),
-        "desk": jobs.Desk(submitter, store, watch, links),
         "inference": Inference(submitter, changes, store, watch, settings.infer_wait),
     }
     api = Router(
@@ -194,6 +191,7 @@ def build(
         logging_config=None,  # ours is set already
         state=State(
             {
+                "desk": jobs.Desk(submitter, store, watch, links),
                 "keyring": Keyring(store),
                 "rates": Rates(limits, settings.rate_limit),
                 "checks": checks,

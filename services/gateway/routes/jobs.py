@@ -31,12 +31,18 @@ log = Log("job")
 
 
 class Desk(NamedTuple):
-    """What calls of one job need; in one, as Litestar makes a task for each of several dependencies."""
+    """What calls of one job need. They are most of all calls, so they take it, where Litestar would inject each part by
+    a task of its own."""
 
     submitter: Submitter
     store: Store
     watch: Watch
     links: Links
+
+    @classmethod
+    def of(cls, request: Request[Any, Any, Any]) -> "Desk":
+        found: Desk = request.app.state.desk
+        return found
 
 
 @dataclass
@@ -64,7 +70,6 @@ class OneJob(Operation):
 )
 async def submit_job(
     request: Request[Key, Any, Any],
-    desk: Desk,
     idempotency_key: Annotated[
         str | None, Parameter(header=IDEMPOTENCY_KEY, description="the same within 24 h is the same job")
     ] = None,
@@ -73,6 +78,7 @@ async def submit_job(
     ] = None,
 ) -> Response[JobView]:
     """Answers once the job is committed; it ends in exactly one terminal state."""
+    desk = Desk.of(request)
     row, has_webhook, replayed = await take_body(request, desk.submitter, idempotency_key)
     view = view_job(row, desk.links, webhook_status="pending" if has_webhook else "none")
     headers = {"Location": f"/v1/jobs/{view.id}"}
@@ -121,11 +127,10 @@ async def await_end(request: Request[Key, Any, Any], job: JobRow, seconds: float
 async def get_job(
     request: Request[Key, Any, Any],
     job_id: str,
-    desk: Desk,
     wait: Annotated[float, Parameter(ge=0, le=MAX_WAIT, description="seconds to wait for its end")] = 0,
 ) -> JobView:
     """`queue_position` is approximate: as if all tenants took turns from now on, and the classes above went first."""
-    parsed = ids.parse(ids.Kind.JOB, job_id)
+    desk, parsed = Desk.of(request), ids.parse(ids.Kind.JOB, job_id)
     found = await desk.store.find_job(parsed, request.user.tenant_id) if parsed else None
     if parsed and found and wait and found.row.status not in TERMINAL:
         await while_present(request.receive, desk.watch.wait(parsed, request.user, wait))

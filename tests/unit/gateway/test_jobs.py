@@ -37,7 +37,7 @@ class World:
         self.row = ROW
         self.user = Key(ids.new(), ids.new())
         self.headers: dict[str, str] = {}
-        self.app = SimpleNamespace(state=SimpleNamespace(keyring=self))
+        self.app = SimpleNamespace(state=SimpleNamespace(keyring=self, desk=self.desk))
 
     async def wait(self, _job_id: UUID, _key: Key, _seconds: float) -> None:
         if self.failure:
@@ -88,4 +88,4 @@ async def test_a_key_that_was_revoked_during_the_wait_is_refused() -> None:
 
 async def ask(world: World, wait: float) -> object:
     given = {"request": world, "job_id": ids.show(ids.Kind.JOB, ROW.id), "wait": wait}
-    return await cast("Any", get_job.fn)(desk=world.desk, **given)
+    return await cast("Any", get_job.fn)(**given)
