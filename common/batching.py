@@ -1,7 +1,8 @@
 """The micro-batcher: while one statement is in flight, callers gather; the next statement carries them all.
 
-It adds no delay when idle and gives group commit under load: between two flushes it rests as long as the first took. So
-the busier the machine, the more one statement carries, and what it costs beside its rows is shared by them all.
+It adds no delay when idle and gives group commit under load: where a flush had to carry several, it rests twice as long as
+that took before the next. So the busier the machine, the more one statement carries, and what it costs beside its rows is
+shared by them all.
 """
 
 import asyncio
@@ -15,7 +16,8 @@ from common.errors import Overloaded, Unavailable
 T = TypeVar("T")
 R = TypeVar("R")
 HEAVY = 8 * 1024 * 1024  # bytes: what one statement carries well within its deadline
-LONGEST_REST = 0.02  # seconds
+REST = 2  # times as long as a flush took,
+LONGEST_REST = 0.02  # but no longer, in seconds
 
 
 class Batcher(Generic[T, R]):
@@ -64,8 +66,8 @@ class Batcher(Generic[T, R]):
                 began = clock()
                 self.sizes.observe(len(batch))
                 await self.settle(batch)
-                if len(self.waiting) < self.limit:
-                    await asyncio.sleep(min(clock() - began, LONGEST_REST))
+                if len(batch) > 1 and len(self.waiting) < self.limit:
+                    await asyncio.sleep(min(REST * (clock() - began), LONGEST_REST))
 
     def take(self) -> list[tuple[T, asyncio.Future[R]]]:
         taken: list[tuple[T, asyncio.Future[R]]] = []

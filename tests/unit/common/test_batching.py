@@ -46,16 +46,24 @@ async def test_callers_gather_while_a_flush_is_under_way() -> None:
     assert recorder.batches == [[1], [2, 3, 4]]
 
 
-async def test_callers_gather_while_it_rests_as_long_as_a_flush_took() -> None:
+async def test_callers_gather_while_it_rests_from_a_flush_of_several() -> None:
     recorder = Recorder()
     recorder.gate.clear()
     batcher = Batcher(recorder.flush, name="test")
-    first = asyncio.create_task(batcher.submit(1))
+    first = asyncio.gather(batcher.submit(0), batcher.submit(1))
     await recorder.started.wait()
     asyncio.get_running_loop().call_later(LONGEST_REST, recorder.gate.set)
     await first
     await asyncio.gather(*(later(batcher, item) for item in (2, 3)))
-    assert recorder.batches == [[1], [2, 3]]
+    assert recorder.batches == [[0, 1], [2, 3]]
+
+
+async def test_a_lonely_caller_waits_for_no_rest() -> None:
+    recorder = Recorder()
+    batcher = Batcher(recorder.flush, name="test")
+    await asyncio.gather(*(later(batcher, item) for item in (1, 10)))
+    await batcher.submit(20)
+    assert recorder.batches == [[1], [10], [20]]
 
 
 async def later(batcher: Batcher[int, int], item: int) -> int:
