@@ -1,8 +1,8 @@
 """The micro-batcher: while one statement is in flight, callers gather; the next statement carries them all.
 
-It adds no delay when idle and gives group commit under load: where a flush had to carry several, it rests twice as long as
-that took before the next. So the busier the machine, the more one statement carries, and what it costs beside its rows is
-shared by them all.
+It adds no delay when idle and gives group commit under load: where a flush had to carry several, it rests twice as long
+as that took before the next. So the busier the machine, the more one statement carries, and what it costs beside its
+rows is shared by them all.
 """
 
 import asyncio
