@@ -1,6 +1,7 @@
 """The life of a service process: settings, loops, a signal, draining, the end."""
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -12,6 +13,8 @@ import uvloop
 from common import logs, tracing
 from common.errors import CharoniaError, SettingsError
 from common.settings import Settings, load
+
+NEW_OBJECTS = 20_000  # between two looks for cycles among them
 
 S = TypeVar("S", bound=Settings)
 Run = Callable[[S, asyncio.Event], Awaitable[None]]
@@ -25,6 +28,7 @@ def main(service: str, kind: type[S], run: Run[S]) -> int:
         print(f"{service}: {error}", file=sys.stderr)
         return 2
     logs.configure(settings.log_format, settings.log_level)
+    tend_garbage()
     try:
         tracing.configure(service)
         uvloop.run(listen(run, settings))
@@ -41,6 +45,15 @@ def main(service: str, kind: type[S], run: Run[S]) -> int:
         tracing.shutdown()
         logging.shutdown()
     return 0
+
+
+def tend_garbage() -> None:
+    """Looks for cycles less often, and never among what was loaded: a request makes more objects than there are cycles.
+
+    By default each few hundred new objects are looked at, and now and then all there are.
+    """
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS, 20, 20)
 
 
 async def listen(run: Run[S], settings: S) -> None:
