@@ -7,7 +7,7 @@ import pytest
 
 from common.database import Database
 from services.gateway.store import Store as GatewayStore
-from services.notifier.store import QUERIES
+from services.notifier.store import QUERIES, Receiver
 from tests.integration.deliveries import CALLBACK, add_event, subscribe
 from tests.integration.jobs import add_tenant
 from tests.integration.notifier.steps import Steps
@@ -117,6 +117,18 @@ async def test_an_endpoint_tidied_away_meanwhile_is_made_anew(database: Database
         assert await connection.fetch(QUERIES["purge_endpoints"], 10)
     assert await fanning_out == 1
     assert await list_deliveries(database) == [(event, None)]
+
+
+async def test_a_second_try_waits_for_the_endpoints_first(database: Database, tenant: UUID, steps: Steps) -> None:
+    webhook = (await subscribe(database, tenant)).id
+    event = await add_event(database, tenant)
+    async with database.transaction() as connection:
+        await steps.store.lock_endpoints(connection, [webhook])
+        left = [Receiver(tenant, webhook, None)]
+        fanning_out = asyncio.create_task(steps.store.fan_out_left({event: ""}, 0.0, left))
+        await until_blocked(database)
+        await steps.store.settle(connection, [webhook], steps.each)
+    assert (await fanning_out).made == 1
 
 
 async def test_an_event_whose_message_was_lost_is_found_later(database: Database, tenant: UUID, steps: Steps) -> None:
