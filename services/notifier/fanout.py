@@ -73,13 +73,16 @@ class Fanout:
     async def add(self, events: list[tuple[UUID, str]]) -> list[None]:
         """What may be sent at once is handed over, the rest waits for its claim."""
         traces = dict(events)
+        delay, lease, each = self.first_delay, self.outbound.lease, self.outbound.each
         async with self.outbound.offer() as room:
-            lease, each = self.outbound.lease, self.outbound.each
-            fanned = await self.store.fan_out(traces, self.first_delay, lease, each, room)
+            fanned = await self.store.fan_out(traces, delay, lease, each, room)
             self.outbound.begin(fanned.claims)
-        due = fanned.due
-        if fanned.left:
-            due |= (await self.store.fan_out_left(traces, self.first_delay, fanned.left)).due
+            due = fanned.due
+            if fanned.left:
+                room -= len(fanned.claims)
+                fanned = await self.store.fan_out_left(fanned.left, traces, delay, lease, each, room)
+                self.outbound.begin(fanned.claims)
+                due |= fanned.due
         if due:
             self.outbound.wake()
         metrics.events_fanned_out.inc(len(events))

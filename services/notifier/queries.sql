@@ -284,12 +284,14 @@ SELECT extract(epoch FROM min(next_at) - now())::double precision AS wait FROM s
 -- What attempts came to, each once and only while its claim ($2, the fence) is the last one, and what follows for their
 -- endpoints ($13), which are held first. `delay` is in seconds; an attempt that does not count moves the delivery and
 -- leaves no record. A failure raises the count of failures, and from $11 on opens the circuit, for as long as $12 says for
--- each further one; any success closes it. What waited for room or for that has its look now; else `next_at` stays as it
--- was, which is no later than the first that is due. Only failures need settle_endpoints, and those of a subscription that
--- was disabled meanwhile an older lock: this statement would not see it.
+-- each further one; any success closes it. What waited for room or for that has its look now; after the last there is none;
+-- else `next_at` stays as it was, which is no later than the first that is due. Whether it was the last is read as it was
+-- before the locks, so not where the endpoint's row was written meanwhile: then that look finds nothing.
+-- Only failures need settle_endpoints, and those of a subscription that was disabled meanwhile an older lock: this
+-- statement would not see it.
 -- Returns the ids of the deliveries that were moved and their new status, at least one row, and whether a look is due.
 WITH held AS MATERIALIZED (
-  SELECT id, next_at, paced_until, open_until, crowded
+  SELECT id, next_at, paced_until, open_until, crowded, xmin AS version
   FROM endpoints
   WHERE id = ANY($13::uuid[])
   ORDER BY id
@@ -339,9 +341,14 @@ WITH held AS MATERIALIZED (
     health.attempts,
     health.good OR health.attempts > 0 AS counts,
     held.crowded OR (health.good AND held.open_until IS NOT NULL) AS rung,
+    NOT held.crowded AND held.version = seen.xmin AND health.good AND held.next_at IS NOT NULL AND NOT EXISTS (
+      SELECT FROM deliveries d
+      WHERE d.endpoint_id = held.id AND d.next_at IS NOT NULL AND d.id NOT IN (SELECT id FROM moved)
+    ) AS was_last,
     greatest(now(), held.paced_until, CASE WHEN health.good IS NOT TRUE THEN held.open_until END) AS soonest,
     held.next_at
   FROM held
+  JOIN endpoints seen ON seen.id = held.id
   LEFT JOIN health ON health.endpoint_id = held.id
 ), told AS (
   UPDATE endpoints e
@@ -357,13 +364,15 @@ WITH held AS MATERIALIZED (
           secs => ($12::double precision[])[least(e.failures + j.attempts - $11 + 1, cardinality($12))])
         ELSE e.open_until
       END,
-      next_at = CASE WHEN j.rung THEN j.soonest ELSE e.next_at END,
+      next_at = CASE WHEN j.rung THEN j.soonest WHEN NOT j.was_last IS TRUE THEN e.next_at END,
       crowded = false
   FROM judged j
-  WHERE e.id = j.id AND (j.rung OR (j.counts AND NOT (j.good AND e.failures = 0)))
+  WHERE e.id = j.id AND (j.rung OR j.was_last OR (j.counts AND NOT (j.good AND e.failures = 0)))
 )
 SELECT moved.id, moved.status, look.due
-FROM (SELECT bool_or(CASE WHEN rung THEN soonest ELSE next_at END <= now()) IS TRUE AS due FROM judged) look
+FROM (
+  SELECT bool_or(CASE WHEN rung THEN soonest WHEN NOT was_last IS TRUE THEN next_at END <= now()) IS TRUE AS due FROM judged
+) look
 LEFT JOIN moved ON true;
 
 -- name: disable_webhooks

@@ -110,8 +110,16 @@ class Store:
         left = [Receiver(each["tenant_id"], each["endpoint_id"], each["origin"]) for each in found if each["is_left"]]
         return FannedOut(found[0]["made"], found[0]["due"], claims, left)
 
-    async def fan_out_left(self, events: Mapping[UUID, str], delay: float, left: Sequence[Receiver]) -> FannedOut:
-        """As `fan_out`, of events that it left for these; claims nothing. Raises Unavailable where it leaves some."""
+    async def fan_out_left(
+        self,
+        left: Sequence[Receiver],
+        events: Mapping[UUID, str],
+        delay: float,
+        lease: float,
+        concurrency: int,
+        room: int,
+    ) -> FannedOut:
+        """As `fan_out`, of events that it left for these. Raises Unavailable where it leaves some again."""
         async with self.database.transaction() as connection:
             await connection.execute(QUERIES["lock_events"], list(events))
             callbacks = {(each.tenant_id, each.origin) for each in left if each.origin is not None}
@@ -119,7 +127,7 @@ class Store:
             await connection.execute(QUERIES["add_endpoints"], [ids.new() for _ in callbacks], tenants, origins)
             webhooks = [each.endpoint_id for each in left if each.origin is None]
             await connection.execute(QUERIES["lock_receivers"], webhooks, tenants, origins)
-            fanned = await self.fan_out(events, delay, 0.0, 0, 0, connection)
+            fanned = await self.fan_out(events, delay, lease, concurrency, room, connection)
             if fanned.left:
                 raise Unavailable("an endpoint came or went once more just now; the event comes again")
         return fanned

@@ -43,10 +43,11 @@ class Steps:
 
     async def fan(self, events: dict[UUID, str], room: int = 0) -> tuple[int, list[Claim]]:
         fanned = await self.store.fan_out(events, 0.0, LEASE, self.each, room)
-        made = fanned.made
-        if fanned.left:
-            made += (await self.store.fan_out_left(events, 0.0, fanned.left)).made
-        return made, fanned.claims
+        if not fanned.left:
+            return fanned.made, fanned.claims
+        room -= len(fanned.claims)
+        again = await self.store.fan_out_left(fanned.left, events, 0.0, LEASE, self.each, room)
+        return fanned.made + again.made, fanned.claims + again.claims
 
     async def claim(self, limit: int = 100, lease: float = LEASE) -> list[Claim]:
         return (await self.store.claim_deliveries(limit, lease, self.each)).claims

@@ -10,7 +10,7 @@ from services.gateway.store import Store as GatewayStore
 from services.notifier.store import QUERIES, Receiver
 from tests.integration.deliveries import CALLBACK, add_event, subscribe
 from tests.integration.jobs import add_tenant
-from tests.integration.notifier.steps import Steps
+from tests.integration.notifier.steps import LEASE, Steps
 from tests.integration.waiting import until_blocked
 
 EVENT_TYPES = ["job.started", "job.succeeded", "job.failed", "delivery.exhausted", "webhook.disabled"]
@@ -125,10 +125,10 @@ async def test_a_second_try_waits_for_the_endpoints_first(database: Database, te
     async with database.transaction() as connection:
         await steps.store.lock_endpoints(connection, [webhook])
         left = [Receiver(tenant, webhook, None)]
-        fanning_out = asyncio.create_task(steps.store.fan_out_left({event: ""}, 0.0, left))
+        fanning_out = asyncio.create_task(steps.store.fan_out_left(left, {event: ""}, 0.0, LEASE, 1, 1))
         await until_blocked(database)
         await steps.store.settle(connection, [webhook], steps.each)
-    assert (await fanning_out).made == 1
+    assert len((await fanning_out).claims) == 1
 
 
 async def test_an_event_whose_message_was_lost_is_found_later(database: Database, tenant: UUID, steps: Steps) -> None:

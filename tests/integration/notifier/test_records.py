@@ -9,7 +9,7 @@ from common.database import Database
 from services.notifier.circuits import OPEN_AFTER, OPEN_SECONDS
 from services.notifier.schedule import Again
 from services.notifier.store import QUERIES
-from tests.integration.deliveries import add_due, examine, look_at, subscribe
+from tests.integration.deliveries import add_due, add_event, examine, look_at, subscribe
 from tests.integration.notifier.steps import FAILED, GIVEN_UP, LEASE, OK, OURS, Steps
 from tests.integration.waiting import until_blocked
 
@@ -146,10 +146,25 @@ async def test_the_next_look_is_when_the_first_delivery_is_due(
     await make_due(database)
     await steps.attempt(OK, 1)
     await steps.attempt(OK, 1)
-    assert 0 < ((await examine(database, webhook)).next or 0) <= LEASE  # a success moves it only for who waits
-    await make_due(database)
-    assert await steps.claim() == []
     assert (await examine(database, webhook)).next is None
+
+
+async def test_what_is_still_under_way_keeps_its_look(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, 2)
+    first, second = await steps.claim()
+    await steps.record([first], OK)
+    assert 0 < ((await examine(database, webhook)).next or 0) <= LEASE
+    event = await add_event(database, tenant)
+    async with database.transaction() as connection:
+        await steps.store.lock_endpoints(connection, [webhook])
+        recording = asyncio.create_task(steps.record([second], OK))
+        await until_blocked(database)
+        fanned = await steps.store.fan_out({event: ""}, 0.0, LEASE, 2, 10, connection)
+        assert len(fanned.claims) == 1
+    assert await recording == [True]
+    assert 0 < ((await examine(database, webhook)).next or 0) <= LEASE
 
 
 async def test_who_waits_for_room_is_woken(database: Database, tenant: UUID, webhook: UUID, steps: Steps) -> None:
