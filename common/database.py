@@ -18,14 +18,16 @@ TRANSACTION_SECONDS = STATEMENT_SECONDS + RELEASE_SECONDS
 CHECK_SECONDS = 2.0
 # How statements are planned. Left to itself the server plans most of ours anew each time, as an array of one row looks
 # cheaper than one of the ten it reckons with: up to 1.5 ms for what is done in 0.3. That suits whoever asks for this
-# and that; whoever does a few things all day keeps a plan for each. It is made without the values, so joins that read
-# whole tables are left out. Nothing is compiled: that pays for reports, and is tried for whatever looks like one.
+# and that; whoever does a few things all day keeps a plan for each. It is made without the values, so what reads whole
+# tables is left out, small as they may be when the plan is made. Nothing is compiled: that pays for reports, and is
+# tried for whatever looks like one.
 FRESH_PLANS: Mapping[str, str] = {"jit": "off"}
 KEPT_PLANS: Mapping[str, str] = {
     **FRESH_PLANS,
     "plan_cache_mode": "force_generic_plan",
     "enable_mergejoin": "off",
     "enable_hashjoin": "off",
+    "enable_seqscan": "off",
 }
 
 # What asyncpg raises while a server is down, starting, stopping, failing over, out of room or cutting us off.

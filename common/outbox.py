@@ -28,6 +28,7 @@ RELAY_BATCH = 500
 RELAY_SECONDS = 1.0
 POSTPONE_SECONDS = 10.0
 CONFIRM_SECONDS = 0.1  # confirmed rows are gathered for so long, far below the time after which a relay takes them
+JOBS_TOGETHER = 8
 EVENTS_TOGETHER = 50
 
 log = Log("outbox")
@@ -52,8 +53,8 @@ def ring_job(job_id: UUID, priority: Priority, model: str, traceparent: str, tog
 
     `together` is what the model runs in one batch: more would wait with one dispatcher while another has room.
     """
-    body = messages.encode(JobQueued(job_id))
-    return OutboxRow(ids.new(), topology.JOBS, topology.job_key(priority, model), body, traceparent, together)
+    body, key = messages.encode(JobQueued(job_id)), topology.job_key(priority, model)
+    return OutboxRow(ids.new(), topology.JOBS, key, body, traceparent, min(together, JOBS_TOGETHER))
 
 
 def ring_event(event_id: UUID, event_type: str, traceparent: str) -> OutboxRow:
@@ -101,6 +102,7 @@ class Outbox:
         self.database = database
         self.publisher = publisher
         self.sending: set[asyncio.Task[None]] = set()
+        self.forgetting: set[asyncio.Task[None]] = set()
         self.confirmations: Batcher[Sequence[UUID], None] = Batcher(
             self.confirm, name="confirms", limit=500, delay=CONFIRM_SECONDS
         )
@@ -123,10 +125,16 @@ class Outbox:
 
     async def send(self, rows: Sequence[OutboxRow]) -> None:
         if await (self.publish(rows[0]) if len(rows) == 1 else self.publish_one_for(rows)):
-            try:
-                await self.confirmations.submit([row.id for row in rows])
-            except Unavailable as error:
-                log.warning("outbox.not_confirmed", id=rows[0].id, error=error)  # published again: harmless
+            forgetting = asyncio.create_task(self.forget([row.id for row in rows]))
+            self.forgetting.add(forgetting)
+            forgetting.add_done_callback(self.forgetting.discard)
+
+    async def forget(self, rows: Sequence[UUID]) -> None:
+        """Deletes rows that the broker has; who publishes does not wait for it."""
+        try:
+            await self.confirmations.submit(rows)
+        except Unavailable as error:
+            log.warning("outbox.not_confirmed", id=rows[0], error=error)  # published again: harmless
 
     async def confirm(self, groups: list[Sequence[UUID]]) -> list[None]:
         await self.database.fetch(QUERIES["confirm"], [row for group in groups for row in group])
@@ -191,5 +199,9 @@ class Outbox:
 
     async def drain(self, seconds: float) -> None:
         """Waits for publishes under way; what is not confirmed by then is the relay's."""
-        if self.sending:
-            await asyncio.wait(self.sending, timeout=seconds)
+        deadline = asyncio.get_running_loop().time() + seconds
+        while under_way := self.sending | self.forgetting:
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                return
+            await asyncio.wait(under_way, timeout=left)

@@ -26,9 +26,6 @@ from services.dispatcher.triton import Triton
 
 HANDLERS_SECONDS = 1.0  # for claims under way when the dispatcher stops
 CONTROL_PREFETCH = 100
-# Messages held for each queue are this share of the model's slots. As many as keep claims busy: what waits here can't
-# be run by another dispatcher, and each may ring for as many jobs as the model runs in one batch.
-HELD_SHARE = 8
 OUTBOX_SECONDS = 5.0  # for messages on their way to the broker then
 
 log = Log("dispatcher")
@@ -58,7 +55,7 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
             await consumer.subscribe(
                 Subscription(
                     topology.job_queue(model.name, priority),
-                    max(1, model.slots.size // HELD_SHARE),
+                    model.count_held(),
                     partial(topology.declare_model, model=model.name),
                     partial(runner.handle, model, priority),
                 )

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from common.errors import Unavailable
 from common.jobs import Priority
 from common.logs import Log
+from common.outbox import JOBS_TOGETHER
 from services.dispatcher.slots import Slots
 from services.dispatcher.store import Store
 from services.dispatcher.triton import Model, Triton, TritonDown
@@ -66,6 +67,14 @@ class Runnable:
     def count_slots(self) -> int:
         """Twice what Triton runs at once, so that its batcher always has the next batch at hand."""
         return max(model.instances * max(1, model.max_batch_size) for model in self.versions.values()) * 2
+
+    def count_held(self) -> int:
+        """Messages of a queue to hold, unacknowledged: half as many as there are slots, for no more jobs than there are.
+
+        What waits here no other dispatcher can run.
+        """
+        batch = max(model.max_batch_size for model in self.versions.values())
+        return max(1, min(self.slots.size // 2, self.slots.size // max(1, min(batch, JOBS_TOGETHER))))
 
 
 def order_version(version: str) -> tuple[int, str]:

@@ -175,8 +175,8 @@ LIMIT $1;
 
 -- name: take_unrung
 -- Queued jobs (no others have a ring_at) whose doorbell is due: scheduled ones, retries, and ones whose message may have
--- been lost; each with what its model runs in one batch, NULL where it is no longer in the catalogue. The next ring comes
--- after as long as they have waited, so that a long queue is not filled with doubled messages.
+-- been lost; each with whether its model is still in the catalogue. The next ring comes after as long as they have
+-- waited, so that a long queue is not filled with doubled messages.
 WITH due AS (
   SELECT id FROM jobs WHERE ring_at <= now() ORDER BY ring_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
@@ -186,7 +186,7 @@ FROM due
 WHERE j.id = due.id
 RETURNING
   j.id, j.model, j.priority, j.traceparent,
-  (SELECT max(m.max_batch_size) FROM models m WHERE m.name = j.model AND m.version = coalesce(j.version, m.version)) AS batch;
+  EXISTS (SELECT FROM models m WHERE m.name = j.model AND m.version = coalesce(j.version, m.version)) AS known;
 
 -- name: find_queued
 -- Those of the jobs ($1) that are still queued.

@@ -71,24 +71,27 @@ class Runner:
     async def handle(self, model: Runnable, priority: Priority, message: Message, traceparent: str | None) -> None:
         """Waits for the model and a slot, claims a job and starts it, for each that the message rings for; then it has
         done its work."""
-        started: list[asyncio.Task[None]] = []
-        late = False
+        rights = [self.use(model, priority, traceparent) for _ in range(count_rights(message))]
+        for error in await asyncio.gather(*rights, return_exceptions=True):  # all at once: each waits from now on
+            if error is not None:
+                raise error
+
+    async def use(self, model: Runnable, priority: Priority, traceparent: str | None) -> None:
+        """One right to a job."""
         try:
             async with asyncio.timeout(HOLD_SECONDS):
-                for _ in range(count_rights(message)):
-                    await model.acquire(priority)
-                    started.append(self.begin(model, priority, traceparent))
+                await model.acquire(priority)
         except TimeoutError:
-            late = True
-        await asyncio.shield(asyncio.gather(*started))  # a claim under way is not torn off when the channel is lost
-        if late:
-            raise Retry("no slot became free in time")
-
-    def begin(self, model: Runnable, priority: Priority, traceparent: str | None) -> asyncio.Task[None]:
+            raise Retry("no slot became free in time") from None
         starting = asyncio.create_task(self.start(model, priority, traceparent))
         self.starting.add(starting)
-        starting.add_done_callback(self.starting.discard)
-        return starting
+        starting.add_done_callback(self.note_start)
+        await asyncio.shield(starting)  # a claim under way is not torn off when the channel is lost
+
+    def note_start(self, starting: asyncio.Task[None]) -> None:
+        self.starting.discard(starting)
+        if not starting.cancelled():
+            starting.exception()  # nobody else may ask for it: whoever waited was cancelled
 
     async def start(self, model: Runnable, priority: Priority, traceparent: str | None) -> None:
         """Claims a job and runs it in a task of its own, or frees the slot where there is nothing to run."""

@@ -207,13 +207,13 @@ class Store:
         async with self.database.transaction() as connection:
             due = await connection.fetch(QUERIES["take_unrung"], limit)
             rows = [
-                ring_job(*(each["id"], Priority(each["priority"]), each["model"], each["traceparent"], each["batch"]))
-                for each in due
-                if each["batch"] is not None
+                ring_job(record["id"], Priority(record["priority"]), record["model"], record["traceparent"])
+                for record in due
+                if record["known"]
             ]
             if rows:
                 await connection.execute(QUERIES["add_messages"], *columns([spread(row) for row in rows], 5))
-        return Due(rows, [each["id"] for each in due if each["batch"] is None])
+        return Due(rows, [record["id"] for record in due if not record["known"]])
 
     async def find_queued(self, jobs: Sequence[UUID]) -> list[tuple[ClaimedJob, datetime]]:
         """Each with the database's time."""

@@ -34,10 +34,12 @@ class Ended(NamedTuple):
 
 
 class Due(NamedTuple):
-    """Jobs of a queue that could run now, and in how many seconds the next can, where one waits for its time."""
+    """Jobs of a queue that could run now, and in how many seconds the next can, where one waits for its time; `whole`
+    where all that wait were looked at."""
 
     jobs: int
     next_in: float | None
+    whole: bool = True
 
 
 class LimitStore:
@@ -60,7 +62,7 @@ class LimitStore:
     async def count_due(self, queues: Collection[Queue], limit: int) -> dict[Queue, Due]:
         """Of at most `limit` jobs of each; a queue in which nothing waits is left out."""
         found = await self.database.fetch(QUERIES["count_due"], *sort(queues), limit)
-        return {record["tenant_id"] or record["model"]: Due(record["jobs"], record["next_in"]) for record in found}
+        return {each["tenant_id"] or each["model"]: Due(each["jobs"], each["next_in"], each["whole"]) for each in found}
 
     async def count_ended(self, limit: int) -> dict[Queue, Ended]:
         """Of the latest `limit` that ended within a minute."""

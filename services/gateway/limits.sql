@@ -50,9 +50,10 @@ FROM unnest($2::text[]) name;
 
 -- name: count_due
 -- Of what waits, of tenants ($1) and for models ($2), but of no more than $3 jobs each: how many could run now, and in how
--- many seconds the next can.
+-- many seconds the next can; and whether that was all of them.
 SELECT w.id AS tenant_id, w.name AS model, count(*) FILTER (WHERE w.run_at <= now()) AS jobs,
-       extract(epoch FROM min(w.run_at) FILTER (WHERE w.run_at > now()) - now())::double precision AS next_in
+       extract(epoch FROM min(w.run_at) FILTER (WHERE w.run_at > now()) - now())::double precision AS next_in,
+       count(*) < $3 AS whole
 FROM (
   SELECT t.id, NULL AS name, run_at
   FROM unnest($1::uuid[]) AS t(id)

@@ -130,6 +130,7 @@ def refuse(whose: str, limit: int, seconds: int) -> Problem:
 def estimate(excess: int, ended: Ended | None, due: Due) -> int:
     """Seconds until so many jobs have left a queue, if they leave it as those did that ended lately. Pure."""
     seconds = UNKNOWN_SECONDS if ended is None else excess * ended.seconds / ended.jobs
-    if due.next_in is not None and due.jobs < excess:  # the others leave no sooner than their time comes
+    # The others leave no sooner than their time comes, if there are none but these, or nothing else to go by.
+    if due.next_in is not None and due.jobs < excess and (due.whole or ended is None):
         seconds = max(due.next_in, seconds if due.jobs else 0)
     return min(max(1, math.ceil(seconds)), MOST_SECONDS)

@@ -14,7 +14,7 @@ from common.logs import Log
 from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsChanged, JobsQueued, Message
 from services.notifier import metrics
 from services.notifier.outbound import Outbound
-from services.notifier.store import Store
+from services.notifier.store import FannedOut, Store
 
 PAUSE_SECONDS = 1.0  # before a message goes back to the queue while the database is away
 UNHEARD_SECONDS = 60.0  # until then an event's message may still be on its way
@@ -77,16 +77,18 @@ class Fanout:
         async with self.outbound.offer() as room:
             fanned = await self.store.fan_out(traces, delay, lease, each, room)
             self.outbound.begin(fanned.claims)
-            due = fanned.due
+            self.wake(fanned)
             if fanned.left:
                 room -= len(fanned.claims)
                 fanned = await self.store.fan_out_left(fanned.left, traces, delay, lease, each, room)
                 self.outbound.begin(fanned.claims)
-                due |= fanned.due
-        if due:
-            self.outbound.wake()
+                self.wake(fanned)
         metrics.events_fanned_out.inc(len(events))
         return [None] * len(events)
+
+    def wake(self, fanned: FannedOut) -> None:
+        if fanned.due:
+            self.outbound.wake()
 
     async def sweep(self) -> None:
         """Fans out events whose message never came, until cancelled: a message may be lost, an event may not."""

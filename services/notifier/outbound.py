@@ -74,6 +74,7 @@ class Outbound:
             began = clock()
             try:
                 async with self.claiming:
+                    began = clock()
                     await self.claim()
             except Unavailable as error:
                 log.warning("delivery.claims_wait", error=error)

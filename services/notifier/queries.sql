@@ -41,11 +41,14 @@ WITH rung_for AS MATERIALIZED (
   SELECT id, xmin AS version FROM endpoints WHERE id IN (SELECT endpoint_id FROM receivers)
 ), locked AS MATERIALIZED (
   SELECT
-    e.id, e.open_until, e.paced_until, e.crowded, e.xmin <> seen.version AS written,
-    $3::double precision = 0 AND $6::integer > 0 AND e.handicap = 0 AND e.rate_limit IS NULL AND NOT e.crowded
+    e.id, e.open_until, e.paced_until, look.crowded, e.xmin <> seen.version AS written,
+    $3::double precision = 0 AND $6::integer > 0 AND e.handicap = 0 AND e.rate_limit IS NULL AND NOT look.crowded
       AND (e.next_at IS NULL OR e.next_at > now()) AS ready
   FROM seen
   JOIN endpoints e ON e.id = seen.id
+  CROSS JOIN LATERAL ( -- one that is crowded has a look within a lease; else another version of ours forgot to say so
+    SELECT e.crowded AND coalesce(e.next_at <= now() + make_interval(secs => $4), false) AS crowded
+  ) look
   ORDER BY e.id
   FOR NO KEY UPDATE OF e
 ), held AS MATERIALIZED (

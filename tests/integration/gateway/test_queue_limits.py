@@ -70,10 +70,13 @@ async def test_what_could_run_is_counted_and_when_the_next_can(
     spent = (datetime.now(UTC) - at).total_seconds()
     expected: dict[Queue, tuple[int, float]] = {tenant: (2, 600), stranger: (0, 300), "echo": (1, 600), "ocr": (1, 300)}
     assert {queue: due.jobs for queue, due in counted.items()} == {queue: jobs for queue, (jobs, _) in expected.items()}
-    for queue, (_, next_in) in counted.items():
-        assert next_in is not None
-        assert expected[queue][1] - spent <= next_in <= expected[queue][1]
-    assert all(jobs + (next_in is not None) == 1 for jobs, next_in in (await store.count_due(queues, 1)).values())
+    for queue, due in counted.items():
+        assert due.next_in is not None
+        assert due.whole
+        assert expected[queue][1] - spent <= due.next_in <= expected[queue][1]
+    for due in (await store.count_due(queues, 1)).values():
+        assert due.jobs + (due.next_in is not None) == 1
+        assert not due.whole
 
 
 async def test_what_ended_lately_is_counted_by_tenant_and_by_model(

@@ -118,3 +118,15 @@ async def test_what_another_notifier_claims_meanwhile_counts(database: Database,
     assert await fanning_out == []
     assert await steps.claim() == []
     assert await database.fetch("SELECT 1 FROM deliveries WHERE event_id = $1", event)
+
+
+async def test_who_is_said_to_be_crowded_without_a_look_is_not(database: Database, tenant: UUID, steps: Steps) -> None:
+    """A notifier of before, which knows nothing of it, moves the look and leaves that."""
+    webhook = (await subscribe(database, tenant)).id
+    for ahead in (None, LEASE + 60):
+        await database.fetch(
+            "UPDATE endpoints SET crowded = true, next_at = now() + make_interval(secs => $2) WHERE id = $1",
+            webhook,
+            ahead,
+        )
+        assert len(await fan(steps, await add_event(database, tenant))) == 1

@@ -25,6 +25,7 @@ def test_those_of_one_queue_share_one_as_many_as_may() -> None:
     rows = [ring(ids.new(), model) for model in ["echo"] * 11 + ["work"] * 3]
     assert count(rows) == [3, 3, 8]
     assert [row for group in gather(rows[:11]) for row in group] == rows[:11]
+    assert count([ring(ids.new(), together=64) for _ in range(10)]) == [2, 8]
 
 
 def test_what_is_traced_has_one_of_its_own() -> None:

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from common.jobs import Failure, Priority
+from common.outbox import JOBS_TOGETHER
 from services.dispatcher.catalogue import Catalogue, Runnable
 from services.dispatcher.store import Store
 from services.dispatcher.triton import Model, Triton, TritonDown
@@ -187,3 +188,15 @@ async def test_only_models_that_fit_a_pattern_are_run(patterns: tuple[str, ...],
     catalogue = Catalogue(triton, cast("Store", store), adopt, interval=1.0, slots=0, grace=60.0, patterns=patterns)
     assert await catalogue.look()
     assert (adopted, len(store.saved)) == ((["echo"], 1) if runs else ([], 0))
+
+
+@pytest.mark.parametrize(
+    ("instances", "max_batch_size", "held"), [(1, 0, 1), (4, 0, 4), (1, 2, 2), (1, 8, 2), (2, 8, 4), (1, 64, 16)]
+)
+def test_what_is_held_rings_for_no_more_jobs_than_there_are_slots(
+    instances: int, max_batch_size: int, held: int
+) -> None:
+    found = runnable(model("1", instances=instances, max_batch_size=max_batch_size))
+    found.slots.resize(found.count_slots())
+    assert found.count_held() == held
+    assert held * min(max_batch_size, JOBS_TOGETHER) <= found.slots.size

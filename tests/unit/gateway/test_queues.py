@@ -210,6 +210,8 @@ async def test_retry_after_follows_what_ended_lately_and_what_is_due_looked_up_o
         (2, Ended(100, 1.0), Due(1, 1800.0), 1800),
         (2, Ended(1, 60.0), Due(1, 7.5), 120),
         (2, None, Due(1, 7.5), UNKNOWN_SECONDS),
+        (1, Ended(100, 1.0), Due(0, 3600.0, whole=False), 1),  # others of the queue do run
+        (1, None, Due(0, 1800.0, whole=False), 1800),
     ],
 )
 def test_the_estimate_is_how_long_so_many_take_to_leave(
