@@ -69,7 +69,7 @@ class Runnable:
         return max(model.instances * max(1, model.max_batch_size) for model in self.versions.values()) * 2
 
     def count_held(self) -> int:
-        """Messages of a queue to hold, unacknowledged: half as many as there are slots, for no more jobs than there are.
+        """Messages of a queue to hold, unacknowledged: half as many as there are slots, for no more jobs than those.
 
         What waits here no other dispatcher can run.
         """
