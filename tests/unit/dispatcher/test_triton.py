@@ -1,5 +1,7 @@
 """What Triton's errors mean: messages as the server sends them. And that no call outlives who made it."""
 
+from types import SimpleNamespace
+
 import grpc
 import pytest
 from tritonclient.grpc import service_pb2 as pb
@@ -108,7 +110,10 @@ class EndlessCall:
 
     cancels = 0
 
-    async def read(self) -> object:
+    def __aiter__(self) -> "EndlessCall":
+        return self
+
+    async def __anext__(self) -> object:
         return pb.ModelStreamInferResponse()
 
     def cancel(self) -> None:
@@ -117,7 +122,7 @@ class EndlessCall:
 
 async def test_who_listens_no_longer_cancels_the_call() -> None:
     triton, call = Triton("127.0.0.1:1", 1024), EndlessCall()
-    triton.stream = lambda *_, **__: call
+    triton.stub = SimpleNamespace(ModelStreamInfer=lambda *_, **__: call)
     responses = triton.infer(pb.ModelInferRequest(), [])
     await anext(responses)
     await responses.aclose()
