@@ -189,6 +189,7 @@ class Triton:
                 if message.error_message:
                     failure = failure or explain(message.error_message)
                 elif failure is None:
+                    check_id(message.infer_response.id, request.id)
                     yield read_response(message.infer_response)
             if failure is not None:
                 raise failure
@@ -199,6 +200,12 @@ class Triton:
 
     async def close(self) -> None:
         await self.channel.close(1)
+
+
+def check_id(answered: str, asked: str) -> None:
+    """Raises InferenceError for an answer to another request: a job must rather run again than have that."""
+    if answered not in ("", asked):
+        raise InferenceError(Failure(OTHERWISE.code, "Triton answered another request", True))
 
 
 def read_signature(tensor: Any, optional: bool) -> Signature:

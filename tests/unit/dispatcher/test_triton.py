@@ -6,7 +6,7 @@ import grpc
 import pytest
 from tritonclient.grpc import service_pb2 as pb
 
-from services.dispatcher.triton import Triton, explain
+from services.dispatcher.triton import InferenceError, Triton, check_id, explain
 
 INVALID = "[request id: <id_unknown>] "
 STOPPING = "Server is stopping, scheduler for model has stopped accepting new inference requests"
@@ -103,6 +103,14 @@ def test_paths_of_the_server_and_request_ids_are_not_shown() -> None:
 
 def test_a_long_message_is_cut() -> None:
     assert len(explain("x" * 10_000).failure.message) == 2000
+
+
+def test_an_answer_to_another_request_is_none() -> None:
+    for answered in ("", "job_1"):
+        check_id(answered, "job_1")
+    with pytest.raises(InferenceError) as caught:
+        check_id("job_2", "job_1")
+    assert caught.value.failure.retryable
 
 
 class EndlessCall:
