@@ -1,8 +1,8 @@
 """The outbox: messages committed together with the change they announce.
 
 The committing process publishes at once, one message for several rows where it can, and deletes them on the broker's
-confirm. The relay, in every service,
-publishes what is left over, so a crash or an absent broker between commit and publish loses nothing.
+confirm. The relay, in every service, publishes what is left over, so a crash or an absent broker between commit and
+publish loses nothing.
 """
 
 import asyncio
