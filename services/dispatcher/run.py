@@ -24,7 +24,7 @@ from services.dispatcher.inference import Answer, Question, infer
 from services.dispatcher.record import Recorder
 from services.dispatcher.store import ClaimedJob, Requeue, Store
 from services.dispatcher.stream import Stream
-from services.dispatcher.triton import InferenceError, Triton
+from services.dispatcher.triton import MODEL_CRASHED, InferenceError, Triton
 
 HOLD_SECONDS = 600.0  # a message waits so long here, far below RabbitMQ's acknowledgement timeout of 30 minutes
 BEAT_SECONDS = 0.1
@@ -267,6 +267,8 @@ def judge(model: Runnable, error: InferenceError) -> retry.Outcome:
         model.suspect()
     if error.failure.code in ("invalid_input", "invalid_output"):
         model.doubt()
+    if error.failure.code == MODEL_CRASHED:
+        model.alarm.set()  # from now on a look at Triton sees it restart
     if error.crowded:
         model.slots.shrink()
     if error.refused:

@@ -11,6 +11,7 @@ from common.outbox import JOBS_TOGETHER
 from services.dispatcher.catalogue import Catalogue, Runnable
 from services.dispatcher.store import Store
 from services.dispatcher.triton import Model, Triton, TritonDown
+from services.dispatcher.trust import Trust
 
 
 def model(version: str, *, instances: int = 1, max_batch_size: int = 0) -> Model:
@@ -117,6 +118,7 @@ class FakeTriton:
         self.served = served
         self.asked = 0
         self.down = False
+        self.trust = Trust()
 
     async def list_ready(self) -> set[tuple[str, str]]:
         if self.down:

@@ -1,12 +1,12 @@
 """What Triton's errors mean: messages as the server sends them. And that no call outlives who made it."""
 
-from types import SimpleNamespace
+import contextlib
 
 import grpc
 import pytest
 from tritonclient.grpc import service_pb2 as pb
 
-from services.dispatcher.triton import InferenceError, Triton, check_id, explain
+from services.dispatcher.triton import InferenceError, Triton, TritonDown, check_id, explain
 
 INVALID = "[request id: <id_unknown>] "
 STOPPING = "Server is stopping, scheduler for model has stopped accepting new inference requests"
@@ -113,15 +113,79 @@ def test_an_answer_to_another_request_is_none() -> None:
     assert caught.value.failure.retryable
 
 
+class Call:
+    """Answers these messages, and ends."""
+
+    def __init__(self, *messages: object) -> None:
+        self.messages = [*messages, grpc.aio.EOF]
+
+    async def read(self) -> object:
+        return self.messages.pop(0)
+
+    def cancel(self) -> None:
+        pass
+
+
+class Server:
+    """Its models are ready, or it is away, as its `index` says."""
+
+    def __init__(self, index: grpc.StatusCode | list[str]) -> None:
+        self.index = index
+
+    async def RepositoryIndex(self, *_: object, **__: object) -> object:  # noqa: N802 - the stub's name
+        if isinstance(self.index, grpc.StatusCode):
+            raise grpc.aio.AioRpcError(self.index, grpc.aio.Metadata(), grpc.aio.Metadata())
+        models = [pb.RepositoryIndexResponse.ModelIndex(name=name, version="1", state="READY") for name in self.index]
+        return pb.RepositoryIndexResponse(models=models)
+
+    async def ServerLive(self, *_: object, **__: object) -> object:  # noqa: N802
+        return pb.ServerLiveResponse(live=True)
+
+
+async def ask(triton: Triton, model: str, message: object) -> list[str]:
+    triton.stream = lambda *_, **__: Call(message)
+    return [response.version async for response in triton.infer(pb.ModelInferRequest(model_name=model), [])]
+
+
+@pytest.mark.parametrize(
+    ("index", "believed"),
+    [
+        (["work", "echo"], False),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, False),
+        (["echo"], True),
+        (grpc.StatusCode.UNAVAILABLE, True),
+    ],
+)
+async def test_a_model_whose_process_fell_silent_is_believed_once_it_was_away(
+    index: grpc.StatusCode | list[str], believed: bool
+) -> None:
+    triton = Triton("127.0.0.1:1", 1024)
+    answer = pb.ModelStreamInferResponse(infer_response=pb.ModelInferResponse(model_version="1"))
+    try:
+        assert await ask(triton, "work", answer) == ["1"]
+        for message in (pb.ModelStreamInferResponse(error_message="Stub process 'work_0_0' is not healthy."), answer):
+            with pytest.raises(InferenceError) as caught:
+                await ask(triton, "work", message)
+            assert (caught.value.failure.code, caught.value.failure.retryable) == ("model_crashed", True)
+        assert await ask(triton, "echo", answer) == ["1"]
+        triton.stub = Server(index)
+        with contextlib.suppress(TritonDown):
+            await triton.list_ready()
+        if believed:
+            assert await ask(triton, "work", answer) == ["1"]
+        else:
+            with pytest.raises(InferenceError):
+                await ask(triton, "work", answer)
+    finally:
+        await triton.close()
+
+
 class EndlessCall:
     """Answers on and on."""
 
     cancels = 0
 
-    def __aiter__(self) -> "EndlessCall":
-        return self
-
-    async def __anext__(self) -> object:
+    async def read(self) -> object:
         return pb.ModelStreamInferResponse()
 
     def cancel(self) -> None:
@@ -130,7 +194,7 @@ class EndlessCall:
 
 async def test_who_listens_no_longer_cancels_the_call() -> None:
     triton, call = Triton("127.0.0.1:1", 1024), EndlessCall()
-    triton.stub = SimpleNamespace(ModelStreamInfer=lambda *_, **__: call)
+    triton.stream = lambda *_, **__: call
     responses = triton.infer(pb.ModelInferRequest(), [])
     await anext(responses)
     await responses.aclose()
