@@ -1,7 +1,7 @@
 """API keys and tenants: `python -m services.gateway.keys create | list | revoke | tenant`, with the gateway's settings.
 
-Gateways keep no keys in memory, so whatever is done to one holds from the next request on, on every instance;
-they count queues about once a second.
+Gateways trust no key that they only remember, so whatever is done to one holds from the next request on, on every
+instance; they count queues about once a second.
 """
 
 import argparse

@@ -39,22 +39,24 @@ GROUP BY model, priority;
 
 -- name: submit_jobs
 -- Jobs with their inputs, each with its doorbell unless it is scheduled: then a sweeper rings when it is due. Of those
--- with the same idempotency key the first, and none where the key was used within a day: those are not returned.
+-- with the same idempotency key the first, and none where the key was used within a day: those are not returned. Nor are
+-- those whose caller's key (caller, where it is to be checked) is not valid.
 WITH given AS (
   SELECT *
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::timestamptz[],
               $8::double precision[], $9::double precision[], $10::double precision[], $11::double precision[],
               $12::text[], $13::text[],
               $14::bytea[], $15::bytea[], $16::bytea[], $17::text[], $18::text[],
-              $19::uuid[], $20::text[], $21::text[], $22::bytea[], $23::text[], $24::bytea[], $25::uuid[])
+              $19::uuid[], $20::text[], $21::text[], $22::bytea[], $23::text[], $24::bytea[], $25::uuid[], $26::uuid[])
     AS t(id, tenant_id, model, version, priority, max_attempts, run_at,
          expires_in, timeout, initial_delay, max_delay,
          fallback_model, traceparent,
          tensors, parameters, metadata, callback_url, callback_events,
-         message_id, exchange, routing_key, message, key, fingerprint, batch_id)
+         message_id, exchange, routing_key, message, key, fingerprint, batch_id, caller)
 ), chosen AS (
   SELECT DISTINCT ON (tenant_id, coalesce(key, id::text)) *, greatest(run_at, now()) AS due_at
   FROM given
+  WHERE caller IS NULL OR EXISTS (SELECT FROM api_keys WHERE id = caller AND revoked_at IS NULL)
   ORDER BY tenant_id, coalesce(key, id::text), id
 ), named AS (
   INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at, traceparent)

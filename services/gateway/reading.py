@@ -34,13 +34,17 @@ check_receiver = lru_cache(REMEMBERED)(check_url)  # a receiver gets many
 
 
 class Asked(NamedTuple):
-    """Who asks, and what a job is checked against; the label is the client's, for idempotency."""
+    """Who asks, and what a job is checked against; the label is the client's, for idempotency.
+
+    `key_id` where the caller's key is to be checked with the write.
+    """
 
     tenant_id: UUID
     traceparent: str
     models: Mapping[str, Sequence[ModelVersion]]
     policy: Policy
     label: Label | None = None
+    key_id: UUID | None = None
 
 
 class Url(NamedTuple):
@@ -75,6 +79,8 @@ def prepare(request: SubmitJob, asked: Asked) -> NewJob:
     job = build(asked.tenant_id, request, found, asked.traceparent, model.max_batch_size)
     if request.fallback_model is not None:
         check_fallback(request, request.fallback_model, asked.models, job.tensors)
+    if asked.key_id is not None:
+        return msgspec.structs.replace(job, key_id=asked.key_id)
     return name(job, asked.label)
 
 

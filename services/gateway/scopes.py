@@ -21,9 +21,9 @@ class Scope(StrEnum):
 ALL = frozenset(Scope)
 
 
-def needs(scope: Scope) -> dict[str, Any]:
+def needs(scope: Scope, **options: Any) -> dict[str, Any]:
     """For a route's decorator: what is checked before the handler runs, and what its OpenAPI says."""
-    return {"opt": {OPTION: scope}, "security": [{"key": [scope.value]}]}
+    return {"opt": {OPTION: scope, **options}, "security": [{"key": [scope.value]}]}
 
 
 def check_scope(route: BaseRouteHandler, held: Collection[Scope]) -> None:

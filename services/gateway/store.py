@@ -30,6 +30,7 @@ class Key(NamedTuple):
     scopes: frozenset[Scope] = ALL
     rate_limit: int | None = None  # requests a second, 0 for any number; None: as the gateway is set
     stale: bool = False  # its last use is to be noted
+    recalled: bool = False  # it was valid when it was looked up last, see Keyring.recall
 
 
 class ModelVersion(msgspec.Struct, frozen=True):
@@ -69,6 +70,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     fingerprint: bytes | None = None  # with a key: SHA-256 of the request's body
     batch_id: UUID | None = None
+    key_id: UUID | None = None  # of the caller, where it must be found valid
 
 
 class Times(NamedTuple):
@@ -111,11 +113,11 @@ async def add_jobs(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUID,
             *(job.tensors, job.parameters, job.metadata, job.callback_url),
             None if job.callback_events is None else ",".join(job.callback_events),
             *(job.message.id, job.message.exchange, job.message.routing_key, job.message.body),
-            *(job.idempotency_key, job.fingerprint, job.batch_id),
+            *(job.idempotency_key, job.fingerprint, job.batch_id, job.key_id),
         )
         for job in jobs
     ]
-    found = await connection.fetch(QUERIES["submit_jobs"], *columns(rows, 25))
+    found = await connection.fetch(QUERIES["submit_jobs"], *columns(rows, 26))
     return {record["id"]: Times(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
 
 
@@ -161,7 +163,8 @@ class Store:
         return {(record["model"], record["priority"]): record["jobs"] for record in found}
 
     async def submit_jobs(self, jobs: Sequence[NewJob]) -> dict[UUID, Times]:
-        """All or none, but for those whose idempotency key is used: they are left out of the answer."""
+        """All or none, but for those whose idempotency key is used, or whose caller's key is not valid: they are left
+        out of the answer."""
         async with self.database.acquire() as connection:
             return await add_jobs(connection, jobs)
 

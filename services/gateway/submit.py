@@ -11,6 +11,7 @@ from common.database import statement
 from common.job_view import JobRow
 from common.jobs import Status
 from common.outbox import Outbox
+from services.gateway.auth import revoked
 from services.gateway.catalogue import Catalogue
 from services.gateway.idempotency import Repeats, check_repeat, in_progress
 from services.gateway.idempotency_store import Label, Named
@@ -52,17 +53,22 @@ class Submitter:
         )
 
     async def add(self, jobs: list[NewJob]) -> list[Times | Named | None]:
-        """Rings for those that are due at once. None for a job whose key is used by one that went away just now."""
+        """Rings for those that are due at once. None for a job whose idempotency key is used by one that went away just
+        now, or whose caller's key was revoked just now."""
         times = await self.store.submit_jobs(jobs)
         self.outbox.announce([job.message for job in jobs if (at := times.get(job.id)) and at.run_at <= at.created_at])
         named: dict[tuple[UUID, str], Named] = {}
-        if used := [(job.tenant_id, job.idempotency_key or "") for job in jobs if job.id not in times]:
+        if used := [
+            (job.tenant_id, job.idempotency_key) for job in jobs if job.idempotency_key and job.id not in times
+        ]:
             named = await self.repeats.store.find_named(used)
         return [times.get(job.id) or named.get((job.tenant_id, job.idempotency_key or "")) for job in jobs]
 
-    async def ask(self, tenant_id: UUID, traceparent: str, label: Label | None = None) -> Asked:
+    async def ask(
+        self, tenant_id: UUID, traceparent: str, label: Label | None = None, key_id: UUID | None = None
+    ) -> Asked:
         """What a request is read with."""
-        return Asked(tenant_id, traceparent, await self.catalogue.read(), self.policy, label)
+        return Asked(tenant_id, traceparent, await self.catalogue.read(), self.policy, label, key_id)
 
     async def read(self, body: bytes | str, asked: Asked) -> NewJob:
         """The job, checked and not yet written; raises Problem (400, 404, 422)."""
@@ -93,7 +99,7 @@ class Submitter:
             case Named() as first:  # another request was quicker
                 return replay(first, job)
             case None:
-                raise in_progress()
+                raise in_progress() if job.idempotency_key else revoked()
             case never:
                 assert_never(never)
 

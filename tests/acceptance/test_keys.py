@@ -1,6 +1,7 @@
 """Keys: made, listed and revoked by a command, and each good for its scopes only."""
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
@@ -79,6 +80,31 @@ async def test_a_revoked_key_is_refused_at_once_on_every_gateway(stack: Stack, g
     again = await run_keys(stack, "revoke", str(row["id"]))
     (gone,) = [each for each in await list_keys(stack, "leaving") if each["id"] == row["id"]]
     assert (again.returncode, gone["revoked_at"] is None) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"json": ECHO},
+        {"json": ECHO, "headers": {"Idempotency-Key": "before"}},
+        {"content": "[]"},
+        {"json": ECHO, "params": {"unknown": "1"}},
+        {"content": b" " * (32 * 1024 * 1024 + 1), "headers": {"Content-Type": "application/json"}},
+    ],
+    ids=["good", "repeated", "unreadable", "unknown parameter", "too large"],
+)
+async def test_a_key_that_a_gateway_remembers_gets_no_answer_but_401_once_it_is_revoked(
+    stack: Stack, call: dict[str, Any]
+) -> None:
+    count = "SELECT count(*) FROM jobs JOIN tenants t ON t.id = tenant_id WHERE t.name = 'forgotten'"
+    revoke = "UPDATE api_keys SET revoked_at = now() FROM tenants t WHERE t.id = tenant_id AND t.name = 'forgotten'"
+    async with open_client(stack, await make_key(stack, "forgotten")) as api:
+        first = await api.http.post("/v1/jobs", json=ECHO, headers={"Idempotency-Key": "before"})
+        assert first.status_code == 202
+        before = stack.postgres.query(count, "charonia")
+        stack.postgres.query(revoke, "charonia")
+        assert (await api.http.post("/v1/jobs", **call)).status_code == 401
+    assert stack.postgres.query(count, "charonia") == before
 
 
 async def test_whoever_listens_with_a_revoked_key_hears_no_more(stack: Stack, gateways: list[str]) -> None:

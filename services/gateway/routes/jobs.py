@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, NamedTuple
 
 from litestar import Request, Response, Router, get, post
+from litestar.exceptions import HTTPException
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.spec import OpenAPIMediaType, Operation, Reference, RequestBody
 from litestar.params import Parameter
@@ -16,7 +17,7 @@ from common.job_view import JobRow, JobView, Links, identify, view_job
 from common.jobs import TERMINAL
 from common.logs import Log
 from services.gateway import metrics
-from services.gateway.auth import check_again
+from services.gateway.auth import RECALLS, check_again, check_recalled
 from services.gateway.bodies import forget_body
 from services.gateway.errors import FINDING, SENDING, Problem, document, not_found
 from services.gateway.idempotency import IDEMPOTENCY_KEY, read_label
@@ -59,7 +60,7 @@ class OneJob(Operation):
     status_code=HTTPStatus.ACCEPTED,
     summary="Submit a job",
     operation_id="submit_job",
-    **needs(Scope.SUBMIT),
+    **needs(Scope.SUBMIT, **{RECALLS: True}),
     operation_class=OneJob,
     responses={
         200: ResponseSpec(
@@ -99,10 +100,21 @@ async def submit_job(
 
 
 async def take_body(request: Request[Key, Any, Any], submitter: Submitter, key: str | None) -> Submitted:
-    """On its own, so that nobody has the body any more while the job is waited for."""
-    body = await request.body()
-    asked = await submitter.ask(request.user.tenant_id, tracing.show(get_current_span()), read_label(key, body))
-    return await submitter.take(body, asked)
+    """On its own, so that nobody has the body any more while the job is waited for.
+
+    A key that is only remembered is checked with the write, and before any other answer.
+    """
+    caller, traceparent = request.user, tracing.show(get_current_span())
+    try:
+        body = await request.body()
+        if key is not None:
+            await check_recalled(request, caller)
+            return await submitter.take(body, await submitter.ask(caller.tenant_id, traceparent, read_label(key, body)))
+        key_id = caller.id if caller.recalled else None
+        return await submitter.take(body, await submitter.ask(caller.tenant_id, traceparent, key_id=key_id))
+    except (Problem, HTTPException):  # the latter of Litestar's, which bounds the body
+        await check_recalled(request, caller)
+        raise
 
 
 async def await_end(request: Request[Key, Any, Any], job: JobRow, seconds: float, desk: Desk) -> FoundJob | None:

@@ -6,7 +6,6 @@ from typing import Annotated, Any, TypedDict
 
 import msgspec
 from litestar.handlers import BaseRouteHandler
-from litestar.middleware import AuthenticationResult
 from litestar.params import Parameter
 
 from services.gateway.auth import Authentication, Connection
@@ -44,11 +43,9 @@ def read_time(name: str, text: str | None) -> datetime | None:
 class Strict(Authentication):
     """Refuses, of a caller who was let in, what is not clear. No guards: Litestar copies the handler for each."""
 
-    async def authenticate_request(self, connection: Connection) -> AuthenticationResult:
-        found = await super().authenticate_request(connection)
+    def check(self, connection: Connection) -> None:
         refuse_unknown(connection, connection.route_handler)
         refuse_twice(connection)
-        return found
 
 
 def refuse_twice(connection: Connection) -> None:

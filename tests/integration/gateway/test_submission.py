@@ -7,10 +7,13 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from common import ids
 from common.batching import Batcher
 from common.database import Database
 from common.jobs import Status
+from services.gateway.auth import hash_key
 from services.gateway.idempotency_store import IdempotencyStore
+from services.gateway.key_store import KeyStore
 from services.gateway.store import NewJob, Store, Times
 from tests.integration.jobs import add_tenant, look, new_job
 
@@ -77,6 +80,18 @@ async def test_a_batch_is_all_or_none(database: Database, store: Store, tenant: 
         await store.submit_jobs([good, new_job(tenant, version="a\x00b")])
     assert await database.fetch("SELECT id FROM jobs") == []
     assert await list_doorbells(database) == set()
+
+
+async def test_of_a_batch_those_whose_callers_key_was_revoked_are_left_out(
+    database: Database, store: Store, tenant: UUID
+) -> None:
+    valid, revoked = ids.new(), ids.new()
+    for key in (valid, revoked):
+        await store.add_key(key, tenant, "test", hash_key(str(key)))
+    await KeyStore(database).revoke(revoked)
+    jobs = [new_job(tenant, key_id=key) for key in (valid, revoked, ids.new(), None)]
+    assert (await store.submit_jobs(jobs)).keys() == {jobs[0].id, jobs[3].id}
+    assert await list_doorbells(database) == {jobs[0].message.id, jobs[3].message.id}
 
 
 async def test_one_bad_job_does_not_fail_those_batched_with_it(database: Database, store: Store, tenant: UUID) -> None:

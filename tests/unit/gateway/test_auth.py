@@ -6,7 +6,7 @@ from http import HTTPStatus
 import pytest
 
 from common import ids
-from services.gateway.auth import Keyring, hash_key, new_key
+from services.gateway.auth import MOST_REMEMBERED, REMEMBERED_SECONDS, Keyring, hash_key, new_key
 from services.gateway.errors import Problem
 from services.gateway.store import Key, Store
 
@@ -51,3 +51,27 @@ async def test_anything_else_is_refused_and_told_how(header: str | None) -> None
         await Keyring(Ring("ch_a")).authenticate(header)
     assert caught.value.status == HTTPStatus.UNAUTHORIZED
     assert caught.value.headers == {"WWW-Authenticate": "Bearer"}
+
+
+async def test_a_key_is_remembered_for_a_while_until_it_is_found_revoked() -> None:
+    now = 0.0
+    ring = Ring("ch_a")
+    keyring = Keyring(ring, lambda: now)
+    assert keyring.recall("Bearer ch_a") is None
+    await keyring.authenticate("Bearer ch_a")
+    assert keyring.recall("Bearer ch_a") == KEY._replace(recalled=True)
+    assert keyring.recall("Bearer ch_b") is None
+    now = REMEMBERED_SECONDS
+    assert keyring.recall("Bearer ch_a") is None
+    await keyring.authenticate("Bearer ch_a")
+    ring.hashes.clear()
+    with pytest.raises(Problem):
+        await keyring.authenticate("Bearer ch_a")
+    assert keyring.recall("Bearer ch_a") is None
+
+
+async def test_so_many_keys_are_remembered_and_no_more() -> None:
+    keyring = Keyring(Ring(*(f"ch_{number}" for number in range(MOST_REMEMBERED + 1))))
+    for number in range(MOST_REMEMBERED + 1):
+        await keyring.find([hash_key(f"ch_{number}")])
+    assert len(keyring.remembered) == 1
