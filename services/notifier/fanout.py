@@ -74,7 +74,7 @@ class Fanout:
         """What may be sent at once is handed over, the rest waits for its claim."""
         traces = dict(events)
         delay, lease, each = self.first_delay, self.outbound.lease, self.outbound.each
-        async with self.outbound.offer() as room:
+        with self.outbound.offer(len(events)) as room:
             fanned = await self.store.fan_out(traces, delay, lease, each, room)
             self.outbound.begin(fanned.claims)
             self.wake(fanned)

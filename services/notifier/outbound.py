@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import assert_never
 
@@ -19,6 +19,7 @@ from services.notifier.store import Claim, Store
 POLL_SECONDS = 0.5  # between looks for due deliveries at most, unless woken
 PAUSE_SECONDS = 1.0  # before another look while the database is away
 LEASE_MARGIN = 15.0  # seconds beyond the deadline of an attempt, to write down what it came to
+OFFERED = 4  # places for each event that is fanned out; a receiver more waits for the loop
 ONCE = (0.0,)  # the schedule of a test: somebody waits for its one attempt
 
 log = Log("delivery")
@@ -56,6 +57,8 @@ class Outbound:
         self.each = each
         self.stopping = False
         self.claiming = asyncio.Lock()
+        self.offered = 0  # places that somebody else may be claiming for
+        self.offers: set[asyncio.Event] = set()  # each set once nothing more comes of it
         self.hungry = False  # there may be more due than there was room for
         self.pause = POLL_SECONDS  # before the next look, unless woken
         self.sending: set[asyncio.Task[None]] = set()
@@ -100,16 +103,25 @@ class Outbound:
             self.wake()
 
     def count_room(self) -> int:
-        return 0 if self.stopping else self.concurrency - len(self.sending)
+        return 0 if self.stopping else max(0, self.concurrency - len(self.sending) - self.offered)
 
-    @contextlib.asynccontextmanager
-    async def offer(self) -> AsyncIterator[int]:
-        """How many may be begun that somebody else claims: none where others wait for a place already."""
-        if self.hungry or self.stopping:
-            yield 0
-            return
-        async with self.claiming:
-            yield self.count_room()
+    @contextlib.contextmanager
+    def offer(self, events: int) -> Iterator[int]:
+        """How many may be begun that somebody else claims, of so many events; none where others wait for a place.
+
+        The loop has the other places: whoever fans out may wait for a row that a stranger holds.
+        """
+        room = 0 if self.hungry else min(self.count_room(), OFFERED * events)
+        self.offered += room
+        self.offers.add(over := asyncio.Event())
+        try:
+            yield room
+        finally:
+            self.offered -= room
+            self.offers.discard(over)
+            over.set()
+            if self.hungry:
+                self.wake()
 
     def begin(self, claims: Sequence[Claim]) -> None:
         for claim in claims:
@@ -165,6 +177,8 @@ class Outbound:
             async with asyncio.timeout(grace):
                 async with self.claiming:  # a claim under way still brings deliveries
                     pass
+                for over in tuple(self.offers):
+                    await over.wait()
                 while self.sending:
                     await asyncio.wait(self.sending)
         for task in tuple(self.sending):

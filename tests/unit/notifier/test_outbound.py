@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from services.notifier.outbound import POLL_SECONDS, Outbound, name_result
+from services.notifier.outbound import OFFERED, POLL_SECONDS, Outbound, name_result
 from services.notifier.outcome import Fault, Outcome
 from services.notifier.record import write_record
 from services.notifier.schedule import Again, Exhausted, Succeeded
@@ -46,8 +46,10 @@ class Claimable(Store):
 
     def __init__(self, wait: float) -> None:
         self.wait = wait
+        self.asked: asyncio.Queue[int] = asyncio.Queue()
 
     async def claim_deliveries(self, limit: int, lease: float, concurrency: int) -> Claimed:
+        self.asked.put_nowait(limit)
         return Claimed([], self.wait)
 
 
@@ -72,22 +74,41 @@ class Slow(Sender):
         return Outcome(status_code=204)
 
 
+def make_outbound(store: Store, notes: Notes, woken: asyncio.Event, sender: Sender, concurrency: int = 1) -> Outbound:
+    return Outbound(store, sender, notes, woken, (0.0,), timeout=1.0, concurrency=concurrency, each=concurrency)
+
+
 async def test_what_others_claim_is_sent_before_the_end_and_never_ahead_of_what_waits() -> None:
     slow, notes, woken = Slow(), Notes(), asyncio.Event()
-    outbound = Outbound(Claimable(60.0), slow, notes, woken, (0.0,), timeout=1.0, concurrency=1, each=1)
-    async with outbound.offer() as room:
+    outbound = make_outbound(Claimable(60.0), notes, woken, slow)
+    with outbound.offer(1) as room:
         assert room == 1
         stopping = asyncio.create_task(outbound.stop(60.0))
         await asyncio.sleep(0)
         assert outbound.stopping
         outbound.begin([CLAIM])
-    async with outbound.offer() as room:
+    with outbound.offer(1) as room:
         assert room == 0
     outbound.stopping = False
     await outbound.claim()  # has no room
     slow.let.set()
     await stopping
     assert len(notes.records) == 1
-    async with outbound.offer() as room:
+    with outbound.offer(1) as room:
         assert room == 0  # before the next look
     assert woken.is_set()
+
+
+async def test_who_fans_out_for_long_leaves_places_to_the_loop() -> None:
+    store, woken = Claimable(60.0), asyncio.Event()
+    outbound = make_outbound(store, Notes(), woken, Slow(), 10)
+    with outbound.offer(1) as first:
+        assert first == OFFERED
+        loop = asyncio.create_task(outbound.run())
+        assert await asyncio.wait_for(store.asked.get(), 5) == 10 - OFFERED
+        loop.cancel()
+        with outbound.offer(100) as second:
+            assert second == 10 - OFFERED
+            await outbound.claim()  # has no room
+    assert woken.is_set()
+    assert outbound.count_room() == 10
