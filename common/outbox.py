@@ -24,6 +24,8 @@ from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsQueue
 QUERIES = sql.load("common", "outbox.sql")
 IN_FLIGHT = 1000  # publishes of this process at a time; what is over that is left to the relay
 WAVE = 250  # of many messages: the others of this process find room between two
+CROWD = 2_000  # rows that wait for their wave, from which on whoever brings many is to slow down
+MOST_WAITING = 20_000  # rows that wait so; what is over that is left to the relay
 RELAY_BATCH = 500
 RELAY_SECONDS = 1.0
 POSTPONE_SECONDS = 10.0
@@ -101,6 +103,7 @@ class Outbox:
     def __init__(self, database: Database, publisher: Publisher) -> None:
         self.database = database
         self.publisher = publisher
+        self.waiting = 0  # rows of announce_many
         self.sending: set[asyncio.Task[None]] = set()
         self.forgetting: set[asyncio.Task[None]] = set()
         self.confirmations: Batcher[Sequence[UUID], None] = Batcher(
@@ -118,10 +121,23 @@ class Outbox:
 
     async def announce_many(self, rows: Sequence[OutboxRow]) -> None:
         """As announce, for more than are to be on their way at a time."""
-        for start in range(0, len(rows), WAVE):
-            self.announce(rows[start : start + WAVE])
-            if self.sending:
-                await asyncio.wait(tuple(self.sending))
+        if self.waiting + len(rows) > MOST_WAITING:
+            return
+        self.waiting += len(rows)
+        left = len(rows)
+        try:
+            for start in range(0, len(rows), WAVE):
+                self.announce(wave := rows[start : start + WAVE])
+                if self.sending:
+                    await asyncio.wait(tuple(self.sending))
+                self.waiting -= len(wave)
+                left -= len(wave)
+        finally:
+            self.waiting -= left
+
+    @property
+    def is_crowded(self) -> bool:
+        return self.waiting > CROWD
 
     async def send(self, rows: Sequence[OutboxRow]) -> None:
         if await (self.publish(rows[0]) if len(rows) == 1 else self.publish_one_for(rows)):

@@ -24,6 +24,7 @@ from services.gateway.store import NewJob, Times
 from services.gateway.submit import Submitter
 
 ITEM_ERRORS = 3  # told of one item
+RING_SECONDS = 2.0
 SLICE_SECONDS = 0.005  # of work before other requests get their turn
 
 
@@ -85,7 +86,7 @@ class BatchSubmitter:
         if added is None:
             raise in_progress()
         row, times = added
-        self.ring(checked.jobs, times)
+        await self.ring(checked.jobs, times)
         return Accepted(row, {Status.QUEUED: row.accepted}, checked.errors, replayed=False)
 
     async def check(self, tenant_id: UUID, batch_id: UUID, items: Items, traceparent: str) -> Checked:
@@ -103,14 +104,17 @@ class BatchSubmitter:
                 jobs.append(enlist(job, batch_id))
         return Checked(jobs, errors, items.digest.digest())
 
-    def ring(self, jobs: list[NewJob], times: dict[UUID, Times]) -> None:
-        """Beside the answer, which does not wait; what is lost with this process is relayed."""
+    async def ring(self, jobs: list[NewJob], times: dict[UUID, Times]) -> None:
+        """Beside the answer, which waits only where too much is to be rung for already, and not for long: else who
+        submits faster than we ring would fill our memory. What is lost with this process is relayed."""
         due = [job for job in jobs if times[job.id].run_at <= times[job.id].created_at]
         task = asyncio.create_task(self.outbox.announce_many([job.message for job in due]))
         self.ringing.add(task)
         task.add_done_callback(self.ringing.discard)
         for job in jobs:
             metrics.jobs_submitted.labels(job.model, job.priority).inc()
+        if self.outbox.is_crowded:
+            await asyncio.wait([task], timeout=RING_SECONDS)
 
 
 def replay(first: Named, fingerprint: bytes) -> Accepted:
