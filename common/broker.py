@@ -32,7 +32,7 @@ class Publisher:
         self.link = Link(url, f"{name}-publisher", self.furnish, self.probe)
         self.channel: AbstractChannel | None = None
         self.exchanges: dict[str, AbstractExchange] = {}
-        self.changes: AbstractExchange | None = None
+        self.fanouts: dict[str, AbstractExchange] = {}
         metrics.broker_connected.labels("publisher").set_function(lambda: self.link.is_up)
         metrics.broker_blocked.set_function(lambda: self.link.is_blocked)
 
@@ -46,7 +46,8 @@ class Publisher:
         self.exchanges = {name: await channel.get_exchange(name, ensure=False) for name in names}
         telling = await connection.channel(publisher_confirms=False)
         telling.close_callbacks.add(self.link.lose)
-        self.changes = await telling.get_exchange(topology.CHANGES, ensure=False)
+        fanouts = (topology.CONTROL, topology.CHANGES)
+        self.fanouts = {name: await telling.get_exchange(name, ensure=False) for name in fanouts}
 
     async def probe(self, connection: AbstractConnection) -> None:
         channel = await connection.channel()
@@ -81,12 +82,12 @@ class Publisher:
                     raise BrokerUnavailable(f"the broker refused the message: {refusal}") from error
             raise
 
-    async def tell(self, body: bytes) -> None:
-        """To whoever listens to changes at the moment, and to nobody later; raises BrokerUnavailable."""
-        if not self.link.is_up or self.changes is None:
+    async def tell(self, fanout: str, body: bytes) -> None:
+        """To whoever hears that exchange at the moment, and to nobody later; raises BrokerUnavailable."""
+        if not self.link.is_up:
             raise BrokerUnavailable
         message = aio_pika.Message(body, content_type="application/json")
-        await bounded(self.changes.publish(message, "", mandatory=False))
+        await bounded(self.fanouts[fanout].publish(message, "", mandatory=False))
 
 
 class Subscription(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@
     JobEvent    gateway, dispatcher → charonia.events  → notifier
     JobEvents   the same, for several
     CancelJob   gateway             → charonia.control → every dispatcher
+    Listening   gateway             → charonia.control → every dispatcher
     JobsChanged gateway, dispatcher → charonia.changes → every gateway
 
 A message is a doorbell: it names a row and carries no truth of its own, so losing, doubling or reordering one
@@ -48,13 +49,17 @@ class CancelJob(msgspec.Struct, frozen=True, tag="job.cancel/1"):
     job_id: UUID
 
 
+class Listening(msgspec.Struct, frozen=True, tag="listening/1"):
+    """Somebody waits at a gateway: whoever changes jobs is to ring for a while."""
+
+
 class JobsChanged(msgspec.Struct, frozen=True, tag="jobs.changed/1"):
     """Something happened to jobs; whoever waits for one may look."""
 
     job_ids: list[UUID]
 
 
-Message = JobQueued | JobsQueued | JobEvent | JobEvents | CancelJob | JobsChanged
+Message = JobQueued | JobsQueued | JobEvent | JobEvents | CancelJob | Listening | JobsChanged
 
 encoder = msgspec.json.Encoder()
 decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)

@@ -3,6 +3,8 @@
 import asyncio
 from functools import partial
 
+from aio_pika.abc import AbstractChannel
+
 from common import census, health, topology
 from common.bell import Bell
 from common.broker import Consumer, Publisher, Subscription
@@ -16,6 +18,7 @@ from common.metrics import measure_lag
 from common.outbox import Outbox
 from services.dispatcher import batches, metrics
 from services.dispatcher.catalogue import Catalogue, Runnable
+from services.dispatcher.listeners import Listeners
 from services.dispatcher.purge import purge
 from services.dispatcher.record import Recorder
 from services.dispatcher.run import Runner
@@ -39,13 +42,14 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     outbox = Outbox(database, publisher)
     store = Store(database)
     links = Links(settings.public_url, settings.trace_url, Grants(settings.encryption_keys))
-    bell = Bell(publisher)
+    listeners = Listeners()
+    bell = Bell(publisher, listeners.are_there)
     recorder = Recorder(store, outbox, bell, links)
     grace = Grace(settings.lease, settings.sweep_interval)
     sweeper = Sweeper(store, recorder, outbox, grace, settings.sweep_interval)
     completer = batches.Completer(database, outbox, settings.public_url, settings.sweep_interval)
     triton = Triton(settings.triton_url, settings.max_message)
-    runner = Runner(triton, store, recorder, bell, worker=settings.worker, lease=settings.lease)
+    runner = Runner(triton, store, recorder, bell, listeners, worker=settings.worker, lease=settings.lease)
 
     async def adopt(model: Runnable) -> None:
         metrics.prepare(model.name)
@@ -72,14 +76,13 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     )
     metrics.triton_ready.set_function(lambda: catalogue.up)
     control = f"control.{settings.worker}"
-    await consumer.subscribe(
-        Subscription(
-            control,
-            CONTROL_PREFETCH,
-            partial(topology.declare_own, queue=control, exchange=topology.CONTROL),
-            runner.take_control,
-        )
-    )
+
+    async def declare_control(channel: AbstractChannel) -> None:
+        """With each connection: what was said before it is not known here."""
+        await topology.declare_own(channel, control, topology.CONTROL)
+        listeners.hear()
+
+    await consumer.subscribe(Subscription(control, CONTROL_PREFETCH, declare_control, runner.take_control))
     checks = {"database": database.check, "broker": consumer.link.check, "triton": catalogue.check}
     server = health.serve(settings.host, settings.port, checks)
 

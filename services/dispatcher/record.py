@@ -64,7 +64,7 @@ class Recorder:
     async def add_steps(self, steps: list[list[Step]]) -> list[bool]:
         together = [step for each in steps for step in each]
         await self.store.add_steps(together)
-        self.bell.ring({step.job_id for step in together})
+        self.bell.ring(step.job_id for step in together)
         return [True] * len(steps)
 
     async def record_starts(self, starts: list[Start]) -> list[bool]:

@@ -16,11 +16,12 @@ from common.errors import Reject, Retry, Unavailable
 from common.job_view import JobRow, identify
 from common.jobs import Failure, Priority
 from common.logs import Log
-from common.messages import CancelJob, JobQueued, JobsQueued, Message
+from common.messages import CancelJob, JobQueued, JobsQueued, Listening, Message
 from services.dispatcher import metrics, retry
 from services.dispatcher.catalogue import Runnable
 from services.dispatcher.claims import Claims
 from services.dispatcher.inference import Answer, Question, infer
+from services.dispatcher.listeners import Listeners
 from services.dispatcher.record import Recorder
 from services.dispatcher.store import ClaimedJob, Requeue, Store
 from services.dispatcher.stream import Stream
@@ -56,12 +57,21 @@ class Running:
 
 class Runner:
     def __init__(
-        self, triton: Triton, store: Store, recorder: Recorder, bell: Bell, *, worker: str, lease: float
+        self,
+        triton: Triton,
+        store: Store,
+        recorder: Recorder,
+        bell: Bell,
+        listeners: Listeners,
+        *,
+        worker: str,
+        lease: float,
     ) -> None:
         self.triton = triton
         self.store = store
         self.recorder = recorder
         self.bell = bell
+        self.listeners = listeners
         self.lease = lease
         self.running: dict[Key, Running] = {}
         self.beat = asyncio.Event()
@@ -129,10 +139,13 @@ class Runner:
             log.error("run.broke", **identify(job.row), error=repr(error))
 
     async def take_control(self, message: Message, _traceparent: str | None) -> None:
-        """Asks for a heartbeat, which says what is to be canceled: the message may be of a job's earlier life."""
-        if not isinstance(message, CancelJob):
-            raise Reject(f"a {type(message).__name__} is no control message")
-        self.beat.set()
+        match message:
+            case CancelJob():
+                self.beat.set()  # which says what is to be canceled: the message may be of a job's earlier life
+            case Listening():
+                self.listeners.hear()
+            case _:
+                raise Reject(f"a {type(message).__name__} is no control message")
 
     async def run(self, model: Runnable, running: Running, traceparent: str | None) -> None:
         """Runs a claimed job to its end, or back to the queue."""

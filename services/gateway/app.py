@@ -27,6 +27,7 @@ from common.outbox import Outbox
 from common.processes import name_process
 from common.sealing import Sealer
 from services.gateway import docs, errors, observe, rates
+from services.gateway.attention import Attention
 from services.gateway.auth import Authentication, Keyring, ensure_tenant, hash_key
 from services.gateway.batch_store import BatchStore
 from services.gateway.batches import BatchSubmitter
@@ -223,7 +224,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
     outbox = Outbox(database, publisher)
     process = f"gateway-{name_process()}"
     consumer = Consumer(settings.amqp_url, process)
-    watch = Watch(WatchStore(database), lambda: consumer.link.is_up)
+    watch = Watch(WatchStore(database), Attention(publisher), lambda: publisher.link.is_up and consumer.link.is_up)
     rings = f"changes.{process}"
     await consumer.subscribe(
         Subscription(

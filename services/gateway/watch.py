@@ -13,12 +13,14 @@ from common.jobs import TERMINAL
 from common.logs import Log
 from common.messages import JobsChanged, Message
 from services.gateway import metrics
+from services.gateway.attention import Attention
 from services.gateway.auth import refuse
 from services.gateway.errors import LATER, Problem
 from services.gateway.store import Key
 from services.gateway.watch_store import Stamp, WatchStore
 
 POLL_SECONDS = 15.0  # between looks at all that is watched: a ring may be lost
+AGAIN_SECONDS = (0.2, 0.8)  # before each look for what changed while dispatchers did not know yet that somebody waits
 BLIND_SECONDS = 2.0  # the same while the broker is away
 MAX_WATCHERS = 20_000  # a tenant may have as many as are free: alone half of them, the next a quarter, and so on
 LOOK = 1000  # jobs in one statement
@@ -51,9 +53,11 @@ class Watcher:
 
 
 class Watch:
-    def __init__(self, store: WatchStore, hears: Callable[[], bool]) -> None:
-        """`hears` tells whether rings arrive at the moment."""
+    def __init__(self, store: WatchStore, attention: Attention, hears: Callable[[], bool]) -> None:
+        """`hears` tells whether we can ask for rings at the moment, and they arrive."""
         self.store = store
+        self.attention = attention
+        self.asking: asyncio.Task[None] | None = None
         self.hears = hears
         self.watched: dict[UUID, set[Watcher]] = {}
         self.count = 0
@@ -86,6 +90,8 @@ class Watch:
         self.count += 1
         self.held[key.tenant_id] += 1
         metrics.watchers.set(self.count)
+        if not self.attention.is_sure:
+            self.ask()
         try:
             yield watcher
         finally:
@@ -137,7 +143,22 @@ class Watch:
         """Looks by itself, slowly, until cancelled."""
         while True:
             await asyncio.sleep(POLL_SECONDS if self.hears() else BLIND_SECONDS)
-            await self.refresh(list(self.watched))
+            if self.watched:
+                self.ask()
+                await self.refresh(list(self.watched))
+
+    def ask(self) -> None:
+        """Asks for rings, without waiting."""
+        if not self.closing and (self.asking is None or self.asking.done()):
+            self.asking = asyncio.create_task(self.catch_up())
+
+    async def catch_up(self) -> None:
+        """Asks for rings and, where nobody may have rung so far, looks for what changed before it was heard."""
+        sure = self.attention.is_sure
+        if await self.attention.ask() and not sure:
+            for pause in AGAIN_SECONDS:
+                await asyncio.sleep(pause)
+                await self.refresh(list(self.watched))
 
     async def watch_keys(self) -> None:
         """Looks for revoked ones, until cancelled: whoever waits for nothing to happen would never be asked again."""
@@ -162,6 +183,8 @@ class Watch:
     def close(self) -> None:
         """Everybody is answered with what there is."""
         self.closing = True
+        if self.asking is not None:
+            self.asking.cancel()
         for watchers in self.watched.values():
             for watcher in watchers:
                 watcher.changed.set()

@@ -11,7 +11,7 @@ from common import ids, topology, tracing
 from common.batching import Batcher
 from common.errors import Reject, Retry, Unavailable
 from common.logs import Log
-from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsChanged, JobsQueued, Message
+from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsChanged, JobsQueued, Listening, Message
 from services.notifier import metrics
 from services.notifier.outbound import Outbound
 from services.notifier.store import FannedOut, Store
@@ -45,7 +45,7 @@ class Fanout:
                 await self.take(message.event_id, traceparent)
             case JobEvents():
                 await self.take_all(message.events)
-            case JobQueued() | JobsQueued() | CancelJob() | JobsChanged():
+            case JobQueued() | JobsQueued() | CancelJob() | Listening() | JobsChanged():
                 raise Reject("the notifier takes events only")
             case _:
                 assert_never(message)

@@ -11,6 +11,7 @@ from common.database import Database
 from common.jobs import Priority, Status
 from common.messages import CancelJob, JobQueued
 from services.dispatcher.catalogue import Catalogue, Runnable
+from services.dispatcher.listeners import Listeners
 from services.dispatcher.run import Runner
 from services.dispatcher.triton import Triton
 from tests.integration.dispatcher.asking import integer
@@ -31,7 +32,8 @@ class Bench:
 
     def make_runner(self, lease: float) -> Runner:
         world = self.world
-        return Runner(self.triton, world.store, world.recorder, world.recorder.bell, worker="w", lease=lease)
+        parts = self.triton, world.store, world.recorder, world.recorder.bell, Listeners()
+        return Runner(*parts, worker="w", lease=lease)
 
     async def submit(self, ms: int) -> UUID:
         """A job that takes so long."""

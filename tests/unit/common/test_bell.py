@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from common import bell as module
-from common import ids, messages
+from common import ids, messages, topology
 from common.bell import Bell
 from common.broker import Publisher
 from common.errors import BrokerUnavailable
@@ -24,7 +24,8 @@ class FakePublisher:
         self.free = asyncio.Event()
         self.breaks = False
 
-    async def tell(self, body: bytes) -> None:
+    async def tell(self, fanout: str, body: bytes) -> None:
+        assert fanout == topology.CHANGES
         message = messages.decode(body)
         assert isinstance(message, JobsChanged)
         self.told.append(message.job_ids)
@@ -85,3 +86,15 @@ async def test_what_is_lost_is_not_repeated(bell: Bell, publisher: FakePublisher
     bell.ring([ids.new()])
     await finish(bell, publisher)
     assert (len(publisher.told), bell.waiting) == (1, {})
+
+
+async def test_nobody_is_told_where_nobody_listens(publisher: FakePublisher) -> None:
+    listening: list[bool] = []
+    bell = Bell(cast("Publisher", publisher), lambda: bool(listening))
+    bell.ring([ids.new()])
+    assert (bell.waiting, bell.ringing) == ({}, None)
+    listening.append(True)
+    job = ids.new()
+    bell.ring([job])
+    await finish(bell, publisher)
+    assert publisher.told == [[job]]

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from common.errors import Reject
-from common.messages import JobEvent, JobEvents, JobQueued, JobsQueued, Message, decode, encode
+from common.messages import JobEvent, JobEvents, JobQueued, JobsQueued, Listening, Message, decode, encode
 
 ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
 
@@ -17,6 +17,7 @@ ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
         (JobEvent(ID), b'{"type":"job.event/1","event_id":"01890a5d-ac96-774b-bcce-b302099a8057"}'),
         (JobsQueued([ID]), b'{"type":"jobs.queued/1","job_ids":["01890a5d-ac96-774b-bcce-b302099a8057"]}'),
         (JobEvents([(ID, "00")]), b'{"type":"job.events/1","events":[["01890a5d-ac96-774b-bcce-b302099a8057","00"]]}'),
+        (Listening(), b'{"type":"listening/1"}'),
     ],
 )
 def test_bodies_stay_as_they_are(message: Message, body: bytes) -> None:

@@ -1,6 +1,7 @@
 """What a message and a failed attempt come to."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
@@ -10,9 +11,10 @@ from common.bell import Bell
 from common.broker import Publisher
 from common.errors import DatabaseUnavailable, Reject, Retry
 from common.jobs import Failure, Priority
-from common.messages import CancelJob, JobEvent, JobQueued, JobsQueued
+from common.messages import CancelJob, JobEvent, JobQueued, JobsQueued, Listening
 from services.dispatcher import retry, run
 from services.dispatcher.catalogue import Runnable
+from services.dispatcher.listeners import MEMORY_SECONDS, Listeners
 from services.dispatcher.record import Recorder
 from services.dispatcher.run import Runner, judge
 from services.dispatcher.store import Claimed, Store
@@ -43,9 +45,9 @@ class FakeStore:
         return Claimed([], False)
 
 
-def build(store: FakeStore) -> Runner:
+def build(store: FakeStore, now: Sequence[float] = (0.0,)) -> Runner:
     parts = cast("Triton", None), cast("Store", store), cast("Recorder", None), Bell(Publisher("amqp://nobody/", "w"))
-    return Runner(*parts, worker="w", lease=60.0)
+    return Runner(*parts, Listeners(lambda: now[0]), worker="w", lease=60.0)
 
 
 async def test_a_message_goes_back_while_the_database_is_away(model: Runnable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,6 +97,17 @@ async def test_what_does_not_belong_in_a_queue_is_rejected(model: Runnable) -> N
         await runner.handle(model, Priority.HIGH, CancelJob(JOB), None)
     with pytest.raises(Reject):
         await runner.take_control(JobEvent(JOB), None)
+
+
+async def test_it_hears_that_somebody_listens() -> None:
+    now = [0.0]
+    runner = build(FakeStore(away=False), now)
+    now[0] = MEMORY_SECONDS
+    await runner.take_control(CancelJob(JOB), None)
+    assert (runner.listeners.are_there(), runner.beat.is_set()) == (False, True)
+    runner.beat.clear()
+    await runner.take_control(Listening(), None)
+    assert (runner.listeners.are_there(), runner.beat.is_set()) == (True, False)
 
 
 def test_an_outage_closes_the_models_gate(model: Runnable) -> None:

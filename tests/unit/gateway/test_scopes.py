@@ -13,6 +13,7 @@ from litestar.routes import ASGIRoute, HTTPRoute
 from common.broker import Publisher
 from common.database import Database
 from common.outbox import Outbox
+from services.gateway.attention import Attention
 from services.gateway.errors import Problem
 from services.gateway.scopes import OPTION, Scope, check_scope, needs
 from services.gateway.settings import GatewaySettings
@@ -42,7 +43,7 @@ async def app() -> AsyncIterator[Litestar]:
         settings = GatewaySettings(database_url=NOWHERE, amqp_url="amqp://127.0.0.1:1/", port=1, encryption_keys=(KEY,))
         database = await Database.connect(NOWHERE, application="tests")
         publisher = Publisher("amqp://127.0.0.1:1/", "tests")
-        watch = Watch(WatchStore(database), lambda: False)
+        watch = Watch(WatchStore(database), Attention(publisher), lambda: False)
         app = build(settings, database, publisher, Outbox(database, publisher), watch, Workers())
     yield app
     await database.close()

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common import ids
+from common.broker import Publisher
 from common.jobs import Status
+from services.gateway.attention import Attention
 from services.gateway.errors import Problem
 from services.gateway.store import Key
 from services.gateway.story import Story, read_place, show_place, write
@@ -80,10 +82,14 @@ class FakeStore:
         return set(keys)
 
 
+def build(store: FakeStore) -> Watch:
+    return Watch(cast("WatchStore", store), Attention(Publisher("amqp://nobody/", "g")), lambda: True)
+
+
 async def test_a_heartbeat_asks_nobody() -> None:
     store = FakeStore()
-    watched = cast("WatchStore", store)
-    following = Story(watched, Watch(watched, lambda: True), 0.001).follow(JOB, Key(ids.new(), ids.new()), START)
+    watch = build(store)
+    following = Story(watch.store, watch, 0.001).follow(JOB, Key(ids.new(), ids.new()), START)
     told = [await anext(following) for _ in range(4)]
     await following.aclose()
     assert [event and event.type for event in told] == ["job.queued", None, None, None]
@@ -91,9 +97,8 @@ async def test_a_heartbeat_asks_nobody() -> None:
 
 
 async def test_a_story_ends_where_the_key_was_revoked() -> None:
-    watched = cast("WatchStore", FakeStore())
-    watch = Watch(watched, lambda: True)
-    following = Story(watched, watch, 30.0).follow(JOB, Key(ids.new(), ids.new()), START)
+    watch = build(FakeStore())
+    following = Story(watch.store, watch, 30.0).follow(JOB, Key(ids.new(), ids.new()), START)
     await anext(following)
     quiet = asyncio.create_task(anext(following, None))
     await watch.drop_revoked()

@@ -7,7 +7,7 @@ import pytest
 
 from common import ids
 from common.errors import DatabaseUnavailable, Reject, Retry
-from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsQueued, Message
+from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsQueued, Listening, Message
 from services.notifier import fanout
 from services.notifier.fanout import Fanout
 from services.notifier.outbound import Outbound
@@ -35,7 +35,7 @@ async def test_it_goes_back_while_the_database_is_away(
         await fan.handle(message, None)
 
 
-@pytest.mark.parametrize("message", [JobQueued(ids.new()), JobsQueued([ids.new()]), CancelJob(ids.new())])
+@pytest.mark.parametrize("message", [JobQueued(ids.new()), JobsQueued([ids.new()]), CancelJob(ids.new()), Listening()])
 async def test_one_of_another_kind_is_rejected(fan: Fanout, message: Message) -> None:
     with pytest.raises(Reject):
         await fan.handle(message, None)
