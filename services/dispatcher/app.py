@@ -80,7 +80,7 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     async def declare_control(channel: AbstractChannel) -> None:
         """With each connection: what was said before it is not known here."""
         await topology.declare_own(channel, control, topology.CONTROL)
-        listeners.hear()
+        listeners.expect()
 
     await consumer.subscribe(Subscription(control, CONTROL_PREFETCH, declare_control, runner.take_control))
     checks = {"database": database.check, "broker": consumer.link.check, "triton": catalogue.check}

@@ -7,4 +7,4 @@ import os
 
 from services.dispatcher import listeners
 
-listeners.MEMORY_SECONDS = float(os.environ["TEST_MEMORY"])
+listeners.MEMORY_SECONDS = listeners.DEAF_SECONDS = float(os.environ["TEST_MEMORY"])
