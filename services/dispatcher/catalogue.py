@@ -143,7 +143,7 @@ class Catalogue:
         except Unavailable as error:
             log.warning("catalogue.not_saved", error=error)
             return False
-        return self.up and not self.triton.trust.lost and all(model.gate.is_set() for model in self.models.values())
+        return self.up and not self.triton.trust.is_lost and all(model.gate.is_set() for model in self.models.values())
 
     def pick(self, ready: set[tuple[str, str]]) -> set[tuple[str, str]]:
         return {model for model in ready if any(fnmatchcase(model[0], pattern) for pattern in self.patterns)}

@@ -77,6 +77,7 @@ class Rule(NamedTuple):
     refused: bool = False
 
 
+FROM = r"(\[request id: [^\]]*\] )?(Failed to process the request\(s\) for model instance '[^']*', message: )?"
 # An error comes over a stream without its code (the header that asks for codes crashes the server, see docs/triton.md),
 # so its text decides; the first rule that fits counts. A model that begins its message with the name of a code
 # says by it whether trying again may help.
@@ -86,7 +87,8 @@ RULES = (
     Rule("Request for unknown model", "model_not_found", retryable=False),
     Rule("Exceeds maximum queue size", QUEUE_FULL, retryable=True, refused=True),
     Rule("Request timeout expired", "triton_queue_timeout", retryable=True),
-    Rule("Stub process .* is not healthy", MODEL_CRASHED, retryable=True),
+    # At its beginning: a model may quote anything in a message of its own.
+    Rule(f"^{FROM}(Stub process .*is not healthy|Failed to obtain the health mutex)", MODEL_CRASHED, retryable=True),
     Rule("unexpected inference input", "invalid_input", retryable=False),
     Rule("expected number of inputs", "invalid_input", retryable=False),
     Rule("unexpected shape for input", "invalid_input", retryable=False),
@@ -97,6 +99,7 @@ RULES = (
     Rule("^(UNSUPPORTED|UNIMPLEMENTED|NOT_FOUND|PERMISSION_DENIED)\\b", "inference_refused", retryable=False),
 )
 OTHERWISE = Rule("", "inference_failed", retryable=True)
+REFUSED = "Connection refused"
 UNREACHED = "failed to connect to all addresses"  # of a call that failed: it never came to the server
 # What gRPC itself says of a call: the connection is away, or a message was too large for it.
 CODES = {
@@ -157,7 +160,7 @@ class Triton:
             index = await self.stub.RepositoryIndex(pb.RepositoryIndexRequest(), timeout=CALL_SECONDS)
             live = await self.stub.ServerLive(pb.ServerLiveRequest(), timeout=CALL_SECONDS)
         except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.UNAVAILABLE:  # not where it only hangs
+            if REFUSED in (error.details() or ""):  # nobody is there; one that hangs may go on
                 self.trust.keep(())
             raise TritonDown(error.details()) from error
         if not live.live:
@@ -197,29 +200,38 @@ class Triton:
 
         Always over a stream of its own: traced unary calls corrupt this Triton's memory.
         """
+        model, epoch = request.model_name, self.trust.begin(request.model_name)
         call = self.stream(request, metadata=tuple(metadata))
         failure = None
         try:
             # To its end: a cancel that races with completion can crash the server.
             while (message := await call.read()) is not grpc.aio.EOF:
                 if message.error_message:
-                    failure = failure or explain(message.error_message)
-                    if failure.failure.code == MODEL_CRASHED:
-                        self.trust.lose(request.model_name)
+                    error = explain(message.error_message)
+                    if error.failure.code == MODEL_CRASHED:
+                        self.trust.lose(model)
+                    failure = failure or error
+                elif failure is None and not self.trust.has(model, epoch):
+                    failure = out_of_step()
                 elif failure is None:
                     check_id(message.infer_response.id, request.id)
                     yield read_response(message.infer_response)
+            if failure is None and not self.trust.has(model, epoch):
+                failure = out_of_step()
             if failure is not None:
                 raise failure
-            if not self.trust.has(request.model_name):
-                raise InferenceError(OUT_OF_STEP)
-        except grpc.aio.AioRpcError as error:
-            raise explain(error.details() or str(error.code()), error.code()) from error
+        except grpc.aio.AioRpcError as broken:
+            raise explain(broken.details() or str(broken.code()), broken.code()) from broken
         finally:
             call.cancel()  # nothing where the stream has ended
 
     async def close(self) -> None:
         await self.channel.close(1)
+
+
+def out_of_step() -> InferenceError:
+    """As if Triton had not taken the request: the job runs again, and no attempt is lost."""
+    return InferenceError(OUT_OF_STEP, refused=True)
 
 
 def check_id(answered: str, asked: str) -> None:

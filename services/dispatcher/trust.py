@@ -7,23 +7,55 @@ when it goes on, and Triton takes this for the answer to the next batch, until i
 
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
-LONGEST = 300.0  # seconds; such a server crashes much sooner, and nobody sees a model that is loaded anew in its place
+DOUBTED_SECONDS = 60.0  # from the first answer on that is not believed; such a server crashes much sooner
+QUIET_SECONDS = 60.0  # without such an error, until another is news: a dead instance of several tells it all the time
+
+
+@dataclass
+class Loss:
+    """`epoch` changes with each loss and each return: what was asked in another one is not believed."""
+
+    epoch: int
+    at: float
+    until: float | None = None  # None before the first answer
 
 
 class Trust:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self.lost: dict[str, float] = {}
+        self.losses: dict[str, Loss] = {}
+
+    def begin(self, model: str) -> int:
+        """The epoch in which a request is sent."""
+        return self.losses[model].epoch if model in self.losses else 0
 
     def lose(self, model: str) -> None:
         """Its process was called not healthy."""
-        self.lost[model] = self.clock()
+        now = self.clock()
+        loss = self.losses.get(model)
+        if loss is None or now - loss.at > QUIET_SECONDS:
+            self.losses[model] = Loss(self.begin(model) + 1, now)
+        else:
+            loss.at = now
 
-    def has(self, model: str) -> bool:
-        """Whether what it answers is for the request that was asked."""
-        return self.clock() - self.lost.get(model, float("-inf")) > LONGEST
+    def has(self, model: str, epoch: int) -> bool:
+        """Whether an answer to a request of that epoch is taken for one to that request."""
+        loss = self.losses.get(model)
+        if loss is None:
+            return True
+        if loss.until is None:
+            loss.until = self.clock() + DOUBTED_SECONDS
+        return epoch == loss.epoch and self.clock() >= loss.until
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there is a model that is not believed now."""
+        return any(loss.until is None or self.clock() < loss.until for loss in self.losses.values())
 
     def keep(self, ready: Collection[str]) -> None:
-        """Models that are not ready now will be loaded anew before they answer again."""
-        self.lost = {model: at for model, at in self.lost.items() if model in ready and not self.has(model)}
+        """Models that are not ready now will be loaded anew before they answer what is asked from now on."""
+        for model, loss in self.losses.items():
+            if model not in ready and (loss.until is None or self.clock() < loss.until):
+                loss.epoch, loss.at, loss.until = loss.epoch + 1, self.clock() - QUIET_SECONDS - 1, self.clock()

@@ -179,6 +179,18 @@ async def test_no_model_is_missed_while_triton_is_down() -> None:
     assert store.retired == [60.0, 60.0]
 
 
+async def test_triton_is_looked_at_more_often_while_a_model_is_not_believed() -> None:
+    triton = FakeTriton(model("1"))
+
+    async def adopt(_model: Runnable) -> None:
+        pass
+
+    catalogue = Catalogue(cast("Triton", triton), cast("Store", FakeStore()), adopt, interval=1.0, slots=0, grace=60.0)
+    assert await catalogue.look()
+    triton.trust.lose("echo")
+    assert not await catalogue.look()
+
+
 @pytest.mark.parametrize(("patterns", "runs"), [(("*",), True), (("llm-*", "ec*"), True), (("llm-*", "ECHO"), False)])
 async def test_only_models_that_fit_a_pattern_are_run(patterns: tuple[str, ...], runs: bool) -> None:
     store, adopted = FakeStore(), list[str]()

@@ -18,7 +18,7 @@ from services.dispatcher.listeners import MEMORY_SECONDS, Listeners
 from services.dispatcher.record import Recorder
 from services.dispatcher.run import Runner, judge
 from services.dispatcher.store import Claimed, Store
-from services.dispatcher.triton import QUEUE_FULL, InferenceError, Triton
+from services.dispatcher.triton import MODEL_CRASHED, QUEUE_FULL, InferenceError, Triton
 
 JOB = ids.new()
 
@@ -114,6 +114,12 @@ def test_an_outage_closes_the_models_gate(model: Runnable) -> None:
     failure = Failure("triton_unavailable", "away", True)
     assert judge(model, InferenceError(failure, outage=True)) == retry.Interrupted(failure)
     assert (model.gate.is_set(), model.alarm.is_set()) == (False, True)
+
+
+def test_a_model_whose_process_fell_silent_asks_for_a_look_and_uses_up_an_attempt(model: Runnable) -> None:
+    failure = Failure(MODEL_CRASHED, "Stub process 'echo_0_0' is not healthy.", True)
+    assert judge(model, InferenceError(failure)) == retry.Attempted(failure)
+    assert (model.gate.is_set(), model.alarm.is_set()) == (True, True)
 
 
 def test_a_full_queue_halves_the_slots(model: Runnable) -> None:

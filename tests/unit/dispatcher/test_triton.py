@@ -42,6 +42,12 @@ MESSAGES = [
     ("[request id: qf5] Exceeds maximum queue size", "triton_queue_full", True, False),
     ("[request id: a] " + STOPPING, "triton_unavailable", True, True),
     ("Stub process 'ctl_0_0' is not healthy.", "model_crashed", True, False),
+    (
+        "[request id: 1] Failed to process the request(s) for model instance 'm', message: Stub process is not healthy",
+        *("model_crashed", True, False),
+    ),
+    ("Failed to obtain the health mutex.", "model_crashed", True, False),
+    ("ValueError: no such label: Stub process x is not healthy", "inference_failed", True, False),
     ("unavailable as asked", "inference_failed", True, False),
     ("", "inference_failed", True, False),
 ]
@@ -129,12 +135,13 @@ class Call:
 class Server:
     """Its models are ready, or it is away, as its `index` says."""
 
-    def __init__(self, index: grpc.StatusCode | list[str]) -> None:
+    def __init__(self, index: str | list[str]) -> None:
         self.index = index
 
     async def RepositoryIndex(self, *_: object, **__: object) -> object:  # noqa: N802 - the stub's name
-        if isinstance(self.index, grpc.StatusCode):
-            raise grpc.aio.AioRpcError(self.index, grpc.aio.Metadata(), grpc.aio.Metadata())
+        if isinstance(self.index, str):
+            nothing = grpc.aio.Metadata()
+            raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, self.index)
         models = [pb.RepositoryIndexResponse.ModelIndex(name=name, version="1", state="READY") for name in self.index]
         return pb.RepositoryIndexResponse(models=models)
 
@@ -142,40 +149,78 @@ class Server:
         return pb.ServerLiveResponse(live=True)
 
 
-async def ask(triton: Triton, model: str, message: object) -> list[str]:
-    triton.stream = lambda *_, **__: Call(message)
+SILENT = pb.ModelStreamInferResponse(error_message="Stub process 'work_0_0' is not healthy.")
+ANSWER = pb.ModelStreamInferResponse(infer_response=pb.ModelInferResponse(model_version="1"))
+
+
+async def ask(triton: Triton, model: str, *messages: object) -> list[str]:
+    triton.stream = lambda *_, **__: Call(*messages)
     return [response.version async for response in triton.infer(pb.ModelInferRequest(model_name=model), [])]
+
+
+async def refuse(triton: Triton, *messages: object) -> InferenceError:
+    with pytest.raises(InferenceError) as caught:
+        await ask(triton, "work", *messages)
+    assert (caught.value.failure.code, caught.value.failure.retryable) == ("model_crashed", True)
+    return caught.value
 
 
 @pytest.mark.parametrize(
     ("index", "believed"),
     [
         (["work", "echo"], False),
-        (grpc.StatusCode.DEADLINE_EXCEEDED, False),
+        ("keepalive watchdog timeout", False),
         (["echo"], True),
-        (grpc.StatusCode.UNAVAILABLE, True),
+        ("failed to connect to all addresses; last error: Connection refused", True),
     ],
 )
 async def test_a_model_whose_process_fell_silent_is_believed_once_it_was_away(
-    index: grpc.StatusCode | list[str], believed: bool
+    index: str | list[str], believed: bool
 ) -> None:
     triton = Triton("127.0.0.1:1", 1024)
-    answer = pb.ModelStreamInferResponse(infer_response=pb.ModelInferResponse(model_version="1"))
     try:
-        assert await ask(triton, "work", answer) == ["1"]
-        for message in (pb.ModelStreamInferResponse(error_message="Stub process 'work_0_0' is not healthy."), answer):
-            with pytest.raises(InferenceError) as caught:
-                await ask(triton, "work", message)
-            assert (caught.value.failure.code, caught.value.failure.retryable) == ("model_crashed", True)
-        assert await ask(triton, "echo", answer) == ["1"]
+        assert await ask(triton, "work", ANSWER) == ["1"]
+        assert not (await refuse(triton, SILENT)).refused
+        assert (await refuse(triton, ANSWER)).refused  # so it costs no attempt
+        assert await ask(triton, "echo", ANSWER) == ["1"]
         triton.stub = Server(index)
         with contextlib.suppress(TritonDown):
             await triton.list_ready()
         if believed:
-            assert await ask(triton, "work", answer) == ["1"]
+            assert await ask(triton, "work", ANSWER) == ["1"]
         else:
-            with pytest.raises(InferenceError):
-                await ask(triton, "work", answer)
+            assert (await refuse(triton, ANSWER)).refused
+    finally:
+        await triton.close()
+
+
+async def test_nothing_is_taken_from_a_silent_model_that_was_asked_before() -> None:
+    """Also where it was away meanwhile: the answer is of before."""
+    triton = Triton("127.0.0.1:1", 1024)
+
+    class Slow(Call):
+        async def read(self) -> object:
+            if len(self.messages) == 2:
+                triton.trust.lose("work")
+                triton.trust.keep(())
+            return await super().read()
+
+    try:
+        triton.stream = lambda *_, **__: Slow(ANSWER)
+        with pytest.raises(InferenceError) as caught:
+            await anext(triton.infer(pb.ModelInferRequest(model_name="work"), []))
+        assert caught.value.refused
+        assert await ask(triton, "work", ANSWER) == ["1"]
+    finally:
+        await triton.close()
+
+
+async def test_a_model_that_fell_silent_after_another_error_is_not_believed() -> None:
+    triton = Triton("127.0.0.1:1", 1024)
+    try:
+        with pytest.raises(InferenceError):
+            await ask(triton, "work", pb.ModelStreamInferResponse(error_message="something else"), SILENT)
+        assert (await refuse(triton, ANSWER)).refused
     finally:
         await triton.close()
 

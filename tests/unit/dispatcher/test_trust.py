@@ -1,16 +1,60 @@
 """Which models' answers are believed."""
 
-from services.dispatcher.trust import LONGEST, Trust
+import pytest
+
+from services.dispatcher.trust import DOUBTED_SECONDS, QUIET_SECONDS, Trust
 
 
-def test_a_lost_trust_comes_back_in_time() -> None:
-    now = 0.0
-    trust = Trust(lambda: now)
-    assert trust.has("work")
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def trust(clock: Clock) -> Trust:
+    return Trust(clock)
+
+
+def ask(trust: Trust) -> bool:
+    return trust.has("work", trust.begin("work"))
+
+
+def test_a_lost_trust_comes_back_some_time_after_the_first_answer(trust: Trust, clock: Clock) -> None:
+    assert (ask(trust), trust.is_lost) == (True, False)
+    before = trust.begin("work")
     trust.lose("work")
+    clock.now += 10 * DOUBTED_SECONDS  # nobody asked
+    assert (ask(trust), trust.is_lost) == (False, True)
+    clock.now += DOUBTED_SECONDS
+    assert (ask(trust), trust.is_lost) == (True, False)
+    assert not trust.has("work", before)
+
+
+def test_an_instance_that_stays_dead_takes_the_others_along_once(trust: Trust, clock: Clock) -> None:
+    trust.lose("work")
+    assert not ask(trust)
+    for _ in range(10):
+        clock.now += DOUBTED_SECONDS / 5
+        trust.lose("work")
+    assert ask(trust)
+    clock.now += QUIET_SECONDS + 1
+    trust.lose("work")
+    assert not ask(trust)
+
+
+def test_what_was_asked_before_the_model_was_away_is_not_believed_after(trust: Trust) -> None:
+    trust.lose("work")
+    asked = trust.begin("work")
     trust.keep({"work"})
-    assert not trust.has("work")
-    now = LONGEST + 1
-    assert trust.has("work")
-    trust.keep({"work"})
-    assert not trust.lost
+    assert not ask(trust)
+    trust.keep(())
+    assert (ask(trust), trust.has("work", asked)) == (True, False)
+    trust.lose("work")  # the new one
+    assert not ask(trust)
