@@ -76,17 +76,16 @@ class Fanout:
         delay, lease, each = self.first_delay, self.outbound.lease, self.outbound.each
         with self.outbound.offer(len(events)) as room:
             fanned = await self.store.fan_out(traces, delay, lease, each, room)
-            self.outbound.begin(fanned.claims)
-            self.wake(fanned)
-            if fanned.left:
-                room -= len(fanned.claims)
+        self.begin(fanned)
+        if fanned.left:
+            with self.outbound.offer(len(events)) as room:
                 fanned = await self.store.fan_out_left(fanned.left, traces, delay, lease, each, room)
-                self.outbound.begin(fanned.claims)
-                self.wake(fanned)
+            self.begin(fanned)
         metrics.events_fanned_out.inc(len(events))
         return [None] * len(events)
 
-    def wake(self, fanned: FannedOut) -> None:
+    def begin(self, fanned: FannedOut) -> None:
+        self.outbound.begin(fanned.claims)
         if fanned.due:
             self.outbound.wake()
 

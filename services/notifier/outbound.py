@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import random
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -56,9 +57,8 @@ class Outbound:
         self.concurrency = concurrency
         self.each = each
         self.stopping = False
-        self.claiming = asyncio.Lock()
-        self.offered = 0  # places that somebody else may be claiming for
-        self.offers: set[asyncio.Event] = set()  # each set once nothing more comes of it
+        self.reserved = 0  # places for claims under way
+        self.claims: set[asyncio.Event] = set()  # of each such claim, set at its end
         self.hungry = False  # there may be more due than there was room for
         self.pause = POLL_SECONDS  # before the next look, unless woken
         self.sending: set[asyncio.Task[None]] = set()
@@ -76,9 +76,7 @@ class Outbound:
             self.woken.clear()
             began = clock()
             try:
-                async with self.claiming:
-                    began = clock()
-                    await self.claim()
+                await self.claim()
             except Unavailable as error:
                 log.warning("delivery.claims_wait", error=error)
                 await asyncio.sleep(PAUSE_SECONDS)
@@ -94,7 +92,8 @@ class Outbound:
         if room == 0:
             self.hungry = True
             return
-        claims, wait = await self.store.claim_deliveries(room, self.lease, self.each)
+        with self.reserve(room):
+            claims, wait = await self.store.claim_deliveries(room, self.lease, self.each)
         self.hungry = wait == 0
         if not self.hungry:
             self.pause = min(wait, POLL_SECONDS)  # a rate limit may let the next through sooner than the next poll
@@ -103,23 +102,31 @@ class Outbound:
             self.wake()
 
     def count_room(self) -> int:
-        return 0 if self.stopping else max(0, self.concurrency - len(self.sending) - self.offered)
+        return 0 if self.stopping else max(0, self.concurrency - len(self.sending) - self.reserved)
+
+    @contextlib.contextmanager
+    def reserve(self, room: int) -> Iterator[None]:
+        """Places for what is claimed inside, to be begun at once thereafter."""
+        self.reserved += room
+        self.claims.add(over := asyncio.Event())
+        try:
+            yield
+        finally:
+            self.reserved -= room
+            self.claims.discard(over)
+            over.set()
 
     @contextlib.contextmanager
     def offer(self, events: int) -> Iterator[int]:
-        """How many may be begun that somebody else claims, of so many events; none where others wait for a place.
+        """Places for what somebody else claims, of so many events; none where others wait for a place.
 
-        The loop has the other places: whoever fans out may wait for a row that a stranger holds.
+        The other half of what is free is the loop's: whoever fans out may wait for a row that a stranger holds.
         """
-        room = 0 if self.hungry else min(self.count_room(), OFFERED * events)
-        self.offered += room
-        self.offers.add(over := asyncio.Event())
+        room = 0 if self.hungry else min(math.ceil(self.count_room() / 2), OFFERED * events)
         try:
-            yield room
+            with self.reserve(room):
+                yield room
         finally:
-            self.offered -= room
-            self.offers.discard(over)
-            over.set()
             if self.hungry:
                 self.wake()
 
@@ -175,9 +182,7 @@ class Outbound:
         self.stopping = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                async with self.claiming:  # a claim under way still brings deliveries
-                    pass
-                for over in tuple(self.offers):
+                for over in tuple(self.claims):  # each still brings deliveries
                     await over.wait()
                 while self.sending:
                     await asyncio.wait(self.sending)

@@ -108,7 +108,19 @@ async def test_who_fans_out_for_long_leaves_places_to_the_loop() -> None:
         assert await asyncio.wait_for(store.asked.get(), 5) == 10 - OFFERED
         loop.cancel()
         with outbound.offer(100) as second:
-            assert second == 10 - OFFERED
-            await outbound.claim()  # has no room
-    assert woken.is_set()
+            assert second == (10 - OFFERED) / 2
+    assert outbound.count_room() == 10
+
+
+async def test_no_place_is_given_twice() -> None:
+    class Asked(Claimable):
+        async def claim_deliveries(self, limit: int, lease: float, concurrency: int) -> Claimed:
+            with outbound.offer(100) as room:
+                assert (limit, room) == (10, 0)
+            return await super().claim_deliveries(limit, lease, concurrency)
+
+    store = Asked(60.0)
+    outbound = make_outbound(store, Notes(), asyncio.Event(), Slow(), 10)
+    await outbound.claim()
+    assert store.asked.qsize() == 1
     assert outbound.count_room() == 10
