@@ -33,7 +33,7 @@ class Workers:
     def __init__(self, processes: int = PROCESSES, seconds: float = SECONDS) -> None:
         self.processes = processes
         self.seconds = seconds
-        self.pool = self.make()
+        self.pool: ProcessPoolExecutor | None = None  # once there is work: the tracker of its locks alone takes 12 MB
 
     def make(self) -> ProcessPoolExecutor:
         # A fork would have the threads' locks; a new process costs 0.5 s, once, and 44 MB.
@@ -56,7 +56,7 @@ class Workers:
             raise Unavailable from error
 
     async def try_once(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        pool = self.pool
+        pool = self.pool = self.pool or self.make()
         try:
             async with asyncio.timeout(self.seconds):
                 return await asyncio.wrap_future(pool.submit(function, *args, **kwargs))
@@ -64,7 +64,6 @@ class Workers:
             log.warning("workers.replaced", error=repr(error))
             if pool is self.pool:
                 self.close()  # who else waits there hears the same
-                self.pool = self.make()
             if isinstance(error, TimeoutError):
                 raise Unavailable from error
             raise
@@ -73,7 +72,9 @@ class Workers:
         """At once: nothing of it is kept, and a worker that hangs would never end."""
         for worker in multiprocessing.active_children():
             worker.kill()
-        self.pool.shutdown(wait=False)
+        if self.pool is not None:
+            self.pool.shutdown(wait=False)
+            self.pool = None
 
 
 def begin() -> None:
