@@ -9,7 +9,7 @@ from common.broker import Publisher
 from common.errors import BrokerUnavailable
 from common.messages import Listening
 
-SURE_SECONDS = 30.0  # dispatchers remember twice as long
+SURE_SECONDS = 15.0  # less than a dispatcher rings that was not there to hear it
 
 
 class Attention:
@@ -32,4 +32,7 @@ class Attention:
         except BrokerUnavailable:
             self.asked = -math.inf
             return False
+        except BaseException:
+            self.asked = -math.inf
+            raise
         return True

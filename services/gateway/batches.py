@@ -108,12 +108,13 @@ class BatchSubmitter:
         """Beside the answer, which waits only where too much is to be rung for already, and not for long: else who
         submits faster than we ring would fill our memory. What is lost with this process is relayed."""
         due = [job for job in jobs if times[job.id].run_at <= times[job.id].created_at]
+        crowded = self.outbox.is_crowded  # by others: this batch's may be as many
         task = asyncio.create_task(self.outbox.announce_many([job.message for job in due]))
         self.ringing.add(task)
         task.add_done_callback(self.ringing.discard)
         for job in jobs:
             metrics.jobs_submitted.labels(job.model, job.priority).inc()
-        if self.outbox.is_crowded:
+        if crowded:
             await asyncio.wait([task], timeout=RING_SECONDS)
 
 

@@ -79,9 +79,8 @@ def prepare(request: SubmitJob, asked: Asked) -> NewJob:
     job = build(asked.tenant_id, request, found, asked.traceparent, model.max_batch_size)
     if request.fallback_model is not None:
         check_fallback(request, request.fallback_model, asked.models, job.tensors)
-    if asked.key_id is not None:
-        return msgspec.structs.replace(job, key_id=asked.key_id)
-    return name(job, asked.label)
+    job = name(job, asked.label)
+    return job if asked.key_id is None else msgspec.structs.replace(job, key_id=asked.key_id)
 
 
 def name(job: NewJob, label: Label | None) -> NewJob:
