@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import math
 import random
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -120,9 +119,10 @@ class Outbound:
     def offer(self, events: int) -> Iterator[int]:
         """Places for what somebody else claims, of so many events; none where others wait for a place.
 
-        The other half of what is free is the loop's: whoever fans out may wait for a row that a stranger holds.
+        A quarter of what is free is the loop's alone: whoever fans out may wait for a row that a stranger holds.
         """
-        room = 0 if self.hungry else min(math.ceil(self.count_room() / 2), OFFERED * events)
+        free = self.count_room()
+        room = 0 if self.hungry else min(free - free // 4, OFFERED * events)
         try:
             with self.reserve(room):
                 yield room
