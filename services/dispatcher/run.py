@@ -17,15 +17,16 @@ from common.job_view import JobRow, identify
 from common.jobs import Failure, Priority
 from common.logs import Log
 from common.messages import CancelJob, JobQueued, JobsQueued, Listening, Message
-from services.dispatcher import metrics, retry
+from services.dispatcher import metrics
 from services.dispatcher.catalogue import Runnable
 from services.dispatcher.claims import Claims
 from services.dispatcher.inference import Answer, Question, infer
+from services.dispatcher.judgment import judge
 from services.dispatcher.listeners import Listeners
 from services.dispatcher.record import Recorder
 from services.dispatcher.store import ClaimedJob, Requeue, Store
 from services.dispatcher.stream import Stream
-from services.dispatcher.triton import MODEL_CRASHED, InferenceError, Triton
+from services.dispatcher.triton import InferenceError, Triton
 
 HOLD_SECONDS = 600.0  # a message waits so long here, far below RabbitMQ's acknowledgement timeout of 30 minutes
 BEAT_SECONDS = 0.1
@@ -272,21 +273,6 @@ def count_rights(message: Message) -> int:
             return len(message.job_ids)
         case _:
             raise Reject(f"a {type(message).__name__} does not belong in a queue of jobs")
-
-
-def judge(model: Runnable, error: InferenceError) -> retry.Outcome:
-    """What a failed attempt says of the job, after the model has heeded what it says of the server."""
-    if error.outage:
-        model.suspect()
-    if error.failure.code in ("invalid_input", "invalid_output"):
-        model.doubt()
-    if error.failure.code == MODEL_CRASHED:
-        model.alarm.set()  # from now on a look at Triton sees it restart
-    if error.crowded:
-        model.slots.shrink()
-    if error.refused:
-        return retry.Refused(error.failure)
-    return retry.Interrupted(error.failure) if error.outage else retry.Attempted(error.failure)
 
 
 def tell_wait(job: ClaimedJob) -> float:

@@ -5,6 +5,7 @@ process was frozen and not dead (a paused container, a virtual machine that move
 when it goes on, and Triton takes this for the answer to the next batch, until it crashes of it (by experiment).
 """
 
+import math
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ class Loss:
     epoch: int
     at: float
     until: float | None = None  # None before the first answer
+
+    def is_open(self, now: float) -> bool:
+        return self.until is None or now < self.until
 
 
 class Trust:
@@ -47,15 +51,17 @@ class Trust:
             return True
         if loss.until is None:
             loss.until = self.clock() + DOUBTED_SECONDS
-        return epoch == loss.epoch and self.clock() >= loss.until
+        return epoch == loss.epoch and not loss.is_open(self.clock())
 
     @property
     def is_lost(self) -> bool:
-        """Whether there is a model that is not believed now."""
-        return any(loss.until is None or self.clock() < loss.until for loss in self.losses.values())
+        """Whether a model is not believed that fell silent lately."""
+        now = self.clock()
+        return any(now - loss.at < QUIET_SECONDS and loss.is_open(now) for loss in self.losses.values())
 
     def keep(self, ready: Collection[str]) -> None:
         """Models that are not ready now will be loaded anew before they answer what is asked from now on."""
+        now = self.clock()
         for model, loss in self.losses.items():
-            if model not in ready and (loss.until is None or self.clock() < loss.until):
-                loss.epoch, loss.at, loss.until = loss.epoch + 1, self.clock() - QUIET_SECONDS - 1, self.clock()
+            if model not in ready and loss.is_open(now):
+                loss.epoch, loss.at, loss.until = loss.epoch + 1, -math.inf, now

@@ -26,13 +26,11 @@ class Attention:
 
     async def ask(self) -> bool:
         """Whether the broker was there to be told."""
-        self.asked = self.clock()
+        began = self.clock()
         try:
             await self.publisher.tell(topology.CONTROL, messages.encode(Listening()))
         except BrokerUnavailable:
             self.asked = -math.inf
             return False
-        except BaseException:
-            self.asked = -math.inf
-            raise
+        self.asked = began
         return True

@@ -56,8 +56,7 @@ class Outbound:
         self.concurrency = concurrency
         self.each = each
         self.stopping = False
-        self.reserved = 0  # places for claims under way
-        self.claims: set[asyncio.Event] = set()  # of each such claim, set at its end
+        self.reserved: dict[asyncio.Event, int] = {}  # places for claims under way, each by what is set at its end
         self.hungry = False  # there may be more due than there was room for
         self.pause = POLL_SECONDS  # before the next look, unless woken
         self.sending: set[asyncio.Task[None]] = set()
@@ -101,18 +100,16 @@ class Outbound:
             self.wake()
 
     def count_room(self) -> int:
-        return 0 if self.stopping else max(0, self.concurrency - len(self.sending) - self.reserved)
+        return 0 if self.stopping else max(0, self.concurrency - len(self.sending) - sum(self.reserved.values()))
 
     @contextlib.contextmanager
     def reserve(self, room: int) -> Iterator[None]:
         """Places for what is claimed inside, to be begun at once thereafter."""
-        self.reserved += room
-        self.claims.add(over := asyncio.Event())
+        self.reserved[over := asyncio.Event()] = room
         try:
             yield
         finally:
-            self.reserved -= room
-            self.claims.discard(over)
+            del self.reserved[over]
             over.set()
 
     @contextlib.contextmanager
@@ -182,7 +179,7 @@ class Outbound:
         self.stopping = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                for over in tuple(self.claims):  # each still brings deliveries
+                for over in tuple(self.reserved):  # each still brings deliveries
                     await over.wait()
                 while self.sending:
                     await asyncio.wait(self.sending)

@@ -44,6 +44,13 @@ def fifo(tmp_path: Path) -> Path:
     return tmp_path / "fifo"
 
 
+async def test_no_process_is_there_before_a_large_body_is(workers: Workers) -> None:
+    """The first makes two: that which works, and the tracker of its locks."""
+    assert await workers.work(LARGE, os.getpid) == os.getpid()
+    assert workers.pool is None
+    assert await workers.work(LARGE + 1, os.getpid) != os.getpid()
+
+
 async def test_the_loop_goes_on_meanwhile(workers: Workers, fifo: Path) -> None:
     """The work can't end before the loop has done its part."""
     work = asyncio.create_task(workers.work(LARGE + 1, Path.read_text, fifo))

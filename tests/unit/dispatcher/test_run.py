@@ -14,9 +14,10 @@ from common.jobs import Failure, Priority
 from common.messages import CancelJob, JobEvent, JobQueued, JobsQueued, Listening
 from services.dispatcher import retry, run
 from services.dispatcher.catalogue import Runnable
+from services.dispatcher.judgment import judge
 from services.dispatcher.listeners import MEMORY_SECONDS, Listeners
 from services.dispatcher.record import Recorder
-from services.dispatcher.run import Runner, judge
+from services.dispatcher.run import Runner
 from services.dispatcher.store import Claimed, Store
 from services.dispatcher.triton import MODEL_CRASHED, QUEUE_FULL, InferenceError, Triton
 

@@ -9,14 +9,7 @@ from hypothesis import strategies as st
 
 from common.jobs import Priority
 from services.dispatcher.slots import HANDICAPS, Slots
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.unit.clock import Clock
 
 
 class Queue:

@@ -13,18 +13,11 @@ from services.dispatcher import retry
 from services.dispatcher.record import Recorder
 from services.dispatcher.store import ClaimedJob, Due, Store
 from services.dispatcher.sweep import Grace, Sweeper
+from tests.unit.clock import Clock
 from tests.unit.dispatcher.jobs import NOW, claimed
 
 LEASE = 30.0
 INTERVAL = 0.5
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class World:

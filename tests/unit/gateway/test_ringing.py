@@ -18,9 +18,11 @@ class FakeOutbox:
 
     def __init__(self, is_crowded: bool) -> None:
         self.is_crowded = is_crowded
+        self.begun = asyncio.Event()
         self.let = asyncio.Event()
 
     async def announce_many(self, _: Sequence[OutboxRow]) -> None:
+        self.begun.set()
         await self.let.wait()
 
 
@@ -30,15 +32,16 @@ def ring(outbox: FakeOutbox) -> "asyncio.Task[None]":
     return asyncio.create_task(submitter.ring([], {}))
 
 
-async def test_an_answer_does_not_wait() -> None:
+async def test_an_answer_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "RING_SECONDS", 60.0)
     await asyncio.wait_for(ring(FakeOutbox(is_crowded=False)), 5)
 
 
 async def test_where_too_much_waits_already_it_does() -> None:
     outbox = FakeOutbox(is_crowded=True)
     ringing = ring(outbox)
-    _, waiting = await asyncio.wait([ringing], timeout=0.05)
-    assert waiting
+    await asyncio.wait_for(outbox.begun.wait(), 5)
+    assert not ringing.done()  # else it would be, before its doorbells begin
     outbox.let.set()
     await asyncio.wait_for(ringing, batches.RING_SECONDS / 2)
 

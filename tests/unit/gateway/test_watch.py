@@ -21,6 +21,7 @@ from services.gateway.errors import Problem
 from services.gateway.store import Key
 from services.gateway.watch import Watch
 from services.gateway.watch_store import Stamp, WatchStore
+from tests.unit.clock import Clock
 
 JOB, OTHER = ids.new(), ids.new()
 KEY, STRANGER = Key(ids.new(), ids.new()), Key(ids.new(), ids.new())
@@ -64,13 +65,6 @@ class FakePublisher:
         if self.away:
             raise BrokerUnavailable
         self.told.append((fanout, messages.decode(body)))
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
