@@ -15,6 +15,7 @@ from services.dispatcher.triton import Model, Triton, TritonDown
 from services.dispatcher.turns import Turns
 
 PROBE_SECONDS = 0.3  # between looks while something is away
+MOST_SLOTS = 32  # of a quick model, by which nobody waits longer than a moment
 REFRESH_SECONDS = 10.0  # a row not refreshed for three times as long counts as not ready
 
 log = Log("catalogue")
@@ -160,7 +161,10 @@ class Catalogue:
             model = known or Runnable(name, self.alarm)
             model.versions[version] = described
             model.described_at[version] = time.monotonic()
-            model.slots.resize(self.slots or model.count_slots())
+            if self.slots:
+                model.slots.resize(self.slots)
+            else:
+                model.slots.resize(model.count_slots(), MOST_SLOTS)
             if known is None:
                 self.models[name] = model
                 await self.adopt(model)

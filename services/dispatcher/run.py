@@ -172,7 +172,7 @@ class Runner:
                 await self.recorder.cancel(job, tell_time(job, time.monotonic() - started), here)
             else:
                 seconds = time.monotonic() - started
-                model.slots.grow()
+                model.slots.pace(seconds)
                 if model.slots.settle():
                     running.has_slot = False
                     metrics.slots_used.labels(model.name).dec()

@@ -9,12 +9,15 @@ from common.jobs import Priority
 
 # The ageing rule: who waits this many seconds longer draws level with the class above that has only just come.
 HANDICAPS = {Priority.HIGH: 0.0, Priority.NORMAL: 10.0, Priority.LOW: 60.0}
+QUICK_SECONDS = (
+    0.2  # what waits at the server no longer than this may be more than a size: nobody is overtaken for long
+)
 
 
 class Slots:
     def __init__(self, size: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.size = size
-        self.limit = float(size)  # what the server bears at the moment, at most the size
+        self.size = self.most = size
+        self.limit = float(size)  # what the server bears at the moment, or what it takes to keep it busy
         self.used = 0
         self.settling = 0  # results on their way to the database whose slots others have already
         self.clock = clock
@@ -46,26 +49,36 @@ class Slots:
         The server's next batch need not wait for a commit. As many results as there are slots may be held so, and no
         more: the database may be away.
         """
-        if self.settling >= self.size:
+        if self.settling >= max(self.size, int(self.limit)):
             return False
         self.settling += 1
         self.release()
         return True
 
-    def resize(self, size: int) -> None:
-        """A size that stays what it was leaves the limit as it is."""
-        if size != self.size:
-            self.size, self.limit = size, float(size)
+    def resize(self, size: int, most: int = 0) -> None:
+        """The size, and up to how many it may be while answers are quick. The same again leaves the limit as it is."""
+        most = max(size, most)
+        if (size, most) != (self.size, self.most):
+            self.size, self.most, self.limit = size, most, float(size)
             self.serve()
 
     def shrink(self) -> None:
         """The server's queue is full: half as many at a time as there are now."""
         self.limit = max(1.0, min(self.limit, self.used) / 2)
 
-    def grow(self) -> None:
-        """An inference went well: as many as the limit make it one more, up to the size."""
+    def pace(self, seconds: float) -> None:
+        """An inference went well, and took so long with its wait at the server.
+
+        As many as the limit make it one more, up to the size; and beyond it while they are quick and others wait: what
+        brings the next takes longer than such a model's batch.
+        """
         if self.limit < self.size:
             self.limit = min(float(self.size), self.limit + 1 / self.limit)
+            self.serve()
+        elif seconds > QUICK_SECONDS:
+            self.limit = max(float(self.size), self.limit - 1)
+        elif self.waiting:
+            self.limit = min(float(self.most), self.limit + 1 / self.limit)
             self.serve()
 
     def serve(self) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from common.jobs import Failure, Priority
 from common.outbox import JOBS_TOGETHER
-from services.dispatcher.catalogue import Catalogue, Runnable
+from services.dispatcher.catalogue import MOST_SLOTS, Catalogue, Runnable
 from services.dispatcher.store import Store
 from services.dispatcher.triton import Model, Triton, TritonDown
 from services.dispatcher.trust import Trust
@@ -160,6 +160,22 @@ async def test_a_model_reloaded_in_place_is_described_again_when_it_is_doubted()
     assert await catalogue.look()
     assert (catalogue.models["echo"].describe(None), catalogue.models["echo"].slots.size) == (triton.served, 16)
     assert store.saved == [(triton.served, True)]
+
+
+@pytest.mark.parametrize(("configured", "size", "most"), [(0, 16, MOST_SLOTS), (3, 3, 3), (64, 64, 64)])
+async def test_slots_that_are_configured_are_no_more_however_quick_a_model_is(
+    configured: int, size: int, most: int
+) -> None:
+    async def adopt(_model: Runnable) -> None:
+        pass
+
+    triton, store = FakeTriton(model("1", max_batch_size=8)), FakeStore()
+    catalogue = Catalogue(
+        cast("Triton", triton), cast("Store", store), adopt, interval=1.0, slots=configured, grace=60.0
+    )
+    assert await catalogue.look()
+    slots = catalogue.models["echo"].slots
+    assert (slots.size, slots.most) == (size, most)
 
 
 async def test_no_model_is_missed_while_triton_is_down() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.jobs import Priority
-from services.dispatcher.slots import HANDICAPS, Slots
+from services.dispatcher.slots import HANDICAPS, QUICK_SECONDS, Slots
 from tests.unit.clock import Clock
 
 
@@ -208,12 +208,48 @@ async def test_a_full_queue_halves_what_runs_at_once_and_success_brings_it_back(
     await asyncio.sleep(0)
     assert (slots.used, waiting.done()) == (4, False)
     for _ in range(40):
-        slots.grow()
+        slots.pace(60.0)
     await waiting
     assert slots.limit == 8
     for _ in range(5):
         slots.shrink()
     assert slots.limit == 1
+
+
+async def test_quick_answers_make_room_for_those_who_wait_up_to_the_most_and_slow_ones_take_it_back() -> None:
+    queue = Queue(2)
+    queue.slots.resize(2, 4)
+    for name in "abcdefg":
+        await queue.arrive(name, Priority.NORMAL)
+    for _ in range(40):
+        queue.slots.pace(QUICK_SECONDS / 2)
+    await settle()
+    assert (queue.served, queue.slots.limit) == (["a", "b", "c", "d"], 4)
+    for _ in range(40):
+        queue.slots.pace(QUICK_SECONDS * 2)
+    await queue.release(2)
+    assert (len(queue.served), queue.slots.limit) == (4, 2)
+    queue.slots.resize(2, 4)  # as Triton's models are looked at again
+    assert queue.slots.limit == 2
+    for task in queue.tasks.values():
+        task.cancel()
+
+
+async def test_quick_answers_make_no_room_that_nobody_waits_for() -> None:
+    slots = Slots(2)
+    slots.resize(2, 4)
+    for _ in range(40):
+        slots.pace(0.0)
+    assert slots.limit == 2
+
+
+async def test_as_many_results_may_wait_as_there_are_slots_of_a_quick_model() -> None:
+    slots = Slots(1)
+    slots.resize(1, 3)
+    slots.limit = 3.0
+    for _ in range(3):
+        await slots.acquire(Priority.NORMAL)
+    assert [slots.settle() for _ in range(4)] == [True, True, True, False]
 
 
 async def test_a_slot_is_free_while_its_result_is_written_down() -> None:
