@@ -13,11 +13,11 @@ from typing import Any
 import grpc
 import numpy as np
 from tritonclient.grpc import service_pb2 as pb
-from tritonclient.grpc import service_pb2_grpc
 
 from benchmarks.bodies import WORK_MS
 from benchmarks.driver import Answering, serve
 
+STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 LEAD = 0.5  # seconds of load before counting begins
 CALL = 30.0  # seconds
 
@@ -38,13 +38,14 @@ REQUESTS = {
 @asynccontextmanager
 async def open_load() -> AsyncIterator[Answering]:
     channel = grpc.aio.insecure_channel(sys.argv[1])
-    stub: Any = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-
-    async def send(request: Any) -> AsyncIterator[Any]:
-        yield request
+    stream: Any = channel.unary_stream(
+        STREAM,
+        request_serializer=pb.ModelInferRequest.SerializeToString,
+        response_deserializer=pb.ModelStreamInferResponse.FromString,
+    )
 
     async def call(request: Any) -> bool:
-        messages = [message async for message in stub.ModelStreamInfer(send(request), timeout=CALL)]
+        messages = [message async for message in stream(request, timeout=CALL)]
         return len(messages) == 1 and not messages[0].error_message
 
     async def answer(question: dict[str, Any]) -> dict[str, Any]:

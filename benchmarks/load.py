@@ -4,20 +4,19 @@ import asyncio
 import itertools
 import sys
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import aiohttp
 import msgspec
-from aiohttp import web
 
 from benchmarks.bodies import BODIES
 from benchmarks.driver import Answering, serve
-from deploy.local.ports import HOST
+from benchmarks.wire import ACCEPTED, Connection, Reception, listen, post
 
 LEAD = 0.5  # seconds of load before counting begins
-PATIENCE = 30.0  # seconds until a webhook counts as lost
+PATIENCE = 30.0  # seconds until a `202` or a webhook counts as lost
 
 
 class Metadata(msgspec.Struct):
@@ -52,57 +51,62 @@ class Course(msgspec.Struct):
 class Load:
     def __init__(self, api: str, key: str) -> None:
         self._api = api
-        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        self._key = key
         self._numbers = itertools.count()
         self._awaited: dict[int, asyncio.Future[tuple[float, Event]]] = {}
+        self._idle: defaultdict[int, list[Connection]] = defaultdict(list)  # connections by port
         self._decoder = msgspec.json.Decoder(Event)
         self._doubled = 0
         self._hook = ""
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[None]:
-        """Receive webhooks inside, and have a client."""
-        runner = web.ServerRunner(web.Server(self._receive), shutdown_timeout=1.0)
-        await runner.setup()
-        await web.TCPSite(runner, HOST, 0).start()
-        self._hook = f"http://{HOST}:{runner.addresses[0][1]}/"
-        connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=PATIENCE)
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as self._session:
-            yield
-        await runner.cleanup()
+        """Receive webhooks inside."""
+        server, self._hook = await listen(self._receive)
+        yield
+        server.close()
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         self._doubled = 0
         self._body = BODIES[question.get("model", "echo")]
-        self._urls = itertools.cycle([f"{api}/v1/jobs" for api in question.get("apis", [self._api])])
+        self._ports = itertools.cycle([int(api.rpartition(":")[2]) for api in question.get("apis", [self._api])])
         if question["kind"] == "closed":
             found = await self._run_closed(question["in_flight"], question["seconds"])
         else:
             found = await self._run_open(question["rate"], question["seconds"])
+        for connection in itertools.chain.from_iterable(self._idle.values()):
+            connection.transport.close()
+        self._idle.clear()
         return found | {"doubled": self._doubled}
 
-    async def _receive(self, request: web.BaseRequest) -> web.Response:
-        event = self._decoder.decode(await request.read())
+    def _receive(self, _reception: Reception, _path: bytes, body: bytes) -> bool:
+        event = self._decoder.decode(body)
         future = self._awaited.pop(event.data.metadata.number, None)
         if future is None:
             self._doubled += 1
         elif not future.done():
             future.set_result((time.perf_counter(), event))
-        return web.Response()
+        return True
+
+    async def _submit(self, number: int) -> int:
+        """Return the status."""
+        port = next(self._ports)
+        connection = self._idle[port].pop() if self._idle[port] else await Connection.open(port)
+        status, _ = await connection.ask(post("/v1/jobs", self._key, self._body % (self._hook, number)))
+        self._idle[port].append(connection)
+        return status
 
     async def _run_job(self, sent: float) -> Course:
         course, number = Course(sent), next(self._numbers)
         future = self._awaited[number] = asyncio.get_running_loop().create_future()
         try:
-            body = self._body % (self._hook, number)
-            async with self._session.post(next(self._urls), data=body, headers=self._headers) as response:
-                await response.read()
-            if response.status != 202:
-                return course
-            course.accepted = time.perf_counter()
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PATIENCE) as patience:
+                if await self._submit(number) != ACCEPTED:
+                    return course
+                course.accepted = time.perf_counter()
+                patience.reschedule(asyncio.get_running_loop().time() + PATIENCE)
                 at, event = await future
-        except (aiohttp.ClientError, TimeoutError):
+        except (OSError, TimeoutError):
             return course
         finally:
             self._awaited.pop(number, None)

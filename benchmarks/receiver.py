@@ -8,14 +8,12 @@ import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 from benchmarks.driver import Answering, serve
-from deploy.local.ports import HOST
+from benchmarks.wire import Reception, listen
 
 HANG = "/hang"
-ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
-LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 NUMBER = re.compile(rb'"number": *(\d+)')
 
 
@@ -28,7 +26,12 @@ class Inbox:
         self.hanging: set[asyncio.Transport] = set()
         self.came = asyncio.Event()
 
-    def take(self, body: bytes) -> None:
+    def take(self, reception: Reception, path: bytes, body: bytes) -> bool:
+        """Whether it is to be answered."""
+        if path == HANG.encode():
+            self.hanging.add(reception.transport)
+            self.came.set()
+            return False
         found = NUMBER.search(body)
         assert found is not None, "every body of ours has one"
         number = int(found[1])
@@ -37,6 +40,7 @@ class Inbox:
         else:
             self.arrived[number] = time.perf_counter()
         self.came.set()
+        return True
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         match question["kind"]:
@@ -66,45 +70,13 @@ class Inbox:
                 return
 
 
-class Reception(asyncio.Protocol):
-    """One connection."""
-
-    transport: asyncio.Transport
-
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
-        self._buffer = b""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's own has no such base
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._inbox.hanging.discard(self.transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
-            length = LENGTH.search(self._buffer, 0, end)
-            whole = end + 4 + (int(length[1]) if length else 0)
-            if len(self._buffer) < whole:
-                return
-            head, body, self._buffer = self._buffer[:end], self._buffer[end + 4 : whole], self._buffer[whole:]
-            if head.split(b" ", 2)[1] == HANG.encode():
-                self._inbox.hanging.add(self.transport)
-                self._inbox.came.set()
-            else:
-                self._inbox.take(body)
-                self.transport.write(ANSWER)
-
-
 @asynccontextmanager
 async def open_load() -> AsyncIterator[Answering]:
     inbox = Inbox()
-    server = await asyncio.get_running_loop().create_server(lambda: Reception(inbox), HOST, 0, backlog=1000)
-    port = server.sockets[0].getsockname()[1]
+    server, url = await listen(inbox.take)
 
     async def answer(question: dict[str, Any]) -> dict[str, Any]:
-        return {"url": f"http://{HOST}:{port}"} if question["kind"] == "url" else await inbox.answer(question)
+        return {"url": url} if question["kind"] == "url" else await inbox.answer(question)
 
     yield answer
     server.close()

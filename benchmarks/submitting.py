@@ -1,7 +1,4 @@
-"""`python -m benchmarks.submitting <key>`: submits jobs, and does nothing else, at next to no cost.
-
-A client library takes as long as the endpoint that is measured; this writes bytes, and looks for where an answer ends.
-"""
+"""`python -m benchmarks.submitting <key>`: submits jobs, and does nothing else, at next to no cost."""
 
 import asyncio
 import itertools
@@ -9,61 +6,18 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from typing import Any
 
 from benchmarks.bodies import BODIES
 from benchmarks.driver import Answering, serve
-from benchmarks.receiver import LENGTH
-from deploy.local.ports import HOST
+from benchmarks.wire import ACCEPTED, PATIENCE, Connection, post
 
 LEAD = 0.5  # seconds of load before counting begins
-PATIENCE = 120.0  # seconds for an answer
-ACCEPTED = 202
-
-
-class Connection(asyncio.Protocol):
-    """One request at a time."""
-
-    transport: asyncio.Transport
-
-    def __init__(self) -> None:
-        self._buffer = b""
-        self._answered: asyncio.Future[tuple[int, int]] | None = None
-
-    @classmethod
-    async def open(cls, port: int) -> Self:
-        transport, connection = await asyncio.get_running_loop().create_connection(cls, HOST, port)
-        connection.transport = transport
-        return connection
-
-    async def ask(self, request: bytes) -> tuple[int, int]:
-        """Return the status, and how many bytes the body has; raises ConnectionError, TimeoutError."""
-        self._answered = asyncio.get_running_loop().create_future()
-        self.transport.write(request)
-        async with asyncio.timeout(PATIENCE):
-            return await self._answered
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        end = self._buffer.find(b"\r\n\r\n")
-        length = LENGTH.search(self._buffer, 0, end + 2) if end >= 0 else None
-        if length is None or len(self._buffer) < end + 4 + int(length[1]):
-            return
-        assert self._answered is not None, "nobody answers before he is asked"
-        self._answered.set_result((int(self._buffer[9:12]), int(length[1])))
-        self._buffer = b""
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self._answered is not None and not self._answered.done():
-            self._answered.set_exception(ConnectionResetError("closed without an answer"))
 
 
 class Submissions:
     def __init__(self, key: str) -> None:
-        self._head = (
-            f"POST %s HTTP/1.1\r\nHost: {HOST}\r\nAuthorization: Bearer {key}\r\n"
-            "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-        )
+        self._key = key
         self._numbers = itertools.count()
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +64,7 @@ class Submissions:
     def _build(self, form: str, hook: str, batch: int | None) -> bytes:
         jobs = [form % (hook, next(self._numbers)) for _ in range(batch or 1)]
         path, body = ("/v1/jobs", jobs[0]) if batch is None else ("/v1/batches", f"[{','.join(jobs)}]")
-        return (self._head % (path, len(body)) + body).encode()
+        return post(path, self._key, body)
 
 
 @asynccontextmanager
