@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,6 +15,7 @@ from common import logs, tracing
 from common.errors import CharoniaError, SettingsError
 from common.settings import Settings, load
 
+OPEN_FILES = 65_536
 NEW_OBJECTS = 20_000  # between two looks for cycles among them
 
 S = TypeVar("S", bound=Settings)
@@ -28,6 +30,7 @@ def main(service: str, kind: type[S], run: Run[S]) -> int:
         print(f"{service}: {error}", file=sys.stderr)
         return 2
     logs.configure(settings.log_format, settings.log_level)
+    allow_files()
     tend_garbage()
     try:
         tracing.configure(service)
@@ -45,6 +48,14 @@ def main(service: str, kind: type[S], run: Run[S]) -> int:
         tracing.shutdown()
         logging.shutdown()
     return 0
+
+
+def allow_files() -> None:
+    """Takes what is allowed of open files, and so of connections: most systems start a process with 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY:
+        most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def tend_garbage() -> None:
