@@ -111,6 +111,7 @@ CODES = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: Rule("", "too_large", retryable=False),
     grpc.StatusCode.UNIMPLEMENTED: Rule("", "unsupported", retryable=False),
 }
+STRANGE = Failure(OTHERWISE.code, "Triton answered another request", True)
 ERRORS = frozenset(rule.code for rule in (*RULES, OTHERWISE, *CODES.values()))
 
 
@@ -213,8 +214,9 @@ class Triton:
                     failure = failure or error
                 elif failure is None and not self.trust.has(model, epoch):
                     failure = out_of_step()
+                elif failure is None and message.infer_response.id not in ("", request.id):
+                    failure = InferenceError(STRANGE)  # a job must rather run again than have that
                 elif failure is None:
-                    check_id(message.infer_response.id, request.id)
                     yield read_response(message.infer_response)
             if failure is None and not self.trust.has(model, epoch):
                 failure = out_of_step()
@@ -232,12 +234,6 @@ class Triton:
 def out_of_step() -> InferenceError:
     """As if Triton had not taken the request: the job runs again, and no attempt is lost."""
     return InferenceError(OUT_OF_STEP, refused=True)
-
-
-def check_id(answered: str, asked: str) -> None:
-    """Raises InferenceError for an answer to another request: a job must rather run again than have that."""
-    if answered not in ("", asked):
-        raise InferenceError(Failure(OTHERWISE.code, "Triton answered another request", True))
 
 
 def read_signature(tensor: Any, optional: bool) -> Signature:
