@@ -25,6 +25,7 @@ class Waiting(LimitStore):
     def __init__(self) -> None:
         self.now = 0.0
         self.takes = 0.0  # seconds of each count
+        self.begun = asyncio.Event()  # of a count
         self.go = asyncio.Event()  # no count ends before
         self.go.set()
         self.away = False
@@ -42,6 +43,7 @@ class Waiting(LimitStore):
         if self.away:
             raise DatabaseUnavailable
         self.counted.append(set(queues))
+        self.begun.set()
         await self.go.wait()
         self.now += self.takes
         limits = {queue: self.own.get(queue, per_model if isinstance(queue, str) else per_tenant) for queue in queues}
@@ -96,7 +98,9 @@ async def test_nobody_waits_for_a_count_while_the_last_one_is_good_enough(waitin
     assert await submit(queues, 3) == 3
     waiting.now, waiting.jobs[TENANT] = FRESH_SECONDS, 7
     waiting.go.clear()
+    waiting.begun.clear()
     assert await submit(queues, 4) == 4
+    await asyncio.wait_for(waiting.begun.wait(), 5)
     assert await submit(queues, 2) == 2  # after the count began, so it does not show them
     assert waiting.counted == [{TENANT, "echo"}] * 2
     waiting.go.set()
