@@ -19,7 +19,7 @@ RATE = 100  # events per second
 BESIDE = 100  # healthy endpoints beside the one that hangs
 FULL = f"full.{BESIDE}."
 BACKLOG = 10_000  # deliveries pending for the one that hangs
-HELD = 64  # attempts that it may have under way, by the default of CHARONIA_ENDPOINT_CONCURRENCY
+HELD = 32  # attempts that it may have under way, by the default of CHARONIA_ENDPOINT_CONCURRENCY
 MARGIN = 240.0  # seconds until a part has failed
 
 

@@ -19,7 +19,7 @@ ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 def post(path: str, key: str, body: str) -> bytes:
     """The bytes of a request."""
-    return (POST % (path, key, len(body), body)).encode()
+    return (POST % (path, key, len(body.encode()), body)).encode()
 
 
 def cut(buffer: bytes) -> tuple[bytes, bytes, bytes] | None:
@@ -49,10 +49,16 @@ class Connection(asyncio.Protocol):
 
     async def ask(self, request: bytes) -> tuple[int, int]:
         """Return the status, and how many bytes the body has; raises ConnectionError, TimeoutError."""
+        if self.transport.is_closing():
+            raise ConnectionResetError("closed before it was asked")
         self._answered = asyncio.get_running_loop().create_future()
         self.transport.write(request)
-        async with asyncio.timeout(PATIENCE):
-            return await self._answered
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._answered
+        except BaseException:
+            self.transport.abort()  # its answer may still come
+            raise
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
@@ -60,7 +66,8 @@ class Connection(asyncio.Protocol):
             return
         head, body, self._buffer = message
         assert self._answered is not None, "nobody answers before he is asked"
-        self._answered.set_result((int(head[9:12]), len(body)))
+        if not self._answered.done():
+            self._answered.set_result((int(head[9:12]), len(body)))
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._answered is not None and not self._answered.done():

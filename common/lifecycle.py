@@ -1,6 +1,7 @@
 """The life of a service process: settings, loops, a signal, draining, the end."""
 
 import asyncio
+import contextlib
 import gc
 import logging
 import resource
@@ -55,7 +56,8 @@ def allow_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY:
         most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+        with contextlib.suppress(OSError, ValueError):  # what the system refuses after all
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def tend_garbage() -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from threading import BoundedSemaphore, Thread
 
 RESOLVE_SECONDS = 5.0
-MAX_THREADS = 200
+MAX_THREADS = 1_000
 
 Addresses = list[tuple[socket.AddressFamily, str]]
 free = BoundedSemaphore(MAX_THREADS)

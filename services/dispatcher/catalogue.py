@@ -15,7 +15,7 @@ from services.dispatcher.triton import Model, Triton, TritonDown
 from services.dispatcher.turns import Turns
 
 PROBE_SECONDS = 0.3  # between looks while something is away
-MOST_SLOTS = 32  # of a quick model, by which nobody waits longer than a moment
+DEEPER = 2  # times as many slots for a quick model: whoever is behind them waits for two batches more
 REFRESH_SECONDS = 10.0  # a row not refreshed for three times as long counts as not ready
 
 log = Log("catalogue")
@@ -164,7 +164,7 @@ class Catalogue:
             if self.slots:
                 model.slots.resize(self.slots)
             else:
-                model.slots.resize(model.count_slots(), MOST_SLOTS)
+                model.slots.resize(model.count_slots(), model.count_slots() * DEEPER)
             if known is None:
                 self.models[name] = model
                 await self.adopt(model)

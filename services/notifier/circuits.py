@@ -1,7 +1,7 @@
 """The circuit of an endpoint: opened by failures in a row, closed by any success.
 
 While it is open nothing is attempted; after that one attempt at a time, until one succeeds. Before it opens, each
-failure in a row takes away one of the attempts that the endpoint may have under way at a time. queries.sql applies it.
+failure in a row halves how many attempts the endpoint may have under way at a time. queries.sql applies it.
 """
 
 # More than a delivery has attempts, so that one that is refused time and again opens no circuit by itself.

@@ -19,6 +19,7 @@ from services.notifier.store import Claim, Store
 POLL_SECONDS = 0.5  # between looks for due deliveries at most, unless woken
 PAUSE_SECONDS = 1.0  # before another look while the database is away
 LEASE_MARGIN = 15.0  # seconds beyond the deadline of an attempt, to write down what it came to
+MOST = 200  # claims of one statement, which brings their bodies
 OFFERED = 4  # places for each event that is fanned out; a receiver more waits for the loop
 ONCE = (0.0,)  # the schedule of a test: somebody waits for its one attempt
 
@@ -86,7 +87,7 @@ class Outbound:
 
     async def claim(self) -> None:
         self.pause = POLL_SECONDS
-        room = self.count_room()
+        room = min(self.count_room(), MOST)
         if room == 0:
             self.hungry = True
             return
@@ -96,7 +97,7 @@ class Outbound:
         if not self.hungry:
             self.pause = min(wait, POLL_SECONDS)  # a rate limit may let the next through sooner than the next poll
         self.begin(claims)
-        if self.hungry and len(claims) < room:
+        if self.hungry and self.count_room() > 0:
             self.wake()
 
     def count_room(self) -> int:
@@ -119,7 +120,7 @@ class Outbound:
         A quarter of what is free is the loop's alone: whoever fans out may wait for a row that a stranger holds.
         """
         free = self.count_room()
-        room = 0 if self.hungry else min(free - free // 4, OFFERED * events)
+        room = 0 if self.hungry else min(free - free // 4, OFFERED * events, MOST)
         try:
             with self.reserve(room):
                 yield room

@@ -188,14 +188,14 @@ SELECT id FROM endpoints WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDAT
 
 -- name: claim_deliveries
 -- Claims up to $2 due deliveries of locked endpoints ($1) for a lease of $3 seconds, with all that sending them takes:
--- at most $4 at a time for each endpoint, fewer after failures, one where its circuit was open, and a tenth of a second's
+-- at most $4 at a time for each endpoint, half as many after each failure in a row, one where its circuit was open, and a tenth of a second's
 -- worth of its rate limit. In turns: every endpoint's first comes before anybody's second.
 -- `attempt` is the fence: it is raised by every claim and never lowered. A subscription's URL may have changed since.
 WITH room AS (
   SELECT
     e.id, e.next_at, w.url, w.secret, w.headers,
     least(
-      greatest(1, $4::integer - e.handicap) - busy.attempts,
+      greatest(1, $4::integer >> least(e.handicap, 30)) - busy.attempts,
       CASE WHEN e.rate_limit IS NOT NULL THEN greatest(1, e.rate_limit / 10) END,
       $2
     ) AS size
@@ -262,10 +262,10 @@ JOIN tenants t ON t.id = c.tenant_id;
 WITH seen AS (
   SELECT
     e.id,
-    busy.attempts >= greatest(1, $2::integer - e.handicap) AND first.next_at < busy.lapses AS crowded,
+    busy.attempts >= greatest(1, $2::integer >> least(e.handicap, 30)) AND first.next_at < busy.lapses AS crowded,
     CASE
       WHEN first.next_at IS NULL THEN NULL
-      WHEN busy.attempts >= greatest(1, $2::integer - e.handicap) THEN busy.lapses
+      WHEN busy.attempts >= greatest(1, $2::integer >> least(e.handicap, 30)) THEN busy.lapses
       ELSE greatest(first.next_at, e.open_until, e.paced_until, now())
     END AS next_at
   FROM endpoints e
@@ -287,7 +287,8 @@ SELECT extract(epoch FROM min(next_at) - now())::double precision AS wait FROM s
 -- What attempts came to, each once and only while its claim ($2, the fence) is the last one, and what follows for their
 -- endpoints ($13), which are held first. `delay` is in seconds; an attempt that does not count moves the delivery and
 -- leaves no record. A failure raises the count of failures, and from $11 on opens the circuit, for as long as $12 says for
--- each further one; any success closes it. What waited for room or for that has its look now; after the last there is none;
+-- each further one; any success closes it. What began before the circuit opened and fails while it is open says nothing
+-- new: however many were under way, one outage opens it once. What waited for room or for that has its look now; after the last there is none;
 -- else `next_at` stays as it was, which is no later than the first that is due. Whether it was the last is read as it was
 -- before the locks, so not where the endpoint's row was written meanwhile: then that look finds nothing.
 -- Only failures need settle_endpoints, and those of a subscription that was disabled meanwhile an older lock: this
@@ -355,7 +356,12 @@ WITH held AS MATERIALIZED (
   LEFT JOIN health ON health.endpoint_id = held.id
 ), told AS (
   UPDATE endpoints e
-  SET failures = CASE WHEN j.good THEN 0 WHEN j.counts THEN e.failures + j.attempts ELSE e.failures END,
+  SET failures = CASE
+        WHEN j.good THEN 0
+        WHEN j.counts AND (e.open_until > now()) IS NOT TRUE
+        THEN least(e.failures + j.attempts, greatest($11::integer, e.failures + 1))
+        ELSE e.failures
+      END,
       failing_since = CASE
         WHEN j.good THEN NULL
         WHEN j.counts THEN coalesce(e.failing_since, now())
@@ -363,8 +369,8 @@ WITH held AS MATERIALIZED (
       END,
       open_until = CASE
         WHEN j.good THEN NULL
-        WHEN j.counts AND e.failures + j.attempts >= $11::integer THEN now() + make_interval(
-          secs => ($12::double precision[])[least(e.failures + j.attempts - $11 + 1, cardinality($12))])
+        WHEN j.counts AND (e.open_until > now()) IS NOT TRUE AND e.failures + j.attempts >= $11 THEN now() + make_interval(
+          secs => ($12::double precision[])[least(greatest(0, e.failures + 1 - $11) + 1, cardinality($12))])
         ELSE e.open_until
       END,
       next_at = CASE WHEN j.rung THEN j.soonest WHEN NOT j.was_last IS TRUE THEN e.next_at END,

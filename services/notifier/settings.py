@@ -22,8 +22,8 @@ class NotifierSettings(Settings, frozen=True, kw_only=True):
     delivery_schedule: tuple[Delay, ...] = (
         *(0, 5, 300, 1800, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, DAY),
     )
-    delivery_concurrency: Annotated[int, Meta(ge=1, le=10_000)] = 1000  # attempts under way at a time, all in all
-    endpoint_concurrency: Annotated[int, Meta(ge=1, le=1000)] = 64  # attempts under way at a time to one endpoint
+    delivery_concurrency: Annotated[int, Meta(ge=1, le=10_000)] = 640  # attempts under way at a time, all in all
+    endpoint_concurrency: Annotated[int, Meta(ge=1, le=1000)] = 32  # attempts under way at a time to one endpoint
     disable_after: Annotated[float, Meta(gt=0)] = 5 * DAY  # seconds a subscription may fail without one success
     retention: Annotated[float, Meta(gt=0)] = 30 * DAY  # seconds an operational event is kept, with its deliveries
     recovery_rate: Annotated[float, Meta(gt=0, le=10_000)] = 50.0  # deliveries a second that a recovery re-sends

@@ -21,6 +21,7 @@ INSERT INTO outbox (id, exchange, routing_key, body, traceparent, due_at)
 SELECT *, now() + make_interval(secs => $6::double precision)
 FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[])
 """
+EACH = 32  # attempts under way at a time to one endpoint, by default
 HELD = "SELECT id FROM deliveries WHERE lease_until IS NOT NULL"
 # While nobody sends, time may as well pass in the database alone.
 PASS = """

@@ -16,7 +16,7 @@ from deploy.local.ports import free_ports
 from deploy.local.postgres import Postgres
 from deploy.local.rabbitmq import RabbitMQ
 from deploy.local.services import Service, encryption_key, environment_for, migrate
-from tests.acceptance.backlog import Backlog, open_backlog
+from tests.acceptance.backlog import EACH, Backlog, open_backlog
 from tests.acceptance.pit import dig
 from tests.acceptance.receiver import Receiver
 from tests.acceptance.waiting import eventually
@@ -26,7 +26,6 @@ SCHEDULE = (0, 300, 1800)  # seconds before each attempt
 JITTER = 0.2
 SOON = 30.0  # seconds
 AWHILE = 2.0  # seconds
-EACH = 10  # attempts under way at a time to one endpoint, by default
 LEASE = 30  # seconds of a claim, by default
 TRIED = "UPDATE deliveries SET attempt = 1, tries = 1 WHERE endpoint_id = $1"
 PLANNED = """

@@ -5,14 +5,13 @@ How fast the others are beside it is measured by `python -m benchmarks notifier`
 
 from benchmarks.seed import add_pending
 from deploy.local.stack import Stack
-from tests.acceptance.backlog import number_of, open_backlog
+from tests.acceptance.backlog import EACH, number_of, open_backlog
 from tests.acceptance.metrics import read_metric
 from tests.acceptance.pit import dig
 from tests.acceptance.receiver import Receiver
 from tests.acceptance.waiting import eventually
 
 PENDING = 10_000
-EACH = 10  # attempts under way at a time to one endpoint, by default
 HEALTHY = 100  # endpoints
 EVENTS = 3  # for each of them
 SOON = 60.0  # seconds

@@ -10,7 +10,7 @@ from uuid import UUID
 from benchmarks.seed import Subscriber, add_pending
 from common.database import Database
 from deploy.local.stack import Stack
-from tests.acceptance.backlog import Backlog, endpoint_of, number_of, open_backlog
+from tests.acceptance.backlog import EACH, Backlog, endpoint_of, number_of, open_backlog
 from tests.acceptance.client import Api, read
 from tests.acceptance.conftest import RECOVERY_RATE
 from tests.acceptance.receiver import Inbox, Receiver
@@ -19,7 +19,6 @@ from tests.acceptance.waiting import eventually
 
 FAILED = 5_000
 OTHERS = 20  # failed before and after the outage
-EACH = 10  # attempts under way at a time to one endpoint, by default
 SOON = 60.0  # seconds
 # Of deliveries ($1): eight of ten were given up, one was dropped, one waits for its next attempt in an hour.
 FAIL = """

@@ -68,6 +68,17 @@ async def test_a_rate_limit_spaces_out_claims(
     assert found["next_at"] - claims[0].claimed_at == timedelta(seconds=pause)
 
 
+@pytest.mark.parametrize(("failures", "room"), [(0, 12), (1, 6), (2, 3), (3, 1), (19, 1)])
+async def test_each_failure_in_a_row_halves_what_an_endpoint_may_have_under_way(
+    database: Database, tenant: UUID, failures: int, room: int
+) -> None:
+    await add_due(database, tenant, (await subscribe(database, tenant)).id, 20)
+    await database.fetch(
+        "UPDATE endpoints SET failures = $1, failing_since = CASE WHEN $1 > 0 THEN now() END", failures
+    )
+    assert len(await Steps(database, each=12).claim()) == room
+
+
 async def test_an_open_circuit_lets_one_through_when_its_time_has_come(
     database: Database, tenant: UUID, steps: Steps
 ) -> None:

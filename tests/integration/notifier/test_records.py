@@ -86,6 +86,21 @@ async def test_a_circuit_opens_after_so_many_failures_in_a_row_and_for_longer_ea
         assert (health.next or 0) >= (health.opens or 0)
 
 
+async def test_one_outage_opens_the_circuit_once_however_many_were_under_way(
+    database: Database, tenant: UUID, webhook: UUID
+) -> None:
+    steps = Steps(database, each=64)
+    await add_due(database, tenant, webhook, 100)
+    claims = await steps.claim()
+    assert len(claims) == 64
+    for some in (claims[:40], claims[40:44], claims[44:]):
+        await steps.record(some, FAILED)
+        health = await examine(database, webhook)
+        assert (health.failures, (health.opens or 0) <= OPEN_SECONDS[0]) == (OPEN_AFTER, True)
+        assert OPEN_SECONDS[0] - 5 < (health.opens or 0)
+    assert await steps.claim() == []
+
+
 async def test_a_success_closes_the_circuit(database: Database, tenant: UUID, webhook: UUID, steps: Steps) -> None:
     await add_due(database, tenant, webhook, 3)
     await database.fetch(

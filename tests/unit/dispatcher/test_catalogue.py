@@ -8,7 +8,7 @@ import pytest
 
 from common.jobs import Failure, Priority
 from common.outbox import JOBS_TOGETHER
-from services.dispatcher.catalogue import MOST_SLOTS, Catalogue, Runnable
+from services.dispatcher.catalogue import Catalogue, Runnable
 from services.dispatcher.store import Store
 from services.dispatcher.triton import Model, Triton, TritonDown
 from services.dispatcher.trust import Trust
@@ -162,7 +162,7 @@ async def test_a_model_reloaded_in_place_is_described_again_when_it_is_doubted()
     assert store.saved == [(triton.served, True)]
 
 
-@pytest.mark.parametrize(("configured", "size", "most"), [(0, 16, MOST_SLOTS), (3, 3, 3), (64, 64, 64)])
+@pytest.mark.parametrize(("configured", "size", "most"), [(0, 16, 32), (3, 3, 3), (64, 64, 64)])
 async def test_slots_that_are_configured_are_no_more_however_quick_a_model_is(
     configured: int, size: int, most: int
 ) -> None:

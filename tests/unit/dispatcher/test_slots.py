@@ -34,6 +34,11 @@ class Queue:
             self.slots.release()
             await settle()
 
+    async def close(self) -> None:
+        for task in self.tasks.values():
+            task.cancel()
+        await settle()
+
 
 async def settle() -> None:
     """Lets every task run that can."""
@@ -216,7 +221,8 @@ async def test_a_full_queue_halves_what_runs_at_once_and_success_brings_it_back(
     assert slots.limit == 1
 
 
-async def test_quick_answers_make_room_for_those_who_wait_up_to_the_most_and_slow_ones_take_it_back() -> None:
+async def grow() -> Queue:
+    """Two slots that have become four, and three who wait."""
     queue = Queue(2)
     queue.slots.resize(2, 4)
     for name in "abcdefg":
@@ -225,31 +231,38 @@ async def test_quick_answers_make_room_for_those_who_wait_up_to_the_most_and_slo
         queue.slots.pace(QUICK_SECONDS / 2)
     await settle()
     assert (queue.served, queue.slots.limit) == (["a", "b", "c", "d"], 4)
-    for _ in range(40):
-        queue.slots.pace(QUICK_SECONDS * 2)
-    await queue.release(2)
-    assert (len(queue.served), queue.slots.limit) == (4, 2)
+    return queue
+
+
+async def test_quick_answers_make_room_for_those_who_wait_and_slow_ones_take_it_back() -> None:
+    queue = await grow()
     queue.slots.resize(2, 4)  # as Triton's models are looked at again
-    assert queue.slots.limit == 2
-    for task in queue.tasks.values():
-        task.cancel()
+    assert queue.slots.limit == 4
+    for limit in (3, 2.5, 2.25):
+        queue.slots.pace(QUICK_SECONDS * 2)
+        assert queue.slots.limit == limit
+    await queue.release(2)
+    assert len(queue.served) == 4
+    await queue.close()
 
 
-async def test_quick_answers_make_no_room_that_nobody_waits_for() -> None:
-    slots = Slots(2)
-    slots.resize(2, 4)
+async def test_room_that_nobody_waits_for_goes() -> None:
+    queue = await grow()
+    for _ in "efg":
+        await queue.release()
+    for limit in (3, 2, 2):
+        queue.slots.pace(0.0)
+        assert queue.slots.limit == limit
+    await queue.close()
+
+
+async def test_a_server_whose_queue_was_full_is_given_no_more_than_the_size() -> None:
+    queue = await grow()
+    queue.slots.shrink()
     for _ in range(40):
-        slots.pace(0.0)
-    assert slots.limit == 2
-
-
-async def test_as_many_results_may_wait_as_there_are_slots_of_a_quick_model() -> None:
-    slots = Slots(1)
-    slots.resize(1, 3)
-    slots.limit = 3.0
-    for _ in range(3):
-        await slots.acquire(Priority.NORMAL)
-    assert [slots.settle() for _ in range(4)] == [True, True, True, False]
+        queue.slots.pace(0.0)
+    assert queue.slots.limit == 2
+    await queue.close()
 
 
 async def test_a_slot_is_free_while_its_result_is_written_down() -> None:
@@ -264,5 +277,4 @@ async def test_a_slot_is_free_while_its_result_is_written_down() -> None:
     assert queue.slots.settle()
     await settle()
     assert queue.served == ["a", "b", "c", "d", "e"]
-    for task in queue.tasks.values():
-        task.cancel()
+    await queue.close()
