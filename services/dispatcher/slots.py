@@ -70,16 +70,14 @@ class Slots:
         """An inference went well, and took so long with its wait at the server.
 
         As many as the limit make it one more, up to the size; and beyond it while they are quick and others wait: what
-        brings the next takes longer than such a model's batch. What is beyond goes as soon as either is over.
+        brings the next takes longer than such a model's batch. Half of what is beyond goes with each slow answer.
         """
         if self.limit < self.size:
             self.limit = min(float(self.size), self.limit + 1 / self.limit)
             self.serve()
         elif seconds > QUICK_SECONDS:
             self.limit -= (self.limit - self.size) / 2
-        elif not self.waiting:
-            self.limit = max(float(self.size), self.limit - 1)
-        elif not self.refused:
+        elif self.waiting and not self.refused:
             self.limit = min(float(self.most), self.limit + 1 / self.limit)
             self.serve()
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from services.notifier.outbound import OFFERED, POLL_SECONDS, Outbound, name_result
+from services.notifier.outbound import MOST, OFFERED, POLL_SECONDS, Outbound, name_result
 from services.notifier.outcome import Fault, Outcome
 from services.notifier.record import write_record
 from services.notifier.schedule import Again, Exhausted, Succeeded
@@ -61,6 +61,18 @@ async def test_the_next_look_is_when_more_can_be_claimed(wait: float, pause: flo
     outbound = Outbound(Claimable(wait), nothing, nothing, asyncio.Event(), (0.0,), timeout=1.0, concurrency=1, each=1)
     await outbound.claim()
     assert (outbound.pause, outbound.woken.is_set()) == (pause, woken)
+
+
+async def test_one_statement_claims_so_many_and_the_next_follows_at_once() -> None:
+    store, woken, nothing = Claimable(0.0), asyncio.Event(), cast("Any", None)
+    outbound = Outbound(store, nothing, nothing, woken, (0.0,), timeout=1.0, concurrency=2 * MOST, each=1)
+    await outbound.claim()
+    with outbound.offer(MOST) as room:
+        assert room == 0  # others wait for a place
+    outbound.hungry = False
+    with outbound.offer(MOST) as room:
+        assert (store.asked.get_nowait(), room) == (MOST, MOST)
+    assert woken.is_set()
 
 
 class Slow(Sender):
