@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from tests.acceptance.backlog import EACH
 from tests.acceptance.client import Api
 from tests.acceptance.receiver import Receiver
 from tests.acceptance.slow import Slow
@@ -9,8 +10,7 @@ from tests.acceptance.waiting import eventually
 
 ECHO = {"x": [[1.0]]}
 ENDS = ["job.succeeded"]
-AT_A_TIME = 10
-JOBS = 25
+JOBS = EACH + 15
 RATE = 20  # a second
 
 
@@ -18,18 +18,18 @@ async def test_an_endpoint_has_only_so_many_at_a_time_and_takes_none_from_others
     slow, quick = receiver.place(Slow), receiver.inbox()
 
     async def full() -> bool:
-        return slow.waiting == AT_A_TIME
+        return slow.waiting == EACH
 
     async with api.subscribed(slow.url, events=ENDS), api.subscribed(quick.url, events=ENDS):
         try:
             for _ in range(JOBS):
                 await api.submit("echo", ECHO)
             await quick.wait(JOBS)
-            await eventually(full, f"{AT_A_TIME} are under way")
+            await eventually(full, f"{EACH} are under way")
         finally:
             slow.released.set()
         await slow.wait(JOBS)
-    assert slow.most == AT_A_TIME
+    assert slow.most == EACH
     assert len(slow.deliveries) == JOBS
 
 
