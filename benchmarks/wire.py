@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._answered
-        except BaseException:
+        except (TimeoutError, asyncio.CancelledError):
             self.transport.abort()  # its answer may still come
             raise
 

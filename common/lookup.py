@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from threading import BoundedSemaphore, Thread
 
 RESOLVE_SECONDS = 5.0
-MAX_THREADS = 1_000
+MAX_THREADS = 1_000  # more than a notifier has attempts under way
 
 Addresses = list[tuple[socket.AddressFamily, str]]
 free = BoundedSemaphore(MAX_THREADS)

@@ -161,10 +161,8 @@ class Catalogue:
             model = known or Runnable(name, self.alarm)
             model.versions[version] = described
             model.described_at[version] = time.monotonic()
-            if self.slots:
-                model.slots.resize(self.slots)
-            else:
-                model.slots.resize(model.count_slots(), model.count_slots() * DEEPER)
+            size = self.slots or model.count_slots()
+            model.slots.resize(size, 0 if self.slots else size * DEEPER)
             if known is None:
                 self.models[name] = model
                 await self.adopt(model)

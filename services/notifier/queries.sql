@@ -188,8 +188,8 @@ SELECT id FROM endpoints WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDAT
 
 -- name: claim_deliveries
 -- Claims up to $2 due deliveries of locked endpoints ($1) for a lease of $3 seconds, with all that sending them takes:
--- at most $4 at a time for each endpoint, half as many after each failure in a row, one where its circuit was open, and a tenth of a second's
--- worth of its rate limit. In turns: every endpoint's first comes before anybody's second.
+-- at most $4 at a time for each endpoint, half as many after each failure in a row, one where its circuit was open, and
+-- a tenth of a second's worth of its rate limit. In turns: every endpoint's first comes before anybody's second.
 -- `attempt` is the fence: it is raised by every claim and never lowered. A subscription's URL may have changed since.
 WITH room AS (
   SELECT
@@ -288,9 +288,10 @@ SELECT extract(epoch FROM min(next_at) - now())::double precision AS wait FROM s
 -- endpoints ($13), which are held first. `delay` is in seconds; an attempt that does not count moves the delivery and
 -- leaves no record. A failure raises the count of failures, and from $11 on opens the circuit, for as long as $12 says for
 -- each further one; any success closes it. What began before the circuit opened and fails while it is open says nothing
--- new: however many were under way, one outage opens it once. What waited for room or for that has its look now; after the last there is none;
--- else `next_at` stays as it was, which is no later than the first that is due. Whether it was the last is read as it was
--- before the locks, so not where the endpoint's row was written meanwhile: then that look finds nothing.
+-- new: however many were under way, one outage opens it once. What waited for room or for that has its look now; after
+-- the last there is none; else `next_at` stays as it was, which is no later than the first that is due. Whether it was the
+-- last is read as it was before the locks, so not where the endpoint's row was written meanwhile: then that look finds
+-- nothing.
 -- Only failures need settle_endpoints, and those of a subscription that was disabled meanwhile an older lock: this
 -- statement would not see it.
 -- Returns the ids of the deliveries that were moved and their new status, at least one row, and whether a look is due.

@@ -1,11 +1,37 @@
 """What a service asks of the system as it starts."""
 
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from common import lifecycle
+
+SERVICE = """
+import asyncio, resource
+from common import lifecycle
+from common.settings import Settings
+
+async def run(settings: Settings, stopping: asyncio.Event) -> None:
+    print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+lifecycle.OPEN_FILES = 512
+raise SystemExit(lifecycle.main("service", Settings, run))
+"""
+ENVIRONMENT = {
+    "CHARONIA_DATABASE_URL": "postgresql://127.0.0.1:1/none",
+    "CHARONIA_AMQP_URL": "amqp://127.0.0.1:1/",
+    "CHARONIA_PORT": "1",
+}
+
+
+def test_a_service_begins_with_it() -> None:
+    command = [sys.executable, "-c", SERVICE]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "512\n"
 
 
 @pytest.fixture
