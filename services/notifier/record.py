@@ -44,7 +44,7 @@ class Recorder:
 
     async def write(self, records: list[Record]) -> list[bool]:
         if all(record.error is None for record in records):  # nothing follows, so one statement does it
-            moved, due = await self.store.record_attempts(self.store.database, records)
+            moved, due = await self.store.record_successes(records)
         else:
             moved, due = await self.write_failures(records)
         if due:
@@ -54,7 +54,7 @@ class Recorder:
     async def write_failures(self, records: list[Record]) -> Recorded:
         """As `write`, where some failed."""
         endpoints = list({record.endpoint_id for record in records})
-        async with self.store.database.transaction() as connection:
+        async with self.store.write_endpoints() as connection:
             await self.store.lock_endpoints(connection, endpoints)
             moved, _ = await self.store.record_attempts(connection, records)
             messages = []

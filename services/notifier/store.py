@@ -1,7 +1,8 @@
 """The notifier's statements that deliver, one function each."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -13,6 +14,7 @@ from common import ids, sql
 from common.database import Connection, Database, columns
 from common.errors import Unavailable
 from services.notifier.circuits import OPEN_AFTER, OPEN_SECONDS
+from services.notifier.lane import Lane
 
 QUERIES = sql.load("services.notifier")
 NEVER = math.inf
@@ -88,27 +90,32 @@ def read_claim(record: "asyncpg.Record") -> Claim:
     return Claim(**{name: record[name] for name in Claim.__struct_fields__})
 
 
+def read_fanned(found: Sequence["asyncpg.Record"]) -> FannedOut:
+    claims = [read_claim(each) for each in found if each["is_left"] is False]
+    left = [Receiver(each["tenant_id"], each["endpoint_id"], each["origin"]) for each in found if each["is_left"]]
+    return FannedOut(found[0]["made"], found[0]["due"], claims, left)
+
+
 class Store:
     def __init__(self, database: Database) -> None:
         self.database = database
+        self.lane = Lane()
+
+    @asynccontextmanager
+    async def write_endpoints(self) -> AsyncIterator[Connection]:
+        """A transaction in which endpoints' rows are written, most likely after those of this process before it."""
+        async with self.lane.enter(), self.database.transaction() as connection:
+            yield connection
 
     async def fan_out(
-        self,
-        events: Mapping[UUID, str],
-        delay: float,
-        lease: float,
-        concurrency: int,
-        room: int,
-        connection: "Connection | None" = None,
+        self, events: Mapping[UUID, str], delay: float, lease: float, concurrency: int, room: int
     ) -> FannedOut:
         """Makes the deliveries of events, each given with a traceparent, due after a delay in seconds. Claims up to
         `room` of those that may be sent at once, for a lease in seconds, with at most `concurrency` under way for each
         endpoint."""
         values = (list(events), list(events.values()), delay, lease, concurrency, room)
-        found = await (connection or self.database).fetch(QUERIES["fan_out"], *values)
-        claims = [read_claim(each) for each in found if each["is_left"] is False]
-        left = [Receiver(each["tenant_id"], each["endpoint_id"], each["origin"]) for each in found if each["is_left"]]
-        return FannedOut(found[0]["made"], found[0]["due"], claims, left)
+        async with self.lane.enter():
+            return read_fanned(await self.database.fetch(QUERIES["fan_out"], *values))
 
     async def fan_out_left(
         self,
@@ -120,14 +127,15 @@ class Store:
         room: int,
     ) -> FannedOut:
         """As `fan_out`, of events that it left for these. Raises Unavailable where it leaves some again."""
-        async with self.database.transaction() as connection:
+        values = (list(events), list(events.values()), delay, lease, concurrency, room)
+        async with self.write_endpoints() as connection:
             await connection.execute(QUERIES["lock_events"], list(events))
             callbacks = {(each.tenant_id, each.origin) for each in left if each.origin is not None}
             tenants, origins = columns(list(callbacks), 2)
             await connection.execute(QUERIES["add_endpoints"], [ids.new() for _ in callbacks], tenants, origins)
             webhooks = [each.endpoint_id for each in left if each.origin is None]
             await connection.execute(QUERIES["lock_receivers"], webhooks, tenants, origins)
-            fanned = await self.fan_out(events, delay, lease, concurrency, room, connection)
+            fanned = read_fanned(await connection.fetch(QUERIES["fan_out"], *values))
             if fanned.left:
                 raise Unavailable("an endpoint came or went once more just now; the event comes again")
         return fanned
@@ -139,7 +147,7 @@ class Store:
 
     async def claim_deliveries(self, limit: int, lease: float, concurrency: int) -> Claimed:
         """At most `limit` in all and `concurrency` under way for each endpoint, for a lease in seconds."""
-        async with self.database.transaction() as connection:
+        async with self.write_endpoints() as connection:
             locked = await connection.fetch(QUERIES["lock_due_endpoints"], limit)
             if not locked:
                 return Claimed([], NEVER)
@@ -156,6 +164,10 @@ class Store:
         """After anything was done to their deliveries; in how many seconds something is due, 0 for now."""
         wait: float | None = await connection.fetchval(QUERIES["settle_endpoints"], endpoints, concurrency)
         return NEVER if wait is None else max(wait, 0.0)
+
+    async def record_successes(self, records: Sequence[Record]) -> Recorded:
+        async with self.lane.enter():
+            return await self.record_attempts(self.database, records)
 
     async def record_attempts(self, connection: "Connection | Database", records: Sequence[Record]) -> Recorded:
         """Failures need their endpoints locked before, and settled after."""

@@ -10,8 +10,8 @@ from services.gateway.store import Store as GatewayStore
 from services.notifier.store import QUERIES, Receiver
 from tests.integration.deliveries import CALLBACK, add_event, subscribe
 from tests.integration.jobs import add_tenant
-from tests.integration.notifier.steps import LEASE, Steps
-from tests.integration.waiting import until_blocked
+from tests.integration.notifier.steps import LEASE, OK, Steps
+from tests.integration.waiting import DEADLINE, until_blocked
 
 EVENT_TYPES = ["job.started", "job.succeeded", "job.failed", "delivery.exhausted", "webhook.disabled"]
 
@@ -129,6 +129,22 @@ async def test_a_second_try_waits_for_the_endpoints_first(database: Database, te
         await until_blocked(database)
         await steps.store.settle(connection, [webhook], steps.each)
     assert len((await fanning_out).claims) == 1
+
+
+async def test_one_goes_on_beside_what_waits_for_a_stranger(database: Database, tenant: UUID, steps: Steps) -> None:
+    held = (await subscribe(database, tenant)).id
+    await steps.fan_out(await add_event(database, tenant))
+    claims = await steps.claim()
+    other = await add_tenant(GatewayStore(database), "other")
+    await subscribe(database, other)
+    event = await add_event(database, other)
+    async with database.transaction() as connection:
+        await steps.store.lock_endpoints(connection, [held])
+        recording = asyncio.create_task(steps.record(claims, OK))
+        await until_blocked(database)
+        assert await asyncio.wait_for(steps.fan_out(event), DEADLINE) == 1
+        assert not recording.done()
+    assert await recording == [True]
 
 
 async def test_an_event_whose_message_was_lost_is_found_later(database: Database, tenant: UUID, steps: Steps) -> None:

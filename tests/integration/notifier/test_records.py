@@ -8,7 +8,7 @@ import pytest
 from common.database import Database
 from services.notifier.circuits import OPEN_AFTER, OPEN_SECONDS
 from services.notifier.schedule import Again
-from services.notifier.store import QUERIES
+from services.notifier.store import QUERIES, read_fanned
 from tests.integration.deliveries import add_due, add_event, examine, look_at, subscribe
 from tests.integration.notifier.steps import FAILED, GIVEN_UP, LEASE, OK, OURS, Steps
 from tests.integration.waiting import until_blocked
@@ -176,7 +176,7 @@ async def test_what_is_still_under_way_keeps_its_look(
         await steps.store.lock_endpoints(connection, [webhook])
         recording = asyncio.create_task(steps.record([second], OK))
         await until_blocked(database)
-        fanned = await steps.store.fan_out({event: ""}, 0.0, LEASE, 2, 10, connection)
+        fanned = read_fanned(await connection.fetch(QUERIES["fan_out"], [event], [""], 0.0, LEASE, 2, 10))
         assert len(fanned.claims) == 1
     assert await recording == [True]
     assert 0 < ((await examine(database, webhook)).next or 0) <= LEASE
