@@ -63,8 +63,9 @@ $(STAMP): requirements.txt
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
 	  if [ "$$(id -u)" = 0 ]; then \
 	    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv; \
-	  else echo "run as root: apt-get install python3-venv (or make PYTHON=... with another 3.11)"; exit 1; fi; }
+	  else false; fi || { echo "run as root: apt-get install python3-venv (or make PYTHON=... with another 3.11)"; exit 1; }; }
 	@echo "Installing Python packages into $(VENV)."
+	@rm -f $(VENV)/bin/python* # links to another interpreter would stay
 	@$(PYTHON) -m venv $(VENV)
 	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	@touch $@

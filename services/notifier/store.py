@@ -103,7 +103,7 @@ class Store:
 
     @asynccontextmanager
     async def write_endpoints(self) -> AsyncIterator[Connection]:
-        """A transaction in which endpoints' rows are written, most likely after those of this process before it."""
+        """A transaction in which endpoints' rows are written, as a rule after those of this process before it."""
         async with self.lane.enter(), self.database.transaction() as connection:
             yield connection
 

@@ -11,14 +11,14 @@ from uuid import UUID
 
 from common import ids
 from deploy.local.stack import Stack
-from tests.acceptance.backlog import number_of, open_backlog
+from tests.acceptance.backlog import EACH, number_of, open_backlog
 from tests.acceptance.receiver import Delivery, Inbox, Receiver
 from tests.acceptance.waiting import eventually
 
 KILLS = int(os.environ.get("KILLS", "8"))
 SEED = int(os.environ.get("SEED", "19"))
 ENDPOINTS = 4
-EVENTS = 48  # new ones for each life of the notifier
+EVENTS = ENDPOINTS * (EACH + 16)  # new ones for each life of the notifier: more than it may have under way
 SOON = 60.0  # seconds
 
 
