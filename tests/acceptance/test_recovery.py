@@ -115,7 +115,8 @@ async def test_an_outage_is_recovered_from_once_throttled_and_resumed(
         own = len(fresh) // 2
 
         async def is_over() -> bool:
-            return (await backlog.count([subscriber.webhook_id])).succeeded == FAILED + own
+            delivered = (await backlog.count([subscriber.webhook_id])).succeeded
+            return delivered == FAILED + own and (await watch.look()).status == "done"
 
         await eventually(is_over, "all that failed is delivered", SOON)
         done = await watch.look()

@@ -1,6 +1,7 @@
 """The load: orders at a steady rate, submitted until accepted, some canceled, some run again."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Coroutine
 from http import HTTPStatus
@@ -32,6 +33,7 @@ class Load:
         self.revived: set[str] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.submitting = 0
+        self.ended = False  # nothing more is asked for: a call that nobody waits for would be missing in the ledger
         receiver.listeners.append(self.hear)
 
     async def run(self, until: asyncio.Event, limit: int) -> None:
@@ -44,8 +46,11 @@ class Load:
                 self.spawn(self.submit(make_order(self.seed, number)))
                 number += 1
             await asyncio.sleep(max(0.0, begin + number / self.rate - time.monotonic()))
-        if self.tasks:
-            await asyncio.wait(self.tasks, timeout=PATIENCE)
+        self.ended = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self.tasks:  # a submit may be followed by a cancel
+                    await asyncio.wait(self.tasks)
         for task in self.tasks:
             task.cancel()
 
@@ -113,7 +118,7 @@ class Load:
         self.told.add(key)
         self.waiting.discard(key)
         attempt = self.ledger.tries.get(key)
-        if attempt is None or attempt.job_id is None or key in self.revived:
+        if attempt is None or attempt.job_id is None or key in self.revived or self.ended:
             return
         if attempt.order.again and event.type != "job.succeeded":
             self.revived.add(key)
