@@ -6,10 +6,10 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test check bench compose-test newest-test storm migrate ci lock clean
+.PHONY: help up demo test test-fast check docs bench compose-test newest-test storm migrate ci lock clean
 
-help: ## what there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+help: ## lists the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 up: $(STAMP) ## the whole stack on this machine, without containers, until Ctrl-C
 	@exec $(RUN) -m deploy.local up
@@ -17,9 +17,16 @@ up: $(STAMP) ## the whole stack on this machine, without containers, until Ctrl-
 demo: $(STAMP) ## the stack, and one real job through it: an image of text to a verified webhook
 	@exec $(RUN) -m deploy.local.demo
 
+# Most tests wait, so there are more workers than cores. A file stays with one worker, which has servers of its own.
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder --durations=10
+
 test: $(STAMP) ## every test, with a real PostgreSQL, RabbitMQ and Triton
 	@$(RUN) -m deploy.local prepare --tests
-	@exec $(RUN) -m pytest -q $(ARGS)
+	@exec $(RUN) -m pytest -q $(SIDE_BY_SIDE) $(ARGS)
+
+test-fast: $(STAMP) ## unit tests, and integration tests that need no Triton, in two minutes
+	@$(RUN) -m deploy.local prepare --tests
+	@exec $(RUN) -m pytest -q $(SIDE_BY_SIDE) -m "not triton" $(ARGS)
 
 check: $(STAMP) ## formatting, lint, types, layers, dead code
 	$(VENV)/bin/ruff format --check .
@@ -27,6 +34,10 @@ check: $(STAMP) ## formatting, lint, types, layers, dead code
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/vulture
+
+docs: $(STAMP) ## the site of the docs in build/docs; writes the generated parts of docs/reference first
+	@$(RUN) -m deploy.docs
+	@$(RUN) -m zensical build --strict
 
 bench: $(STAMP) ## measures the stack, tells which aims are reached; JSON in benchmarks/results
 	@$(RUN) -m deploy.local prepare
@@ -43,9 +54,9 @@ storm: $(STAMP) ## minutes of load while everything is killed, frozen and restar
 	@exec $(RUN) -m tests.storm $(ARGS)
 
 migrate: $(STAMP) ## brings the database of CHARONIA_DATABASE_URL to the newest schema
-	@exec $(RUN) -m common.migrate
+	@exec $(RUN) -m common.postgres.migrate
 
-ci: check test ## what a submission must pass
+ci: check test docs ## everything that CI runs
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links pyproject.toml
@@ -56,16 +67,12 @@ lock: ## requirements.txt anew from pyproject.toml, and of it what each image ne
 	  $(LOCK) --extra $$service -c requirements.txt -o deploy/compose/requirements/$$service.txt; done
 
 clean: ## removes what make has made, data of the stacks included
-	rm -rf $(VENV) .charonia .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .charonia .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .cache build *.egg-info
+
+# What a first run installs besides the Python packages. Targets that need no stack install no more than those.
+up demo bench storm: INSTALL := --stack
+test test-fast ci: INSTALL := --stack --tests
 
 $(STAMP): requirements.txt
-	@command -v $(PYTHON) >/dev/null || { echo "needs $(PYTHON)"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
-	  if [ "$$(id -u)" = 0 ]; then \
-	    apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv; \
-	  else false; fi || { echo "run as root: apt-get install python3-venv (or make PYTHON=... with another 3.11)"; exit 1; }; }
-	@echo "Installing Python packages into $(VENV)."
-	@rm -f $(VENV)/bin/python* # links to another interpreter would stay
-	@$(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
-	@touch $@
+	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) was not found; install Python 3.11, or run: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m deploy.local.install --venv $(VENV) $(INSTALL)

@@ -1,3 +1,3 @@
-"""What two or more services share; imports no service."""
+"""Code that two or more services share. It imports no service."""
 
 VERSION = "0.1.0"

@@ -1,41 +1,52 @@
-"""The exception tree, drawn once.
+"""The tree of exceptions.
 
 CharoniaError
-├── SettingsError        a variable of the environment is missing or wrong
-├── Unavailable          something we depend on does not answer; trying later helps
+├── SettingsError        an environment variable is missing or wrong
+├── SchemaError          the schema of the database is older or newer than this version can use
+├── Unavailable          a dependency does not answer; trying later helps
 │   ├── DatabaseUnavailable
-│   │   └── DatabaseRefused  it answers that it does not let us in
+│   │   └── DatabaseAccessDenied
 │   ├── BrokerUnavailable
-│   └── Overloaded       a bounded buffer of our own is full
-├── Unroutable           the broker has no queue for a message
-├── AddressRefused       a URL or address that no webhook may be sent to: see addresses.py
-└── Refused              settlement of a message: see broker.py
+│   └── Overloaded       a bounded buffer of this process is full
+├── Unroutable           no queue takes a message
+├── AddressRefused       webhooks may not be sent to a URL or address: see security/ssrf.py
+└── NotHandled           how a message handler ends without success: see rabbitmq/consumer.py
     ├── Retry
     └── Reject
 """
 
 
 class CharoniaError(Exception):
-    """Something of Charonia's own went wrong."""
+    """The base of all exceptions. `exit_code` is that of a program which ends with the error."""
+
+    exit_code = 1
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip())
 
 
 class SettingsError(CharoniaError):
-    """A variable of the environment is missing or wrong."""
+    """An environment variable is missing or wrong."""
+
+    exit_code = 2
+
+
+class SchemaError(CharoniaError):
+    """The schema of the database is older or newer than this version can use."""
+
+    exit_code = 3
 
 
 class Unavailable(CharoniaError):
-    """Something we depend on does not answer."""
+    """A dependency does not answer."""
 
 
 class DatabaseUnavailable(Unavailable):
     """The database does not answer."""
 
 
-class DatabaseRefused(DatabaseUnavailable):
-    """The database does not let us in."""
+class DatabaseAccessDenied(DatabaseUnavailable):
+    """The database denies access."""
 
 
 class BrokerUnavailable(Unavailable):
@@ -43,24 +54,24 @@ class BrokerUnavailable(Unavailable):
 
 
 class Overloaded(Unavailable):
-    """Too much is waiting already."""
+    """Too many items are waiting already."""
 
 
 class Unroutable(CharoniaError):
-    """The broker has no queue for this message."""
+    """No queue takes this message."""
 
 
 class AddressRefused(CharoniaError):
     """Webhooks may not be sent to this address."""
 
 
-class Refused(CharoniaError):
+class NotHandled(CharoniaError):
     """The message was not handled."""
 
 
-class Retry(Refused):
-    """The message goes back to its queue."""
+class Retry(NotHandled):
+    """Requeue the message."""
 
 
-class Reject(Refused):
-    """The message can never be handled and goes to the dead-letter queue."""
+class Reject(NotHandled):
+    """Dead-letter the message: it can never be handled."""

@@ -1,4 +1,7 @@
-"""Typed, time-sorted ids: UUIDv7 (RFC 9562) in the database, TypeID text outside (`job_01h455vb4pex5vsknk084sn02q`)."""
+"""Typed ids that sort by time.
+
+In the database they are UUIDv7 (RFC 9562). Outside they are TypeIDs, such as `job_01h455vb4pex5vsknk084sn02q`.
+"""
 
 import os
 import time
@@ -6,10 +9,10 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, as TypeID 0.3 asks
-PAIRS = [high + low for high in ALPHABET for low in ALPHABET]
-VALUES = {character: value for value, character in enumerate(ALPHABET)}
-LENGTH = 26
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, as in TypeID 0.3
+_PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
+_VALUES = {character: value for value, character in enumerate(_ALPHABET)}
+_LENGTH = 26
 
 
 class Kind(StrEnum):
@@ -26,7 +29,7 @@ class Kind(StrEnum):
 
 
 def new() -> UUID:
-    """A UUIDv7 of this millisecond; ids of one millisecond are in no order."""
+    """Return a UUIDv7. Ids of the same millisecond have no order."""
     stamp = time.time_ns() // 1_000_000
     random = int.from_bytes(os.urandom(10))
     high, low = random >> 64 & 0xFFF, random & (1 << 62) - 1
@@ -34,30 +37,30 @@ def new() -> UUID:
 
 
 def earliest(at: datetime) -> UUID:
-    """The least UUIDv7 of a time: no id made then or later sorts before it."""
+    """Return the least UUIDv7 of a time. No id made then or later sorts before it."""
     stamp = max(0, int(at.timestamp() * 1000))
     return UUID(int=stamp << 80 | 7 << 76 | 2 << 62)
 
 
 def made_at(value: UUID) -> float:
-    """The unix time of a UUIDv7, to the millisecond."""
+    """Return the Unix time of a UUIDv7, to the millisecond."""
     return (value.int >> 80) / 1000
 
 
-def show(kind: Kind, value: UUID) -> str:
-    """The id as people and programs outside see it."""
+def encode(kind: Kind, value: UUID) -> str:
+    """Return the TypeID of a UUID."""
     number = value.int
-    return f"{kind}_" + "".join([PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+    return f"{kind}_" + "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 
 def parse(kind: Kind, text: str) -> UUID | None:
-    """The UUID in a shown id, or None where the text is not an id of this kind."""
+    """Return the UUID of a TypeID, or None if the text is not an id of this kind."""
     prefix, separator, suffix = text.rpartition("_")
-    if not separator or prefix != kind or len(suffix) != LENGTH or suffix[0] > "7":
+    if not separator or prefix != kind or len(suffix) != _LENGTH or suffix[0] > "7":
         return None
     number = 0
     for character in suffix:
-        value = VALUES.get(character)
+        value = _VALUES.get(character)
         if value is None:
             return None
         number = number << 5 | value

@@ -1,4 +1,4 @@
-"""Spans of a job's life that no one place sees begin and end: how long it waited, or ran for a lost worker."""
+"""Spans that begin in one process and end in another: the wait in the queue, and the run of a lost worker."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -8,58 +8,60 @@ from datetime import UTC, datetime, timedelta
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, get_current_span
 
-from common import ids, tracing
-from common.job_view import JobRow
+from common import ids
+from common.telemetry import tracing
+from common.views.job import JobRow
 
-OUTCOME = "charonia.outcome"
-EPOCH = datetime.fromtimestamp(0, UTC)
+_OUTCOME = "charonia.outcome"
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def describe(row: JobRow) -> dict[str, str | int]:
+def job_attributes(row: JobRow) -> dict[str, str | int]:
+    """Return the attributes of every span of a job."""
     return {
-        "charonia.job_id": ids.show(ids.Kind.JOB, row.id),
-        "charonia.tenant_id": ids.show(ids.Kind.TENANT, row.tenant_id),
+        "charonia.job_id": ids.encode(ids.Kind.JOB, row.id),
+        "charonia.tenant_id": ids.encode(ids.Kind.TENANT, row.tenant_id),
         "charonia.model": row.model,
         "charonia.priority": row.priority,
         "charonia.attempt": row.attempt,
     }
 
 
-def due(row: JobRow) -> datetime:
-    """When the job's present wait for a worker began."""
+def queued_since(row: JobRow) -> datetime:
+    """Return the time since which the job can be claimed."""
     return max(row.created_at, row.run_at)
 
 
-def record_wait(row: JobRow, context: Context) -> None:
-    """The time that a job just claimed was queued for; by the database's clock, as all times here."""
+def record_queue_time(row: JobRow, context: Context) -> None:
+    """Record the span of the wait of a job that was just claimed. All times are of the database's clock."""
     assert row.started_at is not None, "a claimed job has started"
     if tracing.is_off():
         return
-    begin = due(row)
+    begin = queued_since(row)
     span = tracing.tracer.start_span(
-        f"queued jobs.{row.model}", context, attributes=describe(row), start_time=count_nanoseconds(begin)
+        f"queued jobs.{row.model}", context, attributes=job_attributes(row), start_time=_to_nanoseconds(begin)
     )
-    span.end(count_nanoseconds(max(begin, row.started_at)))
+    span.end(_to_nanoseconds(max(begin, row.started_at)))
 
 
 @contextmanager
-def since(name: str, row: JobRow, begin: datetime, links: Sequence[Link] = ()) -> Iterator[str]:
-    """A span in the job's trace, from `begin` to the end of the block, which makes an end of it; its traceparent."""
+def start_span_at(begin: datetime, name: str, row: JobRow, links: Sequence[Link] = ()) -> Iterator[str]:
+    """Start a span in the job's trace at `begin`, and end it with the block. Yield its traceparent."""
     span = tracing.tracer.start_span(
         f"{name} jobs.{row.model}",
-        tracing.context_of(row.traceparent),
-        attributes=describe(row),
+        tracing.to_context(row.traceparent),
+        attributes=job_attributes(row),
         links=links,
-        start_time=min(count_nanoseconds(begin), time.time_ns()),  # a scheduled job may end before it is due
+        start_time=min(_to_nanoseconds(begin), time.time_ns()),  # a scheduled job may end before its time
     )
-    with tracing.hold(span):
-        yield tracing.show(span)
+    with tracing.use_span(span):
+        yield tracing.to_traceparent(span)
 
 
-def note_outcome(outcome: str) -> None:
-    """What became of the job, in the current span."""
-    get_current_span().set_attribute(OUTCOME, outcome)
+def set_outcome(outcome: str) -> None:
+    """Set the job's outcome in the current span."""
+    get_current_span().set_attribute(_OUTCOME, outcome)
 
 
-def count_nanoseconds(at: datetime) -> int:
-    return (at - EPOCH) // timedelta(microseconds=1) * 1000
+def _to_nanoseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1) * 1000

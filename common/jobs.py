@@ -1,4 +1,4 @@
-"""The states of a job and the legal ways between them. Pure."""
+"""The states of a job and the legal transitions. Pure."""
 
 from enum import StrEnum
 
@@ -6,6 +6,8 @@ import msgspec
 
 
 class Status(StrEnum):
+    """The states of a job."""
+
     QUEUED = "queued"
     PROCESSING = "processing"
     CANCELING = "canceling"
@@ -16,7 +18,7 @@ class Status(StrEnum):
 
 
 class Priority(StrEnum):
-    """Highest first: the order in which a free slot looks for work."""
+    """The priorities, highest first: the order in which a free slot takes jobs."""
 
     HIGH = "high"
     NORMAL = "normal"
@@ -28,7 +30,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.PROCESSING: frozenset({Status.QUEUED, Status.CANCELING, Status.SUCCEEDED, Status.FAILED}),
     Status.CANCELING: frozenset({Status.CANCELED, Status.SUCCEEDED, Status.FAILED}),
     Status.SUCCEEDED: frozenset(),
-    Status.FAILED: frozenset({Status.QUEUED}),  # only by the client's own retry
+    Status.FAILED: frozenset({Status.QUEUED}),  # only when the client retries the job
     Status.CANCELED: frozenset({Status.QUEUED}),
     Status.EXPIRED: frozenset({Status.QUEUED}),
 }
@@ -42,13 +44,13 @@ EVENT_TYPES = (
 
 
 def list_patterns(event_type: str) -> list[str]:
-    """The patterns that match a type of two words; `*` stands for one word, and alone for all."""
+    """Return the patterns that match an event type. `*` stands for one word, or alone for every type."""
     first, second = event_type.split(".")
     return [event_type, f"{first}.*", f"*.{second}", "*.*", "*"]
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why an attempt, or the job, failed: a stable code, a sentence, and whether trying again may help."""
+    """Why an attempt or a job failed: a stable code, a sentence, and whether a retry may help."""
 
     code: str
     message: str

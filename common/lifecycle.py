@@ -1,4 +1,4 @@
-"""The life of a service process: settings, loops, a signal, draining, the end."""
+"""The life of a service process: settings, loops, signal, drain, end."""
 
 import asyncio
 import contextlib
@@ -12,76 +12,75 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from common import logs, tracing
 from common.errors import CharoniaError, SettingsError
 from common.settings import Settings, load
+from common.telemetry import logs, tracing
 
 OPEN_FILES = 65_536
-NEW_OBJECTS = 20_000  # between two looks for cycles among them
+GC_THRESHOLD = 20_000  # new objects between two collections
 
 S = TypeVar("S", bound=Settings)
 Run = Callable[[S, asyncio.Event], Awaitable[None]]
 
 
 def main(service: str, kind: type[S], run: Run[S]) -> int:
-    """Runs a service until SIGTERM or SIGINT; its exit code: 0 drained, 1 failed, 2 wrong settings."""
+    """Run a service until SIGTERM or SIGINT. Return its exit code: 0 after a drain, else the error's."""
     try:
         settings = load(kind)
     except SettingsError as error:
-        print(f"{service}: {error}", file=sys.stderr)
-        return 2
+        return _fail(service, error)
     logs.configure(settings.log_format, settings.log_level)
-    allow_files()
-    tend_garbage()
+    raise_open_files_limit()
+    tune_garbage_collector()
     try:
         tracing.configure(service)
-        uvloop.run(listen(run, settings))
-    except SettingsError as error:
-        print(f"{service}: {error}", file=sys.stderr)
-        return 2
+        uvloop.run(_run_until_signal(run, settings))
     except CharoniaError as error:
-        print(f"{service}: {error}", file=sys.stderr)
-        return 1
-    except SystemExit:  # uvicorn's, after it has said why it can't listen
-        print(f"{service}: cannot listen on {settings.host}:{settings.port}", file=sys.stderr)
-        return 1
+        return _fail(service, error)
+    except SystemExit:  # from uvicorn, which has logged why it cannot listen
+        return _fail(service, CharoniaError(f"cannot listen on {settings.host}:{settings.port}"))
     finally:
         tracing.shutdown()
         logging.shutdown()
     return 0
 
 
-def allow_files() -> None:
-    """Takes what is allowed of open files, and so of connections: most systems start a process with 1,024."""
+def _fail(service: str, error: CharoniaError) -> int:
+    print(f"{service}: {error}", file=sys.stderr)
+    return error.exit_code
+
+
+def raise_open_files_limit() -> None:
+    """Raise the limit of open files, and so of connections. Most systems start a process with 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY:
         most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
-        with contextlib.suppress(OSError, ValueError):  # what the system refuses after all
+        with contextlib.suppress(OSError, ValueError):  # the system may still refuse
             resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
-def tend_garbage() -> None:
-    """Looks for cycles less often, and never among what was loaded: a request makes more objects than there are cycles.
+def tune_garbage_collector() -> None:
+    """Collect cycles less often, and never among the modules that are loaded.
 
-    By default each few hundred new objects are looked at, and now and then all there are.
+    By default Python collects after every few hundred new objects. A request makes many objects and few cycles.
     """
     gc.freeze()
-    gc.set_threshold(NEW_OBJECTS, 20, 20)
+    gc.set_threshold(GC_THRESHOLD, 20, 20)
 
 
-async def listen(run: Run[S], settings: S) -> None:
+async def _run_until_signal(run: Run[S], settings: S) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     await run(settings, stopping)
 
 
-async def keep_running(
+async def run_until_stopped(
     loops: dict[str, Coroutine[Any, Any, None]], stopping: asyncio.Event, drain: Callable[[], Awaitable[None]]
 ) -> None:
-    """Runs loops that never end until `stopping` is set, drains while they still run, and ends them.
+    """Run loops until `stopping` is set. Drain while they still run, then cancel them.
 
-    A loop that ends by itself is a bug: it takes the service down, drained, with its error.
+    A loop that ends by itself is a bug. The service then drains and ends with the loop's error.
     """
     tasks: list[asyncio.Task[Any]] = [asyncio.create_task(loop, name=name) for name, loop in loops.items()]
     waiting: asyncio.Task[Any] = asyncio.create_task(stopping.wait(), name="stopping")

@@ -1,8 +1,8 @@
-"""The outbox: messages committed together with the change they announce.
+"""The outbox: messages that are committed with the change they announce.
 
-The committing process publishes at once, one message for several rows where it can, and deletes them on the broker's
-confirm. The relay, in every service, publishes what is left over, so a crash or an absent broker between commit and
-publish loses nothing.
+The committing process publishes them at once, one message for several rows if possible. It deletes the rows when the
+broker confirms. The relay, in every service, publishes the remaining rows. So neither a crash nor an outage loses a
+message.
 """
 
 import asyncio
@@ -12,81 +12,89 @@ from uuid import UUID
 import msgspec
 from opentelemetry.trace import SpanKind
 
-from common import ids, messages, sql, topology, tracing
-from common.batching import Batcher
-from common.broker import Publisher
-from common.database import Database
+from common import ids
 from common.errors import BrokerUnavailable, Unavailable, Unroutable
 from common.jobs import Priority
-from common.logs import Log
-from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsQueued
+from common.postgres import sql
+from common.postgres.batcher import Batcher
+from common.postgres.database import Database
+from common.rabbitmq import messages, topology
+from common.rabbitmq.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsQueued
+from common.rabbitmq.publisher import Publisher
+from common.telemetry import tracing
+from common.telemetry.logs import Log
 
 QUERIES = sql.load("common", "outbox.sql")
-IN_FLIGHT = 1000  # publishes of this process at a time; what is over that is left to the relay
-WAVE = 250  # of many messages: the others of this process find room between two
-CROWD = 2_000  # rows that wait for their wave, from which on whoever brings many is to slow down
-MOST_WAITING = 20_000  # rows that wait so; what is over that is left to the relay
+MAX_IN_FLIGHT = 1000  # publishes of this process at a time; the relay publishes the rest
+CHUNK_SIZE = 250  # rows of announce_many at a time, so that other publishes get their share
+BUSY_ROWS = 2_000  # waiting rows of announce_many, above which callers with many rows slow down
+MAX_WAITING = 20_000  # waiting rows of announce_many; the relay publishes the rest
 RELAY_BATCH = 500
 RELAY_SECONDS = 1.0
 POSTPONE_SECONDS = 10.0
-CONFIRM_SECONDS = 0.1  # confirmed rows are gathered for so long, far below the time after which a relay takes them
-JOBS_TOGETHER = 8
-EVENTS_TOGETHER = 50
+CONFIRM_SECONDS = 0.1  # confirmed rows gather for this time, far less than the time until a relay takes them
+MAX_JOBS_PER_MESSAGE = 8
+MAX_EVENTS_PER_MESSAGE = 50
 
 log = Log("outbox")
 
 
 class OutboxRow(msgspec.Struct, frozen=True):
+    """A row of the outbox. One message can announce up to `max_per_message` rows of its kind."""
+
     id: UUID
     exchange: str
     routing_key: str
     body: bytes
     traceparent: str
-    together: int = 1  # how many of its kind one message may ring for, where they are announced at once
+    max_per_message: int = 1
 
 
-def spread(row: OutboxRow) -> tuple[object, ...]:
-    """Its columns, in the order of the statements that insert it."""
+def to_values(row: OutboxRow) -> tuple[object, ...]:
+    """Return the columns, in the order of the statements that insert the row."""
     return row.id, row.exchange, row.routing_key, row.body, row.traceparent
 
 
-def ring_job(job_id: UUID, priority: Priority, model: str, traceparent: str, together: int = 1) -> OutboxRow:
-    """The doorbell for a job that may be claimed.
+def job_wake_up(job_id: UUID, priority: Priority, model: str, traceparent: str, max_per_message: int = 1) -> OutboxRow:
+    """Return the wake-up for a job that can be claimed.
 
-    `together` is what the model runs in one batch: more would wait with one dispatcher while another has room.
+    `max_per_message` is the model's batch size: more jobs could wait in one dispatcher while another is idle.
     """
     body, key = messages.encode(JobQueued(job_id)), topology.job_key(priority, model)
-    return OutboxRow(ids.new(), topology.JOBS, key, body, traceparent, min(together, JOBS_TOGETHER))
+    limit = min(max_per_message, MAX_JOBS_PER_MESSAGE)
+    return OutboxRow(ids.new(), topology.JOBS_EXCHANGE, key, body, traceparent, limit)
 
 
-def ring_event(event_id: UUID, event_type: str, traceparent: str) -> OutboxRow:
-    """The doorbell for an event that was recorded."""
+def event_wake_up(event_id: UUID, event_type: str, traceparent: str) -> OutboxRow:
+    """Return the wake-up for an event."""
     body = messages.encode(JobEvent(event_id))
-    return OutboxRow(ids.new(), topology.EVENTS, event_type, body, traceparent, EVENTS_TOGETHER)
+    return OutboxRow(ids.new(), topology.EVENTS_EXCHANGE, event_type, body, traceparent, MAX_EVENTS_PER_MESSAGE)
 
 
-def ring_cancel(job_id: UUID, traceparent: str) -> OutboxRow:
-    """The doorbell for a running job that is to be canceled."""
-    return OutboxRow(ids.new(), topology.CONTROL, "job.cancel", messages.encode(CancelJob(job_id)), traceparent)
+def cancel_message(job_id: UUID, traceparent: str) -> OutboxRow:
+    """Return the message that cancels a running job."""
+    return OutboxRow(
+        ids.new(), topology.CONTROL_EXCHANGE, "job.cancel", messages.encode(CancelJob(job_id)), traceparent
+    )
 
 
-def gather(rows: Iterable[OutboxRow]) -> Iterator[list[OutboxRow]]:
-    """Rows that may share a message: of one kind and one way. What is traced has its own, and so a span of its own."""
+def group_rows(rows: Iterable[OutboxRow]) -> Iterator[list[OutboxRow]]:
+    """Group rows that can share a message, by exchange and routing key. A sampled row has its own message and span."""
     groups: dict[tuple[str, str], list[OutboxRow]] = {}
     for row in rows:
-        if row.together <= 1 or tracing.is_sampled(row.traceparent):
+        if row.max_per_message <= 1 or tracing.is_sampled(row.traceparent):
             yield [row]
             continue
-        way = row.exchange, row.routing_key
-        group = groups.setdefault(way, [])
+        route = row.exchange, row.routing_key
+        group = groups.setdefault(route, [])
         group.append(row)
-        if len(group) >= row.together:
-            yield groups.pop(way)
+        if len(group) >= row.max_per_message:
+            yield groups.pop(route)
     yield from groups.values()
 
 
-def merge(rows: Sequence[OutboxRow]) -> bytes:
-    """The body of one message for several."""
+def merge_bodies(rows: Sequence[OutboxRow]) -> bytes:
+    """Return the body of one message for several rows."""
     jobs, events = [], []
     for row in rows:
         match messages.decode(row.body):
@@ -95,69 +103,72 @@ def merge(rows: Sequence[OutboxRow]) -> bytes:
             case JobEvent(event_id):
                 events.append((event_id, row.traceparent))
             case other:
-                raise TypeError(f"a {type(other).__name__} rings by itself")
+                raise TypeError(f"a {type(other).__name__} cannot share a message")
     return messages.encode(JobsQueued(jobs) if jobs else JobEvents(events))
 
 
 class Outbox:
+    """Publishes committed rows."""
+
     def __init__(self, database: Database, publisher: Publisher) -> None:
-        self.database = database
-        self.publisher = publisher
-        self.waiting = 0  # rows of announce_many
-        self.sending: set[asyncio.Task[None]] = set()
-        self.forgetting: set[asyncio.Task[None]] = set()
-        self.confirmations: Batcher[Sequence[UUID], None] = Batcher(
-            self.confirm, name="confirms", limit=500, delay=CONFIRM_SECONDS
+        self._database = database
+        self._publisher = publisher
+        self._waiting = 0  # rows of announce_many
+        self._sending: set[asyncio.Task[None]] = set()
+        self._deleting: set[asyncio.Task[None]] = set()
+        self._confirmations: Batcher[Sequence[UUID], None] = Batcher(
+            self._delete_batch, name="confirms", limit=500, delay=CONFIRM_SECONDS
         )
 
     def announce(self, rows: Iterable[OutboxRow]) -> None:
-        """Publishes rows just committed, without waiting: a slow broker must not slow down who committed them."""
-        for group in gather(rows):
-            if len(self.sending) >= IN_FLIGHT or not self.publisher.link.is_up:
+        """Publish rows that were just committed. Return at once: a slow broker must not slow the caller down."""
+        for group in group_rows(rows):
+            if len(self._sending) >= MAX_IN_FLIGHT or not self._publisher.connection.is_up:
                 return
-            task = asyncio.create_task(self.send(group))
-            self.sending.add(task)
-            task.add_done_callback(self.sending.discard)
+            task = asyncio.create_task(self._send(group))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
 
     async def announce_many(self, rows: Sequence[OutboxRow]) -> None:
-        """As announce, for more than are to be on their way at a time."""
-        if self.waiting + len(rows) > MOST_WAITING:
+        """Publish many rows, a chunk at a time."""
+        if self._waiting + len(rows) > MAX_WAITING:
             return
-        self.waiting += len(rows)
+        self._waiting += len(rows)
         left = len(rows)
         try:
-            for start in range(0, len(rows), WAVE):
-                self.announce(wave := rows[start : start + WAVE])
-                if self.sending:
-                    await asyncio.wait(tuple(self.sending))
-                self.waiting -= len(wave)
-                left -= len(wave)
+            for start in range(0, len(rows), CHUNK_SIZE):
+                self.announce(chunk := rows[start : start + CHUNK_SIZE])
+                if self._sending:
+                    await asyncio.wait(tuple(self._sending))
+                self._waiting -= len(chunk)
+                left -= len(chunk)
         finally:
-            self.waiting -= left
+            self._waiting -= left
 
     @property
-    def is_crowded(self) -> bool:
-        return self.waiting > CROWD
+    def is_busy(self) -> bool:
+        """Whether callers with many rows should wait."""
+        return self._waiting > BUSY_ROWS
 
-    async def send(self, rows: Sequence[OutboxRow]) -> None:
-        if await (self.publish(rows[0]) if len(rows) == 1 else self.publish_one_for(rows)):
-            forgetting = asyncio.create_task(self.forget([row.id for row in rows]))
-            self.forgetting.add(forgetting)
-            forgetting.add_done_callback(self.forgetting.discard)
+    async def _send(self, rows: Sequence[OutboxRow]) -> None:
+        if await (self.publish(rows[0]) if len(rows) == 1 else self._publish_group(rows)):
+            deleting = asyncio.create_task(self._delete([row.id for row in rows]))
+            self._deleting.add(deleting)
+            deleting.add_done_callback(self._deleting.discard)
 
-    async def forget(self, rows: Sequence[UUID]) -> None:
-        """Deletes rows that the broker has; who publishes does not wait for it."""
+    async def _delete(self, rows: Sequence[UUID]) -> None:
+        """Delete rows that the broker has confirmed."""
         try:
-            await self.confirmations.submit(rows)
+            await self._confirmations.submit(rows)
         except Unavailable as error:
-            log.warning("outbox.not_confirmed", id=rows[0], error=error)  # published again: harmless
+            log.warning("outbox.not_confirmed", id=rows[0], error=error)  # they are published again, which is harmless
 
-    async def confirm(self, groups: list[Sequence[UUID]]) -> list[None]:
-        await self.database.fetch(QUERIES["confirm"], [row for group in groups for row in group])
+    async def _delete_batch(self, groups: list[Sequence[UUID]]) -> list[None]:
+        await self._database.fetch(QUERIES["delete_confirmed"], [row for group in groups for row in group])
         return [None] * len(groups)
 
     async def publish(self, row: OutboxRow) -> bool:
-        """Whether the broker took it."""
+        """Publish one row. Return whether the broker confirmed it."""
         attributes = {
             "messaging.system": "rabbitmq",
             "messaging.operation.type": "send",
@@ -166,47 +177,47 @@ class Outbox:
             "messaging.rabbitmq.destination.routing_key": row.routing_key,
             "messaging.message.id": str(row.id),
         }
-        context = tracing.context_of(row.traceparent)
-        with tracing.begin(f"send {row.exchange}", context, SpanKind.PRODUCER, attributes) as span:
-            error = await self.hand_over(row, row.body, {"traceparent": tracing.show(span)})
+        context = tracing.to_context(row.traceparent)
+        with tracing.start_span(f"send {row.exchange}", context, SpanKind.PRODUCER, attributes) as span:
+            error = await self._publish_message(row, row.body, {"traceparent": tracing.to_traceparent(span)})
             if error is not None:
-                tracing.fail(span, type(error).__name__)
+                tracing.record_error(span, type(error).__name__)
         return error is None
 
-    async def publish_one_for(self, rows: Sequence[OutboxRow]) -> bool:
-        """One message for several rows, under the id of the first; whether the broker took it."""
-        return await self.hand_over(rows[0], merge(rows), {}) is None
+    async def _publish_group(self, rows: Sequence[OutboxRow]) -> bool:
+        """Publish one message for several rows, under the id of the first."""
+        return await self._publish_message(rows[0], merge_bodies(rows), {}) is None
 
-    async def hand_over(self, row: OutboxRow, body: bytes, headers: dict[str, str]) -> Exception | None:
-        """Why the broker did not take it."""
+    async def _publish_message(self, row: OutboxRow, body: bytes, headers: dict[str, str]) -> Exception | None:
+        """Return why the broker did not confirm the message, or None."""
         try:
-            await self.publisher.publish(row.exchange, row.routing_key, body, message_id=row.id, headers=headers)
+            await self._publisher.publish(row.exchange, row.routing_key, body, message_id=row.id, headers=headers)
         except (BrokerUnavailable, Unroutable) as error:
             log.warning("message.not_published", routing_key=row.routing_key, error=error)
             return error
         return None
 
     async def relay(self) -> None:
-        """Publishes what was left over, until cancelled."""
+        """Publish overdue rows, until cancelled."""
         while True:
             try:
-                taken = await self.sweep() if self.publisher.link.is_up else 0
+                published = await self.relay_once() if self._publisher.connection.is_up else 0
             except Unavailable as error:
-                log.warning("outbox.relay_waits", error=error)
-                taken = 0
-            if taken < RELAY_BATCH:
+                log.warning("outbox.relay_unavailable", error=error)
+                published = 0
+            if published < RELAY_BATCH:
                 await asyncio.sleep(RELAY_SECONDS)
 
-    async def sweep(self) -> int:
-        """Publishes one batch of due rows; how many the broker took."""
-        async with self.database.transaction() as connection:
-            found = await connection.fetch(QUERIES["take_due"], RELAY_BATCH)
+    async def relay_once(self) -> int:
+        """Publish one batch of overdue rows. Return how many the broker confirmed."""
+        async with self._database.transaction() as connection:
+            found = await connection.fetch(QUERIES["lock_due"], RELAY_BATCH)
             rows = [OutboxRow(**record) for record in found]
-            taken = await asyncio.gather(*(self.publish(row) for row in rows))
-            sent = [row.id for row, ok in zip(rows, taken, strict=True) if ok]
-            left = [row.id for row, ok in zip(rows, taken, strict=True) if not ok]
+            outcomes = await asyncio.gather(*(self.publish(row) for row in rows))
+            sent = [row.id for row, ok in zip(rows, outcomes, strict=True) if ok]
+            left = [row.id for row, ok in zip(rows, outcomes, strict=True) if not ok]
             if sent:
-                await connection.execute(QUERIES["confirm"], sent)
+                await connection.execute(QUERIES["delete_confirmed"], sent)
             if left:
                 await connection.execute(QUERIES["postpone"], left, POSTPONE_SECONDS)
         if rows:
@@ -214,9 +225,9 @@ class Outbox:
         return len(sent)
 
     async def drain(self, seconds: float) -> None:
-        """Waits for publishes under way; what is not confirmed by then is the relay's."""
+        """Wait for publishes under way. The relay publishes the rest."""
         deadline = asyncio.get_running_loop().time() + seconds
-        while under_way := self.sending | self.forgetting:
+        while under_way := self._sending | self._deleting:
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 return

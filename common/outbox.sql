@@ -1,9 +1,9 @@
--- name: confirm
--- The broker has these messages.
+-- name: delete_confirmed
+-- Delete messages that the broker has confirmed.
 DELETE FROM outbox WHERE id = ANY($1::uuid[]);
 
--- name: take_due
--- Messages whose committing process did not get them confirmed in time; held for this relay by their locks.
+-- name: lock_due
+-- Return up to $1 overdue messages: their process did not get them confirmed in time. Lock them for this relay.
 SELECT id, exchange, routing_key, body, traceparent
 FROM outbox
 WHERE due_at <= now()
@@ -12,5 +12,5 @@ LIMIT $1
 FOR UPDATE SKIP LOCKED;
 
 -- name: postpone
--- These were not taken by the broker; later ones get their turn before they are tried again.
+-- Put off messages that the broker did not confirm, for $2 seconds, so that later ones come first.
 UPDATE outbox SET due_at = now() + make_interval(secs => $2::double precision) WHERE id = ANY($1::uuid[]);

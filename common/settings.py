@@ -1,4 +1,7 @@
-"""Settings from the environment: a frozen Struct, each field the variable `CHARONIA_<FIELD>`."""
+"""Settings from the environment. Each field of a frozen Struct is a variable `CHARONIA_<FIELD>`.
+
+The string under a field describes it. The configuration reference in the docs is generated from these strings.
+"""
 
 import os
 from collections.abc import Mapping
@@ -9,34 +12,41 @@ import msgspec
 from msgspec import Meta
 
 from common.errors import SettingsError
-from common.logs import Style
+from common.telemetry.logs import LogFormat
 
 PREFIX = "CHARONIA_"
 DatabaseUrl = Annotated[str, Meta(pattern=r"^postgres(ql)?://.")]
 AmqpUrl = Annotated[str, Meta(pattern=r"^amqps?://.")]
-SERVERS = ("database_url", "amqp_url")
+_SERVER_URLS = ("database_url", "amqp_url")
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-# Where traces are looked at: with the place of the id in it, or Jaeger's address without.
+# Where to look at traces: a URL with {trace_id}, or Jaeger's address.
 TraceUrl = Annotated[str, Meta(pattern=r"^(https?://[^\s{}/]+(/[^\s{}]*(\{trace_id\}[^\s{}]*)?)?)?$")]
 S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What every service reads."""
+    """The settings of every service."""
 
     database_url: DatabaseUrl
+    """PostgreSQL: `postgresql://user:password@host:port/database`."""
     amqp_url: AmqpUrl
+    """RabbitMQ: `amqp://user:password@host:port/vhost`."""
     host: str = "127.0.0.1"
+    """The address to listen on."""
     port: Annotated[int, Meta(ge=1, le=65535)]
-    log_format: Style = "auto"
+    """The port to listen on. The gateway serves the API there; every service serves its health and metrics there."""
+    log_format: LogFormat = "auto"
+    """The format of log lines. `auto` is text on a terminal and JSON elsewhere."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    shutdown_grace: Seconds = 25.0  # seconds from SIGTERM to giving back what still runs
+    """The lowest level to log."""
+    shutdown_grace: Seconds = 25.0
+    """Seconds between SIGTERM and handing back unfinished work."""
 
 
 def load(kind: type[S], environ: Mapping[str, str] = os.environ) -> S:
-    """The settings in an environment.
+    """Return the settings. Lists are written with commas, booleans as true or false.
 
-    Lists are written with commas, booleans as true or false. Raises SettingsError naming the variable.
+    Raise SettingsError, with the name of the variable, if one is missing or wrong.
     """
     values: dict[str, object] = {}
     for field in msgspec.structs.fields(kind):
@@ -44,7 +54,7 @@ def load(kind: type[S], environ: Mapping[str, str] = os.environ) -> S:
         text = environ.get(name)
         if text is None or text == "":
             if field.required:
-                raise SettingsError(f"{name} is not set")
+                raise SettingsError(f"{name} is not set, and it has no default. Set it in the environment.")
             continue
         origin = getattr(field.type, "__origin__", field.type)
         raw: object = [part.strip() for part in text.split(",") if part.strip()] if origin in (list, tuple) else text
@@ -52,20 +62,20 @@ def load(kind: type[S], environ: Mapping[str, str] = os.environ) -> S:
             values[field.name] = msgspec.convert(raw, field.type, strict=False)
         except msgspec.ValidationError as error:
             raise SettingsError(f"{name} is wrong: {error}") from error
-        if field.name in SERVERS and not is_server(text):
+        if field.name in _SERVER_URLS and not is_server_url(text):
             raise SettingsError(
-                f"{name} is wrong: it is no URL; special characters in its password are percent-encoded"
+                f"{name} is wrong: expected a URL. Special characters in the password must be percent-encoded."
             )
     return kind(**values)
 
 
-def is_server(url: str) -> bool:
-    """Whether clients can read such a URL; a password with / # ? or @ in it, as it is, makes another one of it."""
+def is_server_url(url: str) -> bool:
+    """Return whether clients can parse the URL. A password with a plain / # ? or @ changes its meaning."""
     try:
         parts = urlsplit(url)
         login, _, hosts = parts.netloc.rpartition("@")
-        for host in hosts.split(","):  # asyncpg takes several
-            _ = urlsplit(f"//{host}").port  # raises ValueError where it is none
+        for host in hosts.split(","):  # asyncpg accepts several hosts
+            _ = urlsplit(f"//{host}").port  # raises ValueError for a wrong port
         if url.startswith("postgres") and (
             "@" in login or (parts.query and not parse_qs(parts.query, strict_parsing=True))
         ):

@@ -1,7 +1,7 @@
-"""Triton's datatypes, and tensors as they are stored and sent: raw, row-major, little-endian.
+"""Triton's datatypes, and tensors as they are stored and sent: row-major, little-endian.
 
-BYTES elements are each preceded by their length as 4 bytes, little-endian: Triton's own encoding
-(the binary tensor data extension of the Open Inference Protocol), so the dispatcher passes the bytes on untouched.
+Each BYTES element follows its length, as 4 bytes, little-endian. That is Triton's own encoding (the binary tensor data
+extension of the Open Inference Protocol). The dispatcher therefore passes the bytes on unchanged.
 """
 
 import struct
@@ -12,6 +12,8 @@ import msgspec
 
 
 class Datatype(StrEnum):
+    """The datatypes of Triton."""
+
     BOOL = "BOOL"
     UINT8 = "UINT8"
     UINT16 = "UINT16"
@@ -28,7 +30,7 @@ class Datatype(StrEnum):
     BYTES = "BYTES"
 
 
-# The codes of the `array` and `struct` modules. FP16 has one in `struct` only; BF16 and BYTES have none.
+# The codes of the modules `array` and `struct`. `array` has none for FP16. Neither has one for BF16 and BYTES.
 CODES = {
     Datatype.BOOL: "B",
     Datatype.UINT8: "B",
@@ -48,6 +50,8 @@ FLOATS = frozenset({Datatype.FP16, Datatype.BF16, Datatype.FP32, Datatype.FP64})
 
 
 class Tensor(msgspec.Struct, frozen=True, array_like=True):
+    """An input tensor, as it is stored."""
+
     name: str
     datatype: Datatype
     shape: list[int]
@@ -55,17 +59,17 @@ class Tensor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Output(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tensor of the answer; data row-major, flat. BYTES as text, or as `{"base64"}` where it is not UTF-8."""
+    """An output tensor, as in the API. Data is flat and row-major. BYTES are text, or `{"base64"}` if not UTF-8."""
 
     name: str
     datatype: Datatype
     shape: list[int]
     data: list[Any]
-    response: int = -1  # of a streaming model: which of its responses, from 0; else left out
+    response: int = -1  # the number of a streaming model's response, from 0; otherwise omitted
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A model's input or output; -1 in the shape stands for any size, and the batch dimension is included."""
+    """A model's input or output. The shape includes the batch dimension. -1 stands for any size."""
 
     name: str
     datatype: Datatype
@@ -73,13 +77,15 @@ class Signature(msgspec.Struct, frozen=True):
     optional: bool = False
 
 
-encoder = msgspec.msgpack.Encoder()
-decoder = msgspec.msgpack.Decoder(list[Tensor])
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[Tensor])
 
 
 def pack(tensors: list[Tensor]) -> bytes:
-    return encoder.encode(tensors)
+    """Return the bytes of tensors."""
+    return _encoder.encode(tensors)
 
 
 def unpack(body: bytes) -> list[Tensor]:
-    return decoder.decode(body)
+    """Return the tensors in `body`."""
+    return _decoder.decode(body)

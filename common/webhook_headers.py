@@ -1,25 +1,25 @@
-"""Which headers a subscription may add to its deliveries. Pure."""
+"""Which headers a subscription can add to its deliveries. Pure."""
 
 import re
 
-NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # a token of RFC 9110
-VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,2000}[\x21-\x7e])?")
-# Ours, and those that belong to the connection.
-RESERVED = frozenset(
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # a token of RFC 9110
+_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,2000}[\x21-\x7e])?")
+# Headers that Charonia sets, and headers of the connection.
+_RESERVED = frozenset(
     {
         *("accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect", "host"),
         *("keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "traceparent", "tracestate"),
     }
 )
-RESERVED_PREFIXES = ("webhook-", "proxy-")
+_RESERVED_PREFIXES = ("webhook-", "proxy-")
 
 
-def find_mistake(name: str, value: str) -> str | None:
-    """What is wrong with a header, in words that follow its name; None where it may be sent."""
-    if not NAME.fullmatch(name):
+def find_header_error(name: str, value: str) -> str | None:
+    """Return what is wrong with a header, as words after its name, or None."""
+    if not _NAME.fullmatch(name):
         return "is not the name of a header"
-    if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIXES):
+    if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIXES):
         return "is set by Charonia"
-    if not VALUE.fullmatch(value):
+    if not _VALUE.fullmatch(value):
         return "has a value that is not 1 to 2000 visible ASCII characters"
     return None

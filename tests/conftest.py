@@ -1,12 +1,14 @@
-"""Private servers for the tests: each is started by the first test that asks for it, and ends with the session."""
+"""Private servers for the tests. Each worker has one set, started by the first test that needs it."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
-from deploy.local.ports import free_ports
+from deploy.local.ports import free_ports, use_share
 from deploy.local.postgres import Postgres
 from deploy.local.rabbitmq import RabbitMQ
 from deploy.local.server import Server
@@ -14,11 +16,36 @@ from deploy.local.settings import Settings
 from deploy.local.triton import Triton
 
 DEFAULTS = Settings()
+SLOWEST_FIRST = ("tests/acceptance", "tests/storm", "tests/integration", "tests/unit")
+NEEDS_TRITON = {"triton", "stack"}
+
+
+# How long a test takes depends on what runs beside it.
+hypothesis.settings.register_profile(
+    "side by side", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("side by side")
+
+
+def pytest_configure() -> None:
+    """Give each worker ports of its own."""
+    if worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        use_share(int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the slowest tests first, so that workers end together. Mark tests that need a Triton."""
+    items.sort(
+        key=lambda item: next(place for place, folder in enumerate(SLOWEST_FIRST) if item.nodeid.startswith(folder))
+    )
+    for item in items:
+        if NEEDS_TRITON.intersection(getattr(item, "fixturenames", ())) or item.nodeid.startswith("tests/acceptance"):
+            item.add_marker(pytest.mark.triton)
 
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    """A PostgreSQL; a test makes itself databases with `create_database`."""
+    """A PostgreSQL server. Tests create their own databases with `create_database`."""
     server = Postgres(tmp_path_factory.mktemp("postgres"), *free_ports(1), durable=False)
     try:
         with running(server):
@@ -29,7 +56,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
 
 @pytest.fixture(scope="session")
 def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
-    """A RabbitMQ; a test makes itself virtual hosts with `create_vhost`."""
+    """A RabbitMQ server. Tests create their own virtual hosts with `create_vhost`."""
     port, dist_port, epmd_port = free_ports(3)
     with running(server := RabbitMQ(tmp_path_factory.mktemp("rabbitmq"), port, dist_port, epmd_port)):
         yield server
@@ -37,7 +64,7 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
 
 @pytest.fixture(scope="session")
 def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
-    """A Triton with the models of deploy/models, untraced."""
+    """A Triton server with the models of deploy/models, without tracing."""
     grpc_port, http_port, metrics_port = free_ports(3)
     directory: Path = tmp_path_factory.mktemp("triton")
     server = Triton(directory, DEFAULTS.model_repository, grpc_port, http_port, metrics_port, DEFAULTS.triton_venv)

@@ -1,6 +1,6 @@
-"""A webhook receiver that prints what it has verified. Nothing but the standard library: copy what you like.
+"""A webhook receiver that prints verified webhooks. It needs only the standard library; copy what you like.
 
-Answers 204 to a genuine webhook and 401 to any other, so that a delivery that is recorded as delivered was verified.
+It answers 204 to a webhook with a correct signature, and 401 to any other. So each delivered webhook was verified.
 """
 
 import base64
@@ -18,10 +18,10 @@ TOLERANCE = 300  # seconds
 
 
 def fetch_secret() -> str:
-    """The secret that the callbacks of our tenant are signed with."""
+    """Return the secret that signs the tenant's callbacks."""
     url = os.environ["CHARONIA_URL"] + "/v1/webhook-secret"
     headers = {"Authorization": f"Bearer {os.environ['CHARONIA_KEY']}"}
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - ours
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - a configured URL
     with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
         return str(json.load(answer)["secret"])
 
@@ -57,14 +57,14 @@ class Receiver(BaseHTTPRequestHandler):
         try:
             genuine = is_genuine(fetch_secret(), headers, body)
         except OSError as error:
-            print(f"no secret to verify with: {error}")
+            print(f"the secret could not be read: {error}")
             self.answer(503)
             return
         if genuine:
             event = json.loads(body)
             print(f"verified {headers['webhook-id']} {event['type']} {json.dumps(event['data'])[:200]}")
         else:
-            print(f"refused {headers.get('webhook-id')}: not signed with our secret")
+            print(f"refused {headers.get('webhook-id')}: the signature is wrong")
         self.answer(204 if genuine else 401)
 
     def answer(self, status: int) -> None:
@@ -73,7 +73,7 @@ class Receiver(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """One line for each webhook is enough."""
+        """Print nothing: there is one line for each webhook."""
 
 
 if __name__ == "__main__":

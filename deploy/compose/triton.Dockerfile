@@ -1,8 +1,8 @@
-# A Triton for any laptop: the CPU server of the nvidia-pytriton wheel with the demo's models. For development only.
+# Triton for a laptop: the CPU server of the nvidia-pytriton wheel, with the demo's models. For development only.
 ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE}
 COPY deploy/local/triton-requirements.txt /requirements.txt
-# What the server links, and the interpreter's library for its Python models.
+# The libraries that the server links, and the interpreter's library for its Python models.
 RUN apt-get update \
  && apt-get install -y --no-install-recommends tini libexpat1 libglib2.0-0 libgomp1 \
  && { python3 -c 'import sysconfig; assert sysconfig.get_config_var("INSTSONAME")' && \

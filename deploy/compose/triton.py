@@ -1,4 +1,4 @@
-"""`python -m deploy.compose.triton`: the server in a container, in the place of this process."""
+"""`python -m deploy.compose.triton` replaces itself with the server, in a container."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ def main() -> None:
     place, models, venv = Path("/tmp"), Path("/models"), Path("/venv")  # noqa: S108 - a tmpfs
     triton = Triton(place, models, 8001, 8000, 8002, venv, otlp_endpoint=endpoint, address=ANY)
     triton.prepare()
-    os.execve(triton.argv[0], triton.argv, triton.environment)  # noqa: S606 - no shell is what is wanted
+    os.execve(triton.argv[0], triton.argv, triton.environment)  # noqa: S606 - without a shell, as intended
 
 
 if __name__ == "__main__":

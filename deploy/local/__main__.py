@@ -1,4 +1,4 @@
-"""`python -m deploy.local up` runs the stack until it is interrupted; `prepare` only installs what it needs."""
+"""`python -m deploy.local up` runs the stack until it is interrupted; `prepare` only installs what is missing."""
 
 import argparse
 import os
@@ -8,14 +8,13 @@ import time
 from types import FrameType
 
 from deploy.local.errors import LocalError
+from deploy.local.install import find_steps, run_steps
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
-from deploy.local.system import ensure_packages
 from deploy.local.terminal import say, show
-from deploy.local.triton_venv import ensure_venv
 
-WATCH = 0.5  # seconds between two looks at the processes
+WATCH_SECONDS = 0.5
 
 READY = """
 Charonia is ready.
@@ -38,13 +37,13 @@ EXAMPLE = '{"model": "echo", "inputs": {"x": [[1, 2, 3]]}}'
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy.local", description=__doc__)
     parser.add_argument("command", choices=["up", "prepare"])
-    parser.add_argument("--tests", action="store_true", help="prepare: also what only tests need")
+    parser.add_argument("--tests", action="store_true", help="prepare: also install what only tests need")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, _interrupt)  # also where a shell started us in the background, deaf to it
+    signal.signal(signal.SIGINT, _interrupt)  # a shell that starts us in the background ignores it
     try:
         settings = Settings.load(os.environ)
-        prepare(settings, tests=options.tests)
+        run_steps(find_steps(settings, tests=options.tests))
         if options.command == "up":
             up(settings)
     except KeyboardInterrupt:
@@ -55,17 +54,8 @@ def main() -> int:
     return 0
 
 
-def prepare(settings: Settings, *, tests: bool = False) -> None:
-    """Install what is missing of the system's packages and of the Triton environment."""
-    say("Looking for PostgreSQL, RabbitMQ and Triton; what is missing is installed, which can take minutes.")
-    for package in ensure_packages(tests=tests):
-        say(f"Installed {package}.")
-    if ensure_venv(settings.triton_venv):
-        say(f"Created {settings.triton_venv} for Triton.")
-
-
 def up(settings: Settings) -> None:
-    """Run the stack until it is interrupted; raise LocalError where a part of it ends by itself."""
+    """Run the stack until it is interrupted; raise LocalError if a part of it ends by itself."""
     started = time.monotonic()
     stack = Stack(settings, on_line=show)
     try:
@@ -74,9 +64,9 @@ def up(settings: Settings) -> None:
         say(f"Started in {time.monotonic() - started:.1f} s.")
         while True:
             stack.check()
-            time.sleep(WATCH)
+            time.sleep(WATCH_SECONDS)
     finally:
-        # A second Ctrl-C must not leave half of the servers behind; each stop has a deadline of its own.
+        # A second Ctrl-C must not leave servers behind; each stop has its own deadline.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         say("Stopping …")

@@ -1,4 +1,4 @@
-"""The user PostgreSQL runs as, because it refuses to run as root, and the place where that user can keep data."""
+"""The user that PostgreSQL runs as, because it refuses to run as root, and the directory for its data."""
 
 import hashlib
 import os
@@ -14,13 +14,13 @@ SYSTEM_USER = "postgres"
 
 @dataclass(frozen=True)
 class Account:
-    """`name` is None where we are an ordinary user ourselves and PostgreSQL can be too."""
+    """`name` is None if this process is not root: PostgreSQL then runs as the same user."""
 
     name: str | None
 
     @classmethod
     def for_postgres(cls) -> "Account":
-        """Return the account to use; raise MissingPrograms where root finds no user `postgres`."""
+        """Return the account to use; raise MissingPrograms if root finds no user `postgres`."""
         if os.geteuid() != 0:
             return cls(None)
         try:
@@ -31,14 +31,14 @@ class Account:
 
     @property
     def options(self) -> list[str]:
-        """The options of setpriv(1) that become this user."""
+        """The options with which setpriv(1) becomes this user."""
         return [] if self.name is None else ["--reuid", self.name, "--regid", self.name, "--init-groups"]
 
     def place(self, wanted: Path) -> Path:
         """Create a directory that only this user can enter, and return it.
 
-        It is `wanted` where the user can get there. Below a closed directory, such as /root, `wanted` becomes
-        a link to a directory in the user's home; once that link is gone, so is what it led to.
+        It is `wanted` if the user can enter its parents. Below a closed directory, such as /root, `wanted` becomes
+        a link to a directory in the user's home. Without the link, that directory is deleted at the next call.
         """
         wanted.parent.mkdir(parents=True, exist_ok=True)
         if self.name is None:
@@ -54,7 +54,7 @@ class Account:
         return place
 
     def remove(self, wanted: Path) -> None:
-        """Remove what place() created."""
+        """Remove the directory that place() created."""
         if wanted.is_symlink():
             shutil.rmtree(wanted.readlink(), ignore_errors=True)
             wanted.unlink()

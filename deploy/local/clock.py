@@ -1,4 +1,4 @@
-"""A clock for tests to set: libfaketime beneath the processes that are to believe it."""
+"""A clock that tests can set, for the processes that run with libfaketime."""
 
 import shutil
 import tempfile
@@ -11,11 +11,11 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where POSIX shared memory is on
 
 
 class Clock:
-    """Processes with its `environment` see a time so many seconds `ahead`; the clock for measuring goes on evenly."""
+    """Processes with this `environment` see a time `ahead` by so many seconds; monotonic clocks are unchanged."""
 
     def __init__(self) -> None:
         self._place = Path(tempfile.mkdtemp(prefix="charonia-clock-"))
-        self._place.chmod(0o755)  # PostgreSQL runs as somebody else
+        self._place.chmod(0o755)  # PostgreSQL runs as another user
         self._file = self._place / "offset"
         self.environment = {
             "LD_PRELOAD": str(find_library()),
@@ -28,23 +28,23 @@ class Clock:
         self.jump(0)
 
     def jump(self, seconds: int) -> None:
-        """Set it forward, or back."""
+        """Set the clock forward, or back with negative `seconds`."""
         self.ahead += seconds
         fresh = self._file.with_suffix(".new")
         fresh.write_text(f"{self.ahead:+d}\n")
         fresh.chmod(0o644)
-        fresh.rename(self._file)  # nobody reads half a line
+        fresh.rename(self._file)  # so that nobody reads half a line
 
     def delete(self) -> None:
-        """Remove it, once nobody uses it any more."""
+        """Remove its files, after all its processes have ended."""
         shutil.rmtree(self._place)
-        for left in SHARED_MEMORY.glob("*faketime_*"):  # a process that executes another program leaves these
+        for left in SHARED_MEMORY.glob("*faketime_*"):  # left by processes that executed another program
             if not Path("/proc", left.name.rpartition("_")[2]).exists():
                 left.unlink(missing_ok=True)
 
 
 def find_library() -> Path:
-    """Return libfaketime; raise MissingPrograms where there is none."""
+    """Return the path of libfaketime; raise MissingPrograms if there is none."""
     found = sorted(Path("/usr/lib").glob(f"*/{LIBRARY}"))
     if not found:
         raise MissingPrograms(f"libfaketime is not installed (no {LIBRARY} in /usr/lib/*)")

@@ -1,4 +1,4 @@
-"""Programs that prepare something and end: run with a deadline, quoted when they fail."""
+"""Runs programs that end by themselves, with a deadline; an error has all that they printed."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from deploy.local.errors import CommandFailed
 
 
 def run(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None) -> str:
-    """Return what the program prints; raise CommandFailed where it fails or needs more than `timeout` seconds."""
+    """Return what the program prints; raise CommandFailed if it fails or takes more than `timeout` seconds."""
     shown = " ".join(argv[:6])
     try:
         done = subprocess.run(
@@ -16,16 +16,15 @@ def run(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = 
     except FileNotFoundError as error:
         raise CommandFailed(f"{argv[0]} is not installed") from error
     except subprocess.TimeoutExpired as error:
-        raise CommandFailed(f"{shown} … did not end within {timeout:g} s") from error
+        printed = b"".join(filter(None, (error.stdout, error.stderr))).decode(errors="replace")
+        raise CommandFailed(f"{shown} … did not end within {timeout:g} s:\n{printed}".strip()) from error
     if done.returncode != 0:
-        raise CommandFailed(
-            f"{shown} … ended with code {done.returncode}:\n{(done.stdout + done.stderr)[-4000:].strip()}"
-        )
+        raise CommandFailed(f"{shown} … ended with code {done.returncode}:\n{(done.stdout + done.stderr).strip()}")
     return done.stdout
 
 
 def succeeds(argv: Sequence[str], *, timeout: float) -> bool:
-    """Whether the program ends with code 0 within `timeout` seconds."""
+    """Return whether the program ends with code 0 within `timeout` seconds."""
     try:
         run(argv, timeout=timeout)
     except CommandFailed:

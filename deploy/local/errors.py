@@ -1,4 +1,4 @@
-"""What can go wrong when the local stack is started. Messages are meant for the person who started it."""
+"""Errors of the local stack. Their messages are for the person who started it."""
 
 
 class LocalError(Exception):
@@ -6,7 +6,7 @@ class LocalError(Exception):
 
 
 class InvalidSetting(LocalError):
-    """A variable has a value that cannot be used."""
+    """An environment variable has an invalid value."""
 
 
 class MissingPrograms(LocalError):
@@ -14,11 +14,11 @@ class MissingPrograms(LocalError):
 
 
 class PortTaken(LocalError):
-    """Something else listens on a port that the stack needs."""
+    """Another process listens on a port that the stack needs."""
 
 
 class StackLocked(LocalError):
-    """The same stack runs already."""
+    """The same stack is already running."""
 
 
 class CommandFailed(LocalError):
@@ -26,8 +26,8 @@ class CommandFailed(LocalError):
 
 
 class ProcessDied(LocalError):
-    """A process ended that should be running."""
+    """A process ended that should still run."""
 
 
 class NotReady(LocalError):
-    """A process runs but did not become ready in time."""
+    """A process did not become ready in time."""

@@ -1,4 +1,4 @@
-"""The one question that is asked over HTTP."""
+"""Asks whether a server on loopback is ready, over HTTP."""
 
 from http.client import HTTPConnection, HTTPException
 
@@ -6,7 +6,7 @@ from deploy.local.ports import HOST
 
 
 def answers_200(port: int, path: str) -> bool:
-    """Whether GET on loopback is answered with 200 within a second."""
+    """Return whether the server answers GET with 200 within a second."""
     connection = HTTPConnection(HOST, port, timeout=1.0)
     try:
         connection.request("GET", path)

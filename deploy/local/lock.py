@@ -1,4 +1,4 @@
-"""At most one run of a stack at a time."""
+"""Lets a stack run once at a time."""
 
 import fcntl
 import os
@@ -8,14 +8,14 @@ from deploy.local.errors import StackLocked
 
 
 class Lock:
-    """A lock on a directory, which the system releases when we die."""
+    """A lock on a directory. The system releases it when this process ends."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "lock"
         self._file: int | None = None
 
     def acquire(self) -> None:
-        """Take it; raise StackLocked, which names the other process, where that is not possible."""
+        """Take the lock; raise StackLocked, which names the other process, if it is taken."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -24,14 +24,16 @@ class Lock:
             holder = os.read(file, 20).decode(errors="replace").strip()
             os.close(file)
             directory = self._path.parent
-            message = f"the stack in {directory} runs already (process {holder}); set STACK_DIR for another"
+            message = (
+                f"the stack in {directory} is already running (process {holder}); set STACK_DIR to run another one"
+            )
             raise StackLocked(message) from error
         os.ftruncate(file, 0)
         os.write(file, str(os.getpid()).encode())
         self._file = file
 
     def release(self) -> None:
-        """Give it back; nothing happens where it is not held."""
+        """Release the lock, if it is held."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

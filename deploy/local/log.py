@@ -7,15 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-LARGE = 10_000_000  # bytes; a larger file is set aside (one old file is kept) at the next start
-LINE = 65_536  # bytes of a line that are shown at once
-POLL = 0.1  # seconds between two looks at the file
+LARGE = 10_000_000  # bytes; a larger file is renamed at the next start; one old file is kept
+LINE = 65_536  # bytes; a longer line is shown in parts
+POLL_SECONDS = 0.1
 
 Listener = Callable[[str, str], None]  # called with the name of the process and a line of its output
 
 
 class Log:
-    """A file that a child process writes directly, so that nothing of ours can hold the child up."""
+    """A file that a child process writes directly, so that this process cannot slow it down."""
 
     def __init__(self, name: str, path: Path, on_line: Listener | None = None) -> None:
         self.path = path
@@ -24,7 +24,7 @@ class Log:
         self._start = 0
 
     def open(self) -> BinaryIO:
-        """Open for a new run of the child, which appends."""
+        """Open the file for a new run of the child, which appends to it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.exists() and self.path.stat().st_size > LARGE:
             self.path.replace(self.path.with_suffix(".log.1"))
@@ -33,7 +33,7 @@ class Log:
         return file
 
     def tail(self, lines: int = 20) -> str:
-        """Return the last lines of the present run."""
+        """Return the last lines of the current run."""
         if not self.path.exists():
             return ""
         with self.path.open("rb") as file:
@@ -43,7 +43,7 @@ class Log:
         return "\n".join(line.decode(errors="replace") for line in last)
 
     def follow(self, ended: Callable[[], bool]) -> None:
-        """Call the listener, if there is one, with each new line until the child has ended."""
+        """Call the listener, if there is one, with each new line until the child ends."""
         if self._on_line is not None:
             follower = threading.Thread(
                 target=self._follow, args=(self._on_line, self._start, ended), name=f"follow-{self._name}", daemon=True
@@ -55,7 +55,7 @@ class Log:
             file.seek(start)
             partial = b""
             while True:
-                last = ended()  # asked before reading: what was written before the end is read below
+                last = ended()  # checked before reading, so that the last lines are read below
                 while chunk := file.readline(LINE):
                     partial += chunk
                     if partial.endswith(b"\n") or len(partial) >= LINE:
@@ -63,4 +63,4 @@ class Log:
                         partial = b""
                 if last:
                     return
-                time.sleep(POLL)
+                time.sleep(POLL_SECONDS)

@@ -7,15 +7,23 @@ from collections.abc import Mapping
 from deploy.local.errors import PortTaken
 
 HOST = "127.0.0.1"
-# Below the range from which Linux takes the ports of outgoing connections, one of which could take ours.
-LOWEST, HIGHEST = 20_000, 29_999
+# Below the range for outgoing connections, which could take such a port.
+PORTS = range(20_000, 30_000)
 ATTEMPTS = 1000
 
 _given: set[int] = set()
+_ours = PORTS
+
+
+def use_share(number: int, count: int) -> None:
+    """Choose ports from one of `count` equal shares, so that processes side by side never choose the same."""
+    global _ours
+    size = len(PORTS) // count
+    _ours = PORTS[number * size : (number + 1) * size]
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on this port now."""
+    """Return whether a server can listen on this port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do; ports in TIME_WAIT count as free
         try:
@@ -26,27 +34,29 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that are free and that this process was not given before; raise PortTaken where there are none."""
+    """Return ports that are free and that this process did not get before; raise PortTaken if there are none."""
     return [free_block(1) for _ in range(count)]
 
 
 def free_block(size: int) -> int:
-    """Return the first of that many consecutive ports, all free and not given before; raise PortTaken."""
+    """Return the first of `size` consecutive ports, as free_ports() does; raise PortTaken."""
     for _ in range(ATTEMPTS):
-        first = random.randint(LOWEST, HIGHEST - size)  # noqa: S311 - no secret
+        first = random.choice(_ours[: len(_ours) - size])  # noqa: S311 - no secret
         block = set(range(first, first + size))
         if not block & _given and all(is_free(port) for port in block):
             _given.update(block)
             return first
-    raise PortTaken(f"no {size} consecutive free ports found between {LOWEST} and {HIGHEST}")
+    raise PortTaken(f"no {size} consecutive free ports found from {_ours[0]} to {_ours[-1]}")
 
 
 def require_free(ports: Mapping[str, int]) -> None:
-    """Raise PortTaken, which names the variable, unless all are free and different."""
+    """Raise PortTaken, which names the variable, unless all ports are free and different."""
     seen: dict[int, str] = {}
     for variable, port in ports.items():
         if port in seen:
-            raise PortTaken(f"{variable} and {seen[port]} both want port {port}: set one of them to another port")
+            raise PortTaken(f"{variable} and {seen[port]} both have port {port}: set one of them to another port")
         seen[port] = variable
         if not is_free(port):
-            raise PortTaken(f"port {port} is in use: set {variable} to another port, or stop what listens there")
+            raise PortTaken(
+                f"port {port} is in use: set {variable} to another port, or stop the process that listens there"
+            )

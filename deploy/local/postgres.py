@@ -1,4 +1,4 @@
-"""A private PostgreSQL."""
+"""A private PostgreSQL server."""
 
 import os
 import secrets
@@ -17,15 +17,15 @@ from deploy.local.server import Server
 
 DATABASE = USER = "charonia"
 CONNECTIONS = 200
-PASSWORD = "password"  # noqa: S105 - the name of the file that holds it
-FAST = {"fsync": "off", "full_page_writes": "off"}  # commits still reach the system: a killed server loses none
+PASSWORD = "password"  # noqa: S105 - the name of the file
+FAST = {"fsync": "off", "full_page_writes": "off"}  # a killed server loses no commit, because the system has them
 
 
 class Postgres(Server):
-    """Listens on loopback only, with a generated password; keeps its data below `directory`.
+    """Listens on loopback only, with a generated password. Its data is below `directory`.
 
-    `durable=False` is for tests: it survives kill -9 of the server, but not of the machine. `environment` is for
-    the server alone.
+    With `durable=False`, for tests, data survives kill -9 of the server, but no crash of the machine. `environment`
+    is for the server only.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Postgres(Server):
             "listen_addresses": HOST,
             "port": str(port),
             "max_connections": str(CONNECTIONS),
-            "unix_socket_directories": "",  # their path may be no longer than 107 bytes; nobody needs them
+            "unix_socket_directories": "",  # not needed, and their path may have 107 bytes at most
         }
         options |= {} if durable else FAST
         self.process = Process(
@@ -71,48 +71,48 @@ class Postgres(Server):
 
     @property
     def url(self) -> str:
-        """The URL of the database `charonia`, password included."""
+        """The URL of the database `charonia`, with the password."""
         return self.url_of(DATABASE)
 
     def url_of(self, database: str) -> str:
-        """The URL of another database."""
+        """Return the URL of another database."""
         return f"postgresql://{USER}:{self._password}@{HOST}:{self._port}/{database}"
 
     def create_database(self, name: str, template: str = "template0") -> str:
-        """Create a database, as a copy of an idle one if wanted; return its URL."""
+        """Create a database as a copy of an idle one; return its URL."""
         self.query(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url_of(name)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database, with its sessions."""
+        """Drop a database and end its sessions."""
         self.query(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
     def query(self, statement: str, database: str = "postgres") -> str:
-        """Run one statement with psql; return its rows, columns separated by |."""
+        """Run one statement with psql; return its rows, with columns separated by |."""
         target = ["-h", HOST, "-p", str(self._port), "-U", USER, "-d", database]
         argv = [str(self._bin / "psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", *target, "-c", statement]
         env = {"PATH": os.defpath, "PGPASSWORD": self._password, "PGCONNECT_TIMEOUT": "5"}
         return run(argv, timeout=30, env=env).strip()
 
     def close_connections(self) -> None:
-        """End every session but our own, as an operator may."""
+        """End all other sessions, as an operator may."""
         self.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
 
     def set_read_only(self, on: bool) -> None:
-        """Refuse writes in every session, as a standby does that a failover has led to."""
+        """Refuse writes in every session, as a standby does after a failover."""
         self.query(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if on else 'off'}")
         self.query("SELECT pg_reload_conf()")
 
     def delete(self) -> None:
-        """Stop it and remove its data, which may be outside the stack's directory (see account.py)."""
+        """Stop it and delete its data, which may be outside the stack's directory (see account.py)."""
         self.stop()
         self._account.remove(self._wanted)
 
     def prepare(self) -> None:
-        """Create the cluster unless there is one."""
+        """Create the database cluster, unless there is one."""
         if self._data.exists():
             return
-        fresh = self._home / "data.new"  # renamed when complete, so that an interrupted initdb leaves no half cluster
+        fresh = self._home / "data.new"  # renamed when complete, because initdb may be interrupted
         shutil.rmtree(fresh, ignore_errors=True)
         options = ["-U", USER, f"--pwfile={self._home / PASSWORD}", "-A", "scram-sha-256", "-E", "UTF8", "--locale=C"]
         options += [] if self._durable else ["--no-sync"]
@@ -121,11 +121,11 @@ class Postgres(Server):
         fresh.rename(self._data)
 
     def probe(self) -> bool:
-        """Whether it accepts connections."""
+        """Return whether it accepts connections."""
         return succeeds([str(self._bin / "pg_isready"), "-q", "-h", HOST, "-p", str(self._port), "-t", "1"], timeout=2)
 
     def greet(self) -> None:
-        """Create the database `charonia` unless there is one."""
+        """Create the database `charonia`, unless there is one."""
         if not self.query(f"SELECT 1 FROM pg_database WHERE datname = '{DATABASE}'"):  # noqa: S608 - a constant
             self.create_database(DATABASE)
 
@@ -139,7 +139,7 @@ class Postgres(Server):
 
 
 def find_programs() -> Path:
-    """Return the folder of the newest PostgreSQL; raise MissingPrograms where there is none."""
+    """Return the folder of the newest PostgreSQL's programs; raise MissingPrograms if there are none."""
     packaged = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     if packaged:
         return packaged[-1].parent

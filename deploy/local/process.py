@@ -1,4 +1,4 @@
-"""One child process: started, watched, frozen, stopped or killed with everything it has started itself."""
+"""Starts, watches, freezes, stops and kills one child process, with all processes that it has started."""
 
 import signal
 import subprocess
@@ -12,19 +12,19 @@ from deploy.local.errors import NotReady, ProcessDied
 from deploy.local.log import Listener, Log
 from deploy.local.tree import alive, members, send
 
-POLL = 0.05  # seconds between two probes
-REAP = 5.0  # seconds in which the system removes a killed process
+POLL_SECONDS = 0.05
+REAP_SECONDS = 5.0  # in which the system removes a killed process
 
-# Linux ends a child with the *thread* that started it (PR_SET_PDEATHSIG), and threads of pools come and go:
-# so every child is started by this one thread, which lives as long as we do.
+# Linux ends a child with the *thread* that started it (PR_SET_PDEATHSIG). Threads of pools end at any time.
+# So one thread starts every child, and lives as long as this process.
 _starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="starter")
 
 
 class Process:
-    """A program that may be started more than once, in a session of its own.
+    """A program that runs in a session of its own, and may be started more than once.
 
-    It gets `stop_signal` when we die, however we die; its output is appended to the file `log`.
-    `identity` are further options of setpriv(1), such as `--reuid`.
+    It gets `stop_signal` when this process ends, for whatever reason. Its output is appended to the file `log`.
+    `identity` has more options of setpriv(1), such as `--reuid`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Process:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended; true while frozen."""
+        """Return whether it has started and not ended; true while frozen."""
         return self._child is not None and self._child.poll() is None
 
     @property
@@ -64,19 +64,19 @@ class Process:
         return self._child.poll() if self._child else None
 
     def start(self) -> None:
-        """Start it; nothing happens where it runs already."""
+        """Start it, unless it runs."""
         if self.running:
             return
-        self.kill()  # what an earlier run left behind
+        self.kill()  # processes left by an earlier run
         started: Future[None] = _starter.submit(self._spawn)
         try:
             started.result()
         except KeyboardInterrupt:
-            wait([started], timeout=REAP)  # or the child would start after we stopped looking for it
+            wait([started], timeout=REAP_SECONDS)  # or the child would start later, and nobody would stop it
             raise
 
     def stop(self, timeout: float = 10.0) -> int | None:
-        """Ask it to end, kill it after `timeout` seconds; return its exit code."""
+        """Send its stop signal, and kill it after `timeout` seconds; return its exit code."""
         child = self._child
         if child is None:
             return None
@@ -89,25 +89,26 @@ class Process:
         return child.returncode
 
     def kill(self) -> None:
-        """Kill it and all it has started with SIGKILL; return when they are gone."""
+        """Kill it and all processes that it has started with SIGKILL; return when they are gone."""
         child = self._child
         if child is None or self._gone:
             return
         family = members(child.pid)
+        send({child.pid}, signal.SIGKILL)  # first: it could end by itself once its children are gone
         send(family, signal.SIGKILL)
-        child.wait(REAP)
-        deadline = time.monotonic() + REAP
+        child.wait(REAP_SECONDS)
+        deadline = time.monotonic() + REAP_SECONDS
         while left := members(child.pid) | alive(family):
             if time.monotonic() > deadline:
                 raise NotReady(f"{self.name}: processes {sorted(left)} outlive SIGKILL")
             send(left, signal.SIGKILL)
-            time.sleep(POLL)
-        self._gone = True  # from now on its number may become a stranger's
+            time.sleep(POLL_SECONDS)
+        self._gone = True  # from now on its number may belong to another process
 
     def freeze(self) -> None:
-        """Stop the clock of it and all it has started (SIGSTOP): connections stay open, nothing answers."""
+        """Freeze it and all processes that it has started (SIGSTOP): connections stay open, nothing answers."""
         self._signal(signal.SIGSTOP)
-        self._signal(signal.SIGSTOP)  # again for what was born meanwhile
+        self._signal(signal.SIGSTOP)  # again, for processes that started in the meantime
 
     def thaw(self) -> None:
         """Undo freeze()."""
@@ -122,10 +123,10 @@ class Process:
                 return
             if time.monotonic() > deadline:
                 raise NotReady(f"{self.name} is not ready after {timeout:g} s{self._context()}")
-            time.sleep(POLL)
+            time.sleep(POLL_SECONDS)
 
     def wait_exit(self, timeout: float) -> int:
-        """Wait for the end of a program that ends by itself; return its exit code."""
+        """Wait until the program ends by itself; return its exit code."""
         if self._child is None:
             raise ProcessDied(f"{self.name} was never started")
         try:

@@ -1,4 +1,4 @@
-"""A private RabbitMQ with its own port mapper (epmd), so that it meets no other broker of this machine."""
+"""A private RabbitMQ with its own port mapper (epmd), separate from every other broker of the machine."""
 
 import os
 import re
@@ -27,9 +27,9 @@ disk_free_limit.absolute = 50MB
 
 
 class RabbitMQ(Server):
-    """Listens on loopback only, without plugins; keeps its data below `directory`.
+    """Listens on loopback only, without plugins. Its data is below `directory`.
 
-    `dist_port` and `epmd_port` are Erlang's own; each must be free.
+    `dist_port` and `epmd_port` are for Erlang; both must be free.
     """
 
     ready_within = 60.0
@@ -43,7 +43,7 @@ class RabbitMQ(Server):
         self._port = port
         self._env = self._environment(dist_port, epmd_port)
         log = directory.absolute() / "log"
-        # Erlang would start epmd as a daemon that stays; this one ends with us.
+        # Erlang would start epmd as a daemon that stays; this one ends with this process.
         self._epmd = Process(
             "epmd",
             [_epmd(), "-port", str(epmd_port), "-address", HOST],
@@ -67,15 +67,15 @@ class RabbitMQ(Server):
         return f"amqp://guest:guest@{HOST}:{self._port}/"
 
     def url_of(self, vhost: str) -> str:
-        """The URL of another virtual host."""
+        """Return the URL of another virtual host."""
         return self.url + vhost
 
     def create_vhost(self, name: str) -> str:
-        """Create a virtual host that guest may use, in about half a second; return its URL."""
+        """Create a virtual host that guest may use, which takes half a second; return its URL."""
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-            raise ValueError(f"no name for a virtual host: {name!r}")
+            raise ValueError(f"invalid name of a virtual host: {name!r}")
         every = '<<".*">>'
-        # One eval instead of two commands, each of which would start an Erlang machine.
+        # One eval instead of two commands, because each command starts an Erlang machine.
         self.ctl(
             "eval",
             f'ok = rabbit_vhost:add(<<"{name}">>, <<"charonia">>), ok = rabbit_auth_backend_internal:set_permissions('
@@ -84,19 +84,19 @@ class RabbitMQ(Server):
         return self.url_of(name)
 
     def delete_vhost(self, name: str) -> None:
-        """Delete a virtual host and all in it."""
+        """Delete a virtual host with its queues."""
         self.ctl("delete_vhost", name)
 
     def delete_queue(self, name: str) -> None:
-        """Delete a queue of the default virtual host and all in it; its consumers are told."""
+        """Delete a queue of the default virtual host with its messages; consumers are notified."""
         self.ctl("delete_queue", name)
 
     def close_connections(self) -> None:
-        """Close every connection, as an operator may."""
+        """Close all connections, as an operator may."""
         self.ctl("close_all_connections", "for a test")
 
     def raise_memory_alarm(self) -> None:
-        """Block whoever publishes, until clear_memory_alarm()."""
+        """Block all publishers, until clear_memory_alarm()."""
         self.ctl("set_vm_memory_high_watermark", "0.00001")
 
     def clear_memory_alarm(self) -> None:
@@ -108,7 +108,7 @@ class RabbitMQ(Server):
         return run([str(self._scripts / "rabbitmqctl"), "--quiet", *arguments], timeout=timeout, env=self._env)
 
     def prepare(self) -> None:
-        """Write the configuration and have a port mapper."""
+        """Write the configuration and start the port mapper."""
         self._home.mkdir(parents=True, exist_ok=True)
         (self._home / "rabbitmq.conf").write_text(CONFIGURATION.format(host=HOST, port=self._port))
         (self._home / "advanced.config").write_text("[].\n")
@@ -117,7 +117,7 @@ class RabbitMQ(Server):
         self._epmd.wait_ready(self._epmd_answers, timeout=10)
 
     def probe(self) -> bool:
-        """Whether it answers a protocol header with a frame."""
+        """Return whether the broker answers a protocol header with a frame."""
         try:
             with socket.create_connection((HOST, self._port), timeout=1.0) as connection:
                 connection.sendall(HEADER)
@@ -126,7 +126,7 @@ class RabbitMQ(Server):
             return False
 
     def stop(self) -> int | None:
-        """End the broker, then its port mapper."""
+        """Stop the broker, then its port mapper."""
         code = super().stop()
         self._epmd.stop()
         return code
@@ -144,7 +144,7 @@ class RabbitMQ(Server):
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
             "HOME": str(home),  # Erlang's cookie lives here
-            "RUNNING_UNDER_SYSTEMD": "true",  # the script becomes the server instead of staying its parent
+            "RUNNING_UNDER_SYSTEMD": "true",  # so that the script becomes the server, not its parent
             "RABBITMQ_NODENAME": NODE,
             "RABBITMQ_MNESIA_BASE": str(home / "data"),
             "RABBITMQ_LOG_BASE": str(home / "log"),
@@ -161,9 +161,9 @@ class RabbitMQ(Server):
 
 
 def find_scripts() -> Path:
-    """Return the folder of RabbitMQ's own scripts; raise MissingPrograms where there is none.
+    """Return the folder of RabbitMQ's own scripts; raise MissingPrograms if there is none.
 
-    The ones on Debian's PATH are wrappers that change the user and the environment.
+    The scripts on Debian's PATH are wrappers that change the user and the environment.
     """
     packaged = sorted(Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin/rabbitmq-server"))
     found = packaged[-1] if packaged else shutil.which("rabbitmq-server")

@@ -1,4 +1,4 @@
-"""Charonia's own services, as processes that get all they know through their environment."""
+"""Charonia's services, as processes that are configured by their environment."""
 
 import base64
 import os
@@ -15,14 +15,14 @@ from deploy.local.server import Server
 from deploy.local.settings import ROOT
 
 DEVELOPMENT_KEY = "ch_dev"
-MIGRATION = 120.0  # seconds a migration may take
+MIGRATION_SECONDS = 120.0
 DEVELOPMENT = {
     "CHARONIA_HOST": HOST,
     "CHARONIA_BOOTSTRAP_KEY": DEVELOPMENT_KEY,
-    # Receivers on the same machine, without TLS: nothing for production.
+    # For receivers on the same machine, without TLS. Not for production.
     "CHARONIA_ALLOWED_NETWORKS": "127.0.0.0/8,::1/128",
     "CHARONIA_ALLOW_HTTP": "true",
-    "CHARONIA_LOG_FORMAT": "text",  # for who reads them on a terminal, though they pass through a file
+    "CHARONIA_LOG_FORMAT": "text",  # read on a terminal, though they pass through a file
     "CHARONIA_DRAIN": "0",  # there is no load balancer to wait for
 }
 
@@ -58,15 +58,15 @@ class Service(Server):
         )
 
     def probe(self) -> bool:
-        """Whether it says itself that it is ready."""
+        """Return whether the service says that it is ready."""
         return answers_200(self.port, "/readyz")
 
 
 def migrate(environment: Mapping[str, str], log_dir: Path, on_line: Listener | None = None) -> None:
-    """Bring the database's schema up to date; raise ProcessDied, with the end of its log, where that fails."""
+    """Migrate the database; raise ProcessDied, with the end of the log, if that fails."""
     process = Process(
         "migrate",
-        [sys.executable, "-m", "common.migrate"],
+        [sys.executable, "-m", "common.postgres.migrate"],
         env=environment,
         cwd=ROOT,
         log=log_dir / "migrate.log",
@@ -74,8 +74,8 @@ def migrate(environment: Mapping[str, str], log_dir: Path, on_line: Listener | N
     )
     process.start()
     try:
-        if process.wait_exit(MIGRATION) != 0:
-            process.check()  # which fails, and tells why
+        if process.wait_exit(MIGRATION_SECONDS) != 0:
+            process.check()  # which raises, with the end of the log
     finally:
         process.stop()
 
@@ -83,7 +83,7 @@ def migrate(environment: Mapping[str, str], log_dir: Path, on_line: Listener | N
 def environment_for(
     database_url: str, amqp_url: str, triton_address: str, public_url: str, key: str, passed: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment of every service; what the caller `passed` wins."""
+    """Return the environment of every service; variables that the caller `passed` win."""
     system = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE") if name in os.environ}
     connections = {
         "CHARONIA_DATABASE_URL": database_url,
@@ -96,10 +96,10 @@ def environment_for(
 
 
 def encryption_key(stack_dir: Path) -> str:
-    """Return the stack's Fernet key, which is created once: without it the secrets in the database are lost."""
+    """Return the stack's Fernet key, which is created once. Without it, the secrets in the database are lost."""
     file = stack_dir / "encryption.key"
     if not file.exists():
-        fresh = file.with_suffix(".new")  # renamed when complete: half a key would be as good as none
+        fresh = file.with_suffix(".new")  # renamed when complete, because half a key is useless
         fresh.unlink(missing_ok=True)
         fresh.touch(mode=0o600)
         fresh.write_text(base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())

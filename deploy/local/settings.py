@@ -8,9 +8,9 @@ from typing import Any, Literal
 from deploy.local.errors import InvalidSetting
 from deploy.local.ports import free_block
 
-ROOT = Path(__file__).resolve().parents[2]  # of the repository
-INSTANCES = 16  # of one service at most, so that the defaults for ports do not overlap
-PRIVATE_INSTANCES = 4  # the same for a stack on free ports
+ROOT = Path(__file__).resolve().parents[2]  # the repository
+INSTANCES = 16  # of a service, at most: the default ports must not overlap
+PRIVATE_INSTANCES = 4  # the same, for a stack on free ports
 PATHS = ("stack_dir", "triton_venv", "model_repository")
 COUNTS = ("gateways", "dispatchers", "notifiers")
 SERVICE_PORTS = ("gateway_port", "dispatcher_port", "notifier_port")
@@ -28,34 +28,50 @@ PORTS = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Paths, loopback ports, and how many instances of each service run; instance i listens on its port + i."""
+    """Paths, loopback ports, and the number of instances of each service. Instance i listens on its port + i."""
 
     stack_dir: Path = ROOT / ".charonia" / "stack"
+    """The stack's data. A second stack needs another folder and other ports."""
     triton_venv: Path = ROOT / ".charonia" / "triton-venv"
+    """Where Triton and the packages of its models are installed."""
     model_repository: Path = ROOT / "deploy" / "models"
+    """Triton's model repository."""
     gateways: int = 1
+    """Instances of the gateway. Each takes the next port; so do dispatchers and notifiers."""
     dispatchers: int = 1
+    """Instances of the dispatcher."""
     notifiers: int = 1
+    """Instances of the notifier."""
     gateway_port: int = 8080
+    """Port of the first gateway."""
     dispatcher_port: int = 8100
+    """Port of the first dispatcher."""
     notifier_port: int = 8200
+    """Port of the first notifier."""
     postgres_port: int = 5433
+    """Port of PostgreSQL."""
     rabbitmq_port: int = 5673
+    """Port of RabbitMQ. The next two are the defaults of its other ports."""
     rabbitmq_dist_port: int = 5674
+    """Port between RabbitMQ and its command line."""
     rabbitmq_epmd_port: int = 5675
+    """Port of Erlang's port mapper."""
     triton_http_port: int = 8000
+    """Port of Triton's HTTP."""
     triton_grpc_port: int = 8001
+    """Port of Triton's gRPC."""
     triton_metrics_port: int = 8002
+    """Port of Triton's metrics."""
     durable: bool = True
-    """Whether PostgreSQL survives a failure of the machine; tests do without."""
+    """Whether PostgreSQL survives a crash of the machine; tests do not need that."""
     model_control: Literal["none", "explicit", "poll"] = "none"
-    """How Triton takes up models; tests load and unload them."""
+    """How Triton loads models; tests load and unload them."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """CHARONIA_* and OTEL_* variables for the services, which win over those of the stack."""
+    """CHARONIA_* and OTEL_* variables for the services; they win over those of the stack."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str]) -> "Settings":
-        """Read the variables STACK_DIR, GATEWAY_PORT, …; raise InvalidSetting, which names the bad one."""
+        """Read the variables STACK_DIR, GATEWAY_PORT, …; raise InvalidSetting, which names the invalid one."""
         defaults = cls()
         read: dict[str, Any] = {name: _path(environ, name, getattr(defaults, name)) for name in PATHS}
         read |= {name: _number(environ, name, getattr(defaults, name), 0, INSTANCES) for name in COUNTS}
@@ -67,7 +83,7 @@ class Settings:
 
     @classmethod
     def private(cls, stack_dir: Path, *, gateways: int = 1, dispatchers: int = 1, notifiers: int = 1) -> "Settings":
-        """Settings of a stack for tests: on free ports, with room for more instances, and not durable."""
+        """Return settings of a stack for tests: on free ports, with room for more instances, and not durable."""
         servers = [name for name in PORTS if name not in SERVICE_PORTS]
         first = free_block(len(servers) + len(SERVICE_PORTS) * PRIVATE_INSTANCES)
         chosen: dict[str, Any] = {name: first + index for index, name in enumerate(servers)}
@@ -78,7 +94,7 @@ class Settings:
 
     @property
     def ports(self) -> dict[str, int]:
-        """Every port that will be listened on, under the variable that moves it."""
+        """Every port of the stack, by the variable that sets it."""
         found = {name.upper(): getattr(self, name) for name in PORTS if name not in SERVICE_PORTS}
         for count, name in zip(COUNTS, SERVICE_PORTS, strict=True):
             first = getattr(self, name)
@@ -91,11 +107,11 @@ def _number(environ: Mapping[str, str], name: str, default: int, lowest: int, hi
     variable = name.upper()
     text = environ.get(variable) or str(default)
     if not text.isascii() or not text.isdigit() or not lowest <= int(text) <= highest:
-        raise InvalidSetting(f"{variable} is {text!r}, not a whole number from {lowest} to {highest}")
+        raise InvalidSetting(f"{variable} is {text!r}; it must be a whole number from {lowest} to {highest}")
     return int(text)
 
 
 def _path(environ: Mapping[str, str], name: str, default: Path) -> Path:
-    """A relative path counts from the root of the repository, wherever the command is given."""
+    """Return a path; a relative one is relative to the repository, not to the working directory."""
     text = environ.get(name.upper())
     return ROOT / Path(text).expanduser() if text else default

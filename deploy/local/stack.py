@@ -1,4 +1,4 @@
-"""All servers and services of a stack, composed."""
+"""A stack: PostgreSQL, RabbitMQ, Triton and the services."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -17,9 +17,9 @@ from deploy.local.triton import Triton
 
 
 class Stack:
-    """Needs the system's packages and the Triton environment (`python -m deploy.local prepare`).
+    """All processes of a stack. `python -m deploy.local prepare` installs what it needs.
 
-    Blocking: from asyncio call it through asyncio.to_thread. Use it as a context manager, or call stop() in any case.
+    Its methods block: from asyncio, use asyncio.to_thread. Use it as a context manager, or always call stop().
     """
 
     def __init__(self, settings: Settings, on_line: Listener | None = None) -> None:
@@ -28,7 +28,7 @@ class Stack:
         self._on_line = on_line
         self._lock = Lock(settings.stack_dir)
         directory = settings.stack_dir
-        # The first two talk much when they start; their lines stay in their files.
+        # PostgreSQL and RabbitMQ print much when they start; their lines stay in their files.
         self.postgres = Postgres(directory, settings.postgres_port, durable=settings.durable)
         self.rabbitmq = RabbitMQ(
             directory,
@@ -61,12 +61,12 @@ class Stack:
 
     @property
     def servers(self) -> list[Server]:
-        """What others have built, in the order of starting; the slowest first. Only dispatchers need a Triton."""
+        """PostgreSQL, RabbitMQ and Triton in the order of starting, the slowest first. Only dispatchers need Triton."""
         return [self.rabbitmq, *([self.triton] if self.dispatchers else []), self.postgres]
 
     @property
     def services(self) -> list[Service]:
-        """What we have built, in the order of starting."""
+        """Charonia's services, in the order of starting."""
         return [*self.dispatchers, *self.notifiers, *self.gateways]
 
     @property
@@ -75,7 +75,7 @@ class Stack:
         return f"http://127.0.0.1:{self.settings.gateway_port}"
 
     def start(self) -> None:
-        """Start everything and wait until it is ready; raise LocalError and leave nothing behind where that fails."""
+        """Start everything and wait until it is ready; if that fails, stop everything and raise LocalError."""
         self._lock.acquire()
         try:
             require_free(self.settings.ports)
@@ -87,22 +87,22 @@ class Stack:
             raise
 
     def start_servers(self) -> None:
-        """Start PostgreSQL, RabbitMQ and Triton at the same time, because each needs seconds."""
+        """Start PostgreSQL, RabbitMQ and Triton at the same time, because each takes seconds."""
         _start(self.servers)
 
     def start_services(self) -> None:
-        """Start the services at the same time, on a database that is up to date."""
+        """Start the services at the same time; the database must be migrated."""
         _start(self.services)
 
     def stop(self) -> None:
-        """Stop what runs, services first; returns when nothing runs any more."""
+        """Stop everything, services first; return when nothing runs."""
         for member in (*reversed(self.services), *self.servers):
             with suppress(LocalError):
                 member.stop()
         self._lock.release()
 
     def check(self) -> None:
-        """Raise ProcessDied where something has ended by itself since start()."""
+        """Raise ProcessDied if a process has ended by itself since start()."""
         for member in (*self.servers, *self.services):
             member.process.check()
 

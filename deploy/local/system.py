@@ -1,11 +1,12 @@
-"""Packages of the operating system: which are needed, and how they are installed where we may."""
+"""The packages of the operating system: which are missing, and how to install them."""
 
 import ctypes
 import os
 import shutil
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,51 +14,54 @@ from deploy.local import clock, postgres, rabbitmq
 from deploy.local.command import run
 from deploy.local.errors import MissingPrograms
 
-POLICY = Path("/usr/sbin/policy-rc.d")  # Debian asks it whether a package may start its service
+POLICY = Path("/usr/sbin/policy-rc.d")  # Debian runs it to learn whether a package may start its service
 
 
-def missing_packages(*, tests: bool = False) -> list[str]:
-    """Return the Debian packages whose programs are not found; with `tests` also of those that only tests need."""
-    needed: dict[str, Callable[[], bool]] = {
-        "postgresql": lambda: _found(postgres.find_programs),
-        "rabbitmq-server": lambda: _found(rabbitmq.find_scripts) and shutil.which("epmd") is not None,
-        "util-linux": lambda: shutil.which("setpriv") is not None,
-        "python3-venv": lambda: find_spec("ensurepip") is not None,
-        "libpython3.11": _has_libpython,  # Triton's Python backend is linked against it
-    }
+def missing_packages(*, stack: bool = True, tests: bool = False) -> list[str]:
+    """Return the Debian packages whose programs are not found.
+
+    `stack` includes what the stack needs, and `tests` what only tests need.
+    """
+    needed: dict[str, Callable[[], bool]] = {"python3-venv": lambda: find_spec("ensurepip") is not None}
+    if stack:
+        needed |= {
+            "postgresql": lambda: _found(postgres.find_programs),
+            "rabbitmq-server": lambda: _found(rabbitmq.find_scripts) and shutil.which("epmd") is not None,
+            "util-linux": lambda: shutil.which("setpriv") is not None,
+            "libpython3.11": _has_libpython,  # Triton's Python backend is linked against it
+        }
     if tests:
-        needed["libfaketime"] = lambda: _found(clock.find_library)
-        needed["prometheus"] = lambda: shutil.which("promtool") is not None
-        needed["prometheus-alertmanager"] = lambda: shutil.which("amtool") is not None
+        needed |= {
+            "libfaketime": lambda: _found(clock.find_library),
+            "prometheus": lambda: shutil.which("promtool") is not None,
+            "prometheus-alertmanager": lambda: shutil.which("amtool") is not None,
+        }
     return [package for package, present in needed.items() if not present()]
 
 
-def ensure_packages(*, tests: bool = False) -> list[str]:
-    """Install what is missing, as root on Debian; return what was installed.
+def install_packages(packages: Sequence[str]) -> None:
+    """Install Debian packages, which takes minutes on a slow network.
 
-    Raises MissingPrograms, which says what to run, where that is not possible; takes minutes on a slow network.
+    Raises MissingPrograms, with the command to run, unless this is Debian and we are root; raises CommandFailed.
     """
-    missing = missing_packages(tests=tests)
-    if not missing:
-        return []
-    install = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
+    install = ["apt-get", "install", "-y", "--no-install-recommends", *packages]
     if shutil.which("apt-get") is None:
-        raise MissingPrograms(f"these Debian packages, or what corresponds to them, are missing: {', '.join(missing)}")
+        raise MissingPrograms(f"install these Debian packages, or what corresponds to them: {', '.join(packages)}")
     if os.geteuid() != 0:
         raise MissingPrograms(f"programs are missing; run: sudo apt-get update && sudo {' '.join(install)}")
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update"], timeout=300, env=env)
-    with _services_left_alone():
+    with _services_not_started():
         run(install, timeout=900, env=env)
-    if still := missing_packages(tests=tests):
-        raise MissingPrograms(f"{', '.join(still)}: installed, but their programs are not found")
-    return missing
+    invalidate_caches()
+    if still := set(packages) & set(missing_packages(tests=True)):
+        raise MissingPrograms(f"{', '.join(sorted(still))}: installed, but the programs are not found")
 
 
 @contextmanager
-def _services_left_alone() -> Iterator[None]:
-    """Keep packages from starting their services: they would take ports and memory, and nobody asked for them."""
-    if POLICY.exists():  # this machine has its own opinion
+def _services_not_started() -> Iterator[None]:
+    """Keep packages from starting their services, which would take ports and memory."""
+    if POLICY.exists():  # this machine has its own
         yield
         return
     POLICY.write_text("#!/bin/sh\nexit 101\n")

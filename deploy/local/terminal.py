@@ -1,4 +1,4 @@
-"""What the terminal shows: lines of all processes, each behind its name."""
+"""Prints lines of all processes to the terminal, each after the name of its process."""
 
 import sys
 import threading
@@ -10,14 +10,14 @@ _lock = threading.Lock()
 
 
 def show(name: str, line: str, out: TextIO = sys.stdout) -> None:
-    """Print one line of one process; lines of several never mix."""
+    """Print one line of one process; lines of several processes never mix."""
     with _lock:
         out.write(f"{name:<{WIDTH}} | {line}\n")
         out.flush()
 
 
 def say(text: str) -> None:
-    """Print something of our own."""
+    """Print a message of this program."""
     with _lock:
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()

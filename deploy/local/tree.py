@@ -1,4 +1,4 @@
-"""All processes that belong to a child of ours, as Linux's /proc shows them."""
+"""Finds all processes that belong to a child process, in Linux's /proc."""
 
 import os
 import signal
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def members(leader: int) -> set[int]:
-    """Return the live processes of the leader's group and all its descendants.
+    """Return the live processes of the leader's group, and all its descendants.
 
-    A group is not enough: PostgreSQL gives each of its processes a group of its own.
-    Descendants are not enough: children of a dead leader belong to init.
+    The group alone is not enough: PostgreSQL gives each of its processes a group of its own.
+    Descendants alone are not enough: children of a dead leader belong to init.
     """
     parents, found = {}, set()
     for pid, parent, group in _processes():
@@ -26,7 +26,7 @@ def members(leader: int) -> set[int]:
 
 
 def alive(pids: set[int]) -> set[int]:
-    """Return those that still exist."""
+    """Return the processes that still exist."""
     return pids & {pid for pid, _, _ in _processes()}
 
 
@@ -43,7 +43,7 @@ def _processes() -> list[tuple[int, int, int]]:
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
-        with suppress(OSError):  # it ended while we looked
+        with suppress(OSError):  # it has ended
             # The name in brackets may itself contain spaces and brackets.
             state, parent, group = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
             if state != "Z":

@@ -1,4 +1,4 @@
-"""A private Triton, from the wheel of PyTriton, which carries the server and its Python backend."""
+"""A private Triton from the wheel of PyTriton, which has the server and its Python backend."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from deploy.local.ports import HOST
 from deploy.local.process import Process
 from deploy.local.server import Server
 
-EXIT_TIMEOUT = 5  # seconds that running requests get when the server is asked to end
+EXIT_TIMEOUT = 5  # seconds for running requests when the server stops
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where POSIX shared memory is on Linux
 FLAGS = {
     "exit-on-error": "false",  # a broken model is not ready, the others serve
@@ -23,7 +23,7 @@ FLAGS = {
     "log-info": "false",
     "log-warning": "false",
     "allow-gpu-metrics": "false",
-    # Without these the server ends connections of clients whose keepalive pings are frequent.
+    # Without these, the server closes connections of clients that send frequent keepalive pings.
     "grpc-http2-min-recv-ping-interval-without-data": "5000",
     "grpc-http2-max-pings-without-data": "0",
     "grpc-keepalive-permit-without-calls": "1",
@@ -31,9 +31,9 @@ FLAGS = {
 
 
 class Triton(Server):
-    """Listens on loopback, or on `address`. `venv` is what triton_venv.ensure_venv() made.
+    """Listens on loopback, or on `address`. triton_venv.make() makes `venv`.
 
-    With `otlp_endpoint` (http://host:port) it sends its spans of every request that brings a traceparent there.
+    With `otlp_endpoint` (http://host:port) it sends spans of each request that has a traceparent.
     """
 
     ready_within = 90.0
@@ -59,7 +59,7 @@ class Triton(Server):
         self._venv = venv.absolute()
         self._package = _find_package(self._venv)
         self._backends = directory.absolute() / "triton" / "backends"
-        self._shared_memory = f"charonia_{grpc_port}_"  # no two servers on one port: the prefix is ours alone
+        self._shared_memory = f"charonia_{grpc_port}_"  # unique, because two servers cannot have the same port
         ports = {"grpc": grpc_port, "http": http_port, "metrics": metrics_port}
         flags = FLAGS | {
             "model-repository": str(model_repository.absolute()),
@@ -72,7 +72,7 @@ class Triton(Server):
         if model_control == "explicit":
             flags["load-model"] = "*"
         server = str(self._package / "bin" / "tritonserver")
-        # Without the first option the server asks each model for its configuration: 0.3 s a model.
+        # Without the first option, the server asks each model for its configuration, which takes 0.3 s a model.
         self.argv = [server, "--disable-auto-complete-config", *_options(flags), *_tracing(otlp_endpoint)]
         self.environment = self._environment()
         self.process = Process(
@@ -85,12 +85,12 @@ class Triton(Server):
         )
 
     def prepare(self) -> None:
-        """Lay out the Python backend."""
+        """Make the folder of the Python backend."""
         self._clear_memory()
         folder = self._backends / "python"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        # Links, because the library finds what it needs relative to its real place in the wheel.
+        # Links, because the library finds its files relative to its real path in the wheel.
         for file in (self._package / "backends" / "python").iterdir():
             (folder / file.name).symlink_to(file)
         version = self._package.parents[2].name.removeprefix("python")
@@ -107,18 +107,18 @@ class Triton(Server):
         self._clear_memory()
 
     def _clear_memory(self) -> None:
-        """Remove what a dead server, or a dead model of it, left in shared memory."""
+        """Remove what a dead server or model has left in shared memory."""
         for stale in SHARED_MEMORY.glob(f"{self._shared_memory}*"):
             with suppress(FileNotFoundError):
                 stale.unlink()
 
     def probe(self) -> bool:
-        """Whether every model is loaded."""
+        """Return whether every model is loaded."""
         return answers_200(self._http_port, "/v2/health/ready")
 
     def _environment(self) -> dict[str, str]:
         python = self._venv / "bin" / "python"
-        # The stub links the interpreter's library; that of another interpreter has other modules.
+        # The stub links the interpreter's library; another interpreter has other modules.
         libraries = run([str(python), "-c", "import sysconfig; print(sysconfig.get_config_var('LIBDIR'))"], timeout=20)
         return {
             "PATH": f"{self._venv / 'bin'}:{os.environ.get('PATH', os.defpath)}",
@@ -146,8 +146,8 @@ def _tracing(endpoint: str | None) -> list[str]:
         "mode=opentelemetry",
         f"opentelemetry,url={endpoint.rstrip('/')}/v1/traces",
         "opentelemetry,resource=service.name=triton",
-        "rate=0",  # only requests that bring a traceparent; sampling others corrupts this server's memory
+        "rate=0",  # only requests with a traceparent; sampling others corrupts the memory of this server
         "level=TIMESTAMPS",
     ]
-    # Some traceparent headers are only recognised when they are forwarded as parameters too.
+    # Some traceparent headers are recognized only if they are also forwarded as parameters.
     return [*(f"--trace-config={setting}" for setting in settings), "--grpc-header-forward-pattern=traceparent"]

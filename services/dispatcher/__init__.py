@@ -1,1 +1,1 @@
-"""Message → inference → result → event."""
+"""The dispatcher: claims jobs, runs them on Triton and records their results."""

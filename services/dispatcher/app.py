@@ -1,118 +1,155 @@
-"""The dispatcher, put together."""
+"""The composition root of the dispatcher."""
 
 import asyncio
+from collections.abc import Coroutine
 from functools import partial
+from typing import Any
 
 from aio_pika.abc import AbstractChannel
 
-from common import census, health, topology
-from common.bell import Bell
-from common.broker import Consumer, Publisher, Subscription
-from common.database import KEPT_PLANS, Database
-from common.grants import Grants
-from common.job_view import Links
+from common.http import health
 from common.jobs import Priority
-from common.lifecycle import keep_running
-from common.logs import Log
-from common.metrics import measure_lag
+from common.lifecycle import run_until_stopped
 from common.outbox import Outbox
-from services.dispatcher import batches, metrics
-from services.dispatcher.catalogue import Catalogue, Runnable
-from services.dispatcher.listeners import Listeners
-from services.dispatcher.purge import purge
-from services.dispatcher.record import Recorder
-from services.dispatcher.run import Runner
+from common.postgres import database_metrics
+from common.postgres.database import GENERIC_PLANS, Database
+from common.rabbitmq import topology
+from common.rabbitmq.change_publisher import ChangePublisher
+from common.rabbitmq.consumer import Consumer, Subscription
+from common.rabbitmq.publisher import Publisher
+from common.security.signed_urls import UrlSigner
+from common.telemetry.logs import Log
+from common.telemetry.metrics import measure_loop_lag
+from common.views.job import JobUrls
+from services.dispatcher import metrics
+from services.dispatcher.claims.claims import Claims
+from services.dispatcher.claims.store import ClaimStore
+from services.dispatcher.control import ControlHandler
+from services.dispatcher.heartbeat import Heartbeat
+from services.dispatcher.maintenance import retention
+from services.dispatcher.maintenance.batch_store import BatchStore
+from services.dispatcher.maintenance.batches import BatchCompleter
+from services.dispatcher.maintenance.retention_store import RetentionStore
+from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
+from services.dispatcher.maintenance.sweeper_store import SweeperStore
+from services.dispatcher.models.catalogue import Catalogue
+from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.models.store import ModelStore
+from services.dispatcher.results.result_recorder import ResultRecorder
+from services.dispatcher.results.result_writer import ResultWriter
+from services.dispatcher.results.store import ResultStore
+from services.dispatcher.runner import Runner
 from services.dispatcher.settings import DispatcherSettings
-from services.dispatcher.store import Store
-from services.dispatcher.sweep import Grace, Sweeper
-from services.dispatcher.triton import Triton
+from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.waiter_presence import WaiterPresence
 
-HANDLERS_SECONDS = 1.0  # for claims under way when the dispatcher stops
+HANDLERS_SECONDS = 1.0  # for claims that run when the dispatcher stops
+OUTBOX_SECONDS = 5.0  # for messages that are not confirmed when the dispatcher stops
 CONTROL_PREFETCH = 100
-OUTBOX_SECONDS = 5.0  # for messages on their way to the broker then
 
 log = Log("dispatcher")
 
 
 async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
-    """Serves until `stopping` is set, then drains."""
-    database = await Database.connect(settings.database_url, application="charonia-dispatcher", planning=KEPT_PLANS)
-    publisher = Publisher(settings.amqp_url, settings.worker)
-    consumer = Consumer(settings.amqp_url, settings.worker)
-    outbox = Outbox(database, publisher)
-    store = Store(database)
-    links = Links(settings.public_url, settings.trace_url, Grants(settings.encryption_keys))
-    listeners = Listeners()
-    bell = Bell(publisher, listeners.are_there)
-    recorder = Recorder(store, outbox, bell, links)
-    grace = Grace(settings.lease, settings.sweep_interval)
-    sweeper = Sweeper(store, recorder, outbox, grace, settings.sweep_interval)
-    completer = batches.Completer(database, outbox, settings.public_url, settings.sweep_interval)
-    triton = Triton(settings.triton_url, settings.max_message)
-    runner = Runner(triton, store, recorder, bell, listeners, worker=settings.worker, lease=settings.lease)
+    """Serve until `stopping` is set, then drain."""
+    database = await Database.connect(settings.database_url, application="charonia-dispatcher", planning=GENERIC_PLANS)
+    dispatcher = Dispatcher(settings, database)
+    await dispatcher.subscribe_control()
+    log.info("dispatcher.started", worker=settings.worker, triton=settings.triton_url)
+    try:
+        await run_until_stopped(dispatcher.loops(), stopping, dispatcher.drain)
+    finally:
+        await dispatcher.close()
+    log.info("dispatcher.stopped", worker=settings.worker)
 
-    async def adopt(model: Runnable) -> None:
-        metrics.prepare(model.name)
-        metrics.slots_limit.labels(model.name).set_function(lambda: model.slots.limit)
-        metrics.model_ready.labels(model.name).set_function(model.gate.is_set)
+
+class Dispatcher:
+    """All parts of a dispatcher, wired together."""
+
+    def __init__(self, settings: DispatcherSettings, database: Database) -> None:
+        self._settings = settings
+        self._database = database
+        self._publisher = Publisher(settings.amqp_url, settings.worker)
+        self._consumer = Consumer(settings.amqp_url, settings.worker)
+        self._outbox = Outbox(database, self._publisher)
+        self._waiters = WaiterPresence()
+        changes = ChangePublisher(self._publisher, self._waiters.has_waiters)
+        results, claims = ResultStore(database), ClaimStore(database)
+        urls = JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.encryption_keys))
+        self._recorder = ResultRecorder(ResultWriter(results, self._outbox, changes), urls)
+        self._triton = TritonClient(settings.triton_url, settings.max_message)
+        self._heartbeat = Heartbeat(claims, settings.lease)
+        self._control = ControlHandler(self._heartbeat, self._waiters)
+        claimer = Claims(claims, worker=settings.worker, lease=settings.lease)
+        self._runner = Runner(self._triton, claimer, results, self._recorder, changes, self._heartbeat)
+        self._catalogue = Catalogue(
+            self._triton,
+            ModelStore(database),
+            self._consume,
+            interval=settings.catalogue_interval,
+            slots=settings.slots,
+            grace=settings.model_grace,
+            patterns=settings.models,
+        )
+        metrics.triton_ready.set_function(lambda: self._catalogue.is_up)
+
+    def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Return what runs until the dispatcher stops, by name."""
+        settings, database = self._settings, self._database
+        interval = settings.sweep_interval
+        grace = LeaseGrace(settings.lease, interval)
+        completer = BatchCompleter(BatchStore(database), self._outbox, settings.public_url, interval)
+        checks = {
+            "database": database.check,
+            "broker": self._consumer.connection.check,
+            "triton": self._catalogue.check,
+        }
+        return {
+            "publisher": self._publisher.connection.run(),
+            "consumer": self._consumer.connection.run(),
+            "relay": self._outbox.relay(),
+            "catalogue": self._catalogue.run(),
+            "heartbeat": self._heartbeat.run(),
+            "sweeper": Sweeper(SweeperStore(database), self._recorder, self._outbox, grace, interval).run(),
+            "retention": retention.run(RetentionStore(database), settings.retention),
+            "batches": completer.run(),
+            "database_metrics": database_metrics.collect_metrics(database),
+            "loop lag": measure_loop_lag(),
+            "health": health.serve(settings.host, settings.port, checks).serve(),
+        }
+
+    async def _consume(self, model: ServedModel) -> None:
+        """Consume the queues of a new model."""
+        metrics.init_model(model.name)
+        metrics.slots_limit.labels(model.name).set_function(lambda: model.concurrency.limit)
+        metrics.model_ready.labels(model.name).set_function(model.available.is_set)
         for priority in Priority:
-            await consumer.subscribe(
+            await self._consumer.subscribe(
                 Subscription(
                     topology.job_queue(model.name, priority),
-                    model.count_held(),
-                    partial(topology.declare_model, model=model.name),
-                    partial(runner.handle, model, priority),
+                    model.count_prefetch(),
+                    partial(topology.declare_model_queues, model=model.name),
+                    partial(self._runner.handle, model, priority),
                 )
             )
 
-    catalogue = Catalogue(
-        triton,
-        store,
-        adopt,
-        interval=settings.catalogue_interval,
-        slots=settings.slots,
-        grace=settings.model_grace,
-        patterns=settings.models,
-    )
-    metrics.triton_ready.set_function(lambda: catalogue.up)
-    control = f"control.{settings.worker}"
+    async def subscribe_control(self) -> None:
+        """Consume control messages from a queue of this dispatcher's own."""
+        queue = f"control.{self._settings.worker}"
 
-    async def declare_control(channel: AbstractChannel) -> None:
-        """With each connection: what was said before it is not known here."""
-        await topology.declare_own(channel, control, topology.CONTROL)
-        listeners.expect()
+        async def declare(channel: AbstractChannel) -> None:
+            """Run on each new connection, because messages from before it are lost."""
+            await topology.declare_exclusive_queue(channel, queue, topology.CONTROL_EXCHANGE)
+            self._waiters.assume_waiters()
 
-    await consumer.subscribe(Subscription(control, CONTROL_PREFETCH, declare_control, runner.take_control))
-    checks = {"database": database.check, "broker": consumer.link.check, "triton": catalogue.check}
-    server = health.serve(settings.host, settings.port, checks)
+        await self._consumer.subscribe(Subscription(queue, CONTROL_PREFETCH, declare, self._control.handle))
 
-    async def drain() -> None:
-        await consumer.stop(HANDLERS_SECONDS)
-        await runner.stop(settings.shutdown_grace)
-        await recorder.drain(OUTBOX_SECONDS)
-        await outbox.drain(OUTBOX_SECONDS)
+    async def drain(self) -> None:
+        await self._consumer.stop(HANDLERS_SECONDS)
+        await self._runner.stop(self._settings.shutdown_grace)
+        await self._recorder.drain(OUTBOX_SECONDS)
+        await self._outbox.drain(OUTBOX_SECONDS)
 
-    log.info("dispatcher.started", worker=settings.worker, triton=settings.triton_url)
-    try:
-        await keep_running(
-            {
-                "publisher": publisher.link.run(),
-                "consumer": consumer.link.run(),
-                "relay": outbox.relay(),
-                "catalogue": catalogue.watch(),
-                "leases": runner.renew(),
-                "sweeper": sweeper.run(),
-                "purge": purge(store, settings.retention),
-                "batches": completer.run(),
-                "purge of batches": batches.purge(database, settings.retention),
-                "census": census.watch(database),
-                "lag": measure_lag(),
-                "health": server.serve(),
-            },
-            stopping,
-            drain,
-        )
-    finally:
-        await triton.close()
-        await database.close()
-    log.info("dispatcher.stopped", worker=settings.worker)
+    async def close(self) -> None:
+        await self._triton.close()
+        await self._database.close()

@@ -1,45 +1,43 @@
-"""What the dispatcher counts."""
+"""The dispatcher's metrics."""
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from common.jobs import TERMINAL
-from common.metrics import jobs_ended
-from services.dispatcher.triton import ERRORS
+from common.telemetry.metrics import jobs_ended
+from services.dispatcher.triton.errors import ERROR_CODES
 
-ATTEMPT_RESULTS = ("succeeded", "failed", "canceled", "returned")  # as in job_attempts; returned ones do not count
+ATTEMPT_RESULTS = ("succeeded", "failed", "canceled", "returned")  # as in job_attempts; "returned" ones do not count
 
-attempts = Counter(
-    "charonia_attempts", "Attempts that were written down here, by what they came to.", ["model", "result"]
-)
-inference_errors = Counter("charonia_inference_errors", "Attempts that Triton failed, by error.", ["model", "code"])
-leases_lapsed = Counter("charonia_leases_lapsed", "Running jobs found without their dispatcher.")
-stale_messages = Counter("charonia_stale_messages", "Messages whose job could not be claimed: doubled, or too late.")
-stale_results = Counter("charonia_stale_results", "Ends of attempts that came too late: the claim was lost.")
-jobs_purged = Counter("charonia_jobs_purged", "Ended jobs removed because of their age.")
+attempts = Counter("charonia_attempts", "Attempts that this process recorded, by result.", ["model", "result"])
+inference_errors = Counter("charonia_inference_errors", "Attempts that failed on Triton, by error.", ["model", "code"])
+leases_lapsed = Counter("charonia_leases_lapsed", "Running jobs whose lease lapsed because their dispatcher was lost.")
+stale_messages = Counter("charonia_stale_messages", "Duplicate or late messages that found no job to claim.")
+stale_results = Counter("charonia_stale_results", "Results that came too late because the claim was lost.")
+jobs_purged = Counter("charonia_jobs_purged", "Ended jobs that were removed because of their age.")
 triton_ready = Gauge("charonia_triton_ready", "Whether Triton answers and is live.")
 model_ready = Gauge("charonia_model_ready", "Whether Triton can run a version of the model.", ["model"])
-slots_used = Gauge("charonia_slots_used", "Inferences under way.", ["model"])
-slots_limit = Gauge("charonia_slots_limit", "Inferences that may be under way at a time.", ["model"])
+slots_used = Gauge("charonia_slots_used", "Inferences that run now.", ["model"])
+slots_limit = Gauge("charonia_slots_limit", "Inferences that may run at once.", ["model"])
 queue_seconds = Histogram(
     "charonia_queue_seconds",
-    "Time from when a job could run to when an attempt began.",
+    "Time from when a job could run until its attempt began.",
     ["model", "priority"],
     buckets=(0.02, 0.1, 0.5, 2, 10, 60, 300, 1800, 7200),
 )
 inference_seconds = Histogram(
     "charonia_inference_seconds",
-    "Time of one attempt on Triton.",
+    "Duration of one attempt on Triton.",
     ["model"],
     buckets=(0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800),
 )
 
 
-def prepare(model: str) -> None:
-    """Begins a model's counters at 0: an increase from nothing is none to Prometheus."""
+def init_model(model: str) -> None:
+    """Create a model's counters at 0: Prometheus does not see an increase of a series that did not exist."""
     slots_used.labels(model)
     for status in TERMINAL:
         jobs_ended.labels(model, status)
-    for code in ERRORS:
+    for code in ERROR_CODES:
         inference_errors.labels(model, code)
     for result in ATTEMPT_RESULTS:
         attempts.labels(model, result)

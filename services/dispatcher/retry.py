@@ -1,30 +1,29 @@
-"""What becomes of a job whose attempt failed. Pure."""
+"""Decides what happens to a job after a failed attempt. Pure."""
 
 import msgspec
 
 from common.jobs import Failure
 
-# A job in flight when Triton goes away gets its attempt back, but only so often: it might be what kills the server.
-# From then on it runs alone among its like (claim_jobs): those that only were there with it lose no attempt by it.
-# The index jobs_one_suspect has the same number.
+# A job that runs while Triton goes away gets its attempt back, but only this often: it may be what crashes the server.
+# After that it is suspected poison, and only one such job runs at a time. The index jobs_one_suspected_poison uses it.
 MAX_INTERRUPTIONS = 3
-REFUSED_SECONDS = 0.25
+REFUSED_DELAY_SECONDS = 0.25
 
 
 class Interrupted(msgspec.Struct, frozen=True):
-    """Triton, or the model, went away under the attempt: most likely not the job's doing."""
+    """Triton or the model went away during the attempt. The job is probably not the cause."""
 
     failure: Failure
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Triton did not take the attempt (it or the model was away, or a queue full): the job can't be the reason."""
+    """Triton did not accept the attempt: it was away or a queue was full. The job cannot be the cause."""
 
     failure: Failure
 
 
 class Attempted(msgspec.Struct, frozen=True):
-    """The attempt failed by itself."""
+    """The attempt itself failed."""
 
     failure: Failure
 
@@ -33,7 +32,7 @@ Outcome = Interrupted | Refused | Attempted
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """A job's counts at the time, this attempt included, and its `retry` (delays in seconds)."""
+    """A job's counts, including this attempt, and its `retry`. Delays are in seconds."""
 
     attempt: int
     max_attempts: int
@@ -44,31 +43,31 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class GiveBack(msgspec.Struct, frozen=True):
-    """Queue it again as if this attempt had not been, due after `delay` seconds."""
+    """Queue the job again, due after `delay` seconds. The attempt does not count."""
 
     delay: float
 
 
 class Again(msgspec.Struct, frozen=True):
-    """Queue it again, due after `delay` seconds."""
+    """Queue the job again, due after `delay` seconds."""
 
     delay: float
 
 
 class FallBack(msgspec.Struct, frozen=True):
-    """Queue it again at once for one attempt on another model."""
+    """Queue the job again at once, for one attempt on another model."""
 
     model: str
 
 
 class Fail(msgspec.Struct, frozen=True):
-    """It has failed for good."""
+    """Fail the job for good."""
 
 
 def decide(policy: Policy, outcome: Outcome, chance: float) -> GiveBack | Again | FallBack | Fail:
-    """`chance` is a random number in [0, 1): full jitter, so that jobs that failed together do not return together."""
+    """Return the decision. `chance` is a random number in [0, 1) for full jitter, which spreads retries over time."""
     if isinstance(outcome, Refused):
-        return GiveBack(REFUSED_SECONDS * (1 + chance))
+        return GiveBack(REFUSED_DELAY_SECONDS * (1 + chance))
     if isinstance(outcome, Interrupted) and policy.interruptions < MAX_INTERRUPTIONS:
         return GiveBack(0.0)
     if outcome.failure.retryable and policy.attempt < policy.max_attempts:

@@ -5,23 +5,34 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from common.processes import name_process
+from common.process_name import name_process
 from common.settings import Seconds, Settings, TraceUrl
 
 
 class DispatcherSettings(Settings, frozen=True, kw_only=True):
-    triton_url: Annotated[str, Meta(pattern=r"^(\[[^\]]+\]|[^/:\s]+):[0-9]+$")]  # host:port of Triton's gRPC
-    encryption_keys: tuple[str, ...]  # the first signs the URLs of outputs
+    triton_url: Annotated[str, Meta(pattern=r"^(\[[^\]]+\]|[^/:\s]+):[0-9]+$")]
+    """The gRPC address of Triton, as `host:port`."""
+    encryption_keys: tuple[str, ...]
+    """The same keys as the gateway has. The first signs the URLs of outputs."""
     public_url: str = ""
+    """The prefix of the paths in `urls` of a job."""
     trace_url: TraceUrl = ""
-    models: tuple[str, ...] = ("*",)  # patterns of the names of those it runs, of all that its Triton has
-    lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0  # seconds a claim holds without a heartbeat
-    catalogue_interval: Seconds = 2.0  # seconds between looks at Triton's models
-    model_grace: Annotated[float, Meta(gt=0)] = 86_400.0  # seconds without a model until its queued jobs fail
-    sweep_interval: Seconds = 0.5  # seconds between looks for due, expired and abandoned jobs
-    retention: Annotated[float, Meta(gt=0)] = 30 * 86_400.0  # seconds an ended job is kept, with all that belongs to it
-    slots: Annotated[int, Meta(ge=0, le=10_000)] = 0  # inferences of one model at a time; 0: what Triton can use
-    max_message: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = (
-        64 * 1024 * 1024
-    )  # bytes of one request to, or response from, Triton
+    """Where to look at traces: a URL with `{trace_id}` in it, or the address of Jaeger."""
+    models: tuple[str, ...] = ("*",)
+    """Which of Triton's models this dispatcher runs: patterns such as `llm-*,whisper`."""
+    lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0
+    """Seconds a claim lasts without a heartbeat."""
+    catalogue_interval: Seconds = 2.0
+    """Seconds between reads of Triton's models."""
+    model_grace: Annotated[float, Meta(gt=0)] = 86_400.0
+    """Seconds without any Triton that has a model. Then it leaves the catalogue, and its queued jobs fail."""
+    sweep_interval: Seconds = 0.5
+    """Seconds between searches for due, expired and abandoned jobs."""
+    retention: Annotated[float, Meta(gt=0)] = 30 * 86_400.0
+    """Seconds an ended job is kept, with its outputs, events and deliveries."""
+    slots: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    """Concurrent inferences of one model. 0 means instances × largest batch × 2, and up to twice that if it is fast."""
+    max_message: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = 64 * 1024 * 1024
+    """Bytes of one request to Triton, or of one response."""
     worker: str = msgspec.field(default_factory=name_process)
+    """The name of this process in the rows of its jobs. The default is made of host, process id and a random part."""

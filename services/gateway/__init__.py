@@ -1,1 +1,1 @@
-"""HTTP request → job → message."""
+"""The HTTP API: jobs, events, batches, webhooks, models and the Open Inference Protocol."""

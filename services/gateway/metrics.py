@@ -1,6 +1,6 @@
-"""What the gateway counts, beside the requests (observe.py)."""
+"""The gateway's own metrics; those of requests are in http/telemetry.py."""
 
 from prometheus_client import Counter, Gauge
 
 jobs_submitted = Counter("charonia_jobs_submitted", "Jobs accepted.", ["model", "priority"])
-watchers = Gauge("charonia_watchers", "Requests, streams and WebSockets that wait for a job at the moment.")
+waiters = Gauge("charonia_waiters", "Requests, streams and WebSockets that wait for a job now.")

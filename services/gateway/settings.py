@@ -5,33 +5,46 @@ from typing import Annotated
 from msgspec import Meta
 
 from common.settings import Seconds, Settings, TraceUrl
-from services.gateway.queues import MAX_LIMIT
-from services.gateway.rates import MAX_RATE
+from services.gateway.auth.rate_limits import MAX_RATE
+from services.gateway.jobs.queue_limits import MAX_LIMIT
 
 Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT)]
 
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
-    encryption_keys: tuple[str, ...]  # seal webhook secrets; the first seals, all open
-    bootstrap_key: str = ""  # an API key of the tenant "default", made at the start
-    public_url: str = ""  # goes before the paths in a job's urls
-    trace_url: TraceUrl = ""  # such as http://localhost:16686/trace/{trace_id}
-    max_body: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 16 * 1024 * 1024  # bytes of a request's body
-    max_bodies: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024  # bytes of all bodies being worked on
-    max_batch: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 64 * 1024 * 1024  # bytes of a batch's body
-    # Seconds of the grace in which it still takes requests, not ready, so that load balancers take it out.
+    encryption_keys: tuple[str, ...]
+    """Fernet keys: 32 bytes in URL-safe base64. The first encrypts and signs; all decrypt and verify."""
+    bootstrap_key: str = ""
+    """An API key of the tenant `default`, created at startup."""
+    public_url: str = ""
+    """The prefix of the paths in `urls` of a job."""
+    trace_url: TraceUrl = ""
+    """Where to look at traces: a URL with `{trace_id}` in it, or the address of Jaeger."""
+    max_body: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 16 * 1024 * 1024
+    """Bytes of one job's request body. Other calls take 256 KiB at most. A larger body gets 413."""
+    max_bodies: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024
+    """Bytes of all request bodies in memory at a time. More gets 503 with `Retry-After`."""
+    max_batch: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 64 * 1024 * 1024
+    """Bytes of a batch sent as JSON lines. Each line, and a batch sent as a list, is limited by `max_body`."""
     drain: Annotated[float, Meta(ge=0, le=600)] = 5.0
-    infer_wait: Seconds = 300.0  # how long a caller of the Open Inference Protocol waits for its job
-    heartbeat: Seconds = 15.0  # between signs of life to whoever listens while nothing happens
-    send_timeout: Seconds = 30.0  # how long a connection may take nothing of what is sent to it
-    # As the notifiers have it: a test waits for an attempt.
+    """Seconds of the grace in which the gateway is not ready but still serves, so that load balancers notice."""
+    infer_wait: Seconds = 300.0
+    """Seconds an Open Inference Protocol call waits for its job before it gets 504."""
+    heartbeat: Seconds = 15.0
+    """Seconds between the comments that keep an idle event stream open."""
+    send_timeout: Seconds = 30.0
+    """Seconds after which a connection is closed if the client reads nothing."""
     delivery_timeout: Annotated[float, Meta(gt=0, le=300)] = 15.0
+    """Seconds one delivery attempt may take. Set the notifiers to the same value; a webhook test waits 15 s longer."""
     database_pool: Annotated[int, Meta(ge=1, le=1000)] = 10
-    rate_limit: Annotated[int, Meta(ge=0, le=MAX_RATE)] = (
-        0  # requests a second of a key without a limit of its own; 0: any
-    )
-    max_queued: Limit = 1_000_000  # jobs of a tenant without a limit of its own that may wait
+    """Connections to PostgreSQL at most."""
+    rate_limit: Annotated[int, Meta(ge=0, le=MAX_RATE)] = 0
+    """Requests a second of a key without a limit of its own. 0 means unlimited."""
+    max_queued: Limit = 1_000_000
+    """Jobs that a tenant without a limit of its own may have queued. More get 429 with `Retry-After`."""
     max_queued_per_model: Limit = 2_000_000
-    # Callbacks and subscriptions: https to public addresses only, unless these allow more.
+    """Jobs of all tenants that may be queued for one model."""
     allowed_networks: tuple[str, ...] = ()
+    """Networks that webhooks may go to although they are not public, such as `10.1.0.0/16`."""
     allow_http: bool = False
+    """Whether webhooks may go to plain http."""

@@ -1,1 +1,1 @@
-"""Event → deliveries → signed webhooks."""
+"""The notifier: events become deliveries, and deliveries become signed webhooks."""

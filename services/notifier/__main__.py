@@ -1,4 +1,4 @@
-"""`python -m services.notifier`."""
+"""Run the notifier: `python -m services.notifier`."""
 
 import sys
 

@@ -1,75 +1,108 @@
-"""The notifier, put together."""
+"""The notifier's composition root."""
 
 import asyncio
 
-from common import census, health, topology
-from common.addresses import Policy
-from common.broker import Consumer, Publisher, Subscription
-from common.database import KEPT_PLANS, Database
-from common.lifecycle import keep_running
-from common.logs import Log
-from common.metrics import measure_lag
+from common.http import health
+from common.lifecycle import run_until_stopped
 from common.outbox import Outbox
-from common.sealing import Sealer
-from services.notifier.clock import watch_clock
+from common.postgres import database_metrics
+from common.postgres.database import GENERIC_PLANS, Database
+from common.rabbitmq import topology
+from common.rabbitmq.consumer import Consumer, Subscription
+from common.rabbitmq.publisher import Publisher
+from common.security.encryption import Encryptor
+from common.security.ssrf import AddressPolicy
+from common.telemetry.logs import Log
+from common.telemetry.metrics import measure_loop_lag
+from services.notifier.attempt_recorder import AttemptRecorder
+from services.notifier.cleanup import run_cleanup
+from services.notifier.clock_correction import watch_clock
+from services.notifier.delivery_worker import DeliveryWorker
+from services.notifier.endpoint_mutex import EndpointMutex
 from services.notifier.fanout import Fanout
-from services.notifier.outbound import Outbound
-from services.notifier.record import Recorder
-from services.notifier.recover import Recovery
+from services.notifier.recovery import Recovery
 from services.notifier.sender import Sender
 from services.notifier.settings import NotifierSettings
-from services.notifier.store import Store
-from services.notifier.tidy import tidy
+from services.notifier.store.attempts import AttemptStore
+from services.notifier.store.claims import ClaimStore
+from services.notifier.store.fanout import FanoutStore
 
-PREFETCH = 200  # events: one batch of the fan-out
-HANDLERS_SECONDS = 2.0  # for events being fanned out when the notifier stops
-OUTBOX_SECONDS = 2.0  # for messages on their way to the broker then
+PREFETCH = 200  # events: one fan-out batch
+HANDLERS_SECONDS = 2.0  # at shutdown, for running fan-outs
+OUTBOX_SECONDS = 2.0  # at shutdown, for messages being published
 
 log = Log("notifier")
 
 
+def open_sender(settings: NotifierSettings) -> Sender:
+    return Sender.open(
+        Encryptor(settings.encryption_keys),
+        AddressPolicy.parse(settings.allowed_networks, settings.allow_http),
+        timeout=settings.delivery_timeout,
+        concurrency=settings.delivery_concurrency,
+        proxy=settings.egress_proxy,
+    )
+
+
+def build_worker(
+    settings: NotifierSettings, database: Database, mutex: EndpointMutex, outbox: Outbox, sender: Sender
+) -> DeliveryWorker:
+    wake_up = asyncio.Event()
+    recorder = AttemptRecorder(
+        AttemptStore(database, mutex),
+        outbox,
+        wake_up.set,
+        endpoint_concurrency=settings.endpoint_concurrency,
+        disable_after=settings.disable_after,
+    )
+    return DeliveryWorker(
+        ClaimStore(database, mutex),
+        sender,
+        recorder,
+        wake_up,
+        settings.delivery_schedule,
+        timeout=settings.delivery_timeout,
+        concurrency=settings.delivery_concurrency,
+        endpoint_concurrency=settings.endpoint_concurrency,
+    )
+
+
 async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
-    """Serves until `stopping` is set, then drains."""
-    sealer = Sealer(settings.encryption_keys)
-    policy = Policy.parse(settings.allowed_networks, settings.allow_http)
-    plan, timeout, concurrency = settings.delivery_schedule, settings.delivery_timeout, settings.delivery_concurrency
-    database = await Database.connect(settings.database_url, application="charonia-notifier", planning=KEPT_PLANS)
+    """Serve until `stopping` is set, then drain."""
+    schedule = settings.delivery_schedule
+    database = await Database.connect(settings.database_url, application="charonia-notifier", planning=GENERIC_PLANS)
     publisher = Publisher(settings.amqp_url, "notifier")
     consumer = Consumer(settings.amqp_url, "notifier")
     outbox = Outbox(database, publisher)
-    store = Store(database)
-    sender = Sender.open(sealer, policy, timeout=timeout, concurrency=concurrency, proxy=settings.egress_proxy)
-    each = settings.endpoint_concurrency
-    woken = asyncio.Event()
-    recorder = Recorder(store, outbox, woken.set, concurrency=each, patience=settings.disable_after)
-    outbound = Outbound(store, sender, recorder, woken, plan, timeout=timeout, concurrency=concurrency, each=each)
-    recovery = Recovery(database, outbox, outbound.wake, rate=settings.recovery_rate, plan=plan)
-    fanout = Fanout(store, outbound, plan[0])
+    mutex, sender = EndpointMutex(), open_sender(settings)
+    worker = build_worker(settings, database, mutex, outbox, sender)
+    recovery = Recovery(database, outbox, worker.wake, rate=settings.recovery_rate, schedule=schedule)
+    fanout = Fanout(FanoutStore(database, mutex), worker, schedule[0])
     await consumer.subscribe(Subscription(topology.NOTIFIER_QUEUE, PREFETCH, topology.declare_exchanges, fanout.handle))
-    checks = {"database": database.check, "broker": consumer.link.check}
+    checks = {"database": database.check, "broker": consumer.connection.check}
     server = health.serve(settings.host, settings.port, checks)
 
     async def drain() -> None:
         await consumer.stop(HANDLERS_SECONDS)
-        await outbound.stop(settings.shutdown_grace)
+        await worker.stop(settings.shutdown_grace)
         await outbox.drain(OUTBOX_SECONDS)
 
-    log.info("notifier.started", schedule=len(plan), timeout=timeout)
+    log.info("notifier.started", schedule=len(schedule), timeout=settings.delivery_timeout)
     loops = {
-        "publisher": publisher.link.run(),
-        "consumer": consumer.link.run(),
+        "publisher": publisher.connection.run(),
+        "consumer": consumer.connection.run(),
         "relay": outbox.relay(),
         "fanout": fanout.sweep(),
-        "outbound": outbound.run(),
+        "delivery_worker": worker.run(),
         "recovery": recovery.run(),
-        "clock": watch_clock(database, outbound.wake, lease=outbound.lease),
-        "tidy": tidy(database, settings.retention),
-        "census": census.watch(database),
-        "lag": measure_lag(),
+        "clock": watch_clock(database, worker.wake, lease=worker.lease),
+        "cleanup": run_cleanup(database, settings.retention),
+        "database_metrics": database_metrics.collect_metrics(database),
+        "lag": measure_loop_lag(),
         "health": server.serve(),
     }
     try:
-        await keep_running(loops, stopping, drain)
+        await run_until_stopped(loops, stopping, drain)
     finally:
         await sender.close()
         await database.close()

@@ -1,4 +1,4 @@
-"""Event → deliveries, one for each receiver; `Outbound` sends them."""
+"""Creates the deliveries of an event, one for each receiver. `DeliveryWorker` sends them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,18 +7,29 @@ from uuid import UUID
 
 from opentelemetry.trace import SpanKind
 
-from common import ids, topology, tracing
-from common.batching import Batcher
+from common import ids
 from common.errors import Reject, Retry, Unavailable
-from common.logs import Log
-from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsChanged, JobsQueued, Listening, Message
+from common.postgres.batcher import Batcher
+from common.rabbitmq import topology
+from common.rabbitmq.messages import (
+    CancelJob,
+    JobEvent,
+    JobEvents,
+    JobQueued,
+    JobsChanged,
+    JobsQueued,
+    Message,
+    WaitersPresent,
+)
+from common.telemetry import tracing
+from common.telemetry.logs import Log
 from services.notifier import metrics
-from services.notifier.outbound import Outbound
-from services.notifier.store import FannedOut, Store
+from services.notifier.delivery_worker import DeliveryWorker
+from services.notifier.store.fanout import ClaimOptions, FanoutResult, FanoutStore
 
-PAUSE_SECONDS = 1.0  # before a message goes back to the queue while the database is away
-UNHEARD_SECONDS = 60.0  # until then an event's message may still be on its way
-UNHEARD_LIMIT = 500
+PAUSE_SECONDS = 1.0  # before a message returns to the queue while the database is unavailable
+MISSED_SECONDS = 60.0  # before that, an event's message may still arrive
+MISSED_LIMIT = 500
 SWEEP_SECONDS = 15.0
 ATTRIBUTES = {
     "messaging.system": "rabbitmq",
@@ -31,71 +42,73 @@ log = Log("fanout")
 
 
 class Fanout:
-    def __init__(self, store: Store, outbound: Outbound, first_delay: float) -> None:
-        """`first_delay` (seconds) is before a delivery's first attempt."""
-        self.store = store
-        self.outbound = outbound
-        self.first_delay = first_delay
-        self.batches: Batcher[tuple[UUID, str], None] = Batcher(self.add, name="fan-out")
+    def __init__(self, store: FanoutStore, worker: DeliveryWorker, first_delay: float) -> None:
+        """`first_delay`: seconds before a delivery's first attempt."""
+        self._store = store
+        self._worker = worker
+        self._first_delay = first_delay
+        self._batches: Batcher[tuple[UUID, str], None] = Batcher(self._fan_out, name="fan-out")
 
     async def handle(self, message: Message, traceparent: str | None) -> None:
-        """Returns once the deliveries are committed."""
+        """Return after the deliveries are committed."""
         match message:
             case JobEvent():
-                await self.take(message.event_id, traceparent)
+                await self._submit(message.event_id, traceparent)
             case JobEvents():
-                await self.take_all(message.events)
-            case JobQueued() | JobsQueued() | CancelJob() | Listening() | JobsChanged():
-                raise Reject("the notifier takes events only")
+                await self._submit_many(message.events)
+            case JobQueued() | JobsQueued() | CancelJob() | WaitersPresent() | JobsChanged():
+                raise Reject("the notifier accepts event messages only")
             case _:
                 assert_never(message)
 
-    async def take(self, event_id: UUID, traceparent: str | None) -> None:
-        context = tracing.context_of(traceparent)
+    async def _submit(self, event_id: UUID, traceparent: str | None) -> None:
+        context = tracing.to_context(traceparent)
         name = f"process {topology.NOTIFIER_QUEUE}"
-        attributes = ATTRIBUTES | {"charonia.event_id": ids.show(ids.Kind.EVENT, event_id)}
-        with tracing.begin(name, context, SpanKind.CONSUMER, attributes) as span:
+        attributes = ATTRIBUTES | {"charonia.event_id": ids.encode(ids.Kind.EVENT, event_id)}
+        with tracing.start_span(name, context, SpanKind.CONSUMER, attributes) as span:
             try:
-                await self.batches.submit((event_id, tracing.show(span)))
+                await self._batches.submit((event_id, tracing.to_traceparent(span)))
             except Unavailable as error:
-                tracing.fail(span, type(error).__name__)
-                await asyncio.sleep(PAUSE_SECONDS)  # else the broker would hand it back at once, in a hot loop
+                tracing.record_error(span, type(error).__name__)
+                await asyncio.sleep(PAUSE_SECONDS)  # otherwise the broker returns the message at once, in a tight loop
                 raise Retry(f"the event was not fanned out: {error}") from error
 
-    async def take_all(self, events: Sequence[tuple[UUID, str]]) -> None:
-        """Those that came together, which nobody traces."""
+    async def _submit_many(self, events: Sequence[tuple[UUID, str]]) -> None:
+        """Submit the events of one message. None of them is traced."""
         try:
-            await asyncio.gather(*(self.batches.submit(event) for event in events))
+            await asyncio.gather(*(self._batches.submit(event) for event in events))
         except Unavailable as error:
             await asyncio.sleep(PAUSE_SECONDS)
             raise Retry(f"{len(events)} events were not fanned out: {error}") from error
 
-    async def add(self, events: list[tuple[UUID, str]]) -> list[None]:
-        """What may be sent at once is handed over, the rest waits for its claim."""
-        traces = dict(events)
-        delay, lease, each = self.first_delay, self.outbound.lease, self.outbound.each
-        with self.outbound.offer(len(events)) as room:
-            fanned = await self.store.fan_out(traces, delay, lease, each, room)
-        self.begin(fanned)
-        if fanned.left:
-            with self.outbound.offer(len(events)) as room:
-                fanned = await self.store.fan_out_left(fanned.left, traces, delay, lease, each, room)
-            self.begin(fanned)
+    async def _fan_out(self, events: list[tuple[UUID, str]]) -> list[None]:
+        """Create the deliveries. Start those that were claimed; the others wait for the worker's loop."""
+        traceparents = dict(events)
+        with self._worker.reserve_for_fanout(len(events)) as slots:
+            result = await self._store.fan_out(traceparents, self._options(slots))
+        self._start(result)
+        if result.deferred:
+            with self._worker.reserve_for_fanout(len(events)) as slots:
+                result = await self._store.fan_out_with_locks(result.deferred, traceparents, self._options(slots))
+            self._start(result)
         metrics.events_fanned_out.inc(len(events))
         return [None] * len(events)
 
-    def begin(self, fanned: FannedOut) -> None:
-        self.outbound.begin(fanned.claims)
-        if fanned.due:
-            self.outbound.wake()
+    def _options(self, slots: int) -> ClaimOptions:
+        return ClaimOptions(self._first_delay, self._worker.lease, self._worker.endpoint_concurrency, slots)
+
+    def _start(self, result: FanoutResult) -> None:
+        self._worker.start(result.claims)
+        if result.due:
+            self._worker.wake()
 
     async def sweep(self) -> None:
-        """Fans out events whose message never came, until cancelled: a message may be lost, an event may not."""
+        """Fan out events whose message was lost, until cancelled."""
         while True:
             try:
-                if events := await self.store.find_unheard(UNHEARD_SECONDS, UNHEARD_LIMIT):
-                    await self.add(list(events.items()))
-                    log.warning("events.unheard", count=len(events))
+                if events := await self._store.find_missed_events(MISSED_SECONDS, MISSED_LIMIT):
+                    await self._fan_out(list(events.items()))
+                    log.warning("events.missed", count=len(events))
             except Unavailable as error:
-                log.warning("events.sweep_waits", error=error)
+                log.warning("fanout.database_unavailable", error=error)
             await asyncio.sleep(SWEEP_SECONDS)

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 
 from common import VERSION
-from common.webhook_headers import find_mistake
+from common.webhook_headers import find_header_error
 
 
 def compose(
     custom: Mapping[str, str], *, message_id: str, timestamp: int, signature: str, traceparent: str
 ) -> dict[str, str]:
-    """All headers of one attempt; of the custom ones those that may be sent."""
-    allowed = {name.lower(): value for name, value in custom.items() if find_mistake(name, value) is None}
+    """Return all headers of one attempt, with the custom headers that are allowed."""
+    allowed = {name.lower(): value for name, value in custom.items() if find_header_error(name, value) is None}
     return allowed | {
         "accept-encoding": "identity",
         "content-type": "application/json",

@@ -1,4 +1,4 @@
-"""One attempt to deliver: sign, send, read what comes back, within one deadline."""
+"""Sends one delivery attempt: check, sign, send and read the response, within one deadline."""
 
 import asyncio
 import time
@@ -13,154 +13,170 @@ from cryptography.fernet import InvalidToken
 from httpx_aiohttp import AiohttpTransport
 from opentelemetry.trace import Span, SpanKind
 
-from common import ids, signing, tracing
-from common.addresses import Policy, check_url
-from common.sealing import Sealer
-from services.notifier import faults, headers
-from services.notifier.network import CheckedResolver, open_session
-from services.notifier.outcome import Fault, Outcome
-from services.notifier.store import Claim
-from services.notifier.transport import DirectTransport
+from common import ids
+from common.security import webhook_signatures
+from common.security.encryption import Encryptor
+from common.security.ssrf import AddressPolicy, check_url
+from common.telemetry import tracing
+from services.notifier import headers
+from services.notifier.attempt_result import AttemptError, AttemptResult
+from services.notifier.store.claims import Claim
+from services.notifier.transport import errors
+from services.notifier.transport.client import CheckedResolver, DirectTransport, open_session
 
-CONNECT_SHARE = 2 / 3  # of the deadline, so that a connection that never comes is told from an answer that never does
-PROXY_SHARE = 1 / 3  # so that a proxy that is away is told from what is behind it
-READ_BYTES = 64 * 1024
-KEPT_BYTES = 16 * 1024
-REMEMBERED = 10_000  # URLs and secrets
+# Shares of the deadline, so that a slow connection and a slow response have different errors.
+CONNECT_SHARE = 2 / 3
+PROXY_SHARE = 1 / 3  # shorter, so that an unreachable proxy differs from an unreachable receiver
+MAX_READ_BYTES = 64 * 1024
+STORED_BYTES = 16 * 1024
+CACHE_SIZE = 10_000  # parsed URLs, and decrypted secrets
 
-head_decoder = msgspec.json.Decoder(dict[str, str])
+headers_decoder = msgspec.json.Decoder(dict[str, str])
 
 
 class Sender:
     """Sends over connections that stay open between deliveries."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, sealer: Sealer, policy: Policy, timeout: float, proxy: str = ""
+        self,
+        session: aiohttp.ClientSession,
+        encryptor: Encryptor,
+        policy: AddressPolicy,
+        timeout: float,
+        proxy: str = "",
     ) -> None:
-        """`timeout` is the deadline of an attempt, in seconds: look-up, connection, sending and reading; `proxy` is the
-        URL that the session's connections go to, where there is one."""
-        self.sealer = sealer
-        self.policy = policy
-        self.timeout = timeout
-        self.proxied = bool(proxy)
-        self.resolver = CheckedResolver(policy)
-        # Without a client around it: there are no redirects, cookies or variables of the environment to turn off, and
-        # each delivery costs half.
-        self.transport = (
+        """`timeout` is the deadline of a whole attempt, in seconds.
+
+        `proxy` is the session's proxy, if it has one.
+        """
+        self._encryptor = encryptor
+        self._policy = policy
+        self._timeout = timeout
+        self._proxied = bool(proxy)
+        self._resolver = CheckedResolver(policy)
+        # No httpx client: a transport has no redirects, cookies or environment variables to turn
+        # off, at half the cost.
+        self._transport = (
             AiohttpTransport(client=session, proxy=httpx.Proxy(proxy))
             if proxy
             else DirectTransport(session, timeout * CONNECT_SHARE)
         )
-        self.extensions = {
+        self._extensions = {
             "timeout": httpx.Timeout(None, connect=timeout * PROXY_SHARE, pool=timeout * CONNECT_SHARE).as_dict()
         }
-        # A receiver gets many: its URL is checked and parsed, and its secret opened, once.
-        self.aim = lru_cache(REMEMBERED)(self.aim_at)
-        self.open_secret = lru_cache(REMEMBERED)(self.unseal)
+        # A receiver gets many deliveries: check its URL and decrypt its secret once.
+        self._parse_url = lru_cache(CACHE_SIZE)(self._check_and_parse)
+        self._decrypt_secret = lru_cache(CACHE_SIZE)(self._decrypt)
 
     @classmethod
-    def open(cls, sealer: Sealer, policy: Policy, *, timeout: float, concurrency: int, proxy: str = "") -> "Sender":
-        return cls(open_session(policy, concurrency, proxied=bool(proxy)), sealer, policy, timeout, proxy)
+    def open(
+        cls, encryptor: Encryptor, policy: AddressPolicy, *, timeout: float, concurrency: int, proxy: str = ""
+    ) -> "Sender":
+        return cls(open_session(policy, concurrency, proxied=bool(proxy)), encryptor, policy, timeout, proxy)
 
     async def close(self) -> None:
-        await self.transport.aclose()
+        await self._transport.aclose()
 
-    async def send(self, claim: Claim) -> Outcome:
-        """Never raises for what a receiver, the network or an unreadable secret does."""
+    async def send(self, claim: Claim) -> AttemptResult:
+        """Attempt a delivery.
+
+        Errors of the receiver, the network or a secret are returned, not raised.
+        """
         start = time.perf_counter()
-        context = tracing.context_of(claim.traceparent)
-        with tracing.begin("POST webhook", context, SpanKind.CLIENT) as span:
+        context = tracing.to_context(claim.traceparent)
+        with tracing.start_span("POST webhook", context, SpanKind.CLIENT) as span:
             if span.is_recording():
-                span.set_attributes(describe(claim.url) | identify(claim))
-            outcome = await self.attempt(claim, tracing.show(span))
-            finish(span, outcome)
-        return msgspec.structs.replace(outcome, seconds=time.perf_counter() - start)
+                span.set_attributes(describe_url(claim.url) | describe_claim(claim))
+            result = await self._attempt(claim, tracing.to_traceparent(span))
+            record_result(span, result)
+        return msgspec.structs.replace(result, seconds=time.perf_counter() - start)
 
-    async def attempt(self, claim: Claim, traceparent: str) -> Outcome:
+    async def _attempt(self, claim: Claim, traceparent: str) -> AttemptResult:
         try:
-            own = self.write_headers(claim, traceparent)
+            signed = self._write_headers(claim, traceparent)
         except (InvalidToken, ValueError, msgspec.DecodeError):
-            return Outcome(fault=Fault.SECRET_UNREADABLE, ours=True)
+            return AttemptResult(error=AttemptError.SECRET_UNREADABLE, internal=True)
         try:
-            request = self.build(self.aim(claim.url), claim.body, own)
-        except faults.EXPECTED as error:
-            return fail(error)
+            request = self.build_request(self._parse_url(claim.url), claim.body, signed)
+        except errors.EXPECTED as error:
+            return to_failure(error)
         return await self.exchange(request)
 
-    def aim_at(self, url: str) -> httpx.URL:
-        """Raises AddressRefused where the URL itself says that it may not be used."""
-        check_url(url, self.policy)
+    def _check_and_parse(self, url: str) -> httpx.URL:
+        """Raises AddressRefused for a URL that may not be used."""
+        check_url(url, self._policy)
         return httpx.URL(url)
 
-    def unseal(self, secret: bytes) -> str:
-        return self.sealer.open(secret).decode()
+    def _decrypt(self, secret: bytes) -> str:
+        return self._encryptor.decrypt(secret).decode()
 
-    def build(self, url: httpx.URL, body: bytes, own: Mapping[str, str]) -> httpx.Request:
-        """With a body that is read already; aiohttp adds its length."""
-        own = {**own, "host": url.netloc.decode()}
-        request = httpx.Request("POST", url, stream=httpx.ByteStream(body), headers=own, extensions=self.extensions)
+    def build_request(self, url: httpx.URL, body: bytes, signed: Mapping[str, str]) -> httpx.Request:
+        """Return a request whose body is already read. aiohttp adds the content length."""
+        all_headers = {**signed, "host": url.netloc.decode()}
+        stream = httpx.ByteStream(body)
+        request = httpx.Request("POST", url, stream=stream, headers=all_headers, extensions=self._extensions)
         request.read()
         return request
 
-    def write_headers(self, claim: Claim, traceparent: str) -> dict[str, str]:
-        secrets = [self.open_secret(secret) for secret in claim.secrets]
-        custom = {} if claim.headers is None else head_decoder.decode(self.sealer.open(claim.headers))
-        message_id, timestamp = ids.show(ids.Kind.DELIVERY, claim.id), int(time.time())
+    def _write_headers(self, claim: Claim, traceparent: str) -> dict[str, str]:
+        secrets = [self._decrypt_secret(secret) for secret in claim.secrets]
+        custom = {} if claim.headers is None else headers_decoder.decode(self._encryptor.decrypt(claim.headers))
+        message_id, timestamp = ids.encode(ids.Kind.DELIVERY, claim.id), int(time.time())
         return headers.compose(
             custom,
             message_id=message_id,
             timestamp=timestamp,
-            signature=signing.sign(secrets, message_id, timestamp, claim.body),
+            signature=webhook_signatures.sign(secrets, message_id, timestamp, claim.body),
             traceparent=traceparent,
         )
 
-    async def exchange(self, request: httpx.Request) -> Outcome:
-        """Sends and reads; what came before a failure is kept."""
+    async def exchange(self, request: httpx.Request) -> AttemptResult:
+        """Send the request and read the response. A failure keeps what was received before it."""
         status_code, retry_after, received = None, None, bytearray()
         try:
-            async with asyncio.timeout(self.timeout):
-                if self.proxied:  # the proxy makes the connection: this is the last that we see of the address
-                    await self.resolver.resolve(request.url.raw_host.decode())  # the very name that the proxy is told
-                response = await self.transport.handle_async_request(request)
+            async with asyncio.timeout(self._timeout):
+                if self._proxied:  # the proxy connects, so check the exact name that it will get
+                    await self._resolver.resolve(request.url.raw_host.decode())
+                response = await self._transport.handle_async_request(request)
                 status_code, retry_after = response.status_code, response.headers.get("retry-after")
                 try:
-                    whole = await read(response, received)
+                    complete = await read(response, received)
                 finally:
                     await response.aclose()
-        except faults.EXPECTED as error:
-            failed, kept = fail(error), bytes(received[:KEPT_BYTES])
-            return msgspec.structs.replace(failed, status_code=status_code, retry_after=retry_after, response=kept)
-        return judge(status_code, retry_after, received, whole)
+        except errors.EXPECTED as error:
+            failed, stored = to_failure(error), bytes(received[:STORED_BYTES])
+            return msgspec.structs.replace(failed, status_code=status_code, retry_after=retry_after, response=stored)
+        return classify_response(status_code, retry_after, received, complete)
 
 
 async def read(response: httpx.Response, received: bytearray) -> bool:
-    """Collects the body, undecoded; whether that was all of it."""
-    assert isinstance(response.stream, httpx.AsyncByteStream), "an asynchronous transport gives no other"
+    """Collect the raw body. Return False if it exceeds MAX_READ_BYTES."""
+    assert isinstance(response.stream, httpx.AsyncByteStream), "an asynchronous transport returns no other stream"
     async for chunk in response.stream:
         received += chunk
-        if len(received) > READ_BYTES:
+        if len(received) > MAX_READ_BYTES:
             return False
     return True
 
 
-def judge(status_code: int, retry_after: str | None, received: bytearray, whole: bool) -> Outcome:
-    """Only 2xx with a body within bounds is success; elsewhere the status says more than the size."""
-    fault = None
+def classify_response(status_code: int, retry_after: str | None, received: bytearray, complete: bool) -> AttemptResult:
+    """Success is a 2xx with a body within the limit. Otherwise the status matters more than the size."""
+    error = None
     if not 200 <= status_code < 300:
-        fault = Fault.HTTP_STATUS
-    elif not whole:
-        fault = Fault.RESPONSE_TOO_LARGE
-    response = bytes(received[:KEPT_BYTES])
-    return Outcome(status_code=status_code, fault=fault, retry_after=retry_after, response=response)
+        error = AttemptError.HTTP_STATUS
+    elif not complete:
+        error = AttemptError.RESPONSE_TOO_LARGE
+    stored = bytes(received[:STORED_BYTES])
+    return AttemptResult(status_code=status_code, error=error, retry_after=retry_after, response=stored)
 
 
-def fail(error: Exception) -> Outcome:
-    fault, ours = faults.name_fault(error)
-    return Outcome(fault=fault, ours=ours)
+def to_failure(error: Exception) -> AttemptResult:
+    name, internal = errors.classify(error)
+    return AttemptResult(error=name, internal=internal)
 
 
-def describe(url: str) -> dict[str, str | int]:
-    """The span's attributes; whoever knows a receiver's path may be able to post to it, so only its host is told."""
+def describe_url(url: str) -> dict[str, str | int]:
+    """Return the span's attributes for a URL, without its path: who knows the path may be able to post to it."""
     attributes: dict[str, str | int] = {"http.request.method": "POST"}
     try:
         parts = urlsplit(url)
@@ -171,18 +187,18 @@ def describe(url: str) -> dict[str, str | int]:
     return attributes | {"server.address": host, "server.port": port, "url.full": full}
 
 
-def identify(claim: Claim) -> dict[str, str | int]:
-    """Whose attempt it is, and how many were before."""
-    found: dict[str, str | int] = {"charonia.delivery_id": ids.show(ids.Kind.DELIVERY, claim.id)}
+def describe_claim(claim: Claim) -> dict[str, str | int]:
+    """Return the span's attributes for a claim: its ids, and the number of earlier attempts."""
+    found: dict[str, str | int] = {"charonia.delivery_id": ids.encode(ids.Kind.DELIVERY, claim.id)}
     if claim.job_id is not None:
-        found["charonia.job_id"] = ids.show(ids.Kind.JOB, claim.job_id)
+        found["charonia.job_id"] = ids.encode(ids.Kind.JOB, claim.job_id)
     return found | ({"http.request.resend_count": claim.tries} if claim.tries else {})
 
 
-def finish(span: Span, outcome: Outcome) -> None:
-    if outcome.status_code is not None:
-        span.set_attribute("http.response.status_code", outcome.status_code)
-    if outcome.fault is not None:
-        # The convention wants the status code as the type where there is one.
-        by_status = outcome.fault is Fault.HTTP_STATUS
-        tracing.fail(span, str(outcome.status_code if by_status else outcome.fault))
+def record_result(span: Span, result: AttemptResult) -> None:
+    if result.status_code is not None:
+        span.set_attribute("http.response.status_code", result.status_code)
+    if result.error is not None:
+        # The semantic convention uses the status code as the error type if there is one.
+        by_status = result.error is AttemptError.HTTP_STATUS
+        tracing.record_error(span, str(result.status_code if by_status else result.error))

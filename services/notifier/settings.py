@@ -14,19 +14,30 @@ Delay = Annotated[float, Meta(ge=0, le=30 * DAY)]
 
 class NotifierSettings(Settings, frozen=True, kw_only=True):
     encryption_keys: tuple[str, ...]
-    allowed_networks: tuple[str, ...] = ()  # where webhooks may go although it is not the public internet
+    """The same keys as the gateway has. They decrypt the secrets of subscriptions."""
+    allowed_networks: tuple[str, ...] = ()
+    """Networks that webhooks may go to although they are not public, such as `10.1.0.0/16`."""
     allow_http: bool = False
-    egress_proxy: Annotated[str, Meta(pattern=r"^(https?://[^/\s]+/?)?$")] = ""  # all webhooks go through it
-    delivery_timeout: Annotated[float, Meta(gt=0, le=300)] = 15.0  # seconds of one attempt, all in all
-    # Seconds before each attempt; what comes after the last is `exhausted`.
+    """Whether webhooks may go to plain http."""
+    egress_proxy: Annotated[str, Meta(pattern=r"^(https?://[^/\s]+/?)?$")] = ""
+    """A proxy for all webhooks: `http://[user:password@]host:port`. It resolves names itself, so let it refuse private
+    networks."""
+    delivery_timeout: Annotated[float, Meta(gt=0, le=300)] = 15.0
+    """Seconds one delivery attempt may take."""
     delivery_schedule: tuple[Delay, ...] = (
         *(0, 5, 300, 1800, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, DAY),
     )
-    delivery_concurrency: Annotated[int, Meta(ge=1, le=10_000)] = 640  # attempts under way at a time, all in all
-    endpoint_concurrency: Annotated[int, Meta(ge=1, le=1000)] = 32  # attempts under way at a time to one endpoint
-    disable_after: Annotated[float, Meta(gt=0)] = 5 * DAY  # seconds a subscription may fail without one success
-    retention: Annotated[float, Meta(gt=0)] = 30 * DAY  # seconds an operational event is kept, with its deliveries
-    recovery_rate: Annotated[float, Meta(gt=0, le=10_000)] = 50.0  # deliveries a second that a recovery re-sends
+    """Seconds before each attempt. After the last one the delivery is `exhausted`."""
+    delivery_concurrency: Annotated[int, Meta(ge=1, le=10_000)] = 640
+    """Concurrent attempts of one notifier."""
+    endpoint_concurrency: Annotated[int, Meta(ge=1, le=1000)] = 32
+    """Concurrent attempts to one endpoint, over all notifiers."""
+    disable_after: Annotated[float, Meta(gt=0)] = 5 * DAY
+    """Seconds a subscription may fail without one success before it is disabled."""
+    retention: Annotated[float, Meta(gt=0)] = 30 * DAY
+    """Seconds an operational event is kept, with its deliveries."""
+    recovery_rate: Annotated[float, Meta(gt=0, le=10_000)] = 50.0
+    """Deliveries a second that a recovery sends again."""
 
     def __post_init__(self) -> None:
         if not self.delivery_schedule:

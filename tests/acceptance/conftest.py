@@ -1,4 +1,4 @@
-"""One stack for all acceptance tests, traced, with short delays so that faults show soon."""
+"""One traced stack for all acceptance tests, with short delays so that faults show soon."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -11,16 +11,16 @@ import pytest
 from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
-from tests.acceptance.client import Api
-from tests.acceptance.collector import Collector
-from tests.acceptance.keys import make_key
-from tests.acceptance.receiver import Receiver
+from tests.support.api_client import Api
+from tests.support.key_command import make_key
+from tests.support.otlp_collector import Collector
+from tests.support.webhook_receiver import Receiver
 
 RECOVERY_RATE = 500  # deliveries a second
 ENVIRONMENT = {
     "CHARONIA_DELIVERY_SCHEDULE": "0,0.5,1,0.5,0.5",
     "CHARONIA_LOG_FORMAT": "json",
-    "CHARONIA_LEASE": "4",  # more than a restart of PostgreSQL takes
+    "CHARONIA_LEASE": "4",  # longer than a restart of PostgreSQL takes
     "CHARONIA_RECOVERY_RATE": f"{RECOVERY_RATE}",
     "OTEL_BSP_SCHEDULE_DELAY": "200",  # ms
 }
@@ -35,7 +35,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Stack]:
-    """Shared: a test that breaks a part of it asks for `breakable` instead."""
+    """The shared stack. A test that breaks part of it uses `breakable` instead."""
     settings = Settings.private(tmp_path_factory.mktemp("stack"))
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url} | ENVIRONMENT
     stack = Stack(replace(settings, environment=environment, model_control="explicit"))
@@ -48,14 +48,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Ite
 
 @pytest.fixture
 async def breakable(stack: Stack) -> AsyncIterator[Stack]:
-    """The stack, healthy before the test and again after it, whatever the test does to it."""
-    await asyncio.to_thread(heal, stack)
+    """The shared stack for a test that breaks it: healthy before the test, and restored after it."""
+    await asyncio.to_thread(restore_stack, stack)
     yield stack
-    await asyncio.to_thread(heal, stack)
+    await asyncio.to_thread(restore_stack, stack)
 
 
-def heal(stack: Stack) -> None:
-    """Starts what does not run and waits until everything serves."""
+def restore_stack(stack: Stack) -> None:
+    """Start every process that is not running, and wait until all of them are ready."""
     for member in (*stack.servers, *stack.services):
         if not member.process.running:
             member.launch()
@@ -71,15 +71,15 @@ async def api(stack: Stack) -> AsyncIterator[Api]:
 
 
 @pytest.fixture(scope="session")
-async def stranger(stack: Stack) -> AsyncIterator[Api]:
+async def other_tenant(stack: Stack) -> AsyncIterator[Api]:
     """A client of another tenant."""
-    async with open_client(stack, await make_key(stack, "stranger")) as client:
+    async with open_client(stack, await make_key(stack, "other-tenant")) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 async def gateways(stack: Stack) -> AsyncIterator[list[str]]:
-    """The URLs of two gateways of the stack: its own, and another that is started for the tests that want it."""
+    """The URLs of two gateways: the stack's own, and a second one started for these tests."""
     port = stack.settings.gateway_port + 1
     second = Service("gateway", port, stack.environment, stack.log_dir, name="gateway-2")
     try:
@@ -91,7 +91,7 @@ async def gateways(stack: Stack) -> AsyncIterator[list[str]]:
 
 @asynccontextmanager
 async def open_client(stack: Stack, key: str, url: str = "") -> AsyncIterator[Api]:
-    """A client with that key, of the stack's own gateway where no other's URL is given."""
+    """Open a client with this key. Without `url` it calls the stack's own gateway."""
     headers = {"Authorization": f"Bearer {key}"}
     async with httpx.AsyncClient(base_url=url or stack.url, headers=headers, timeout=10) as http:
         yield Api(http)
@@ -99,7 +99,7 @@ async def open_client(stack: Stack, key: str, url: str = "") -> AsyncIterator[Ap
 
 @pytest.fixture
 def own_receiver() -> Iterator[Receiver]:
-    """A receiver of one test's own: callbacks to it are an endpoint of their own, whose health nobody shares."""
+    """A receiver for one test only. Callbacks to it have an endpoint, and a health, of their own."""
     receiver = Receiver()
     receiver.open()
     yield receiver

@@ -1,9 +1,9 @@
-"""Whatever is killed under load, no promise is broken: `make storm` in short."""
+"""A short version of `make storm`: load and random faults break no promise."""
 
 from pathlib import Path
 
 from tests.storm.run import Plan, run
 
 
-def test_a_short_storm_breaks_no_promise(tmp_path: Path) -> None:
+def test_short_storm_breaks_no_promise(tmp_path: Path) -> None:
     assert run(Plan(tmp_path, seed=85, seconds=5, rate=20, in_flight=300, pace=0.3), print) == []

@@ -1,4 +1,4 @@
-"""Publishers and consumers that are connected, and plain looks into queues."""
+"""Connected publishers and consumers, and direct access to queues."""
 
 import asyncio
 import contextlib
@@ -7,17 +7,18 @@ from collections.abc import AsyncIterator
 import aio_pika
 from aio_pika.abc import AbstractIncomingMessage
 
-from common.broker import Consumer, Publisher
-from common.link import Link
+from common.rabbitmq.connection import BrokerConnection
+from common.rabbitmq.consumer import Consumer
+from common.rabbitmq.publisher import Publisher
 from tests.integration.waiting import until
 
 
 @contextlib.asynccontextmanager
-async def running(link: Link) -> AsyncIterator[None]:
-    """Keeps a link up for the time of a block."""
-    task = asyncio.create_task(link.run())
+async def running(connection: BrokerConnection) -> AsyncIterator[None]:
+    """Keep a connection open for a block."""
+    task = asyncio.create_task(connection.run())
     try:
-        await until(lambda: link.is_up, "the connection is up")
+        await until(lambda: connection.is_up, "the connection is up")
         yield
     finally:
         task.cancel()
@@ -27,44 +28,46 @@ async def running(link: Link) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def publishing(url: str) -> AsyncIterator[Publisher]:
+    """Open a publisher for a block."""
     publisher = Publisher(url, "tests")
-    async with running(publisher.link):
+    async with running(publisher.connection):
         yield publisher
 
 
 @contextlib.asynccontextmanager
 async def consuming(url: str) -> AsyncIterator[Consumer]:
+    """Open a consumer for a block."""
     consumer = Consumer(url, "tests")
-    async with running(consumer.link):
+    async with running(consumer.connection):
         yield consumer
         await consumer.stop(5)
 
 
 @contextlib.asynccontextmanager
 async def connected(url: str) -> AsyncIterator[aio_pika.abc.AbstractChannel]:
-    """A channel of the test's own."""
+    """Open a channel of the test's own."""
     connection = await aio_pika.connect(url)
     async with connection:
         yield await connection.channel()
 
 
 async def drain(url: str, queue: str, count: int) -> list[AbstractIncomingMessage]:
-    """Takes that many messages out of a queue."""
+    """Remove `count` messages from a queue, and all others with them. Return them."""
     taken: list[AbstractIncomingMessage] = []
     async with connected(url) as channel:
         source = await channel.get_queue(queue, ensure=False)
 
-        async def take() -> bool:
+        async def get_all() -> bool:
             while (message := await source.get(fail=False, no_ack=True)) is not None:
                 taken.append(message)
             return len(taken) >= count
 
-        await until(take, f"{count} messages in {queue}")
+        await until(get_all, f"{count} messages in {queue}")
     return taken
 
 
 async def count(url: str, queue: str) -> int:
-    """Messages that are ready in a queue."""
+    """Return how many messages are ready in a queue."""
     async with connected(url) as channel:
         declared = await channel.declare_queue(queue, passive=True)
         return declared.declaration_result.message_count or 0

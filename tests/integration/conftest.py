@@ -1,4 +1,4 @@
-"""A migrated database of its own for each test, and a virtual host for each module."""
+"""A migrated database for each test, and a virtual host for each module."""
 
 from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
@@ -7,11 +7,10 @@ import asyncpg
 import pytest
 
 from common import ids
-from common.database import Database
-from common.migrate import migrate
+from common.postgres.database import Database
+from common.postgres.migrate import migrate
 from deploy.local.postgres import Postgres
 from deploy.local.rabbitmq import RabbitMQ
-from services.gateway.store import Store
 from tests.integration.jobs import add_tenant
 
 TEMPLATE = "migrated"
@@ -38,12 +37,12 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def tenant(database: Database) -> UUID:
-    return await add_tenant(Store(database), "default")
+    return await add_tenant(database, "default")
 
 
 @pytest.fixture(scope="module")
 async def schema(postgres: Postgres, template: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
-    """A connection to a migrated database that a whole module shares, because it changes nothing in it."""
+    """A connection to a migrated database, shared by the tests of a module that change nothing."""
     connection = await asyncpg.connect(postgres.create_database(f"schema_{uuid4().hex}", template))
     yield connection
     await connection.close()
@@ -56,5 +55,5 @@ def amqp_url(rabbitmq: RabbitMQ) -> str:
 
 @pytest.fixture
 def model() -> str:
-    """The name of a model that no other test uses."""
+    """A model name that no other test uses."""
     return f"m{ids.new().hex}"

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from common import ids
-from common.database import Database
-from services.gateway.webhook_store import NewWebhook, WebhookRow, WebhookStore
+from common.postgres.database import Database
+from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
 from tests.integration.jobs import submit
 
 CALLBACK: dict[str, Any] = {"callback_url": "https://a/b", "callback_events": ["job.succeeded", "job.failed"]}
@@ -30,7 +30,7 @@ WITH new AS (
 ), happened AS (
   INSERT INTO events (id, tenant_id, job_id, model, type, body, fanned_out_at)
   SELECT event_id, tenant_id, jobs.id, model, 'job.succeeded', '{}', now() FROM new, jobs WHERE jobs.id = $1
-), rung AS (
+), scheduled AS (
   UPDATE endpoints SET next_at = now() WHERE id = $2
 )
 INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, status, traceparent,
@@ -83,7 +83,7 @@ async def add_delivery(
     due: bool | None = None,
     finished: bool | None = None,
 ) -> UUID:
-    """Due if pending and finished if not, unless said otherwise; returns its id."""
+    """Insert a delivery. By default it is due if pending, and finished otherwise. Return its id."""
     endpoint = webhook
     if endpoint is None:
         record = await database.fetch_one(ENDPOINT, ids.new(), event)
@@ -98,14 +98,14 @@ async def add_delivery(
 async def add_event(
     database: Database, tenant: UUID, kind: str = "job.succeeded", *, model: str = "echo", **job: Any
 ) -> UUID:
-    """An event of a new job (`job` are fields of it) that nobody was told of yet; returns its id."""
+    """Insert an event without deliveries, of a new job with the fields `job`. Return its id."""
     event, job_id = ids.new(), await submit(database, tenant, model=model, **job)
     await database.fetch(EVENT, event, tenant, job_id, model, kind)
     return event
 
 
 async def add_due(database: Database, tenant: UUID, webhook: UUID, count: int = 1) -> list[UUID]:
-    """Due deliveries of a new job to a subscription, which is rung for; returns their ids, the longest due first."""
+    """Insert due deliveries of a new job to a subscription. Return their ids, the longest due first."""
     job = await submit(database, tenant)
     deliveries = sorted(ids.new() for _ in range(count))
     await database.fetch(DUE, job, webhook, deliveries, [ids.new() for _ in deliveries])
@@ -129,7 +129,7 @@ async def look_at(database: Database, delivery: UUID) -> DeliveryState:
 
 
 class Health(NamedTuple):
-    """Of an endpoint; times are in seconds from now."""
+    """The health of an endpoint. Times are in seconds from now."""
 
     failures: int
     failing_since: float | None

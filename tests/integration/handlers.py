@@ -1,4 +1,4 @@
-"""What consumes in tests, and the queue it consumes from."""
+"""A message handler for tests, its subscription, and a wake-up for it."""
 
 from functools import partial
 from uuid import UUID
@@ -6,15 +6,16 @@ from uuid import UUID
 from aio_pika import Message as Raw
 from aio_pika.abc import AbstractChannel, HeadersType
 
-from common import ids, messages, topology
-from common.broker import Subscription
+from common import ids
 from common.jobs import Priority
-from common.messages import JobQueued, Message
+from common.rabbitmq import messages, topology
+from common.rabbitmq.consumer import Subscription
+from common.rabbitmq.messages import JobQueued, Message
 from tests.integration.brokers import connected
 
 
 class Handler:
-    """Notes what comes; raises what is in `plan`, one for each message, as long as there is something."""
+    """Records the jobs of messages. Raises the exceptions in `plan`, one for each message."""
 
     def __init__(self, *plan: Exception) -> None:
         self.plan = list(plan)
@@ -32,21 +33,23 @@ class Handler:
 def subscription(
     model: str, handler: Handler, prefetch: int = 10, priority: Priority = Priority.NORMAL
 ) -> Subscription:
+    """Return a subscription to one of the model's queues."""
     declare = partial(declare_all, model=model)
     return Subscription(topology.job_queue(model, priority), prefetch, declare, handler)
 
 
 async def declare_all(channel: AbstractChannel, model: str) -> None:
+    """Declare the exchanges and the model's queues."""
     await topology.declare_exchanges(channel)
-    await topology.declare_model(channel, model)
+    await topology.declare_model_queues(channel, model)
 
 
-async def ring(url: str, model: str, body: bytes | None = None, traceparent: str | None = None) -> UUID:
-    """The job that a message now in the model's queue names."""
+async def publish_wake_up(url: str, model: str, body: bytes | None = None, traceparent: str | None = None) -> UUID:
+    """Publish a message to the model's queue. Return its job."""
     job = ids.new()
     headers: HeadersType = {"traceparent": traceparent} if traceparent else {}
     async with connected(url) as channel:
-        exchange = await channel.get_exchange(topology.JOBS, ensure=False)
+        exchange = await channel.get_exchange(topology.JOBS_EXCHANGE, ensure=False)
         body = messages.encode(JobQueued(job)) if body is None else body
         raw = Raw(body, headers=headers, message_id=str(ids.new()))
         await exchange.publish(raw, topology.job_key(Priority.NORMAL, model))

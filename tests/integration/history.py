@@ -1,4 +1,4 @@
-"""What a job's row has been through, kept by the database itself, and what each step leaves behind."""
+"""The history of a job's row, recorded by a trigger, and the checks of each step."""
 
 from collections import Counter
 from datetime import timedelta
@@ -7,14 +7,15 @@ from uuid import UUID
 
 import msgspec
 
-from common import ids, messages, topology
-from common.database import Database
+from common import ids
 from common.jobs import TERMINAL, TRANSITIONS, Status
-from common.messages import CancelJob, JobEvent, Message
+from common.postgres.database import Database
+from common.rabbitmq import messages, topology
+from common.rabbitmq.messages import CancelJob, JobEvent, Message
 from tests.integration.jobs import LEASE, JobState
 
 RUNNING = frozenset({Status.PROCESSING, Status.CANCELING})
-TABLE = """
+SCHEMA = """
 CREATE TABLE history (
   number bigserial PRIMARY KEY,
   job_id uuid NOT NULL,
@@ -22,14 +23,14 @@ CREATE TABLE history (
   claim_before bigint NOT NULL, claim bigint NOT NULL,
   attempt_before integer NOT NULL, attempt integer NOT NULL
 );
-CREATE FUNCTION remember() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+CREATE FUNCTION record_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   INSERT INTO history (job_id, before, after, claim_before, claim, attempt_before, attempt)
   VALUES (NEW.id, OLD.status, NEW.status, OLD.claim, NEW.claim, OLD.attempt, NEW.attempt);
   RETURN NULL;
 END $$;
-CREATE TRIGGER remembered AFTER UPDATE ON jobs FOR EACH ROW
+CREATE TRIGGER record_change AFTER UPDATE ON jobs FOR EACH ROW
 WHEN ((OLD.status, OLD.claim, OLD.attempt) IS DISTINCT FROM (NEW.status, NEW.claim, NEW.attempt))
-EXECUTE FUNCTION remember();
+EXECUTE FUNCTION record_change();
 """
 
 
@@ -52,8 +53,8 @@ class Step(NamedTuple):
         return self.before in RUNNING and self.after is not Status.CANCELING
 
 
-class Kept(NamedTuple):
-    """All that is kept of a job; attempts are (claim, attempt, status), messages everybody's."""
+class JobHistory(NamedTuple):
+    """The records of a job. Attempts are (claim, attempt, status). Messages are those of all jobs."""
 
     steps: list[Step]
     attempts: list[tuple[int, int, str]]
@@ -62,22 +63,22 @@ class Kept(NamedTuple):
     messages: list[Message]
 
 
-async def install(database: Database) -> None:
+async def install_history(database: Database) -> None:
     async with database.transaction() as connection:
-        await connection.execute(TABLE)
+        await connection.execute(SCHEMA)
 
 
-async def read(database: Database, job: UUID) -> Kept:
+async def read(database: Database, job: UUID) -> JobHistory:
     columns = ", ".join(Step._fields)
     steps = await database.fetch(f"SELECT {columns} FROM history WHERE job_id = $1 ORDER BY number", job)  # noqa: S608
     attempts = await database.fetch(
         "SELECT claim, attempt, status FROM job_attempts WHERE job_id = $1 ORDER BY claim", job
     )
     events = await database.fetch("SELECT id, type, body FROM events WHERE job_id = $1", job)
-    outbox = await database.fetch("SELECT body FROM outbox WHERE exchange <> $1", topology.JOBS)
+    outbox = await database.fetch("SELECT body FROM outbox WHERE exchange <> $1", topology.JOBS_EXCHANGE)
     for event in events:
         check_body(job, event["type"], event["body"])
-    return Kept(
+    return JobHistory(
         [Step(Status(before), Status(after), *counts) for before, after, *counts in steps],
         [(record["claim"], record["attempt"], record["status"]) for record in attempts],
         [record["type"] for record in events],
@@ -87,13 +88,13 @@ async def read(database: Database, job: UUID) -> Kept:
 
 
 def check_findable(state: JobState) -> None:
-    """Whatever has not ended will be found again: by its next ring, no later than promised, or by its lease."""
+    """Check that a job that has not ended has a bounded next wake-up or a bounded lease."""
     assert (state.status in TERMINAL) == (state.finished_at is not None)
     assert (state.status in RUNNING) == (state.lease_until is not None)
-    assert (state.status is Status.QUEUED) == (state.ring_at is not None)
-    if state.ring_at is not None:
+    assert (state.status is Status.QUEUED) == (state.next_wake_up_at is not None)
+    if state.next_wake_up_at is not None:
         longest = max(timedelta(minutes=1), state.now - state.run_at)
-        assert state.ring_at <= max(state.run_at, state.now) + longest
+        assert state.next_wake_up_at <= max(state.run_at, state.now) + longest
     if state.status is Status.EXPIRED:
         assert state.started_at is None
         assert state.expires_at is not None
@@ -103,25 +104,25 @@ def check_findable(state: JobState) -> None:
 
 
 def check_body(job: UUID, kind: str, body: bytes) -> None:
-    told = msgspec.json.decode(body)
+    decoded = msgspec.json.decode(body)
     status = "processing" if kind == "job.started" else kind.removeprefix("job.")
-    assert (told["type"], told["data"]["status"]) == (kind, status)
-    assert told["data"]["id"] == ids.show(ids.Kind.JOB, job)
+    assert (decoded["type"], decoded["data"]["status"]) == (kind, status)
+    assert decoded["data"]["id"] == ids.encode(ids.Kind.JOB, job)
 
 
-def check(job: UUID, kept: Kept, *, revived: int, wants_started: bool) -> None:
-    """Every step was legal, and left what belongs to it, once. The client had the job `revived` so often."""
-    for step in kept.steps:
+def check(job: UUID, found: JobHistory, *, revived: int, wants_started: bool) -> None:
+    """Check that every step was legal and recorded once. The client retried the job `revived` times."""
+    for step in found.steps:
         check_step(step)
-    assert sum(step.revives for step in kept.steps) == revived, kept
-    assert kept.attempts == [describe_attempt(step) for step in kept.steps if step.ends_attempt], kept
-    starts = [step for step in kept.steps if step.after is Status.PROCESSING and wants_started]
-    ends = [f"job.{step.after}" for step in kept.steps if step.after in TERMINAL]
-    assert Counter(kept.events) == Counter([*ends, *("job.started" for _ in starts)]), kept
-    rung = Counter(message.event_id for message in kept.messages if isinstance(message, JobEvent))
-    assert [rung[event] for event in kept.event_ids] == [1] * len(kept.event_ids), kept
-    cancels = [step for step in kept.steps if step.after is Status.CANCELING]
-    assert kept.messages.count(CancelJob(job)) == len(cancels), kept
+    assert sum(step.revives for step in found.steps) == revived, found
+    assert found.attempts == [describe_attempt(step) for step in found.steps if step.ends_attempt], found
+    starts = [step for step in found.steps if step.after is Status.PROCESSING and wants_started]
+    ends = [f"job.{step.after}" for step in found.steps if step.after in TERMINAL]
+    assert Counter(found.events) == Counter([*ends, *("job.started" for _ in starts)]), found
+    wake_ups = Counter(message.event_id for message in found.messages if isinstance(message, JobEvent))
+    assert [wake_ups[event] for event in found.event_ids] == [1] * len(found.event_ids), found
+    cancels = [step for step in found.steps if step.after is Status.CANCELING]
+    assert found.messages.count(CancelJob(job)) == len(cancels), found
 
 
 def check_step(step: Step) -> None:
@@ -130,15 +131,15 @@ def check_step(step: Step) -> None:
     if step.after is Status.PROCESSING:
         assert (claims, attempts) == (1, 1), step
     elif step.revives:
-        assert (claims, step.attempt) == (1, 0), step  # so that nothing known of the life before fits this one
+        assert (claims, step.attempt) == (1, 0), step  # so that no claim from before the retry fits
     elif step.after is Status.QUEUED:
-        assert (claims, attempts) in {(0, 0), (0, -1)}, step  # it counts, or it was given back
+        assert (claims, attempts) in {(0, 0), (0, -1)}, step  # the attempt counts, or it was returned
     else:
         assert (claims, attempts) == (0, 0), step
 
 
 def describe_attempt(step: Step) -> tuple[int, int, str]:
-    """How it is kept, given the step that ended it."""
+    """Return the record of the attempt that a step ended."""
     if step.after is Status.QUEUED:
         status = "returned" if step.attempt < step.attempt_before else "failed"
     else:

@@ -1,18 +1,20 @@
-"""Jobs as the gateway writes them and the dispatcher ends them, and a look at what is in the database."""
+"""Submitting, claiming and ending jobs as the services do, and reading them from the database."""
 
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from common import ids, tensors
-from common.database import Database, columns
 from common.jobs import Failure, Priority, Status
-from common.outbox import ring_event, ring_job
+from common.outbox import event_wake_up, job_wake_up
+from common.postgres.database import Database, to_columns
 from common.tensors import Datatype, Tensor
-from services.dispatcher.store import ClaimedJob, End, Event, Requeue
-from services.dispatcher.store import Store as DispatcherStore
-from services.dispatcher.turns import NOBODY
-from services.gateway.store import NewJob, Store
+from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.claims.store import ClaimStore
+from services.dispatcher.models.fair_share import START
+from services.dispatcher.results.store import JobEnd, NewEvent, Requeue
+from services.gateway.auth.store import KeyStore
+from services.gateway.jobs.store import JobStore, NewJob
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 PACKED = tensors.pack([Tensor("x", Datatype.FP32, [1, 1], bytes(4))])
@@ -20,9 +22,9 @@ TRANSIENT = Failure("inference_failed", "try again", True)
 LEASE = 60.0
 
 
-async def add_tenant(store: Store, name: str) -> UUID:
+async def add_tenant(database: Database, name: str) -> UUID:
     tenant = ids.new()
-    await store.add_tenant(tenant, name, b"sealed")
+    await KeyStore(database).add_tenant(tenant, name, b"sealed")
     return tenant
 
 
@@ -48,51 +50,55 @@ def new_job(tenant: UUID, **changes: Any) -> NewJob:
         "callback_url": None,
         "callback_events": None,
     } | changes
-    message = ring_job(job_id, values["priority"], values["model"], TRACEPARENT)
+    message = job_wake_up(job_id, values["priority"], values["model"], TRACEPARENT)
     return NewJob(**{"message": message} | values)
 
 
 async def submit(database: Database, tenant: UUID, **changes: Any) -> UUID:
     job = new_job(tenant, **changes)
-    await Store(database).submit_jobs([job])
+    await JobStore(database).submit_jobs([job])
     return job.id
 
 
 async def take(database: Database, count: int = 1, **changes: Any) -> list[ClaimedJob]:
-    """What so many doorbells get."""
+    """Claim jobs as after `count` wake-ups."""
     values: dict[str, Any] = {
         "model": "echo",
         "priority": Priority.NORMAL,
-        "last": NOBODY,
+        "cursor": START,
         "running": {},
         "worker": "w",
         "lease": LEASE,
     }
-    return (await DispatcherStore(database).claim_jobs(count=count, **values | changes)).jobs
+    return (await ClaimStore(database).claim_jobs(count=count, **values | changes)).jobs
 
 
 ASIDE = """
-UPDATE jobs SET ring_at = jobs.run_at
-FROM (SELECT id, ring_at FROM jobs WHERE status = 'queued' AND id <> $1) old
+UPDATE jobs SET next_wake_up_at = jobs.run_at
+FROM (SELECT id, next_wake_up_at FROM jobs WHERE status = 'queued' AND id <> $1) old
 WHERE jobs.id = old.id
-RETURNING jobs.id, old.ring_at
+RETURNING jobs.id, old.next_wake_up_at
 """
 BACK = """
-UPDATE jobs SET ring_at = old.ring_at FROM unnest($1::uuid[], $2::timestamptz[]) old(id, ring_at) WHERE jobs.id = old.id
+UPDATE jobs SET next_wake_up_at = old.next_wake_up_at
+FROM unnest($1::uuid[], $2::timestamptz[]) old(id, next_wake_up_at)
+WHERE jobs.id = old.id
 """
 
 
 async def claim(database: Database, job_id: UUID, worker: str = "w", lease: float = LEASE) -> ClaimedJob:
-    """This one, as if it were rung for and no other."""
+    """Claim this job, as if only its wake-up were published."""
     aside = await database.fetch(ASIDE, job_id)
-    await database.fetch("UPDATE jobs SET ring_at = ring_at + interval '1 minute' WHERE id = $1", job_id)
+    await database.fetch(
+        "UPDATE jobs SET next_wake_up_at = next_wake_up_at + interval '1 minute' WHERE id = $1", job_id
+    )
     wanted = await database.fetch("SELECT model, priority FROM jobs WHERE id = $1", job_id)
     (job,) = await take(database, worker=worker, lease=lease, **dict(wanted[0]))
-    await database.fetch(BACK, *columns([tuple(record) for record in aside], 2))
+    await database.fetch(BACK, *to_columns([tuple(record) for record in aside], 2))
     return job
 
 
-def new_end(job: ClaimedJob, status: Status = Status.SUCCEEDED, **changes: Any) -> End:
+def new_end(job: ClaimedJob, status: Status = Status.SUCCEEDED, **changes: Any) -> JobEnd:
     kind = f"job.{status}"
     event_id = ids.new()
     values: dict[str, Any] = {
@@ -102,11 +108,11 @@ def new_end(job: ClaimedJob, status: Status = Status.SUCCEEDED, **changes: Any) 
         "model": job.row.model,
         "status": status,
         "finished_at": (job.row.started_at or job.row.created_at) + timedelta(seconds=1),
-        "event": Event(event_id, kind, b"{}", ring_event(event_id, kind, TRACEPARENT)),
+        "event": NewEvent(event_id, kind, b"{}", event_wake_up(event_id, kind, TRACEPARENT)),
         "failure": None if status is Status.SUCCEEDED else TRANSIENT,
         "outputs": b"[]" if status is Status.SUCCEEDED else None,
     }
-    return End(**values | changes)
+    return JobEnd(**values | changes)
 
 
 def new_requeue(job: ClaimedJob, **changes: Any) -> Requeue:
@@ -122,7 +128,7 @@ class JobState(NamedTuple):
     interruptions: int
     model: str
     run_at: datetime
-    ring_at: datetime | None
+    next_wake_up_at: datetime | None
     lease_until: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
@@ -143,37 +149,39 @@ async def look(database: Database, job_id: UUID) -> JobState:
 
 
 class Traces(NamedTuple):
-    """What ends leave behind: their events' types, the doorbells waiting in the outbox, the outputs."""
+    """What ends leave behind: the types of their events, the wake-ups in the outbox, the outputs."""
 
     events: list[str]
-    doorbells: list[str]
+    wake_ups: list[str]
     outputs: list[bytes]
 
 
 async def trace(database: Database, job_id: UUID) -> Traces:
     events = await database.fetch("SELECT type FROM events WHERE job_id = $1 ORDER BY type", job_id)
-    doorbells = await database.fetch(
+    wake_ups = await database.fetch(
         "SELECT routing_key FROM outbox WHERE exchange = 'charonia.events' ORDER BY routing_key"
     )
     outputs = await database.fetch("SELECT outputs FROM job_outputs WHERE job_id = $1", job_id)
-    return Traces(*([record[0] for record in found] for found in (events, doorbells, outputs)))
+    return Traces(*([record[0] for record in found] for found in (events, wake_ups, outputs)))
 
 
 async def lapse(database: Database, job_id: UUID) -> None:
-    """The job's lease runs out now."""
+    """Let the job's lease lapse."""
     await database.fetch("UPDATE jobs SET lease_until = now() - interval '1 second' WHERE id = $1", job_id)
 
 
-RING = """
-UPDATE jobs SET run_at = least(run_at, now()), ring_at = now() + interval '1 minute' WHERE status = 'queued'
+MAKE_CLAIMABLE = """
+UPDATE jobs SET run_at = least(run_at, now()), next_wake_up_at = now() + interval '1 minute' WHERE status = 'queued'
 """
 
 
-async def ring(database: Database) -> None:
-    """For all that is queued, due or not."""
-    await database.fetch(RING)
+async def make_claimable(database: Database) -> None:
+    """Make all queued jobs claimable, scheduled ones too."""
+    await database.fetch(MAKE_CLAIMABLE)
 
 
 async def make_due(database: Database, job_id: UUID) -> None:
-    """A queued job may run, and is to be rung for, now."""
-    await database.fetch("UPDATE jobs SET run_at = now(), ring_at = now() WHERE id = $1 AND status = 'queued'", job_id)
+    """Make a queued job due, with its next wake-up."""
+    await database.fetch(
+        "UPDATE jobs SET run_at = now(), next_wake_up_at = now() WHERE id = $1 AND status = 'queued'", job_id
+    )

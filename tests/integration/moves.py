@@ -1,11 +1,11 @@
-"""What hypothesis may let happen to jobs."""
+"""What Hypothesis makes happen to jobs."""
 
 from typing import NamedTuple, get_args
 
 from hypothesis import strategies as st
 
 from tests.integration.jobs import LEASE
-from tests.integration.world import MODELS, Deed
+from tests.integration.world import MODELS, Action
 
 JOBS = 2
 DAY = 86_400.0  # seconds
@@ -19,16 +19,16 @@ OPTIONS = st.fixed_dictionaries(
         "wants_started": st.booleans(),
     }
 )
-# Those that lead on come more often. They are no rules of their own: Hypothesis leaves whole rules out of most runs.
+# Frequent kinds come first. They are not rules of their own, because Hypothesis leaves whole rules out of most runs.
 KINDS = ["act"] * 4 + ["act late", "retry", "cancel"] * 2 + ["claim", "freeze", "replay", "sweep", "sweep late", "wait"]
 
 
 class Move(NamedTuple):
-    """What somebody does, to one of the jobs or to all."""
+    """One action on one job, or on all."""
 
     kind: str
     job: int
-    deed: Deed
+    action: Action
     model: str | None
     seconds: float
 
@@ -37,7 +37,7 @@ MOVE = st.builds(
     Move,
     st.sampled_from(KINDS),
     st.integers(0, JOBS - 1),
-    st.sampled_from(get_args(Deed)),
+    st.sampled_from(get_args(Action)),
     st.sampled_from([None, None, *MODELS]),
     st.sampled_from([1.0, 40.0, LEASE + 1, DAY]),
 )

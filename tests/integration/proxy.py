@@ -1,4 +1,4 @@
-"""A way to a server that can be lost without a word, as when a network or an address moves."""
+"""A proxy to a server whose connections can be lost silently, as when a network fails."""
 
 import asyncio
 import contextlib
@@ -9,17 +9,17 @@ HOST = "127.0.0.1"
 
 
 class Proxy:
-    """Passes bytes on in both directions."""
+    """Forwards bytes in both directions."""
 
     def __init__(self, port: int) -> None:
-        """`port` is the server's."""
+        """`port` is that of the server."""
         self.port = port
         self.pipes: set[asyncio.Task[None]] = set()
         self.writers: list[asyncio.StreamWriter] = []
         self.server: asyncio.Server | None = None
 
     def url_of(self, url: str) -> str:
-        """The server's URL, by way of this proxy."""
+        """Return the server's URL through this proxy."""
         assert self.server is not None, "it listens"
         parts = urlsplit(url)
         credentials, _, _ = parts.netloc.rpartition("@")
@@ -27,7 +27,7 @@ class Proxy:
         return urlunsplit(parts._replace(netloc=f"{credentials}@{HOST}:{port}"))
 
     def silence(self) -> None:
-        """From now on nothing passes on the connections that there are, and they stay open; later ones work."""
+        """Stop forwarding on the present connections, and leave them open. New connections work."""
         for pipe in self.pipes:
             pipe.cancel()
 
@@ -50,7 +50,7 @@ async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> N
 
 @contextlib.asynccontextmanager
 async def proxied(url: str) -> AsyncIterator[Proxy]:
-    """A proxy to the server of that URL, with all its connections gone at the end."""
+    """Open a proxy to the server of a URL. Close all its connections at the end."""
     port = urlsplit(url).port
     assert port is not None, "our servers listen on ports of their own"
     proxy = Proxy(port)

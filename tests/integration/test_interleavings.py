@@ -1,4 +1,4 @@
-"""Whatever clients, dispatchers, sweepers and time do to jobs in whatever order: none is lost, none ends twice."""
+"""No order of the actions of clients, dispatchers, sweepers and time loses a job or ends it twice."""
 
 import asyncio
 from collections import Counter
@@ -11,16 +11,15 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from common.database import Database
 from common.jobs import TERMINAL, Status
-from services.dispatcher.store import ClaimedJob
-from services.gateway.control import RETRYABLE
-from services.gateway.store import Store as GatewayStore
+from common.postgres.database import Database
+from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.gateway.jobs.retry import RETRYABLE
 from tests.integration import history
 from tests.integration.history import RUNNING
 from tests.integration.jobs import LEASE, JobState, add_tenant, look, make_due, submit
 from tests.integration.moves import DAY, JOBS, MOVE, OPTIONS, Move
-from tests.integration.world import CANCELING, OUTCOMES, QUEUED, Deed, World
+from tests.integration.world import CANCELING, OUTCOMES, QUEUED, Action, World
 
 T = TypeVar("T")
 YEAR = 366 * DAY
@@ -34,14 +33,14 @@ SETTINGS = settings(
 )
 
 
-class Life(RuleBasedStateMachine):
+class JobLives(RuleBasedStateMachine):
     def __init__(self, runner: asyncio.Runner, database: Database, tenant: UUID) -> None:
         super().__init__()
         self.runner, self.database = runner, database
         self.world = World(database, tenant)
         self.jobs: list[UUID] = []
-        self.telling: set[UUID] = set()  # jobs whose client wants to hear of their start
-        self.claims: list[ClaimedJob] = []  # also those long lost
+        self.wants_started: set[UUID] = set()  # jobs whose client subscribed to job.started
+        self.claims: list[ClaimedJob] = []  # lost ones too
         self.revived: Counter[UUID] = Counter()
         self.now: dict[UUID, JobState] = {}
 
@@ -57,20 +56,20 @@ class Life(RuleBasedStateMachine):
             events = {"callback_url": "https://a", "callback_events": ["job.started"]} if wants_started else {}
             self.jobs.append(self.do(submit(self.database, self.world.tenant, run_at=run_at, **each, **events)))
             if wants_started:
-                self.telling.add(self.jobs[-1])
+                self.wants_started.add(self.jobs[-1])
 
     @rule(move=MOVE)
     def step(self, move: Move) -> None:
-        """One after the other: what each comes to is known before."""
+        """Make one move at a time, so that its outcome is known in advance."""
         job = self.jobs[move.job]
         before = self.now[job].status
         match move.kind:
             case "claim":
                 assert all(self.now[each.row.id].status is QUEUED for each in self.do(self.claim()))
             case "act":
-                self.act(job, move.deed)
+                self.act(job, move.action)
             case "act late":
-                self.act_late(move.deed)
+                self.act_late(move.action)
             case "freeze":
                 self.freeze()
             case "cancel":
@@ -85,7 +84,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(moves=st.lists(MOVE, min_size=2, max_size=4))
     def race(self, moves: list[Move]) -> None:
-        """Several at the same time: only the database orders them."""
+        """Make several moves at the same time. Only the database orders them."""
 
         async def run() -> None:
             async with asyncio.TaskGroup() as group:
@@ -97,7 +96,7 @@ class Life(RuleBasedStateMachine):
     async def move(self, move: Move) -> None:
         match move.kind:
             case "act" | "act late" if self.claims:
-                await self.world.act(self.claims[-1 - move.job % len(self.claims)], move.deed)
+                await self.world.act(self.claims[-1 - move.job % len(self.claims)], move.action)
             case "cancel":
                 await self.world.cancel(self.jobs[move.job])
             case "retry" | "replay":
@@ -110,36 +109,36 @@ class Life(RuleBasedStateMachine):
                 await self.claim()
 
     async def claim(self) -> list[ClaimedJob]:
-        """By doorbells for all jobs, one of them doubled."""
+        """Claim after a wake-up for each job, one of them doubled."""
         claimed = await self.world.claim([*self.jobs, self.jobs[0]])
         self.claims += claimed
         return claimed
 
-    def act(self, job: UUID, deed: Deed) -> None:
-        """Under the job's last claim; one that waits is claimed for it."""
+    def act(self, job: UUID, action: Action) -> None:
+        """Act under the job's last claim. Claim a queued job first."""
         if self.now[job].status is QUEUED:
             self.do(make_due(self.database, job))
-            self.do(self.world.store.ring_due(JOBS))
+            self.do(self.world.stores.sweeper.take_due_jobs(JOBS))
             self.do(self.claim())
             self.every_step_was_legal_and_no_job_is_lost()
         claims = [claim for claim in self.claims if claim.row.id == job]
         if claims:
             before = self.now[job].status
-            expected = OUTCOMES[deed][before] if self.holds(claims[-1]) else {before}
-            self.do(self.world.act(claims[-1], deed))
+            expected = OUTCOMES[action][before] if self.holds(claims[-1]) else {before}
+            self.do(self.world.act(claims[-1], action))
             assert self.do(look(self.database, job)).status in expected
 
-    def act_late(self, deed: Deed) -> None:
-        """A zombie's deed, under a claim that was taken away from it, changes nothing."""
+    def act_late(self, action: Action) -> None:
+        """Act under a lost claim: nothing changes."""
         lost = [job for job in self.claims if not self.holds(job)]
-        rivals = [job for job in lost if self.now[job.row.id].status in RUNNING]  # somebody else holds the job
+        rivals = [job for job in lost if self.now[job.row.id].status in RUNNING]  # another claim holds the job
         for job in (rivals or lost)[-1:]:
             before = self.do(self.world.show(job.row.id))
-            self.do(self.world.act(job, deed))
+            self.do(self.world.act(job, action))
             assert self.do(self.world.show(job.row.id)) == before
 
     def freeze(self) -> None:
-        """A dispatcher takes what there is and freezes for longer than its leases; another one takes it then."""
+        """A dispatcher claims the jobs and freezes until after their leases. Another dispatcher claims them then."""
         self.do(self.claim())
         for seconds in (LEASE + 1, DAY):
             self.do(self.world.pass_time(seconds))
@@ -168,18 +167,18 @@ class Life(RuleBasedStateMachine):
         for job in self.jobs:
             state = self.now[job] = self.do(look(self.database, job))
             history.check_findable(state)
-            assert state.expires_at is None or not self.revived[job]  # the deadline was the first life's
+            assert state.expires_at is None or not self.revived[job]  # only the first run has the deadline
             kept = self.do(history.read(self.database, job))
-            history.check(job, kept, revived=self.revived[job], wants_started=job in self.telling)
+            history.check(job, kept, revived=self.revived[job], wants_started=job in self.wants_started)
 
     def teardown(self) -> None:
-        """Though every doorbell is lost, all jobs come to an end from wherever they are."""
-        self.do(self.world.take_doorbells())
+        """Check that all jobs end from any state, even after every wake-up is lost."""
+        self.do(self.world.take_wake_ups())
         for _ in range(3):
-            self.do(self.world.pass_time(YEAR))  # longer than any has waited: so much later it is rung for again
+            self.do(self.world.pass_time(YEAR))  # longer than any job has waited, so that all wake-ups are repeated
             self.do(self.world.sweep())
             self.every_step_was_legal_and_no_job_is_lost()
-            for job in self.do(self.world.answer_doorbells()):
+            for job in self.do(self.world.answer_wake_ups()):
                 self.claims.append(job)
                 self.do(self.world.act(job, "succeed"))
             self.every_step_was_legal_and_no_job_is_lost()
@@ -190,9 +189,9 @@ def test_no_interleaving_loses_a_job_or_ends_it_twice(database_url: str) -> None
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         database = runner.run(Database.connect(database_url, application="tests"))
         try:
-            runner.run(history.install(database))
-            tenant = runner.run(add_tenant(GatewayStore(database), "default"))
-            machine: Any = lambda: Life(runner, database, tenant)  # noqa: E731 -- typed as a class, used as a factory
+            runner.run(history.install_history(database))
+            tenant = runner.run(add_tenant(database, "default"))
+            machine: Any = lambda: JobLives(runner, database, tenant)  # noqa: E731 -- typed as a class, used as a factory
             run_state_machine_as_test(machine, settings=SETTINGS)
         finally:
             runner.run(database.close())

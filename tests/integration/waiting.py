@@ -1,16 +1,16 @@
-"""Waiting for a condition, with a deadline, instead of sleeping."""
+"""Waiting for a condition with a deadline."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from common.database import Database
+from common.postgres.database import Database
 
 BLOCKED = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-DEADLINE = 20.0  # seconds; generous, because nobody waits longer than it takes
+DEADLINE = 20.0  # seconds; generous, because a test waits no longer than necessary
 
 
 async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, seconds: float = DEADLINE) -> None:
-    """Returns once the condition holds; fails where it does not within the time."""
+    """Return when the condition holds. Fail if it does not hold in time."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while True:
@@ -24,7 +24,7 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, seco
 
 
 async def until_blocked(database: Database) -> None:
-    """Returns once a statement waits for a lock."""
+    """Return when a statement waits for a lock."""
 
     async def blocked() -> bool:
         return bool(await database.fetch(BLOCKED))

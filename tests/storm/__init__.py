@@ -1,1 +1,1 @@
-"""A storm: minutes of load while everything is killed, frozen and restarted, then proof that no promise was broken."""
+"""The storm: minutes of load while processes are killed, frozen and restarted. Then a checker verifies all promises."""

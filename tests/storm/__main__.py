@@ -1,4 +1,4 @@
-"""`python -m tests.storm`: storms over a stack of its own; exit code 0 where no promise was broken."""
+"""Run a storm against a stack of its own. The exit code is 0 if every promise was kept."""
 
 import argparse
 import secrets
@@ -13,33 +13,33 @@ from tests.storm.run import Plan, run
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.storm", description=__doc__)
-    parser.add_argument("--seed", type=int, help="of an earlier storm, to repeat it")
-    parser.add_argument("--minutes", type=float, default=3.0)
-    parser.add_argument("--rate", type=float, default=25.0, help="jobs a second")
-    parser.add_argument("--in-flight", type=int, default=400, help="jobs at a time")
-    given = parser.parse_args()
-    seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
-    home = ROOT / ".charonia"
-    home.mkdir(exist_ok=True)
-    directory = Path(tempfile.mkdtemp(prefix=f"storm-{seed}-", dir=home))
-    again = f"--seed {seed} --minutes {given.minutes:g} --rate {given.rate:g} --in-flight {given.in_flight}"
-    print(f"storm {again}", flush=True)
+    parser.add_argument("--seed", type=int, help="random seed; use that of an earlier storm to repeat it")
+    parser.add_argument("--minutes", type=float, default=3.0, help="duration of the load (default: %(default)g)")
+    parser.add_argument("--rate", type=float, default=25.0, help="jobs submitted per second (default: %(default)g)")
+    parser.add_argument("--in-flight", type=int, default=400, help="most jobs in progress (default: %(default)d)")
+    options = parser.parse_args()
+    seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
+    parent = ROOT / ".charonia"
+    parent.mkdir(exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix=f"storm-{seed}-", dir=parent))
+    repeat = f"--seed {seed} --minutes {options.minutes:g} --rate {options.rate:g} --in-flight {options.in_flight}"
+    print(f"Storm with {repeat}", flush=True)
 
-    def tell(line: str) -> None:
+    def report(line: str) -> None:
         print(line, flush=True)
         with (directory / "report.txt").open("a") as file:
             print(line, file=file)
 
     try:
-        violations = run(Plan(directory, seed, given.minutes * 60, given.rate, given.in_flight), tell)
+        violations = run(Plan(directory, seed, options.minutes * 60, options.rate, options.in_flight), report)
     except BaseException:
-        print(f"the storm itself broke; logs in {directory}; to repeat it: {again}")
+        print(f"The storm could not run to its end. Logs: {directory}. Repeat it with: {repeat}")
         raise
     if violations:
-        print(f"{len(violations)} violations; report and logs in {directory}; to repeat it: {again}")
+        print(f"Violations: {len(violations)}. Report and logs: {directory}. Repeat it with: {repeat}")
         return 1
     shutil.rmtree(directory)
-    print(f"every promise was kept; to repeat it: {again}")
+    print(f"Every promise was kept. Repeat it with: {repeat}")
     return 0
 
 

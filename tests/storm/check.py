@@ -1,20 +1,21 @@
-"""The checker: what was promised, held against what the API says and what the receiver saw. Pure."""
+"""Compares what was promised with what the API says and what the receiver got. Pure."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from tests.storm.api_state import ApiState
 from tests.storm.check_attempts import check_attempts
 from tests.storm.check_outcome import check_outcome
-from tests.storm.check_webhooks import check_deliveries, check_repeats, check_told
-from tests.storm.evidence import Evidence
-from tests.storm.ledger import Delivery, Ledger
+from tests.storm.check_webhooks import check_deliveries, check_job_webhooks, check_repeated
+from tests.storm.storm_log import Delivery, StormLog
 
-# This Triton may crash of a cancellation that races with the end of a run (docs/triton.md): a fault among the others.
-FORGIVEN = "triton ended by itself with code -"
+# Triton may crash if a cancellation races with the end of an inference: one more fault.
+# See docs/how-to/bring-your-own-model.md.
+KNOWN_CRASH = "triton ended by itself with code -"
 
 
 class Violation(NamedTuple):
-    """`subject` is a job's or a webhook's id."""
+    """A broken promise. `subject` is the id of a job or a webhook."""
 
     subject: str
     rule: str
@@ -22,34 +23,34 @@ class Violation(NamedTuple):
     seen: str
 
 
-def check(ledger: Ledger, evidence: Evidence) -> list[Violation]:
-    """All violations; none where every promise was kept."""
-    return [Violation(*found) for found in find(ledger, evidence)]
+def check(log: StormLog, state: ApiState) -> list[Violation]:
+    """Return all violations, or none if every promise was kept."""
+    return [Violation(*found) for found in find_violations(log, state)]
 
 
-def find(ledger: Ledger, evidence: Evidence) -> Iterator[tuple[str, str, str, str]]:
-    for text in (*ledger.deaths, *ledger.odd):
-        if not text.startswith(FORGIVEN):
-            yield "", "nothing odd", "nothing", text
-    yield from check_deliveries(ledger)
-    yield from check_repeats(ledger, evidence.sendings)
-    told: dict[str, list[Delivery]] = {}
-    for delivery in ledger.deliveries:
+def find_violations(log: StormLog, state: ApiState) -> Iterator[tuple[str, str, str, str]]:
+    for text in (*log.crashes, *log.anomalies):
+        if not text.startswith(KNOWN_CRASH):
+            yield "", "no anomalies", "nothing", text
+    yield from check_deliveries(log)
+    yield from check_repeated(log, state.delivery_attempts)
+    by_job: dict[str, list[Delivery]] = {}
+    for delivery in log.deliveries:
         if delivery.event is not None:
-            told.setdefault(delivery.event.data.id, []).append(delivery)
-    for attempt in ledger.tries.values():
-        if attempt.job_id is None:
+            by_job.setdefault(delivery.event.data.id, []).append(delivery)
+    for submission in log.submissions.values():
+        if submission.job_id is None:
             continue
-        job, attempts = evidence.jobs.get(attempt.job_id), evidence.attempts.get(attempt.job_id, [])
-        if job is None and attempt.call.outcome == "unknown":
-            continue  # its webhook came when the rest had been looked at
+        job, attempts = state.jobs.get(submission.job_id), state.attempts.get(submission.job_id, [])
+        if job is None and submission.call.outcome == "unknown":
+            continue  # its webhook came after the jobs had been read
         if job is None:
-            yield attempt.job_id, "accepted is kept", "a job", "nothing under that id"
+            yield submission.job_id, "accepted jobs exist", "a job", "no job with this id"
             continue
         findings = (
-            *check_outcome(attempt, job, attempts),
-            *check_told(attempt, job, told.get(job.id, [])),
-            *check_attempts(attempt.order, job, attempts, ledger.faults),
+            *check_outcome(submission, job, attempts),
+            *check_job_webhooks(submission, job, by_job.get(job.id, [])),
+            *check_attempts(submission.request, job, attempts, log.faults),
         )
         for rule, expected, seen in findings:
             yield job.id, rule, expected, seen

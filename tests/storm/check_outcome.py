@@ -1,60 +1,61 @@
-"""Whether a job ended as it must, with what its model must answer. Pure."""
+"""Checks that a job ended as expected, with the expected output of its model. Pure."""
 
 from collections.abc import Iterator, Sequence
 
-from tests.acceptance.client import TERMINAL, Attempt, Job
-from tests.storm.ledger import Try
+from tests.storm.storm_log import Submission
+from tests.support.api_client import TERMINAL, Attempt, Job
 
 Finding = tuple[str, str, str]  # the rule, what was expected, what was seen
 
 
-def check_outcome(attempt: Try, job: Job, attempts: Sequence[Attempt]) -> Iterator[Finding]:
+def check_outcome(submission: Submission, job: Job, attempts: Sequence[Attempt]) -> Iterator[Finding]:
     if job.status not in TERMINAL:
-        yield "ends", "a terminal state", f"{job.status}, attempt {job.attempt}"
-    elif (reason := find_reason_against(attempt, job)) is not None:
-        yield "ends as it must", reason, describe(job, attempts)
-    if job.status == "succeeded" and read_answer(job, attempt.order.output) != attempt.order.expected:
-        yield "the model's answer", repr(attempt.order.expected), repr(job.outputs)
+        yield "jobs end", "a terminal state", f"{job.status}, attempt {job.attempt}"
+    elif (mismatch := find_mismatch(submission, job)) is not None:
+        yield "jobs end as expected", mismatch, describe(job, attempts)
+    if job.status == "succeeded" and read_output(job, submission.request.output) != submission.request.expected:
+        yield "the model's output", repr(submission.request.expected), repr(job.outputs)
     if job.status != "succeeded" and job.outputs is not None:
-        yield "no answer without success", "no outputs", repr(job.outputs)
+        yield "no output without success", "no outputs", repr(job.outputs)
 
 
-def find_reason_against(attempt: Try, job: Job) -> str | None:
-    """What should have been instead of this terminal state; None where it is fine."""
-    order = attempt.order
+def find_mismatch(submission: Submission, job: Job) -> str | None:
+    """Return what was expected instead of this terminal state, or None if it is right."""
+    request = submission.request
     match job.status:
         case "succeeded":
-            if order.expected is None:
-                return f"failed with {order.error}"
-            return None if not was_canceled_at_once(attempt) else "canceled, as its cancellation was answered"
+            if request.expected is None:
+                return f"failed with {request.error}"
+            return "canceled, as its cancel was answered" if was_canceled_at_once(submission) else None
         case "canceled":
-            return None if may_be_canceled(attempt) else "anything but canceled: nobody asked for it"
+            return None if may_be_canceled(submission) else "not canceled: no client canceled it"
         case "expired":
-            return None if order.expires_in is not None else "anything but expired: it had all the time"
-        case "failed" if order.kind == "invalid" and job.error and job.error.code == order.error:
+            return None if request.expires_in is not None else "not expired: it had no expiry"
+        case "failed" if request.kind == "invalid" and job.error and job.error.code == request.error:
             return None
-        case "failed" if job.attempt >= order.max_attempts and job.error and job.error.retryable:
-            return None  # its attempts are used up; whether each of them had a reason is check_attempts.py's
+        case "failed" if job.attempt >= request.max_attempts and job.error and job.error.retryable:
+            return None  # all attempts are used; check_attempts.py checks their causes
         case _:
-            return f"{'success' if order.expected else order.error} or all {order.max_attempts} attempts used up"
+            return f"{'success' if request.expected else request.error} or all {request.max_attempts} attempts used"
 
 
-def was_canceled_at_once(attempt: Try) -> bool:
-    """Whether the last word on it was that it is canceled."""
-    return not attempt.retries and any(call.detail == "canceled" for call in attempt.cancels if call.status == 202)
+def was_canceled_at_once(submission: Submission) -> bool:
+    """Return whether a response said that the job is canceled, and no retry followed."""
+    accepted = [call for call in submission.cancels if call.status == 202]
+    return not submission.retries and any(call.detail == "canceled" for call in accepted)
 
 
-def may_be_canceled(attempt: Try) -> bool:
-    """Whether a cancellation may have hit its last life."""
-    revived = [call.began for call in attempt.retries if call.outcome == "accepted"]
+def may_be_canceled(submission: Submission) -> bool:
+    """Return whether a cancellation may have ended the job after its last retry."""
+    retried = [call.began for call in submission.retries if call.outcome == "accepted"]
     return any(
-        call.outcome == "unknown" or (call.outcome == "accepted" and (not revived or call.ended > revived[-1]))
-        for call in attempt.cancels
+        call.outcome == "unknown" or (call.outcome == "accepted" and (not retried or call.ended > retried[-1]))
+        for call in submission.cancels
     )
 
 
-def read_answer(job: Job, name: str) -> list[object]:
-    """The data under that name, of all responses in turn."""
+def read_output(job: Job, name: str) -> list[object]:
+    """Return the data under this name from all responses in order."""
     return [value for output in job.outputs or [] if output.name == name for value in output.data]
 
 

@@ -1,4 +1,4 @@
-"""A client that goes to the next gateway where one does not answer, as a load balancer would."""
+"""A client that calls the next gateway if one does not respond, as a load balancer would."""
 
 import asyncio
 import itertools
@@ -11,10 +11,10 @@ from typing import TypeVar
 import aiohttp
 import msgspec
 
-from tests.storm.ledger import Call, Outcome, What
+from tests.storm.storm_log import Call, Operation, Outcome
 
 CALL_SECONDS = 4.0
-PAUSE_SECONDS = 0.25  # before the next gateway is asked
+PAUSE_SECONDS = 0.25  # pause before the next gateway is called
 READ_SECONDS = 60.0
 CONNECTIONS = 300
 
@@ -22,71 +22,77 @@ T = TypeVar("T")
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """What is needed of the job in an answer."""
+    """The needed fields of a job in a response."""
 
     id: str
     status: str
 
 
-class Unanswered(Exception):
-    """No gateway answers."""
+class NoResponse(Exception):
+    """No gateway responded as expected."""
 
 
-class Missing(Exception):
-    """There is no such thing."""
+class NotFound(Exception):
+    """The object does not exist."""
 
 
 class Client:
     def __init__(self, session: aiohttp.ClientSession, gateways: Sequence[str]) -> None:
-        self.session = session
-        self.gateways = gateways
-        self.turn = itertools.cycle(gateways)
+        self._session = session
+        self._gateways = gateways
+        self._next_gateway = itertools.cycle(gateways)
 
-    async def post(self, path: str, body: Mapping[str, object] | None = None) -> tuple[int | None, bytes, bool]:
-        """One try at one gateway: the status, the body, and whether it is sure what came of it where there is none."""
+    async def _post(self, path: str, body: Mapping[str, object] | None = None) -> tuple[int | None, bytes, bool]:
+        """Send one POST to one gateway.
+
+        Return the status, the body, and whether the outcome is certain: a response, or a refused connection.
+        """
         content = None if body is None else msgspec.json.encode(body)
         try:
-            async with self.session.post(next(self.turn) + path, data=content) as answer:
-                return answer.status, await answer.read(), True
+            async with self._session.post(next(self._next_gateway) + path, data=content) as response:
+                return response.status, await response.read(), True
         except aiohttp.ClientConnectorError as error:
             return None, str(error).encode(), True
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return None, repr(error).encode(), False
 
     async def call(
-        self, what: What, path: str, body: Mapping[str, object] | None = None
+        self, operation: Operation, path: str, body: Mapping[str, object] | None = None
     ) -> tuple[Call, Accepted | None]:
-        """One try, judged: only a refused connection and an answer below 500 tell surely that nothing was accepted."""
+        """Make one call and classify it.
+
+        Only a refused connection and a status below 500 prove that nothing was accepted.
+        """
         began = time.time()
-        status, content, sure = await self.post(path, body)
+        status, content, certain = await self._post(path, body)
         job = msgspec.json.decode(content, type=Accepted) if status is not None and status < 300 else None
-        outcome: Outcome = "accepted" if job else "refused" if sure and (status or 0) < 500 else "unknown"
+        outcome: Outcome = "accepted" if job else "refused" if certain and (status or 0) < 500 else "unknown"
         detail = job.status if job else content.decode(errors="replace")[:300]
-        return Call(what, outcome, status, began, time.time(), detail), job
+        return Call(operation, outcome, status, began, time.time(), detail), job
 
     async def create(self, path: str, body: Mapping[str, object], kind: type[T]) -> T:
-        """What POST answers where everything serves; raises Unanswered elsewhere."""
-        status, content, _ = await self.post(path, body)
+        """Return the response to a POST while all gateways are healthy. Raise NoResponse otherwise."""
+        status, content, _ = await self._post(path, body)
         if status != HTTPStatus.CREATED:
-            raise Unanswered(f"POST {path}: {status} {content.decode(errors='replace')}")
+            raise NoResponse(f"POST {path}: {status} {content.decode(errors='replace')}")
         return msgspec.json.decode(content, type=kind)
 
     async def read(self, path: str, kind: type[T], within: float = READ_SECONDS) -> T:
-        """What GET answers, from whichever gateway; raises Unanswered, and Missing for 404."""
+        """Return the response to a GET from any gateway. Raise NoResponse at the deadline, and NotFound for 404."""
         deadline = time.monotonic() + within
-        seen = ""
+        last_error = ""
         while time.monotonic() < deadline:
             try:
-                async with self.session.get(next(self.turn) + path) as answer:
-                    if answer.status == HTTPStatus.OK:
-                        return msgspec.json.decode(await answer.read(), type=kind)
-                    if answer.status == HTTPStatus.NOT_FOUND:
-                        raise Missing(path)
-                    seen = f"{answer.status} {await answer.text()}"
+                async with self._session.get(next(self._next_gateway) + path) as response:
+                    if response.status == HTTPStatus.OK:
+                        return msgspec.json.decode(await response.read(), type=kind)
+                    if response.status == HTTPStatus.NOT_FOUND:
+                        raise NotFound(path)
+                    last_error = f"{response.status} {await response.text()}"
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                seen = repr(error)
+                last_error = repr(error)
             await asyncio.sleep(PAUSE_SECONDS)
-        raise Unanswered(f"GET {path}: {seen}")
+        raise NoResponse(f"GET {path}: {last_error}")
 
 
 @asynccontextmanager

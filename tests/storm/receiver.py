@@ -1,4 +1,4 @@
-"""The receiver of all webhooks: verifies and keeps what comes, and answers as each order wants."""
+"""The receiver of all webhooks. It verifies and keeps each webhook, and responds as its job request says."""
 
 import asyncio
 import hashlib
@@ -14,75 +14,75 @@ from aiohttp import web
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from deploy.local.ports import HOST
-from tests.acceptance.receiver import Event
-from tests.storm import orders
-from tests.storm.ledger import SUBSCRIPTION, Delivery, Ledger
-from tests.storm.orders import OTHER_ANSWERS, Answer
+from tests.storm import job_requests
+from tests.storm.job_requests import BAD_RESPONSES, Response
+from tests.storm.storm_log import SUBSCRIPTION, Delivery, StormLog
+from tests.support.webhook_receiver import Event
 
-LATE_SECONDS = 8.0  # longer than the notifier waits for an answer
-SUBSCRIPTION_FAILS = 0.03  # of the webhooks to the subscription
+SLOW_SECONDS = 8.0  # longer than the notifier waits for a response
+SUBSCRIPTION_FAILURE_RATE = 0.03  # share of the webhooks to the subscription
 
 
 class Receiver:
-    def __init__(self, ledger: Ledger, seed: int) -> None:
-        self.ledger = ledger
-        self.chance = random.Random(seed)  # noqa: S311 - a test's
-        self.secrets: dict[str, Webhook] = {}
-        self.answers: dict[str, deque[Answer]] = {}
+    def __init__(self, log: StormLog, seed: int) -> None:
+        self._log = log
+        self._rng = random.Random(seed)  # noqa: S311 - a test's
+        self._secrets: dict[str, Webhook] = {}
+        self._responses: dict[str, deque[Response]] = {}
         self.url = ""
         self.listeners: list[Callable[[Event], None]] = []
 
-    def trust(self, path: str, secret: str) -> None:
-        """What comes to paths that begin so is signed with this secret."""
-        self.secrets[path] = Webhook(secret)
+    def set_secret(self, path: str, secret: str) -> None:
+        """Set the secret that signs webhooks to paths with this prefix."""
+        self._secrets[path] = Webhook(secret)
 
-    def expect(self, key: str, answers: tuple[Answer, ...]) -> str:
-        """The URL of a callback, and what it answers before it takes one."""
+    def add_callback(self, key: str, responses: tuple[Response, ...]) -> str:
+        """Return the URL of a callback that gives these responses before it accepts webhooks."""
         path = f"/callback/{key}"
-        self.answers[path] = deque(answers)
+        self._responses[path] = deque(responses)
         return self.url + path
 
     @asynccontextmanager
     async def listen(self) -> AsyncIterator[None]:
-        runner = web.ServerRunner(web.Server(self.take), shutdown_timeout=1.0)
+        runner = web.ServerRunner(web.Server(self._receive), shutdown_timeout=1.0)
         await runner.setup()
         await web.TCPSite(runner, HOST, 0).start()
         self.url = f"http://{HOST}:{runner.addresses[0][1]}"
         yield
         await runner.cleanup()
 
-    async def take(self, request: web.BaseRequest) -> web.Response:
+    async def _receive(self, request: web.BaseRequest) -> web.Response:
         body, path = await request.read(), request.path
         headers = {name.lower(): value for name, value in request.headers.items()}
-        answer = self.choose(path)
-        event, fault = self.verify(path, body, headers)
+        response = self._choose_response(path)
+        event, fault = self._verify(path, body, headers)
         digest = hashlib.sha256(body).digest()
-        delivery = Delivery(path, headers.get("webhook-id", ""), time.time(), digest, answer, event, fault)
-        self.ledger.deliveries.append(delivery)
+        delivery = Delivery(path, headers.get("webhook-id", ""), time.time(), digest, response, event, fault)
+        self._log.deliveries.append(delivery)
         if event is not None:
-            self.ledger.adopt(event)
+            self._log.resolve_unknown_submission(event)
             for listener in self.listeners:
                 listener(event)
-        match answer:
+        match response:
             case int():
-                return web.Response(status=answer)
-            case orders.SLOW:
-                await asyncio.sleep(LATE_SECONDS)
+                return web.Response(status=response)
+            case job_requests.SLOW:
+                await asyncio.sleep(SLOW_SECONDS)
             case _ if request.transport is not None:
                 request.transport.abort()
         return web.Response()
 
-    def choose(self, path: str) -> Answer:
+    def _choose_response(self, path: str) -> Response:
         if path == SUBSCRIPTION:
-            return self.chance.choice(OTHER_ANSWERS) if self.chance.random() < SUBSCRIPTION_FAILS else 204
-        waiting = self.answers.get(path)
-        return waiting.popleft() if waiting else HTTPStatus.NO_CONTENT
+            return self._rng.choice(BAD_RESPONSES) if self._rng.random() < SUBSCRIPTION_FAILURE_RATE else 204
+        remaining = self._responses.get(path)
+        return remaining.popleft() if remaining else HTTPStatus.NO_CONTENT
 
-    def verify(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[Event | None, str]:
-        """At once, because the library refuses timestamps older than five minutes."""
-        webhook = next((known for prefix, known in self.secrets.items() if path.startswith(prefix)), None)
+    def _verify(self, path: str, body: bytes, headers: dict[str, str]) -> tuple[Event | None, str]:
+        """Verify a webhook on arrival, because the library refuses timestamps older than five minutes."""
+        webhook = next((each for prefix, each in self._secrets.items() if path.startswith(prefix)), None)
         if webhook is None:
-            return None, "no webhook was asked for at this path"
+            return None, "no webhook was requested at this path"
         try:
             webhook.verify(body, headers)
             return msgspec.json.decode(body, type=Event), ""

@@ -1,63 +1,64 @@
-"""What is printed at the end."""
+"""The report at the end of a storm."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from tests.storm.api_state import ApiState
 from tests.storm.check import Violation
-from tests.storm.check_webhooks import was_taken
-from tests.storm.evidence import Evidence
-from tests.storm.ledger import Ledger
+from tests.storm.check_webhooks import was_accepted
+from tests.storm.storm_log import StormLog
 
-SHOWN = 40  # violations
+MAX_SHOWN = 40  # most violations to print
 
 
-def write(ledger: Ledger, evidence: Evidence, violations: Sequence[Violation]) -> Iterator[str]:
-    yield from tabulate("jobs", Counter((job.model, job.status) for job in evidence.jobs.values()))
-    yield from tabulate("faults", Counter((fault.kind, fault.action) for fault in ledger.faults))
-    yield from tabulate("submits", Counter(("tries", each.call.outcome) for each in ledger.tries.values()))
-    for name, number in count(ledger, evidence).items():
+def write(log: StormLog, state: ApiState, violations: Sequence[Violation]) -> Iterator[str]:
+    yield from tabulate("jobs", Counter((job.model, job.status) for job in state.jobs.values()))
+    yield from tabulate("faults", Counter((fault.kind, fault.action) for fault in log.faults))
+    yield from tabulate("submits", Counter(("calls", each.call.outcome) for each in log.submissions.values()))
+    for name, number in count(log, state).items():
         yield f"{name:44}{number:8}"
-    yield f"{'seconds to come to rest':44}{evidence.rest:8.1f}"
-    yield from (f"note: {text}" for text in (*ledger.deaths, *ledger.odd))
+    yield f"{'seconds until all jobs had ended':44}{state.completion_seconds:8.1f}"
+    yield from (f"note: {text}" for text in (*log.crashes, *log.anomalies))
     yield f"{'violations':44}{len(violations):8}"
-    for found in violations[:SHOWN]:
+    for found in violations[:MAX_SHOWN]:
         yield f"VIOLATION {found.rule}: {found.subject}\n  expected {found.expected}\n  seen     {found.seen}"
-    if len(violations) > SHOWN:
-        yield f"… and {len(violations) - SHOWN} more: {dict(Counter(found.rule for found in violations))}"
+    if len(violations) > MAX_SHOWN:
+        yield f"… and {len(violations) - MAX_SHOWN} more: {dict(Counter(found.rule for found in violations))}"
 
 
-def count(ledger: Ledger, evidence: Evidence) -> dict[str, int]:
-    tries, attempts = ledger.tries.values(), [each for found in evidence.attempts.values() for each in found]
-    adopted = [each for each in tries if each.job_id and each.call.outcome == "unknown"]
-    ids = {delivery.id for delivery in ledger.deliveries}
+def count(log: StormLog, state: ApiState) -> dict[str, int]:
+    submissions = log.submissions.values()
+    attempts = [each for found in state.attempts.values() for each in found]
+    without_response = [each for each in submissions if each.job_id and each.call.outcome == "unknown"]
+    ids = {delivery.id for delivery in log.deliveries}
     returned = Counter(each.error_code for each in attempts if each.status == "returned")
     lost = [each for each in attempts if each.error_code == "worker_lost"]
     numbers = {
-        "jobs of submits without an answer": len([each for each in adopted if each.call.status is None]),
-        "jobs of submits answered 503": len([each for each in adopted if each.call.status is not None]),
-        "cancels accepted": sum(call.outcome == "accepted" for each in tries for call in each.cancels),
-        "retries accepted": sum(call.outcome == "accepted" for each in tries for call in each.retries),
+        "jobs from submits without a response": len([each for each in without_response if each.call.status is None]),
+        "jobs from submits with status 503": len([each for each in without_response if each.call.status is not None]),
+        "cancels accepted": sum(call.outcome == "accepted" for each in submissions for call in each.cancels),
+        "retries accepted": sum(call.outcome == "accepted" for each in submissions for call in each.retries),
         "webhooks": len(ids),
-        "  sent again after a failure": len(ledger.deliveries) - len(ids) - (repeated := count_repeated(ledger)),
-        "  duplicates: sent again after they were taken": repeated,
+        "  sent again after a failure": len(log.deliveries) - len(ids) - (repeated := count_repeated(log)),
+        "  duplicates: sent again after acceptance": repeated,
         "attempts": len(attempts),
-        "  run again: worker lost": len(lost),
+        "  lost with their worker": len(lost),
     }
-    return numbers | {f"  given back: {code}": number for code, number in sorted(returned.items(), key=str)}
+    return numbers | {f"  returned: {code}": number for code, number in sorted(returned.items(), key=str)}
 
 
-def count_repeated(ledger: Ledger) -> int:
-    taken: set[str] = set()
+def count_repeated(log: StormLog) -> int:
+    accepted: set[str] = set()
     repeated = 0
-    for delivery in ledger.deliveries:
-        repeated += delivery.id in taken
-        if was_taken(delivery):
-            taken.add(delivery.id)
+    for delivery in log.deliveries:
+        repeated += delivery.id in accepted
+        if was_accepted(delivery):
+            accepted.add(delivery.id)
     return repeated
 
 
 def tabulate(name: str, counts: Counter[tuple[str, str]]) -> Iterator[str]:
-    """Rows and columns of what was counted in pairs."""
+    """Yield a table of counted pairs, one row for each first value."""
     columns = sorted({column for _, column in counts})
     yield f"{name:16}" + "".join(f"{column:>12}" for column in columns)
     for row in sorted({row for row, _ in counts}):

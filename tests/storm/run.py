@@ -1,4 +1,4 @@
-"""One storm, from the start of the stack to the verdict."""
+"""One storm, from the start of the stack to the result."""
 
 import asyncio
 import time
@@ -11,88 +11,92 @@ import uvloop
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
-from tests.acceptance.shapes import Secret, Subscription
-from tests.storm import evidence, report
-from tests.storm.breaker import Breaker
+from tests.storm import api_state, report
 from tests.storm.check import Violation, check
-from tests.storm.check_webhooks import find_repeats
+from tests.storm.check_webhooks import find_unexplained_repeats
 from tests.storm.client import Client, open_client
-from tests.storm.ledger import SUBSCRIPTION, Ledger
+from tests.storm.fault_injector import FaultInjector
 from tests.storm.load import Load
 from tests.storm.receiver import Receiver
+from tests.storm.storm_log import SUBSCRIPTION, StormLog
+from tests.support.api_shapes import Secret, Subscription
 
 ENVIRONMENT = {
     "CHARONIA_LEASE": "5",
     "CHARONIA_DELIVERY_SCHEDULE": "0,0.5,1,2,4,8,15,15,15,15,15,15",
-    "CHARONIA_DELIVERY_TIMEOUT": "6",  # the receiver shares the machine with all that is restarted
-    "CHARONIA_SHUTDOWN_GRACE": "1",  # short, so that what still runs is handed back
+    "CHARONIA_DELIVERY_TIMEOUT": "6",  # the receiver shares the machine with everything that restarts
+    "CHARONIA_SHUTDOWN_GRACE": "1",  # short, so that running jobs are returned
 }
-REST = 180.0  # seconds: a lost doorbell is rung again after 60, an event unheard for 60 is found within 15
+COMPLETION_SECONDS = 180.0  # a lost wake-up is repeated after 60 s, a lost fan-out after up to 75 s
 
 
 @dataclass(frozen=True)
 class Plan:
-    """`rate` is in jobs a second; the storm lasts longer than `seconds` where that needs a kill of each member."""
+    """The settings of a storm. `rate` is in jobs per second.
+
+    The storm lasts longer than `seconds` if a kill of each member needs that.
+    """
 
     directory: Path
     seed: int
     seconds: float
     rate: float
     in_flight: int = 400
-    pace: float = 1.0  # less: less time between faults
+    pace: float = 1.0  # lower values mean less time between faults
     limit: int = 100_000  # jobs
 
 
-def run(plan: Plan, tell: Callable[[str], None]) -> list[Violation]:
-    """Starts a stack, storms, heals, checks and prints; the violations. The logs stay in the plan's directory."""
+def run(plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
+    """Run a storm and print its report. Return the violations. The logs stay in the plan's directory."""
     settings = Settings.private(plan.directory, gateways=2, dispatchers=2, notifiers=2)
     stack = Stack(replace(settings, environment=ENVIRONMENT))
     try:
         with stack, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(storm(stack, plan, tell))
+            return runner.run(storm(stack, plan, report_line))
     finally:
         stack.postgres.delete()
 
 
-async def storm(stack: Stack, plan: Plan, tell: Callable[[str], None]) -> list[Violation]:
-    ledger = Ledger()
-    receiver = Receiver(ledger, plan.seed)
+async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
+    log = StormLog()
+    receiver = Receiver(log, plan.seed)
     began = time.monotonic()
 
-    def say(text: str) -> None:
-        done = sum(each.job_id is not None for each in list(ledger.tries.values()))
-        tell(f"{time.monotonic() - began:6.1f} s  {text}   ({done} jobs, {len(ledger.deliveries)} webhooks)")
+    def report_event(text: str) -> None:
+        accepted = sum(each.job_id is not None for each in list(log.submissions.values()))
+        counts = f"{accepted} jobs, {len(log.deliveries)} webhooks"
+        report_line(f"{time.monotonic() - began:6.1f} s  {text}   ({counts})")
 
     gateways = [gateway.url for gateway in stack.gateways]
     async with open_client(gateways, DEVELOPMENT_KEY) as client, receiver.listen():
         await subscribe(client, receiver)
-        load = Load(client, receiver, ledger, seed=plan.seed, rate=plan.rate, in_flight=plan.in_flight)
-        breaker = Breaker(stack, ledger, say, seed=plan.seed, pace=plan.pace)
-        await blow(load, breaker, plan)
-        say("healed, and the load has ended")
-        found = await evidence.gather(client, ledger.list_jobs, REST)
-        await evidence.add_sendings(client, found, find_repeats(ledger))
-    violations = check(ledger, found)
-    for line in report.write(ledger, found, violations):
-        tell(line)
+        load = Load(client, receiver, log, seed=plan.seed, rate=plan.rate, in_flight=plan.in_flight)
+        injector = FaultInjector(stack, log, report_event, seed=plan.seed, pace=plan.pace)
+        await run_load_and_faults(load, injector, plan)
+        report_event("all members are ready and the load has ended")
+        state = await api_state.read_state(client, log.list_jobs, COMPLETION_SECONDS)
+        await api_state.add_delivery_attempts(client, state, find_unexplained_repeats(log))
+    violations = check(log, state)
+    for line in report.write(log, state, violations):
+        report_line(line)
     return violations
 
 
 async def subscribe(client: Client, receiver: Receiver) -> None:
     secret = await client.read("/v1/webhook-secret", Secret)
-    receiver.trust("/callback/", secret.secret)
+    receiver.set_secret("/callback/", secret.secret)
     request = {"url": receiver.url + SUBSCRIPTION, "events": ["job.*"]}
     subscription = await client.create("/v1/webhooks", request, Subscription)
-    assert subscription.secret is not None, "it is shown once"
-    receiver.trust(SUBSCRIPTION, subscription.secret)
+    assert subscription.secret is not None, "a new subscription shows its secret"
+    receiver.set_secret(SUBSCRIPTION, subscription.secret)
 
 
-async def blow(load: Load, breaker: Breaker, plan: Plan) -> None:
-    """Load and faults together; at the end everything serves again and nothing is asked for any more."""
-    over = asyncio.Event()
-    loading = asyncio.create_task(load.run(over, plan.limit))
+async def run_load_and_faults(load: Load, injector: FaultInjector, plan: Plan) -> None:
+    """Run load and faults together. At the end every member is ready and no call is in progress."""
+    stop = asyncio.Event()
+    load_task = asyncio.create_task(load.run(stop, plan.limit))
     try:
-        await breaker.run(time.monotonic() + plan.seconds)
+        await injector.run(time.monotonic() + plan.seconds)
     finally:
-        over.set()
-        await loading
+        stop.set()
+        await load_task

@@ -1,4 +1,4 @@
-"""The checker itself: silent where all is well, and loud about each broken promise."""
+"""The checker reports each broken promise, and nothing else."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from tests.acceptance.client import Attempt, Failure, Job
-from tests.acceptance.receiver import Event
-from tests.acceptance.shapes import SendAttempt
+from tests.storm.api_state import ApiState
 from tests.storm.check import check
-from tests.storm.evidence import Evidence
-from tests.storm.ledger import SUBSCRIPTION, Call, Delivery, Fault, Ledger, Try
-from tests.storm.orders import SLOW, Order
+from tests.storm.job_requests import SLOW, JobRequest
+from tests.storm.storm_log import SUBSCRIPTION, Call, Delivery, Fault, StormLog, Submission
+from tests.support.api_client import Attempt, Failure, Job
+from tests.support.api_shapes import SendAttempt
+from tests.support.webhook_receiver import Event
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AT = NOW.timestamp()
 KEY, CALLBACK = "7.0", "/callback/7.0"
-ORDER = Order(7, "echo", "echo", {"x": [[1.0]]}, "y", [2.0])
+REQUEST = JobRequest(7, "echo", "echo", {"x": [[1.0]]}, "y", [2.0])
 UNKNOWN = ("queue_ms", "inference_ms", "total_ms")
 JOB = msgspec.convert(
     dict.fromkeys(Job.__struct_fields__[:-1])
@@ -40,87 +40,97 @@ SECOND = msgspec.structs.replace(RUN, attempt=2)
 KILL = Fault("kill", "dispatcher", "dispatcher-1", 4711, AT - 1, AT + 1)
 
 
-class World:
-    """One job that went well, and all that is known of it."""
+class Storm:
+    """A storm with one job that went well, and all that is known about it."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
-        self.ledger.tries[KEY] = Try(KEY, ORDER, Call("submit", "accepted", 202, AT, AT), JOB.id)
-        self.ledger.deliveries = [tell("dlv_1", CALLBACK, JOB), tell("dlv_2", SUBSCRIPTION, JOB)]
-        self.evidence = Evidence({JOB.id: JOB}, {JOB.id: [RUN]})
+        self.log = StormLog()
+        self.log.submissions[KEY] = Submission(KEY, REQUEST, Call("submit", "accepted", 202, AT, AT), JOB.id)
+        self.log.deliveries = [make_delivery("dlv_1", CALLBACK, JOB), make_delivery("dlv_2", SUBSCRIPTION, JOB)]
+        self.state = ApiState({JOB.id: JOB}, {JOB.id: [RUN]})
 
     @property
-    def rules(self) -> set[str]:
-        return {found.rule for found in check(self.ledger, self.evidence)}
+    def violated_rules(self) -> set[str]:
+        return {found.rule for found in check(self.log, self.state)}
 
-    def rewrite(self, job: Job, *attempts: Attempt) -> None:
-        """The job went another way, and both receivers were told so."""
-        self.evidence = Evidence({job.id: job}, {job.id: list(attempts)})
-        self.ledger.deliveries = [tell("dlv_1", CALLBACK, job), tell("dlv_2", SUBSCRIPTION, job)]
+    def change_outcome(self, job: Job, *attempts: Attempt) -> None:
+        """Give the job another outcome, reported to both receivers."""
+        self.state = ApiState({job.id: job}, {job.id: list(attempts)})
+        self.log.deliveries = [make_delivery("dlv_1", CALLBACK, job), make_delivery("dlv_2", SUBSCRIPTION, job)]
 
     def repeat(self, index: int = 0, **changes: object) -> None:
-        """One more delivery like an earlier one."""
-        self.ledger.deliveries.append(replace(self.ledger.deliveries[index], **changes))  # type: ignore[arg-type]
+        """Add a delivery like an earlier one, with some changes."""
+        self.log.deliveries.append(replace(self.log.deliveries[index], **changes))  # type: ignore[arg-type]
 
 
-def tell(delivery_id: str, path: str, job: Job) -> Delivery:
-    told = msgspec.structs.replace(job, webhook_status="pending")
-    event = Event(f"job.{job.status}", str(job.finished_at), told)
+def make_delivery(delivery_id: str, path: str, job: Job) -> Delivery:
+    data = msgspec.structs.replace(job, webhook_status="pending")
+    event = Event(f"job.{job.status}", str(job.finished_at), data)
     return Delivery(path, delivery_id, AT, msgspec.json.encode(event), 204, event)
 
 
-def alter(**changes: object) -> Job:
+def change_job(**changes: object) -> Job:
     return msgspec.structs.replace(JOB, **changes)
 
 
-FAILED = alter(status="failed", outputs=None, error=Failure("worker_lost", "", True))
-LATER = alter(finished_at=NOW + timedelta(seconds=1))
-BROKEN: dict[str, tuple[Callable[[World], object], str]] = {
-    "lost job": (lambda world: world.evidence.jobs.clear(), "accepted is kept"),
-    "never ends": (lambda world: world.rewrite(alter(status="processing", outputs=None)), "ends"),
-    "wrong end": (lambda world: world.rewrite(FAILED, LOST), "ends as it must"),
-    "canceled unasked": (lambda world: world.rewrite(alter(status="canceled", outputs=None)), "ends as it must"),
-    "expired unasked": (lambda world: world.rewrite(alter(status="expired", outputs=None)), "ends as it must"),
-    "wrong answer": (lambda world: world.rewrite(alter(outputs=[]), RUN), "the model's answer"),
-    "no callback": (lambda world: world.ledger.deliveries.pop(0), f"told at {CALLBACK}"),
-    "no subscription": (lambda world: world.ledger.deliveries.pop(1), f"told at {SUBSCRIPTION}"),
-    "never taken": (lambda world: world.repeat(id="dlv_3", digest=b"", answer=500), f"told at {CALLBACK}"),
-    "told twice": (lambda world: world.repeat(id="dlv_3", digest=b""), f"told at {CALLBACK}"),
-    "other state": (lambda world: world.evidence.jobs.update(job_7=LATER), f"told the truth at {CALLBACK}"),
-    "not settled": (lambda world: world.rewrite(alter(webhook_status="pending"), RUN), "webhook_status"),
-    "other bytes": (lambda world: world.repeat(digest=b"other"), "one id, one event"),
-    "two ids": (lambda world: world.repeat(id="dlv_3"), "one event, one id"),
-    "forged": (lambda world: world.repeat(event=None, fault="no signature"), "valid webhooks"),
-    "other's callback": (lambda world: world.repeat(id="dlv_3", path="/callback/8.0"), "its own callback"),
-    "unknown job": (lambda world: world.ledger.tries.clear(), "no webhook without a job"),
-    "run again": (lambda world: world.rewrite(alter(attempt=2), LOST, SECOND), "each run has a reason"),
-    "run after end": (lambda world: world.rewrite(alter(attempt=2), RUN, SECOND), "one end a life"),
-    "odd": (lambda world: world.ledger.odd.append("500"), "nothing odd"),
+FAILED = change_job(status="failed", outputs=None, error=Failure("worker_lost", "", True))
+PROCESSING, CANCELED, EXPIRED = (
+    change_job(status=status, outputs=None) for status in ("processing", "canceled", "expired")
+)
+PENDING, RETRIED = change_job(webhook_status="pending"), change_job(attempt=2)
+FINISHED_LATER = change_job(finished_at=NOW + timedelta(seconds=1))
+BROKEN: dict[str, tuple[Callable[[Storm], object], str]] = {
+    "lost job": (lambda storm: storm.state.jobs.clear(), "accepted jobs exist"),
+    "never ends": (lambda storm: storm.change_outcome(PROCESSING), "jobs end"),
+    "wrong end": (lambda storm: storm.change_outcome(FAILED, LOST), "jobs end as expected"),
+    "canceled without a request": (lambda storm: storm.change_outcome(CANCELED), "jobs end as expected"),
+    "expired without an expiry": (lambda storm: storm.change_outcome(EXPIRED), "jobs end as expected"),
+    "wrong output": (lambda storm: storm.change_outcome(change_job(outputs=[]), RUN), "the model's output"),
+    "no callback": (lambda storm: storm.log.deliveries.pop(0), f"webhooks at {CALLBACK}"),
+    "no subscription": (lambda storm: storm.log.deliveries.pop(1), f"webhooks at {SUBSCRIPTION}"),
+    "never accepted": (lambda storm: storm.repeat(id="dlv_3", digest=b"", response=500), f"webhooks at {CALLBACK}"),
+    "two ids at one path": (lambda storm: storm.repeat(id="dlv_3", digest=b""), f"webhooks at {CALLBACK}"),
+    "other state": (lambda storm: storm.state.jobs.update(job_7=FINISHED_LATER), f"webhook data at {CALLBACK}"),
+    "webhooks still pending": (lambda storm: storm.change_outcome(PENDING, RUN), "webhook_status"),
+    "other bytes": (lambda storm: storm.repeat(digest=b"other"), "one id means one event"),
+    "two ids": (lambda storm: storm.repeat(id="dlv_3"), "one event has one id"),
+    "forged": (lambda storm: storm.repeat(event=None, fault="no signature"), "webhooks are valid"),
+    "wrong callback": (
+        lambda storm: storm.repeat(id="dlv_3", path="/callback/8.0"),
+        "callbacks go to their own URL",
+    ),
+    "unknown job": (lambda storm: storm.log.submissions.clear(), "no webhook without a job"),
+    "unexplained attempt": (
+        lambda storm: storm.change_outcome(RETRIED, LOST, SECOND),
+        "each failed attempt has a cause",
+    ),
+    "attempt after the end": (lambda storm: storm.change_outcome(RETRIED, RUN, SECOND), "one end between retries"),
+    "unexplained response": (lambda storm: storm.log.anomalies.append("500"), "no anomalies"),
 }
 
 
-def test_what_went_well_is_no_violation() -> None:
-    world = World()
-    assert world.rules == set()
-    world.repeat()
-    assert world.rules == {"no second time without a fault"}
-    world.ledger.faults.append(replace(KILL, kind="notifier"))
-    assert world.rules == set()
-    world.ledger.faults.clear()
-    world.evidence.sendings["dlv_1"] = [LATE]
-    assert world.rules == set()
-    world.repeat(answer=SLOW)  # what the receiver let wait on purpose explains nothing
-    assert world.rules == {"no second time without a fault"}
-    world.ledger.faults.clear()
-    world.rewrite(alter(attempt=2), LOST, SECOND)
-    world.ledger.faults.append(KILL)
-    assert world.rules == set()
-    world.ledger.faults[0] = replace(KILL, pid=4712)  # another's death explains nothing
-    assert world.rules == {"each run has a reason"}
+def test_checker_accepts_storms_without_violations() -> None:
+    storm = Storm()
+    assert storm.violated_rules == set()
+    storm.repeat()
+    assert storm.violated_rules == {"no repeated webhook without a fault"}
+    storm.log.faults.append(replace(KILL, kind="notifier"))
+    assert storm.violated_rules == set()
+    storm.log.faults.clear()
+    storm.state.delivery_attempts["dlv_1"] = [LATE]
+    assert storm.violated_rules == set()
+    storm.repeat(response=SLOW)  # a delay on purpose by the receiver explains nothing
+    assert storm.violated_rules == {"no repeated webhook without a fault"}
+    storm.log.faults.clear()
+    storm.change_outcome(RETRIED, LOST, SECOND)
+    storm.log.faults.append(KILL)
+    assert storm.violated_rules == set()
+    storm.log.faults[0] = replace(KILL, pid=4712)  # the death of another dispatcher explains nothing
+    assert storm.violated_rules == {"each failed attempt has a cause"}
 
 
-@pytest.mark.parametrize(("harm", "rule"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_promise_is_found(harm: Callable[[World], object], rule: str) -> None:
-    world = World()
-    harm(world)
-    assert rule in world.rules
+@pytest.mark.parametrize(("break_promise", "rule"), BROKEN.values(), ids=BROKEN)
+def test_checker_finds_each_broken_promise(break_promise: Callable[[Storm], object], rule: str) -> None:
+    storm = Storm()
+    break_promise(storm)
+    assert rule in storm.violated_rules

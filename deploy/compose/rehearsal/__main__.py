@@ -1,7 +1,8 @@
-"""`python -m deploy.compose.rehearsal`: the compose stack on a real Docker engine, where no image can be pulled.
+"""`python -m deploy.compose.rehearsal` tests the compose stack on a real Docker engine, without pulling images.
 
-Builds our images, and stand-ins for others' from Debian packages; starts the stack, runs the smoke test, scales, kills
-containers, and takes everything down. Needs root; ten minutes the first time. Its data is below .charonia/compose.
+It builds Charonia's images, and replaces the others with images of Debian packages. It starts the stack, runs the smoke
+test, scales, kills containers and removes everything. It needs root, and ten minutes the first time. Its data is below
+.charonia/compose.
 """
 
 import json
@@ -24,10 +25,10 @@ from deploy.local.terminal import say
 
 COMPOSE = ROOT / "deploy" / "compose"
 PLACE = ROOT / ".charonia" / "compose"
-OURS = ("gateway", "dispatcher", "notifier")
+SERVICES = ("gateway", "dispatcher", "notifier")
 STAND_INS = ("POSTGRES", "RABBITMQ", "PROMETHEUS", "ALERTMANAGER")
-WITHOUT = ["--scale", "grafana=0"]  # Debian has none
-WITHIN = 120.0  # seconds for whatever is waited for
+WITHOUT = ["--scale", "grafana=0"]  # Debian has no package of it
+WITHIN = 120.0  # seconds until a wait fails
 TARGETS = "http://127.0.0.1:9090/api/v1/targets?state=active"
 SPANS = "http://127.0.0.1:4318/"
 
@@ -53,7 +54,7 @@ class Stack:
         say(run([sys.executable, str(COMPOSE / "smoke")], timeout=2 * WITHIN, env=env))
 
     def crash(self, container: str) -> None:
-        """Its first process, from outside: as if it had died by itself."""
+        """Kill its first process from outside, as if it had ended by itself; wait until it is healthy again."""
         os.kill(int(self.engine.docker("inspect", "-f", "{{.State.Pid}}", container)), signal.SIGKILL)
 
         def back() -> bool:
@@ -69,26 +70,26 @@ def wait_until(look: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + WITHIN
     while not look():
         if time.monotonic() > deadline:
-            raise NotReady(f"not so within {WITHIN:g} s: {what}")
+            raise NotReady(f"not within {WITHIN:g} s: {what}")
         time.sleep(0.5)
     say(f"ok: {what}")
 
 
 def check_image(engine: Engine, service: str) -> None:
-    """It has what its lock names and nothing else, and is not root."""
+    """Check that the image has only packages of its lock file, and does not run as root."""
     ask = "import importlib.metadata as m; print(*(each.metadata['Name'] for each in m.distributions()))"
     image = f"charonia/{service}:development"
     found = set(map(normalise, engine.docker("run", "--rm", "--entrypoint", "python", image, "-c", ask).split()))
     lock = (COMPOSE / "requirements" / f"{service}.txt").read_text()
     locked = set(map(normalise, re.findall(r"^([A-Za-z0-9._-]+)==", lock, re.MULTILINE)))
     if found - locked:
-        raise LocalError(f"{image} has what its lock does not name: {sorted(found - locked)}")
+        raise LocalError(f"{image} has packages that its lock file does not have: {sorted(found - locked)}")
     user = engine.docker("run", "--rm", "--read-only", "--entrypoint", "id", image, "-u")
     if user == "0":
         raise LocalError(f"{image} runs as root")
     images = (image, "charonia-rehearsal/trixie")
     size, base = (int(engine.docker("image", "inspect", "-f", "{{.Size}}", each)) / 1e6 for each in images)
-    say(f"ok: {image}: {len(found)} packages, all in its lock; user {user}; {size - base:.0f} MB over its base")
+    say(f"ok: {image}: {len(found)} packages, all in its lock file; user {user}; {size - base:.0f} MB over its base")
 
 
 def normalise(name: str) -> str:
@@ -108,36 +109,36 @@ def has_spans() -> bool:
 
 def rehearse(stack: Stack) -> None:
     stack.compose("build", timeout=1800)
-    for service in OURS:
+    for service in SERVICES:
         check_image(stack.engine, service)
     stack.compose("up", "-d", *WITHOUT)
     stack.smoke()
     wait_until(has_spans, "spans were sent")
     stack.compose("up", "-d", *WITHOUT, "--scale", "dispatcher=2")
     wait_until(lambda: count_up("dispatcher") == 2, "Prometheus scrapes both dispatchers")
-    wait_until(lambda: all(count_up(service) for service in OURS), "and every other service")
-    for service in OURS:
+    wait_until(lambda: all(count_up(service) for service in SERVICES), "Prometheus scrapes every other service")
+    for service in SERVICES:
         stack.crash(f"charonia_{service}_1")
     stack.smoke()
 
 
 def main() -> int:
     if os.geteuid() != 0:
-        sys.stderr.write("error: a Docker engine of our own needs root\n")
+        sys.stderr.write("error: this starts a Docker engine, which needs root; run it as root\n")
         return 1
     begin = time.monotonic()
     try:
         ensure_programs()
         with ExitStack() as stopping:
             engine = stopping.enter_context(Engine(PLACE))
-            say("Base images, from Debian's packages …")
+            say("Making base images from Debian packages …")
             stack = Stack(engine, ensure_base(engine, "trixie"), ensure_base(engine, "bookworm"))
             stopping.callback(stack.compose, "down", "--volumes")
             rehearse(stack)
     except (LocalError, OSError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    say(f"All of it works, after {time.monotonic() - begin:.0f} s.")
+    say(f"Everything works. It took {time.monotonic() - begin:.0f} s.")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Base images without a registry: Debian's own packages in a folder, with this machine's way to its mirrors."""
+"""Makes base images without a registry, from Debian packages, with this machine's configuration of mirrors."""
 
 import os
 import re
@@ -12,13 +12,13 @@ from deploy.local.errors import LocalError
 
 PACKAGES = "ca-certificates,python3,python3-venv"
 CERTIFICATES = Path("/usr/local/share/ca-certificates")
-CONFIGURATIONS = ("/etc/apt/apt.conf.d", "/etc/pip.conf")  # of them, what says how to reach a mirror or an index
+CONFIGURATIONS = ("/etc/apt/apt.conf.d", "/etc/pip.conf")  # the parts that configure mirrors and indexes
 MIRROR = re.compile(r"^(?:URIs:|deb(?: \[[^]]*\])?) *(\S+/debian)/?\s", re.MULTILINE)
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def ensure_base(engine: Engine, release: str) -> str:
-    """The name of an image of a Debian release with Python, made unless there is one."""
+    """Return the name of an image of a Debian release with Python; make it if it does not exist."""
     name = f"charonia-rehearsal/{release}"
     if engine.docker("images", "--quiet", name):
         return name
@@ -26,7 +26,7 @@ def ensure_base(engine: Engine, release: str) -> str:
     shutil.rmtree(root, ignore_errors=True)
     argv = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", release, str(root), find_mirror()]
     run(argv, timeout=900, env=dict(os.environ))
-    take_configuration(root)
+    copy_configuration(root)
     with subprocess.Popen(["tar", "-C", str(root), "-c", "."], stdout=subprocess.PIPE) as archive:
         change = f"ENV PIP_CERT={BUNDLE}"
         done = subprocess.run(
@@ -37,22 +37,22 @@ def ensure_base(engine: Engine, release: str) -> str:
             check=False,
         )
     if done.returncode or archive.returncode:
-        raise LocalError(f"the base image of {release} could not be imported")
+        raise LocalError(f"docker import of the base image of {release} failed")
     shutil.rmtree(root)
     return name
 
 
 def find_mirror() -> str:
-    """The mirror that this machine's apt uses."""
+    """Return the mirror that this machine's apt uses."""
     apt = Path("/etc/apt")
     for file in (*sorted(apt.glob("sources.list.d/*")), apt / "sources.list"):
         if file.is_file() and (found := MIRROR.search(file.read_text())):
             return found[1]
-    raise LocalError("no Debian mirror in /etc/apt")
+    raise LocalError("/etc/apt names no Debian mirror")
 
 
-def take_configuration(root: Path) -> None:
-    """Proxies, certificates and the like, as this machine has them."""
+def copy_configuration(root: Path) -> None:
+    """Copy the proxies and certificates of this machine."""
     for place in map(Path, CONFIGURATIONS):
         for file in sorted(place.glob("*")) if place.is_dir() else [place]:
             if file.is_file() and (place.is_file() or "Acquire" in file.read_text()):

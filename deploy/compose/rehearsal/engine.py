@@ -1,4 +1,4 @@
-"""A Docker engine of our own: its data and its socket below a folder, nothing of the machine's own engine touched."""
+"""A private Docker engine, with its data and socket in a folder; the machine's own engine is not used."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ STOP_SECONDS = 60.0
 
 
 class Engine:
-    """A context manager: it runs inside."""
+    """A context manager that runs the engine."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
@@ -26,13 +26,13 @@ class Engine:
         self.process: subprocess.Popen[bytes] | None = None
 
     def docker(self, *argv: str, timeout: float = 120.0) -> str:
-        """What a command of the client's prints; raises CommandFailed."""
+        """Run a command of the Docker client; return what it prints, or raise CommandFailed."""
         return run(["docker", *argv], timeout=timeout, env=self.env).strip()
 
     def __enter__(self) -> "Engine":
         self.directory.mkdir(parents=True, exist_ok=True)
         argv = ["/usr/sbin/dockerd", "-H", self.env["DOCKER_HOST"], "--pidfile", str(self.directory / "docker.pid")]
-        argv += ["--bridge", "none"]  # compose makes networks of its own; the usual bridge may be another engine's
+        argv += ["--bridge", "none"]  # compose makes its own networks; the default bridge may belong to another engine
         argv += ["--data-root", str(self.directory / "data"), "--exec-root", str(self.directory / "exec")]
         with (self.directory / "dockerd.log").open("ab") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
@@ -47,7 +47,7 @@ class Engine:
             else:
                 return self
         self.stop()
-        raise NotReady(f"the Docker engine does not start; see {self.directory / 'dockerd.log'}")
+        raise NotReady(f"the Docker engine did not start; see {self.directory / 'dockerd.log'}")
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
@@ -64,7 +64,7 @@ class Engine:
 
 
 def ensure_programs() -> None:
-    """Installs Debian's Docker where it is missing; raises CommandFailed."""
+    """Install Debian's Docker if it is missing; raise CommandFailed."""
     found = [shutil.which(name) for name in ("docker", "dockerd", "docker-compose", "debootstrap", "iptables")]
     if not all(found):
         env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

@@ -1,4 +1,4 @@
-# Stands in for Prometheus's and Alertmanager's images where none can be pulled: Debian trixie's own.
+# Replaces the images of Prometheus and Alertmanager with Debian trixie's packages.
 ARG BASE
 FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends prometheus prometheus-alertmanager \

@@ -1,4 +1,4 @@
-# What the integration tests need, as Debian trixie has it: Python 3.13, PostgreSQL 17, RabbitMQ 4, Prometheus.
+# What the integration tests need, from Debian trixie: Python 3.13, PostgreSQL 17, RabbitMQ 4, Prometheus.
 ARG BASE
 FROM ${BASE}
 RUN apt-get update \

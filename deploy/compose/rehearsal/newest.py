@@ -1,7 +1,7 @@
-"""`python -m deploy.compose.rehearsal.newest`: unit and integration tests on newer PostgreSQL, RabbitMQ and Python.
+"""`python -m deploy.compose.rehearsal.newest` runs unit and integration tests on newer versions.
 
-In a container of Debian trixie (17, 4.0 and 3.13), on a Docker engine of our own. Without the tests that need a Triton,
-whose wheel has no Python 3.13. Tests the last commit; needs root.
+It tests the last commit in a container of Debian trixie, with PostgreSQL 17, RabbitMQ 4.0 and Python 3.13. It leaves
+out tests that need Triton, whose wheel does not support Python 3.13. It needs root.
 """
 
 import subprocess
@@ -15,12 +15,12 @@ from deploy.local.settings import ROOT
 from deploy.local.terminal import say
 
 IMAGE = "charonia-rehearsal/newest"
-NEEDS_TRITON = ("test_run.py", "test_triton.py", "test_triton_failures.py")
+NEEDS_TRITON = ("test_runner.py", "triton")
 SECONDS = 1800.0
 
 
 def build(engine: Engine) -> None:
-    """Only of what the image needs: the lock."""
+    """Build the image; its only input is the lock file."""
     place = engine.directory / "newest"
     place.mkdir(exist_ok=True)
     (place / "requirements.txt").write_bytes((ROOT / "requirements.txt").read_bytes())
@@ -50,7 +50,7 @@ def main() -> int:
     try:
         ensure_programs()
         with Engine(PLACE) as engine:
-            say("The image, from Debian's packages …")
+            say("Building the image from Debian packages …")
             build(engine)
             argv = [
                 "docker",

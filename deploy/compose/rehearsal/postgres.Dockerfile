@@ -1,4 +1,4 @@
-# Stands in for postgres:17 where no image can be pulled: Debian trixie's own, started as that image is.
+# Replaces the image postgres:17 with Debian trixie's package, started in the same way.
 ARG BASE
 FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends postgresql-17 && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/lib/postgresql/*

@@ -1,4 +1,4 @@
-# Makes the cluster and its database unless they are there, and becomes the server.
+# Creates the cluster and its database, unless they exist, and starts the server.
 set -eu
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
   printf %s "$POSTGRES_PASSWORD" > /tmp/password

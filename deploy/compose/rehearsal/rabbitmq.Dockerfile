@@ -1,4 +1,4 @@
-# Stands in for rabbitmq:4-management where no image can be pulled: Debian trixie's own, started as that image is.
+# Replaces the image rabbitmq:4-management with Debian trixie's package, started in the same way.
 ARG BASE
 FROM ${BASE}
 RUN apt-get update && apt-get install -y --no-install-recommends rabbitmq-server && rm -rf /var/lib/apt/lists/* /var/cache/apt/*

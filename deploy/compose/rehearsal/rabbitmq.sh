@@ -1,4 +1,4 @@
-# Takes its first user from the environment and becomes the broker.
+# Configures the first user from the environment, and starts the broker.
 set -eu
 cat > /tmp/rabbitmq.conf <<CONF
 default_user = $RABBITMQ_DEFAULT_USER

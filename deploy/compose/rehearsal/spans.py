@@ -1,4 +1,4 @@
-"""Stands in for Jaeger: takes OTLP over HTTP, and says at GET / how many requests each path got."""
+"""Replaces Jaeger: receives OTLP over HTTP, and returns at GET / how many requests each path got."""
 
 import json
 from collections import Counter
@@ -27,7 +27,7 @@ class Collector(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing to say for each batch of spans."""
+        """Print nothing."""
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""`make demo`: the stack, and one real job through it, printed as it happens."""
+"""`make demo`: starts the stack, runs one real job and prints each step."""

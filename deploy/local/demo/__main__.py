@@ -1,4 +1,4 @@
-"""`python -m deploy.local.demo`: one image of text from its submission to a verified webhook, on a stack of its own."""
+"""`python -m deploy.local.demo` runs an image of text through its own stack, up to a verified webhook."""
 
 import os
 import signal
@@ -9,36 +9,36 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from types import FrameType
 
-from deploy.local.__main__ import prepare
 from deploy.local.demo.api import Api
 from deploy.local.demo.collector import ENDPOINTS, Collector, has_triton, is_chosen
 from deploy.local.demo.inbox import Inbox
 from deploy.local.demo.job import Job
 from deploy.local.demo.spans import draw
 from deploy.local.errors import LocalError
+from deploy.local.install import find_steps, run_steps
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
 from deploy.local.terminal import say
 
-JOBS = 3  # at most, to get one with Triton's own spans
+JOBS = 3  # at most, until one has spans of Triton
 
 NEXT = """
-How to go on: `make up` keeps the stack running; then, for example,
+Next: `make up` keeps the stack running. Then try, for example:
 
   curl -s {url}/v1/jobs -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \\
     -d '{{"model": "ocr", "inputs": {{"image": {{"base64": "'$(base64 -w0 deploy/local/demo.png)'"}}}}}}'
 
-and {url}/docs for the rest.
+{url}/docs has all operations.
 """
 
 
 def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, _interrupt)  # also where a shell started us in the background, deaf to it
+    signal.signal(signal.SIGINT, _interrupt)  # a shell that starts us in the background ignores it
     started = time.monotonic()
     try:
         settings = Settings.load(os.environ)
-        prepare(settings)
+        run_steps(find_steps(settings))
         demonstrate(settings)
     except KeyboardInterrupt as interrupt:
         say("Stopped.")
@@ -46,12 +46,12 @@ def main() -> int:
     except LocalError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    say(f"The demo took {time.monotonic() - started:.1f} s, the stack's start and stop included.")
+    say(f"The demo took {time.monotonic() - started:.1f} s, including the start and stop of the stack.")
     return 0
 
 
 def demonstrate(settings: Settings) -> None:
-    """Start the stack, show a job and its trace, stop the stack; raise LocalError where anything goes wrong."""
+    """Start the stack, show a job and its trace, stop the stack; raise LocalError if anything goes wrong."""
     with ExitStack() as stopping:
         receiver, exports = stopping.enter_context(Inbox()), stopping.enter_context(Inbox())
         collector = None if is_chosen(settings.environment) else Collector(exports)
@@ -81,7 +81,7 @@ def _start(stack: Stack) -> None:
 
 
 def _stop(stack: Stack) -> None:
-    # A second Ctrl-C must not leave half of the servers behind; each stop has a deadline of its own.
+    # A second Ctrl-C must not leave servers behind; each stop has its own deadline.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     say("Stopping …")
@@ -89,13 +89,13 @@ def _stop(stack: Stack) -> None:
 
 
 def _show_trace(collector: Collector, job: Job, make_job: Callable[[], Job], check: Callable[[], None]) -> None:
-    """Print the tree of the job's spans; where Triton's own are missing, run other jobs to show them."""
-    say(f"\n Waiting for the spans of trace {job.trace}; Triton exports its own every 5 s.")
+    """Print the tree of the job's spans; if those of Triton are missing, run other jobs to show them."""
+    say(f"\n Waiting for the spans of trace {job.trace}; Triton exports them every 5 s.")
     spans = collector.gather(job.trace, len(job.webhooks), check)
     for _ in range(JOBS - 1):
         if has_triton(spans):
             break
-        say(" Triton's own spans are missing: this version overlooks 1 to 10 % of traceparents. Another job …")
+        say(" Triton's spans are missing: this version ignores 1 to 10 % of traceparents. Running another job …")
         job = make_job()
         job.run()
         spans = collector.gather(job.trace, len(job.webhooks), check)
@@ -103,7 +103,7 @@ def _show_trace(collector: Collector, job: Job, make_job: Callable[[], Job], che
     for line in draw(spans):
         say(f" {line}")
     if not has_triton(spans):
-        say(f" Triton's own spans are missing in all of {JOBS} traces.")
+        say(f" Triton's spans are missing in all of {JOBS} traces.")
 
 
 def _tell(milliseconds: float, step: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The three calls of the API that the demo makes."""
+"""Makes the three API calls of the demo."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ import httpx
 
 from deploy.local.demo.errors import DemoFailed
 
-CALL = 10.0  # seconds
+CALL_SECONDS = 10.0
 
 
 class Api:
     def __init__(self, url: str, key: str) -> None:
         self._client = httpx.Client(
-            base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=CALL, trust_env=False
+            base_url=url, headers={"Authorization": f"Bearer {key}"}, timeout=CALL_SECONDS, trust_env=False
         )
 
     def submit(self, job: dict[str, Any]) -> dict[str, Any]:
@@ -36,6 +36,8 @@ class Api:
         except httpx.HTTPError as error:
             raise DemoFailed(f"{method} {path}: {type(error).__name__}: {error}") from error
         if answer.status_code != wanted:
-            raise DemoFailed(f"{method} {path} was answered with {answer.status_code}: {answer.text[:2000]}")
+            raise DemoFailed(
+                f"{method} {path} was answered with {answer.status_code}; {wanted} was expected: {answer.text[:2000]}"
+            )
         found: dict[str, Any] = answer.json()
         return found

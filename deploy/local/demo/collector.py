@@ -1,4 +1,4 @@
-"""Where the demo's spans go: a collector of its own, unless the person who starts it has one."""
+"""Collects the demo's spans, unless the environment names another collector."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -8,21 +8,21 @@ from deploy.local.demo.inbox import Inbox
 from deploy.local.demo.spans import Span, read
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-OURS = {"charonia-gateway", "charonia-dispatcher", "charonia-notifier"}
+SERVICES = {"charonia-gateway", "charonia-dispatcher", "charonia-notifier"}
 DELIVERY = "POST webhook"
-EXPORT = "200"  # milliseconds between two exports of a service; the default is 5 s
-OWN_WITHIN = 15.0  # seconds from the job's end to the last span of our services
-TRITON_WITHIN = 8.0  # seconds for those of Triton, which exports every 5
+EXPORT = "200"  # ms between two exports of a service; the default is 5 s
+SERVICES_WITHIN = 15.0  # seconds from the job's end to the last span of the services
+TRITON_WITHIN = 8.0  # seconds for the spans of Triton, which exports every 5
 POLL = 0.2
 
 
 def is_chosen(environment: Mapping[str, str]) -> bool:
-    """Whether the environment names a collector already."""
+    """Return whether the environment names a collector."""
     return any(environment.get(name) for name in ENDPOINTS)
 
 
 class Collector:
-    """Keeps the spans that come to an inbox."""
+    """Keeps the spans that an inbox receives."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -34,9 +34,9 @@ class Collector:
         return kept | {"OTEL_EXPORTER_OTLP_ENDPOINT": self._inbox.url, "OTEL_BSP_SCHEDULE_DELAY": EXPORT}
 
     def gather(self, trace: str, webhooks: int, check: Callable[[], None]) -> list[Span]:
-        """Wait for the spans of a job of which that many webhooks came, and a while for those of Triton.
+        """Wait for the spans of a job with so many webhooks, and for some seconds for those of Triton.
 
-        Raises DemoFailed where our own do not come.
+        Raises DemoFailed if spans of the services are missing.
         """
         started = time.monotonic()
         while True:
@@ -47,9 +47,9 @@ class Collector:
             whole = _is_whole(spans, webhooks)
             if whole and (has_triton(spans) or waited > TRITON_WITHIN):
                 return spans
-            if not whole and waited > OWN_WITHIN:
+            if not whole and waited > SERVICES_WITHIN:
                 seen = sorted(f"{span.service}: {span.name}" for span in spans)
-                raise DemoFailed(f"the trace is not whole after {OWN_WITHIN:g} s; seen were {seen or 'no spans'}")
+                raise DemoFailed(f"the trace is not complete after {SERVICES_WITHIN:g} s; it has {seen or 'no spans'}")
 
     def _receive(self) -> None:
         posted = self._inbox.take(POLL)
@@ -60,13 +60,13 @@ class Collector:
 
 
 def has_triton(spans: list[Span]) -> bool:
-    """Whether Triton's own spans, the inference and what it consists of, are among them."""
-    return len([span for span in spans if span.service not in OURS]) > 1
+    """Return whether spans of Triton, the inference and its parts, are among them."""
+    return len([span for span in spans if span.service not in SERVICES]) > 1
 
 
 def _is_whole(spans: list[Span], webhooks: int) -> bool:
-    """Whether all of our services are seen up to the webhooks, in one tree."""
+    """Return whether one tree has spans of all services, up to the webhooks."""
     known = {span.id for span in spans}
     roots = [span for span in spans if span.parent not in known]
     sent = [span for span in spans if span.name == DELIVERY]
-    return len(roots) == 1 and {span.service for span in spans} >= OURS and len(sent) >= webhooks
+    return len(roots) == 1 and {span.service for span in spans} >= SERVICES and len(sent) >= webhooks

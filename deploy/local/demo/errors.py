@@ -1,7 +1,7 @@
-"""What can go wrong in the demo beyond the stack itself."""
+"""Errors of the demo."""
 
 from deploy.local.errors import LocalError
 
 
 class DemoFailed(LocalError):
-    """Something did not happen as promised."""
+    """The stack did not do what it promises."""

@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback that keeps whatever is posted to it."""
+"""A small HTTP server on loopback that keeps all requests."""
 
 import threading
 import time
@@ -10,12 +10,12 @@ from types import TracebackType
 from deploy.local.ports import HOST
 
 LARGEST = 8 * 1024 * 1024  # bytes of one body
-SILENCE = 30.0  # seconds without a request after which a connection is closed
+IDLE_SECONDS = 30.0  # until a connection without requests is closed
 
 
 @dataclass(frozen=True)
 class Posted:
-    """One request: names of headers in lower case, `at` from time.monotonic()."""
+    """One request: names of headers are in lower case, `at` is from time.monotonic()."""
 
     headers: dict[str, str]
     body: bytes
@@ -23,7 +23,7 @@ class Posted:
 
 
 class Inbox:
-    """A context manager: it serves inside, each connection in a thread of its own."""
+    """A context manager that serves each connection in a thread of its own."""
 
     def __init__(self) -> None:
         self._posted: Queue[Posted] = Queue()
@@ -31,7 +31,7 @@ class Inbox:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-            timeout = SILENCE
+            timeout = IDLE_SECONDS
 
             def do_POST(self) -> None:
                 length = self.headers.get("Content-Length", "")
@@ -45,7 +45,7 @@ class Inbox:
                 self._answer(200)
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-                """Keep the terminal quiet."""
+                """Print nothing."""
 
             def _answer(self, status: int) -> None:
                 self.send_response(status)
@@ -59,7 +59,7 @@ class Inbox:
         return f"http://{HOST}:{self._server.server_address[1]}"
 
     def take(self, timeout: float) -> Posted | None:
-        """Return the oldest request that was not taken yet; None where none comes within `timeout` seconds."""
+        """Return the oldest request that was not taken yet; None if there is none within `timeout` seconds."""
         try:
             return self._posted.get(timeout=timeout)
         except Empty:

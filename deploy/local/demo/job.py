@@ -1,4 +1,4 @@
-"""One job from its submission to the verified webhook of its end, told step by step."""
+"""Runs one job from its submission to the verified webhook, and reports each step."""
 
 import base64
 import time
@@ -14,21 +14,21 @@ from deploy.local.demo.inbox import Inbox, Posted
 
 IMAGE = Path(__file__).parents[1] / "demo.png"
 MODEL = "ocr"
-TEXT = ["Charonia tritonis", "blows the Triton's trumpet", "when the GPU has answered"]  # what the image says
+TEXT = ["Charonia tritonis", "blows the Triton's trumpet", "when the GPU has answered"]  # in the image
 ENDED = ("succeeded", "failed", "canceled", "expired")
 EVENTS = ["job.started", *(f"job.{status}" for status in ENDED)]
 WITHIN = 60.0  # seconds from the submission to the last webhook
 POLL = 0.05
 
-Teller = Callable[[float, str, str], None]  # milliseconds since the submission, the step, what is to be said of it
+Teller = Callable[[float, str, str], None]  # milliseconds since the submission, the step, the details
 
 
 class Job:
-    """`check` raises where a part of the stack has died."""
+    """`check` raises if a process of the stack has ended."""
 
     def __init__(self, api: Api, inbox: Inbox, check: Callable[[], None], tell: Teller) -> None:
         self.trace = ""
-        self.webhooks: set[str] = set()  # their ids: the same one may come twice
+        self.webhooks: set[str] = set()  # their ids; the same one may arrive twice
         self._api = api
         self._inbox = inbox
         self._check = check
@@ -41,7 +41,7 @@ class Job:
         self._delivered: list[Any] | None = None
 
     def run(self) -> None:
-        """Submit it and see it through; raise DemoFailed where anything is not as it should be."""
+        """Submit the job and wait for its result and webhook; raise DemoFailed if anything is wrong."""
         self._submit()
         deadline = self._submitted + WITHIN
         while self._outputs is None or self._delivered is None:
@@ -55,7 +55,7 @@ class Job:
             if self._outputs is None:
                 self._look()
         if self._delivered != self._outputs:
-            raise DemoFailed(f"the webhook carries {self._delivered}, the API answers {self._outputs}")
+            raise DemoFailed(f"the webhook has {self._delivered}, the API has {self._outputs}")
 
     def _submit(self) -> None:
         image = IMAGE.read_bytes()
@@ -86,23 +86,23 @@ class Job:
         for line, score in zip(outputs["text"], outputs["scores"], strict=True):
             self._tell("", f'"{line}" (score {score:.3f})')
         if outputs["text"] != TEXT:
-            raise DemoFailed(f"the text read is {outputs['text']}, the image says {TEXT}")
+            raise DemoFailed(f"the model read {outputs['text']}, the image has {TEXT}")
         self._outputs = job["outputs"]
 
     def _receive(self, posted: Posted) -> None:
         try:
             event = self._verifier.verify(posted.body, posted.headers)
         except WebhookVerificationError as error:
-            raise DemoFailed(f"a webhook is not genuine: {error}; its headers: {posted.headers}") from error
+            raise DemoFailed(f"a webhook has a wrong signature: {error}; its headers: {posted.headers}") from error
         job, kind = event["data"], event["type"]
         if job["id"] != self._id or kind not in EVENTS:
             raise DemoFailed(f"an unexpected webhook: {kind} of {job['id']}")
         if kind == "job.started":
-            self._note_running("says the webhook job.started", posted.at)
+            self._note_running("by the webhook job.started", posted.at)
         message_id = posted.headers["webhook-id"]
         self.webhooks.add(message_id)
         self._tell("webhook", f"{kind}, webhook-id {message_id}", posted.at)
-        self._tell("verified", "standardwebhooks.Webhook.verify: the signature is right")
+        self._tell("verified", "standardwebhooks.Webhook.verify: the signature is correct")
         if kind != "job.started":
             self._delivered = job["outputs"]
 

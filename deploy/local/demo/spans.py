@@ -1,4 +1,4 @@
-"""Spans as they are exported over OTLP/HTTP, and the tree they make."""
+"""Reads spans from OTLP/HTTP requests, and draws their tree."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +17,7 @@ ROW = "{at:>9}  {took:>10}  {service:<20}  {name}"
 
 @dataclass(frozen=True)
 class Span:
-    """Ids in hexadecimal, `parent` empty for a root; times in nanoseconds since 1970."""
+    """Ids are hexadecimal, `parent` is empty for a root, times are nanoseconds since 1970."""
 
     trace: str
     id: str
@@ -30,16 +30,16 @@ class Span:
 
 
 def read(posted: Posted) -> Iterator[Span]:
-    """Return the spans in an export: protobuf from our services, JSON from Triton."""
+    """Return the spans of a request: protobuf from the services, JSON from Triton."""
     if posted.headers.get("content-type", "").startswith("application/json"):
         return _read_json(json.loads(posted.body))
     return _read_protobuf(ExportTraceServiceRequest.FromString(posted.body))
 
 
 def draw(spans: Iterable[Span]) -> list[str]:
-    """Return the tree as lines, children below their parent in the order of time.
+    """Return the tree as lines: children are below their parent, in the order of time.
 
-    A span whose parent is not among them is shown as a root.
+    A span without its parent is shown as a root.
     """
     found = sorted(spans, key=lambda span: span.start)
     known = {span.id for span in found}

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from deploy.local.triton import Triton as Server
-from services.dispatcher.triton import Triton
-from tests.integration.dispatcher.asking import LIMIT
+from services.dispatcher.triton.client import TritonClient
+from tests.integration.dispatcher.inference import LIMIT
 
 
 @pytest.fixture
-async def client(triton: Server) -> AsyncIterator[Triton]:
-    connected = Triton(triton.grpc_address, LIMIT)
+async def client(triton: Server) -> AsyncIterator[TritonClient]:
+    connected = TritonClient(triton.grpc_address, LIMIT)
     yield connected
     await connected.close()

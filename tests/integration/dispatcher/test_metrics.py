@@ -1,14 +1,14 @@
-"""What becomes of attempts is counted once, by whoever wrote it down."""
+"""The process that records a result counts it once."""
 
 from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
 
-from common.database import Database
+from common.postgres.database import Database
 from tests.integration.jobs import claim, lapse, submit
-from tests.integration.world import Deed, World
-from tests.numbers import Counts
+from tests.integration.world import Action, World
+from tests.support.process_metrics import Counts
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ async def world(database: Database, tenant: UUID) -> World:
 
 
 @pytest.mark.parametrize(
-    ("deed", "result", "ended"),
+    ("action", "result", "ended"),
     [
         ("succeed", "succeeded", "succeeded"),
         ("fail", "failed", None),
@@ -28,11 +28,11 @@ async def world(database: Database, tenant: UUID) -> World:
         ("crowd", "returned", None),
     ],
 )
-async def test_an_attempt_counts_by_its_result(world: World, deed: Deed, result: str, ended: str | None) -> None:
+async def test_an_attempt_counts_by_its_result(world: World, action: Action, result: str, ended: str | None) -> None:
     job = await claim(world.database, await submit(world.database, world.tenant))
     counts = Counts()
-    await world.act(job, deed)
-    await world.act(job, deed)  # too late, so it counts for nothing
+    await world.act(job, action)
+    await world.act(job, action)  # too late, so it does not count
     expected = {("charonia_attempts_total", result): 1.0}
     if ended:
         expected |= {("charonia_jobs_ended_total", ended): 1.0}
@@ -50,8 +50,8 @@ async def test_a_lapsed_lease_and_the_attempt_under_it_count(world: World) -> No
     }
 
 
-async def test_a_job_that_never_began_counts_as_ended_by_whoever_ends_it(world: World) -> None:
-    """By the gateway where it is canceled, by a sweeper where it expires."""
+async def test_a_job_that_never_began_is_counted_by_the_process_that_ends_it(world: World) -> None:
+    """The gateway counts a cancel, and the sweeper counts an expiry."""
     canceled = await submit(world.database, world.tenant)
     await submit(world.database, world.tenant, expires_in=10.0)
     counts = Counts()

@@ -1,4 +1,4 @@
-"""Names that a test answers for, and what is connected to."""
+"""DNS answers under a test's control, and a list of the connections made."""
 
 import socket
 from collections.abc import Callable
@@ -11,7 +11,10 @@ Names = dict[str, list[str] | int | Callable[[], list[str]]]
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
-    """Addresses by name, what tells them, or the number of getaddrinfo's error; any other name is looked up."""
+    """For each name: addresses, a function that returns them, or a getaddrinfo error number.
+
+    Other names are resolved as usual.
+    """
     known: Names = {}
     system = socket.getaddrinfo
 
@@ -34,7 +37,7 @@ def make_answer(address: str, port: int) -> tuple[Any, ...]:
 
 @pytest.fixture
 def connects(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    """The address of every connection that this process has begun, the refused ones included."""
+    """The address of every connection attempt of this process, including refused ones."""
     begun: list[tuple[Any, ...]] = []
 
     class Socket(socket.socket):

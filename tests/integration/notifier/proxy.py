@@ -1,4 +1,4 @@
-"""An egress proxy on loopback: tunnels what is asked for with CONNECT, passes on what comes in absolute form."""
+"""An egress proxy on loopback. It tunnels CONNECT requests and forwards requests in absolute form."""
 
 import asyncio
 import contextlib
@@ -12,19 +12,22 @@ CONNECTED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 class Proxy:
     def __init__(self, routes: dict[str, int], answer: bytes) -> None:
-        """`routes` are ports on loopback by host name; unless `answer`, to CONNECT, is 200, there is no tunnel."""
+        """`routes`: loopback ports by host name.
+
+        `answer`: the response to CONNECT; only a 200 opens a tunnel.
+        """
         self.routes = routes
         self.answer = answer
         self.heads: list[bytes] = []
         self.port = 0
-        self.tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(self.pass_on(reader, writer))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        task = asyncio.create_task(self.forward(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, KeyError), contextlib.closing(writer):
             head = await reader.readuntil(b"\r\n\r\n")
             self.heads.append(head)
@@ -36,12 +39,12 @@ class Proxy:
                 host, first = target.decode().rpartition(":")[0], b""
             else:
                 host, first = urlsplit(target.decode()).hostname or "", head
-            there = await asyncio.open_connection("127.0.0.1", self.routes[host.strip("[]")])
-            there[1].write(first)
-            await asyncio.gather(copy(reader, there[1]), copy(there[0], writer))
+            upstream = await asyncio.open_connection("127.0.0.1", self.routes[host.strip("[]")])
+            upstream[1].write(first)
+            await asyncio.gather(copy(reader, upstream[1]), copy(upstream[0], writer))
 
     @property
-    def asked(self) -> list[str]:
+    def requests(self) -> list[str]:
         """The first line of each request."""
         return [head.split(b"\r\n", 1)[0].decode() for head in self.heads]
 
@@ -64,6 +67,6 @@ async def proxying(
         yield proxy
     finally:
         server.close()
-        for task in tuple(proxy.tasks):
+        for task in tuple(proxy._tasks):
             task.cancel()
-        await asyncio.gather(*proxy.tasks, return_exceptions=True)
+        await asyncio.gather(*proxy._tasks, return_exceptions=True)

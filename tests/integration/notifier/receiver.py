@@ -10,19 +10,19 @@ from uuid import UUID
 import msgspec
 from cryptography.fernet import Fernet
 
-from common.addresses import Policy
-from common.sealing import Sealer
-from common.signing import new_secret
-from services.notifier.outcome import Outcome
+from common.security.encryption import Encryptor
+from common.security.ssrf import AddressPolicy
+from common.security.webhook_signatures import new_secret
+from services.notifier.attempt_result import AttemptResult
 from services.notifier.sender import Sender
-from services.notifier.store import Claim
+from services.notifier.store.claims import Claim
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-LOCAL = Policy.parse(["127.0.0.0/8", "::1/128"], allow_http=True)  # both are what `localhost` may be
+LOCAL = AddressPolicy.parse(["127.0.0.0/8", "::1/128"], allow_http=True)  # `localhost` may be either
 TIMEOUT = 1.0
 SECRET = new_secret("hmac")
-SEALER = Sealer([Fernet.generate_key().decode()])
+ENCRYPTOR = Encryptor([Fernet.generate_key().decode()])
 BODY = b'{"b":1, "a": "\xc3\xa9"}'
 
 
@@ -39,7 +39,7 @@ def claim(url: str, **changes: object) -> Claim:
         traceparent="",
         headers=None,
         body=BODY,
-        secrets=[SEALER.seal(SECRET.encode())],
+        secrets=[ENCRYPTOR.encrypt(SECRET.encode())],
         claimed_at=datetime.datetime.now(datetime.UTC),
         age=0.0,
         tries=0,
@@ -49,7 +49,7 @@ def claim(url: str, **changes: object) -> Claim:
 
 
 class Receiver:
-    """A server on a free port that answers each request with `answer`, and keeps what it was sent."""
+    """A server on a free port. It answers each request with `answer`, and keeps the requests."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -95,6 +95,6 @@ def write(response: bytes) -> Answer:
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nSet-Cookie: session=1\r\n\r\nok"
 
 
-async def attempt(sender: Sender, answer: Answer) -> Outcome:
+async def attempt(sender: Sender, answer: Answer) -> AttemptResult:
     async with receive(answer) as receiver:
         return await sender.send(claim(f"http://127.0.0.1:{receiver.port}/hook"))

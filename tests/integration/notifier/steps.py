@@ -1,62 +1,79 @@
-"""A notifier's steps, taken one at a time: claim, record what came of it, recover."""
+"""Runs a notifier one step at a time: fan out, claim, record, recover."""
 
 from collections.abc import Sequence
 from uuid import UUID
 
-from common.broker import Publisher
-from common.database import Database
 from common.outbox import Outbox
-from services.notifier.outcome import Fault, Outcome
-from services.notifier.record import Recorder, write_record
-from services.notifier.recover import Recovery
-from services.notifier.schedule import Again, Exhausted, Succeeded, Verdict
-from services.notifier.store import Claim, Store
+from common.postgres.database import Database
+from common.rabbitmq.publisher import Publisher
+from services.notifier.attempt_recorder import AttemptRecorder, make_record
+from services.notifier.attempt_result import AttemptError, AttemptResult
+from services.notifier.endpoint_mutex import EndpointMutex
+from services.notifier.recovery import Recovery
+from services.notifier.retry_schedule import Decision, Exhausted, Rescheduled, Succeeded
+from services.notifier.store.attempts import AttemptStore
+from services.notifier.store.claims import Claim, ClaimStore
+from services.notifier.store.fanout import ClaimOptions, FanoutStore
 
 LEASE = 30.0
 DAY = 86_400.0
-PLAN = (0.0, 5.0, 300.0)
-Result = tuple[Outcome, Verdict]
+SCHEDULE = (0.0, 5.0, 300.0)
+Result = tuple[AttemptResult, Decision]
 
-OK: Result = (Outcome(status_code=204, seconds=0.25), Succeeded())
-FAILED: Result = (Outcome(status_code=500, fault=Fault.HTTP_STATUS, response=b"oh"), Again(60.0))
+OK: Result = (AttemptResult(status_code=204, seconds=0.25), Succeeded())
+FAILED: Result = (AttemptResult(status_code=500, error=AttemptError.HTTP_STATUS, response=b"oh"), Rescheduled(60.0))
 GIVEN_UP: Result = (FAILED[0], Exhausted())
-GONE: Result = (Outcome(status_code=410, fault=Fault.HTTP_STATUS), Exhausted(gone=True))
-OURS: Result = (Outcome(fault=Fault.LOCAL_FAULT, ours=True), Again(1.0, counted=False))
+GONE: Result = (AttemptResult(status_code=410, error=AttemptError.HTTP_STATUS), Exhausted(disables_webhook=True))
+INTERNAL: Result = (AttemptResult(error=AttemptError.LOCAL_FAULT, internal=True), Rescheduled(1.0, counted=False))
 
 
 class Steps:
-    def __init__(self, database: Database, *, each: int = 10, patience: float = 5 * DAY, rate: float = 50.0) -> None:
+    def __init__(
+        self, database: Database, *, endpoint_concurrency: int = 10, disable_after: float = 5 * DAY, rate: float = 50.0
+    ) -> None:
         self.database = database
-        self.each = each
-        self.store = Store(database)
+        self.endpoint_concurrency = endpoint_concurrency
+        self.mutex = EndpointMutex()
+        self.fanout = FanoutStore(database, self.mutex)
+        self.claims = ClaimStore(database, self.mutex)
         self.woken = 0
-        self.outbox = Outbox(database, Publisher("amqp://nowhere", "tests"))  # nothing is announced: no broker
-        self.recorder = Recorder(self.store, self.outbox, self.wake, concurrency=each, patience=patience)
-        self.recovery = Recovery(database, self.outbox, self.wake, rate=rate, plan=PLAN)
+        self.outbox = Outbox(
+            database, Publisher("amqp://nowhere", "tests")
+        )  # there is no broker, so nothing is announced
+        self.recorder = AttemptRecorder(
+            *(AttemptStore(database, self.mutex), self.outbox, self.wake),
+            endpoint_concurrency=endpoint_concurrency,
+            disable_after=disable_after,
+        )
+        self.recovery = Recovery(database, self.outbox, self.wake, rate=rate, schedule=SCHEDULE)
 
     def wake(self) -> None:
         self.woken += 1
 
     async def fan_out(self, *events: UUID) -> int:
-        """Claims nothing; how many deliveries were made."""
-        return (await self.fan(dict.fromkeys(events, "")))[0]
+        """Fan out without claims. Return the number of deliveries."""
+        return (await self.fan_out_and_claim(dict.fromkeys(events, "")))[0]
 
-    async def fan(self, events: dict[UUID, str], room: int = 0) -> tuple[int, list[Claim]]:
-        fanned = await self.store.fan_out(events, 0.0, LEASE, self.each, room)
-        if not fanned.left:
-            return fanned.made, fanned.claims
-        room -= len(fanned.claims)
-        again = await self.store.fan_out_left(fanned.left, events, 0.0, LEASE, self.each, room)
-        return fanned.made + again.made, fanned.claims + again.claims
+    async def fan_out_and_claim(self, events: dict[UUID, str], limit: int = 0) -> tuple[int, list[Claim]]:
+        """Return the number of deliveries, and the claims on them."""
+        first = await self.fanout.fan_out(events, self.options(limit))
+        if not first.deferred:
+            return first.deliveries, first.claims
+        options = self.options(limit - len(first.claims))
+        second = await self.fanout.fan_out_with_locks(first.deferred, events, options)
+        return first.deliveries + second.deliveries, first.claims + second.claims
+
+    def options(self, limit: int) -> ClaimOptions:
+        return ClaimOptions(0.0, LEASE, self.endpoint_concurrency, limit)
 
     async def claim(self, limit: int = 100, lease: float = LEASE) -> list[Claim]:
-        return (await self.store.claim_deliveries(limit, lease, self.each)).claims
+        return (await self.claims.claim_due(limit, lease, self.endpoint_concurrency)).claims
 
     async def record(self, claims: Sequence[Claim], result: Result) -> list[bool]:
-        return await self.recorder.write([write_record(claim, *result) for claim in claims])
+        return await self.recorder.write([make_record(claim, *result) for claim in claims])
 
     async def attempt(self, result: Result, limit: int = 100) -> list[Claim]:
-        """Claims what is due, and records the same of each."""
+        """Claim the due deliveries, and record the same result for each."""
         claims = await self.claim(limit)
         await self.record(claims, result)
         return claims

@@ -1,4 +1,4 @@
-"""Claims: in turns, within each endpoint's bounds."""
+"""Claims: in turns, within the limits of each endpoint."""
 
 import asyncio
 from collections import Counter
@@ -7,33 +7,34 @@ from uuid import UUID
 
 import pytest
 
-from common.database import Database
-from services.notifier.circuits import OPEN_AFTER
-from services.notifier.store import Claim
+from common.postgres.database import Database
+from services.notifier.circuit_breaker import OPEN_AFTER
+from services.notifier.store.claims import Claim
+from services.notifier.store.endpoints import lock_endpoints
 from tests.integration.deliveries import add_due, examine, look_at, subscribe
 from tests.integration.notifier.steps import FAILED, LEASE, OK, Steps
 
-EACH = 4
+CONCURRENCY = 4
 
 
 @pytest.fixture
 def steps(database: Database) -> Steps:
-    return Steps(database, each=EACH)
+    return Steps(database, endpoint_concurrency=CONCURRENCY)
 
 
 def count(claims: list[Claim]) -> Counter[UUID]:
     return Counter(claim.endpoint_id for claim in claims)
 
 
-async def test_an_endpoint_has_no_more_under_way_than_its_share(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_an_endpoint_has_no_more_in_flight_than_its_limit(database: Database, tenant: UUID, steps: Steps) -> None:
     webhook = (await subscribe(database, tenant)).id
     deliveries = await add_due(database, tenant, webhook, 10)
     first = await steps.claim()
-    assert [claim.id for claim in first] == deliveries[:EACH]
+    assert [claim.id for claim in first] == deliveries[:CONCURRENCY]
     assert await steps.claim() == []
-    assert 0 < ((await examine(database, webhook)).next or 0) <= 30  # no look before one is recorded, or lapses
+    assert 0 < ((await examine(database, webhook)).next or 0) <= 30  # no check before one is recorded or lapses
     await steps.record(first[:1], OK)
-    assert [claim.id for claim in await steps.claim()] == [deliveries[EACH]]
+    assert [claim.id for claim in await steps.claim()] == [deliveries[CONCURRENCY]]
 
 
 async def test_endpoints_take_turns(database: Database, tenant: UUID, steps: Steps) -> None:
@@ -45,12 +46,14 @@ async def test_endpoints_take_turns(database: Database, tenant: UUID, steps: Ste
     assert count(await steps.claim()) == {webhooks[0]: 1, webhooks[2]: 1}
 
 
-async def test_each_failure_in_a_row_takes_away_one_at_a_time(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_failures_reduce_the_limit_and_a_success_restores_it(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
     webhook = (await subscribe(database, tenant)).id
     await add_due(database, tenant, webhook, 20)
     assert [len(await steps.attempt(FAILED)) for _ in range(3)] == [4, 1, 1]
     await steps.attempt(OK)
-    assert len(await steps.claim()) == EACH
+    assert len(await steps.claim()) == CONCURRENCY
 
 
 @pytest.mark.parametrize(("rate_limit", "at_a_time", "pause"), [(30, 3, 0.1), (1, 1, 1.0), (8, 1, 0.125)])
@@ -59,7 +62,7 @@ async def test_a_rate_limit_spaces_out_claims(
 ) -> None:
     webhook = (await subscribe(database, tenant, rate_limit=rate_limit)).id
     await add_due(database, tenant, webhook, 20)
-    claims, wait = await steps.store.claim_deliveries(100, LEASE, EACH)
+    claims, wait = await steps.claims.claim_due(100, LEASE, CONCURRENCY)
     assert len(claims) == at_a_time  # a tenth of a second's worth, and at least one
     assert wait == pytest.approx(pause)
     assert await steps.record(claims, OK) == [True] * at_a_time
@@ -69,17 +72,17 @@ async def test_a_rate_limit_spaces_out_claims(
 
 
 @pytest.mark.parametrize(("failures", "room"), [(0, 12), (1, 6), (2, 3), (3, 1), (19, 1)])
-async def test_each_failure_in_a_row_halves_what_an_endpoint_may_have_under_way(
+async def test_each_failure_in_a_row_halves_the_limit_of_an_endpoint(
     database: Database, tenant: UUID, failures: int, room: int
 ) -> None:
     await add_due(database, tenant, (await subscribe(database, tenant)).id, 20)
     await database.fetch(
         "UPDATE endpoints SET failures = $1, failing_since = CASE WHEN $1 > 0 THEN now() END", failures
     )
-    assert len(await Steps(database, each=12).claim()) == room
+    assert len(await Steps(database, endpoint_concurrency=12).claim()) == room
 
 
-async def test_an_open_circuit_lets_one_through_when_its_time_has_come(
+async def test_an_open_circuit_allows_one_attempt_when_its_time_is_up(
     database: Database, tenant: UUID, steps: Steps
 ) -> None:
     webhook = (await subscribe(database, tenant)).id
@@ -87,14 +90,12 @@ async def test_an_open_circuit_lets_one_through_when_its_time_has_come(
     while (await examine(database, webhook)).failures < OPEN_AFTER:
         assert await steps.attempt(FAILED)
     assert await steps.claim() == []
-    await reach_the_end_of_its_pause(database, webhook)
+    await end_pause(database, webhook)
     assert len(await steps.claim()) == 1
     assert await steps.claim() == []
 
 
-async def test_a_claim_that_lapses_is_due_again_under_another_fence(
-    database: Database, tenant: UUID, steps: Steps
-) -> None:
+async def test_a_lapsed_claim_is_due_again_with_a_new_fence(database: Database, tenant: UUID, steps: Steps) -> None:
     webhook = (await subscribe(database, tenant)).id
     (delivery,) = await add_due(database, tenant, webhook)
     (lapsed,) = await steps.claim(lease=0.0)
@@ -106,18 +107,18 @@ async def test_a_claim_that_lapses_is_due_again_under_another_fence(
     assert (await look_at(database, delivery)).status == "succeeded"
 
 
-async def test_what_another_notifier_holds_is_left_to_it(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_endpoints_locked_by_another_notifier_are_skipped(database: Database, tenant: UUID, steps: Steps) -> None:
     held, free = [(await subscribe(database, tenant)).id for _ in range(2)]
     for webhook in (held, free):
         await add_due(database, tenant, webhook, 2)
     async with database.transaction() as connection:
-        await steps.store.lock_endpoints(connection, [held])
+        await lock_endpoints(connection, [held])
         async with asyncio.timeout(5):
             assert count(await steps.claim()) == {free: 2}
     assert count(await steps.claim()) == {held: 2}
 
 
-async def test_a_claim_goes_to_the_url_of_now(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_a_claim_uses_the_current_url(database: Database, tenant: UUID, steps: Steps) -> None:
     webhook = (await subscribe(database, tenant)).id
     (delivery,) = await add_due(database, tenant, webhook)
     await database.fetch("UPDATE webhooks SET url = 'https://b' WHERE id = $1", webhook)
@@ -125,5 +126,5 @@ async def test_a_claim_goes_to_the_url_of_now(database: Database, tenant: UUID, 
     assert (claim.url, (await look_at(database, delivery)).url) == ("https://b", "https://b")
 
 
-async def reach_the_end_of_its_pause(database: Database, webhook: UUID) -> None:
+async def end_pause(database: Database, webhook: UUID) -> None:
     await database.fetch("UPDATE endpoints SET open_until = now(), next_at = now() WHERE id = $1", webhook)

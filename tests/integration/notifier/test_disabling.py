@@ -1,4 +1,4 @@
-"""Subscriptions that are disabled, deliveries that are given up, and who is told of it."""
+"""Disabled subscriptions, exhausted deliveries, and the events about them."""
 
 from uuid import UUID
 
@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from common import ids
-from common.database import Database
-from services.notifier.store import Claim
+from common.postgres.database import Database
+from services.notifier.store.claims import Claim
 from tests.integration.deliveries import CALLBACK, add_due, add_event, look_at, subscribe
-from tests.integration.notifier.steps import FAILED, GIVEN_UP, GONE, OK, OURS, PLAN, Steps
+from tests.integration.notifier.steps import FAILED, GIVEN_UP, GONE, INTERNAL, OK, SCHEDULE, Steps
 
 EVENTS = "SELECT id, type, body FROM events WHERE job_id IS NULL ORDER BY id"
 
@@ -20,15 +20,15 @@ def steps(database: Database) -> Steps:
 
 
 async def list_events(database: Database) -> list[tuple[str, dict[str, object]]]:
-    """The operational events: type and data."""
+    """Return the operational events: type and data."""
     found = await database.fetch(EVENTS)
     bodies = [msgspec.json.decode(record["body"]) for record in found]
     assert [record["type"] for record in found] == [body["type"] for body in bodies]
     return [(body["type"], body["data"]) for body in bodies]
 
 
-async def disabled(database: Database, webhook: UUID) -> str | None:
-    """The reason."""
+async def find_disabled_reason(database: Database, webhook: UUID) -> str | None:
+    """Return the reason, or None if the subscription is enabled."""
     record = await database.fetch_one("SELECT disabled_at, disabled_reason FROM webhooks WHERE id = $1", webhook)
     assert record is not None
     assert (record["disabled_at"] is None) == (record["disabled_reason"] is None)
@@ -36,18 +36,18 @@ async def disabled(database: Database, webhook: UUID) -> str | None:
     return reason
 
 
-async def test_gone_disables_and_drops_what_waits_and_tells_the_others(
+async def test_a_410_disables_and_cancels_and_the_others_get_an_event(
     database: Database, tenant: UUID, steps: Steps
 ) -> None:
-    going = await subscribe(database, tenant, events=["*"])
+    rejecting = await subscribe(database, tenant, events=["*"])
     other = await subscribe(database, tenant, events=["webhook.disabled"])
-    deliveries = await add_due(database, tenant, going.id, 12)
+    deliveries = await add_due(database, tenant, rejecting.id, 12)
     claims = {claim.id: claim for claim in await steps.claim()}
     assert len(claims) == 10
     await steps.record([claims[deliveries[0]]], GONE)
-    assert await disabled(database, going.id) == "gone"
+    assert await find_disabled_reason(database, rejecting.id) == "gone"
     statuses = [(await look_at(database, each)).status for each in deliveries]
-    assert statuses == ["exhausted", *["pending"] * 9, "canceled", "canceled"]  # what is under way is left to its end
+    assert statuses == ["exhausted", *["pending"] * 9, "canceled", "canceled"]  # attempts in flight may end
 
     await steps.record([claims[deliveries[1]]], OK)
     await steps.record([claims[deliveries[2]]], FAILED)
@@ -55,15 +55,19 @@ async def test_gone_disables_and_drops_what_waits_and_tells_the_others(
     statuses = [(await look_at(database, each)).status for each in deliveries[1:4]]
     assert statuses == ["succeeded", "canceled", "exhausted"]
 
-    told = [data for kind, data in await list_events(database) if kind == "webhook.disabled"]
-    assert [data.pop("disabled_at") is not None for data in told] == [True]
-    shown = {"id": ids.show(ids.Kind.WEBHOOK, going.id), "url": going.url, "description": going.description}
-    assert told == [shown | {"status": "disabled", "disabled_reason": "gone"}]
+    found = [data for kind, data in await list_events(database) if kind == "webhook.disabled"]
+    assert [data.pop("disabled_at") is not None for data in found] == [True]
+    shown = {
+        "id": ids.encode(ids.Kind.WEBHOOK, rejecting.id),
+        "url": rejecting.url,
+        "description": rejecting.description,
+    }
+    assert found == [shown | {"status": "disabled", "disabled_reason": "gone"}]
     await fan_out_all(database, steps)
     assert [claim.webhook_id for claim in await steps.claim()] == [other.id]
 
 
-async def test_what_lapsed_is_dropped_as_well(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_a_lapsed_claim_is_canceled_as_well(database: Database, tenant: UUID, steps: Steps) -> None:
     webhook = await subscribe(database, tenant)
     await add_due(database, tenant, webhook.id, 2)
     (lapsed,) = await steps.claim(1, lease=0.0)
@@ -75,7 +79,7 @@ async def test_what_lapsed_is_dropped_as_well(database: Database, tenant: UUID, 
     assert await steps.claim() == []
 
 
-async def test_a_callback_that_is_gone_is_given_up_alone(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_a_410_of_a_callback_ends_one_delivery(database: Database, tenant: UUID, steps: Steps) -> None:
     await steps.fan_out(*[await add_event(database, tenant, **CALLBACK) for _ in range(2)])
     first, second = await steps.claim()
     await steps.record([first], GONE)
@@ -83,27 +87,27 @@ async def test_a_callback_that_is_gone_is_given_up_alone(database: Database, ten
     assert [(await look_at(database, each.id)).status for each in (first, second)] == ["exhausted", "pending"]
 
 
-async def test_who_fails_for_too_long_is_disabled(database: Database, tenant: UUID) -> None:
-    steps = Steps(database, patience=100.0)
+async def test_a_subscription_that_fails_too_long_is_disabled(database: Database, tenant: UUID) -> None:
+    steps = Steps(database, disable_after=100.0)
     webhook = await subscribe(database, tenant)
     deliveries = await add_due(database, tenant, webhook.id, 4)
     first, second, third, fourth = await steps.claim()
     await steps.record([first], FAILED)
     await age(database, webhook.id, 90)
     await steps.record([second], FAILED)
-    assert await disabled(database, webhook.id) is None
+    assert await find_disabled_reason(database, webhook.id) is None
     await age(database, webhook.id, 20)
-    await steps.record([third], OURS)  # no failure of the receiver's
-    assert await disabled(database, webhook.id) is None
+    await steps.record([third], INTERNAL)  # not the receiver's failure
+    assert await find_disabled_reason(database, webhook.id) is None
     await steps.record([fourth], FAILED)
-    assert await disabled(database, webhook.id) == "failing"
+    assert await find_disabled_reason(database, webhook.id) == "failing"
     assert {(await look_at(database, each)).status for each in deliveries} == {"canceled"}
     ((kind, data),) = await list_events(database)
     assert (kind, data["disabled_reason"]) == ("webhook.disabled", "failing")
 
 
-async def test_one_success_starts_the_patience_anew(database: Database, tenant: UUID) -> None:
-    steps = Steps(database, patience=100.0)
+async def test_one_success_resets_the_time(database: Database, tenant: UUID) -> None:
+    steps = Steps(database, disable_after=100.0)
     webhook = await subscribe(database, tenant)
     await add_due(database, tenant, webhook.id, 3)
     first, second, third = await steps.claim()
@@ -111,19 +115,24 @@ async def test_one_success_starts_the_patience_anew(database: Database, tenant: 
     await age(database, webhook.id, 200)
     await steps.record([second], OK)
     await steps.record([third], FAILED)
-    assert await disabled(database, webhook.id) is None
+    assert await find_disabled_reason(database, webhook.id) is None
 
 
-async def test_a_delivery_given_up_is_told_of_with_its_attempts(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_an_exhausted_delivery_has_an_event_with_its_attempts(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
     failing = await subscribe(database, tenant)
     watcher = await subscribe(database, tenant, events=["delivery.exhausted"])
     await steps.fan_out(event := await add_event(database, tenant))
     (claim,) = await steps.attempt(GIVEN_UP)
     ((kind, data),) = await list_events(database)
     assert kind == "delivery.exhausted"
-    assert (data["id"], data["event_id"]) == (ids.show(ids.Kind.DELIVERY, claim.id), ids.show(ids.Kind.EVENT, event))
+    assert (data["id"], data["event_id"]) == (
+        ids.encode(ids.Kind.DELIVERY, claim.id),
+        ids.encode(ids.Kind.EVENT, event),
+    )
     assert (data["event_type"], data["status"]) == ("job.succeeded", "exhausted")
-    assert data["webhook_id"] == ids.show(ids.Kind.WEBHOOK, failing.id)
+    assert data["webhook_id"] == ids.encode(ids.Kind.WEBHOOK, failing.id)
     (attempt,) = msgspec.convert(data["attempts"], list[dict[str, object]])
     assert (attempt["number"], attempt["status_code"], attempt["error"]) == (1, 500, "http_status")
     assert attempt["response"] == "oh"
@@ -131,16 +140,16 @@ async def test_a_delivery_given_up_is_told_of_with_its_attempts(database: Databa
     assert [each.webhook_id for each in await steps.claim()] == [watcher.id]
 
 
-async def test_being_told_has_an_end(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_events_about_events_end(database: Database, tenant: UUID, steps: Steps) -> None:
     await subscribe(database, tenant, events=["*"])
     await steps.fan_out(await add_event(database, tenant))
     kinds = []
-    while claims := await give_up_all(database, steps):
+    while claims := await exhaust_all(database, steps):
         kinds += [claim.event_type for claim in claims]
     assert kinds == ["job.succeeded", "delivery.exhausted"]
 
 
-async def test_doorbells_go_with_the_events(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_each_event_has_a_wake_up_message(database: Database, tenant: UUID, steps: Steps) -> None:
     webhook = await subscribe(database, tenant)
     await add_due(database, tenant, webhook.id)
     await steps.attempt(GONE)
@@ -150,28 +159,30 @@ async def test_doorbells_go_with_the_events(database: Database, tenant: UUID, st
     assert [record["routing_key"] for record in found] == ["delivery.exhausted", "webhook.disabled"]
 
 
-async def test_what_waits_a_whole_schedule_behind_a_failing_endpoint_is_given_up(
+async def test_a_delivery_that_waits_a_whole_schedule_behind_an_open_circuit_is_exhausted(
     database: Database, tenant: UUID, steps: Steps
 ) -> None:
     webhook = await subscribe(database, tenant)
     deliveries = await add_due(database, tenant, webhook.id, 4)
     assert [claim.id for claim in await steps.claim(1, lease=0.0)] == deliveries[:1]
     assert [claim.id for claim in await steps.claim(1)] == deliveries[1:2]
-    whole = sum(PLAN) * 1.2
+    whole = sum(SCHEDULE) * 1.2
     await database.fetch("UPDATE endpoints SET failures = 30, open_until = now(), failing_since = now()")
-    change = "UPDATE deliveries SET began_at = began_at - make_interval(secs => $2) WHERE id <> $1"
+    change = (
+        "UPDATE deliveries SET schedule_started_at = schedule_started_at - make_interval(secs => $2) WHERE id <> $1"
+    )
     await database.fetch(change, deliveries[-1], whole + 9)
-    await steps.recovery.give_up()
+    await steps.recovery.exhaust_overdue()
     assert await list_events(database) == []  # the endpoint has not failed for as long
     await age(database, webhook.id, whole + 9)
-    await steps.recovery.give_up()
+    await steps.recovery.exhaust_overdue()
     statuses = [(await look_at(database, each)).status for each in deliveries]
-    assert statuses == ["exhausted", "pending", "exhausted", "pending"]  # not what is under way, nor what is young
+    assert statuses == ["exhausted", "pending", "exhausted", "pending"]  # not those in flight or young
     assert [kind for kind, _ in await list_events(database)] == ["delivery.exhausted"] * 2
 
 
 async def age(database: Database, webhook: UUID, seconds: float) -> None:
-    """Its failures began so much earlier."""
+    """Make its failures start earlier."""
     change = "UPDATE endpoints SET failing_since = failing_since - make_interval(secs => $2) WHERE id = $1"
     await database.fetch(change, webhook, seconds)
 
@@ -181,6 +192,6 @@ async def fan_out_all(database: Database, steps: Steps) -> None:
     await steps.fan_out(*[record["id"] for record in found])
 
 
-async def give_up_all(database: Database, steps: Steps) -> list[Claim]:
+async def exhaust_all(database: Database, steps: Steps) -> list[Claim]:
     await fan_out_all(database, steps)
     return await steps.attempt(GIVEN_UP)

@@ -1,13 +1,15 @@
-"""Event → deliveries: who is told, and once."""
+"""An event becomes one delivery for each receiver."""
 
 import asyncio
 from uuid import UUID
 
 import pytest
 
-from common.database import Database
-from services.gateway.store import Store as GatewayStore
-from services.notifier.store import QUERIES, Receiver
+from common.postgres.database import Database
+from services.notifier.store.attempts import cancel_pending, disable_webhooks
+from services.notifier.store.cleanup import delete_unused_endpoints
+from services.notifier.store.endpoints import lock_endpoints, reschedule_endpoints
+from services.notifier.store.fanout import ClaimOptions, Receiver
 from tests.integration.deliveries import CALLBACK, add_event, subscribe
 from tests.integration.jobs import add_tenant
 from tests.integration.notifier.steps import LEASE, OK, Steps
@@ -22,7 +24,7 @@ def steps(database: Database) -> Steps:
 
 
 async def list_deliveries(database: Database) -> list[tuple[UUID, UUID | None]]:
-    """(event, subscription), in order of the ids."""
+    """Return (event, subscription) pairs in order of id."""
     found = await database.fetch("SELECT event_id, webhook_id FROM deliveries ORDER BY id")
     return [(record["event_id"], record["webhook_id"]) for record in found]
 
@@ -38,17 +40,17 @@ async def list_deliveries(database: Database) -> list[tuple[UUID, UUID | None]]:
         ("*", EVENT_TYPES),
     ],
 )
-async def test_a_pattern_chooses_its_events(
+async def test_a_pattern_selects_events(
     database: Database, tenant: UUID, steps: Steps, pattern: str, matching: list[str]
 ) -> None:
     await subscribe(database, tenant, events=[pattern, "batch.completed"])
     events = {kind: await add_event(database, tenant, kind) for kind in EVENT_TYPES}
     assert await steps.fan_out(*events.values()) == len(matching)
-    told = {event for event, _ in await list_deliveries(database)}
-    assert told == {events[kind] for kind in matching}
+    delivered = {event for event, _ in await list_deliveries(database)}
+    assert delivered == {events[kind] for kind in matching}
 
 
-async def test_an_event_is_fanned_out_once_however_often_it_is_rung_for(
+async def test_an_event_is_fanned_out_once_despite_many_messages(
     database: Database, tenant: UUID, steps: Steps
 ) -> None:
     webhooks = {(await subscribe(database, tenant)).id for _ in range(2)}
@@ -61,19 +63,21 @@ async def test_an_event_is_fanned_out_once_however_often_it_is_rung_for(
     assert len(await steps.claim()) == 3
 
 
-async def test_models_tenants_and_disabled_ones_are_told_apart(database: Database, tenant: UUID, steps: Steps) -> None:
-    stranger = await add_tenant(GatewayStore(database), "stranger")
+async def test_models_tenants_and_disabled_subscriptions_are_respected(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    other = await add_tenant(database, "other")
     every = (await subscribe(database, tenant)).id
     some = (await subscribe(database, tenant, models=["ocr", "tokens"])).id
-    await subscribe(database, stranger)
+    await subscribe(database, other)
     off = (await subscribe(database, tenant)).id
     await database.fetch("UPDATE webhooks SET disabled_at = now(), disabled_reason = 'gone' WHERE id = $1", off)
     echo, ocr = await add_event(database, tenant), await add_event(database, tenant, model="ocr")
     operational = await add_event(database, tenant, "job.expired")
     await database.fetch("UPDATE events SET model = NULL, job_id = NULL WHERE id = $1", operational)
     await steps.fan_out(echo, ocr, operational)
-    told = {(echo, every), (ocr, every), (ocr, some), (operational, every), (operational, some)}
-    assert set(await list_deliveries(database)) == told
+    expected = {(echo, every), (ocr, every), (ocr, some), (operational, every), (operational, some)}
+    assert set(await list_deliveries(database)) == expected
 
 
 async def test_callbacks_to_one_origin_share_an_endpoint(database: Database, tenant: UUID, steps: Steps) -> None:
@@ -81,65 +85,65 @@ async def test_callbacks_to_one_origin_share_an_endpoint(database: Database, ten
     events = [await add_event(database, tenant, **CALLBACK | {"callback_url": url}) for url in urls]
     await steps.fan_out(*events[:2])
     await steps.fan_out(*events[2:])
-    stranger = await add_tenant(GatewayStore(database), "stranger")
-    await steps.fan_out(await add_event(database, stranger, **CALLBACK | {"callback_url": urls[0]}))
+    other = await add_tenant(database, "other")
+    await steps.fan_out(await add_event(database, other, **CALLBACK | {"callback_url": urls[0]}))
     found = await database.fetch("SELECT count(*) AS deliveries FROM deliveries GROUP BY endpoint_id ORDER BY 1")
     assert [record["deliveries"] for record in found] == [1, 1, 1, 2]
     assert len(await steps.claim()) == 5
 
 
-async def test_a_subscription_disabled_meanwhile_is_sent_nothing(
-    database: Database, tenant: UUID, steps: Steps
-) -> None:
+async def test_a_subscription_disabled_meanwhile_gets_nothing(database: Database, tenant: UUID, steps: Steps) -> None:
     webhook = (await subscribe(database, tenant)).id
     event = await add_event(database, tenant)
     async with database.transaction() as connection:
-        await steps.store.lock_endpoints(connection, [webhook])
+        await lock_endpoints(connection, [webhook])
         fanning_out = asyncio.create_task(steps.fan_out(event))
         await until_blocked(database)
-        await connection.execute(QUERIES["disable_webhooks"], [webhook], [], 0.0)
-        await connection.execute(QUERIES["cancel_pending"], [webhook])
-        await steps.store.settle(connection, [webhook], steps.each)
+        await disable_webhooks(connection, [webhook], [], 0.0)
+        await cancel_pending(connection, [webhook])
+        await reschedule_endpoints(connection, [webhook], steps.endpoint_concurrency)
     await fanning_out
     assert await steps.claim() == []
 
 
-async def test_an_endpoint_tidied_away_meanwhile_is_made_anew(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_an_endpoint_deleted_meanwhile_is_added_again(database: Database, tenant: UUID, steps: Steps) -> None:
     await steps.fan_out(await add_event(database, tenant, **CALLBACK))
     await database.fetch("DELETE FROM deliveries")
     await database.fetch("UPDATE endpoints SET next_at = NULL")
     event = await add_event(database, tenant, **CALLBACK)
     endpoints = [record["id"] for record in await database.fetch("SELECT id FROM endpoints")]
     async with database.transaction() as connection:
-        await steps.store.lock_endpoints(connection, endpoints)
+        await lock_endpoints(connection, endpoints)
         fanning_out = asyncio.create_task(steps.fan_out(event))
         await until_blocked(database)
-        assert await connection.fetch(QUERIES["purge_endpoints"], 10)
+        assert await delete_unused_endpoints(connection, 10)
     assert await fanning_out == 1
     assert await list_deliveries(database) == [(event, None)]
 
 
-async def test_a_second_try_waits_for_the_endpoints_first(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_a_second_try_locks_the_endpoints_first(database: Database, tenant: UUID, steps: Steps) -> None:
     webhook = (await subscribe(database, tenant)).id
     event = await add_event(database, tenant)
     async with database.transaction() as connection:
-        await steps.store.lock_endpoints(connection, [webhook])
-        left = [Receiver(tenant, webhook, None)]
-        fanning_out = asyncio.create_task(steps.store.fan_out_left(left, {event: ""}, 0.0, LEASE, 1, 1))
+        await lock_endpoints(connection, [webhook])
+        deferred, options = [Receiver(tenant, webhook, None)], ClaimOptions(0.0, LEASE, 1, 1)
+        fanning_out = asyncio.create_task(steps.fanout.fan_out_with_locks(deferred, {event: ""}, options))
         await until_blocked(database)
-        await steps.store.settle(connection, [webhook], steps.each)
+        await reschedule_endpoints(connection, [webhook], steps.endpoint_concurrency)
     assert len((await fanning_out).claims) == 1
 
 
-async def test_one_goes_on_beside_what_waits_for_a_stranger(database: Database, tenant: UUID, steps: Steps) -> None:
+async def test_a_fanout_proceeds_while_a_record_waits_for_a_lock(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
     held = (await subscribe(database, tenant)).id
     await steps.fan_out(await add_event(database, tenant))
     claims = await steps.claim()
-    other = await add_tenant(GatewayStore(database), "other")
+    other = await add_tenant(database, "other")
     await subscribe(database, other)
     event = await add_event(database, other)
     async with database.transaction() as connection:
-        await steps.store.lock_endpoints(connection, [held])
+        await lock_endpoints(connection, [held])
         recording = asyncio.create_task(steps.record(claims, OK))
         await until_blocked(database)
         assert await asyncio.wait_for(steps.fan_out(event), DEADLINE) == 1
@@ -147,8 +151,8 @@ async def test_one_goes_on_beside_what_waits_for_a_stranger(database: Database, 
     assert await recording == [True]
 
 
-async def test_an_event_whose_message_was_lost_is_found_later(database: Database, tenant: UUID, steps: Steps) -> None:
-    lost, heard, fresh = [await add_event(database, tenant) for _ in range(3)]
+async def test_an_event_whose_message_was_lost_is_found(database: Database, tenant: UUID, steps: Steps) -> None:
+    missed, handled, fresh = [await add_event(database, tenant) for _ in range(3)]
     await database.fetch("UPDATE events SET created_at = now() - interval '1 minute' WHERE id <> $1", fresh)
-    await steps.fan_out(heard)
-    assert list(await steps.store.find_unheard(30.0, 10)) == [lost]
+    await steps.fan_out(handled)
+    assert list(await steps.fanout.find_missed_events(30.0, 10)) == [missed]

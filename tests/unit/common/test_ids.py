@@ -26,13 +26,13 @@ SPECIFIED = [
 
 @pytest.mark.parametrize(("suffix", "uuid"), SPECIFIED)
 def test_the_specifications_examples(suffix: str, uuid: str) -> None:
-    assert ids.show(Kind.JOB, UUID(uuid)) == f"job_{suffix}"
+    assert ids.encode(Kind.JOB, UUID(uuid)) == f"job_{suffix}"
     assert ids.parse(Kind.JOB, f"job_{suffix}") == UUID(uuid)
 
 
 @given(st.uuids(), st.sampled_from(Kind))
 def test_what_is_shown_can_be_read(value: UUID, kind: Kind) -> None:
-    assert ids.parse(kind, ids.show(kind, value)) == value
+    assert ids.parse(kind, ids.encode(kind, value)) == value
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_new_ids_differ_and_sort_by_time(monkeypatch: pytest.MonkeyPatch) -> Non
     shown = []
     for milliseconds in (1, 2, 1_700_000_000_000, 1_700_000_000_001):
         monkeypatch.setattr(time, "time_ns", lambda at=milliseconds: at * 1_000_000)
-        shown.append(ids.show(Kind.EVENT, ids.new()))
+        shown.append(ids.encode(Kind.EVENT, ids.new()))
     assert shown == sorted(shown)
 
 

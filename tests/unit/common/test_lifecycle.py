@@ -1,4 +1,4 @@
-"""What a service asks of the system as it starts."""
+"""The limit of open files when a service starts."""
 
 import resource
 import subprocess
@@ -28,7 +28,7 @@ ENVIRONMENT = {
 }
 
 
-def test_a_service_begins_with_it() -> None:
+def test_a_service_raises_the_limit_at_the_start() -> None:
     command = [sys.executable, "-c", SERVICE]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "512\n"
@@ -47,11 +47,11 @@ def test_a_service_may_open_as_many_files_as_the_system_allows(
     hard = limits[1]
     monkeypatch.setattr(lifecycle, "OPEN_FILES", 512)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-    lifecycle.allow_files()
+    lifecycle.raise_open_files_limit()
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (512, hard)
 
 
-def test_a_service_is_content_with_what_it_may_have(limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_is_never_lowered(limits: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifecycle, "OPEN_FILES", 128)
-    lifecycle.allow_files()
+    lifecycle.raise_open_files_limit()
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from common.errors import SettingsError
-from common.settings import Settings, is_server, load
+from common.settings import Settings, is_server_url, load
 from services.dispatcher.settings import DispatcherSettings
 
 
@@ -37,7 +37,7 @@ def test_empty_is_unset() -> None:
 
 @pytest.mark.parametrize("environ", [{}, {"CHARONIA_NAME": ""}])
 def test_a_missing_variable_is_named(environ: dict[str, str]) -> None:
-    with pytest.raises(SettingsError, match=r"^CHARONIA_NAME is not set$"):
+    with pytest.raises(SettingsError, match=r"^CHARONIA_NAME is not set, "):
         load(Sample, environ)
 
 
@@ -56,9 +56,9 @@ def test_a_wrong_variable_is_named(name: str, value: str) -> None:
 @pytest.mark.parametrize(
     "rest", ["u:s3/cret@h:1/d", "u:12/s3cret@h/d", "u:s3#cret@h/d", "u:s3?cret@h/d", "u:[s3cret@h/d"]
 )
-def test_a_password_that_is_not_encoded_is_refused_and_not_told(variable: str, scheme: str, rest: str) -> None:
+def test_a_password_that_is_not_encoded_is_refused_and_not_shown(variable: str, scheme: str, rest: str) -> None:
     good = {"CHARONIA_DATABASE_URL": "postgres://d", "CHARONIA_AMQP_URL": "amqp://a", "CHARONIA_PORT": "1"}
-    with pytest.raises(SettingsError, match=f"^{variable} is wrong: .* percent-encoded$") as raised:
+    with pytest.raises(SettingsError, match=rf"^{variable} is wrong: .* percent-encoded\.$") as raised:
         load(Settings, good | {variable: f"{scheme}://{rest}"})
     assert not any(part in str(raised.value) for part in ("s3", "cret", "12"))
 
@@ -72,13 +72,13 @@ def test_a_password_that_is_not_encoded_is_refused_and_not_told(variable: str, s
         "postgresql://%2Frun%2Fpostgresql/d",
     ],
 )
-def test_urls_that_clients_read_are_taken(url: str) -> None:
-    assert is_server(url)
+def test_urls_that_clients_can_parse_are_accepted(url: str) -> None:
+    assert is_server_url(url)
 
 
 @pytest.mark.parametrize("url", ["postgresql://u:a@b@h/d", "postgresql://h/d?sslmode", "postgresql://h:70000/d"])
-def test_urls_that_they_do_not_are_not(url: str) -> None:
-    assert not is_server(url)
+def test_other_urls_are_refused(url: str) -> None:
+    assert not is_server_url(url)
 
 
 def test_a_choice_is_one_of_its_words() -> None:
@@ -98,7 +98,7 @@ def test_a_choice_is_one_of_its_words() -> None:
         *[("DATABASE_URL", "foo"), ("AMQP_URL", "foo"), ("TRITON_URL", "http://x")],
     ],
 )
-def test_what_a_service_could_not_run_with_is_refused(name: str, value: str) -> None:
+def test_values_that_no_service_can_run_with_are_refused(name: str, value: str) -> None:
     good = {
         "DATABASE_URL": "postgresql://d",
         "AMQP_URL": "amqp://a",

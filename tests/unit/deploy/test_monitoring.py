@@ -1,4 +1,4 @@
-"""Each alert says what to do, and is tested both ways; dashboards are what Grafana takes."""
+"""Each alert has a runbook and tests both ways. Dashboards are valid for Grafana."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.monitoring import DASHBOARDS, MONITORING, PROMETHEUS, ROOT, list_alerts, list_metrics, list_queries, read
+from tests.support.monitoring_files import (
+    DASHBOARDS,
+    MONITORING,
+    PROMETHEUS,
+    ROOT,
+    list_alerts,
+    list_metrics,
+    list_queries,
+    read,
+)
 
 ALERTS = {rule["alert"]: rule for rule in list_alerts()}
 CASES = {case["name"]: case for case in read(PROMETHEUS / "rules_test.yaml")["tests"]}
@@ -14,12 +23,12 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def anchors(file: Path) -> set[str]:
-    """Of its headings, as GitHub makes them."""
+    """Return the anchors that GitHub makes from a file's headings."""
     return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in HEADING.findall(file.read_text())}
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_says_what_to_do(name: str) -> None:
+def test_an_alert_has_a_runbook(name: str) -> None:
     rule = ALERTS[name]
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     file, _, anchor = rule["annotations"]["runbook"].partition("#")
@@ -39,14 +48,14 @@ def test_an_alert_is_tested_both_ways(name: str, verb: str, firing: int) -> None
     assert given >= list_metrics(ALERTS[name]["expr"])
 
 
-def test_no_test_and_no_runbook_is_of_an_alert_that_is_gone() -> None:
+def test_every_test_and_runbook_belongs_to_an_alert() -> None:
     assert {name.split()[0] for name in CASES} == set(ALERTS)
-    runbook = (ROOT / "docs" / "operations.md").read_text().split("## Alerts\n")[1].split("\n## ")[0]
-    assert set(HEADING.findall(runbook)) == set(ALERTS)
+    runbook = (ROOT / "docs" / "how-to" / "alerts.md").read_text()
+    assert set(re.findall(r"^### (.+)$", runbook, re.MULTILINE)) == set(ALERTS)
 
 
 @pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.stem)
-def test_a_dashboard_has_an_id_of_its_own_and_the_provisioned_source(file: Path) -> None:
+def test_a_dashboard_has_its_own_id_and_the_provisioned_source(file: Path) -> None:
     dashboard = msgspec.json.decode(file.read_bytes())
     (source,) = read(MONITORING / "grafana/provisioning/datasources/prometheus.yaml")["datasources"]
     assert dashboard["uid"] == file.stem
@@ -57,7 +66,7 @@ def test_a_dashboard_has_an_id_of_its_own_and_the_provisioned_source(file: Path)
     assert list_queries(file)
 
 
-def test_names_of_metrics_are_found_in_an_expression() -> None:
+def test_metric_names_are_found_in_an_expression() -> None:
     text = (
         'histogram_quantile(0.9, sum by (le, a) (rate(x_bucket{b="c"}[5m]))) > 1 and max by (d) (y) or absent(z{e="f"})'
     )

@@ -1,11 +1,11 @@
-"""A job under a claim."""
+"""Builds claimed jobs."""
 
 from datetime import UTC, datetime
 
 from common import ids
-from common.job_view import JobRow
 from common.jobs import Priority, Status
-from services.dispatcher.store import ClaimedJob
+from common.views.job import JobRow
+from services.dispatcher.claims.claimed_job import ClaimedJob
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TRACE = f"00-{'a' * 32}-{'b' * 16}-00"

@@ -1,4 +1,4 @@
-"""What becomes of a job whose attempt failed."""
+"""A failed attempt decides what happens to its job."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from common.jobs import Failure
 from services.dispatcher.retry import (
     MAX_INTERRUPTIONS,
-    REFUSED_SECONDS,
+    REFUSED_DELAY_SECONDS,
     Again,
     Attempted,
     Fail,
@@ -33,28 +33,28 @@ def policy(
     return Policy(attempt, max_attempts, interruptions, initial_delay, max_delay, fallback_model)
 
 
-def test_an_interrupted_attempt_is_given_back_even_when_it_was_the_last() -> None:
+def test_an_interrupted_attempt_is_given_back_even_if_it_was_the_last() -> None:
     assert decide(policy(attempt=5), Interrupted(TRANSIENT), 0.5) == GiveBack(0.0)
 
 
-def test_attempts_are_given_back_only_so_often() -> None:
+def test_the_number_of_interruptions_is_limited() -> None:
     last = policy(interruptions=MAX_INTERRUPTIONS - 1)
     assert decide(last, Interrupted(TRANSIENT), 0.5) == GiveBack(0.0)
     over = policy(interruptions=MAX_INTERRUPTIONS)
     assert decide(over, Interrupted(TRANSIENT), 0.5) == Again(0.5)
 
 
-def test_what_triton_did_not_take_counts_against_nobody_however_often() -> None:
+def test_a_refused_attempt_never_counts() -> None:
     over = policy(attempt=5, interruptions=MAX_INTERRUPTIONS)
-    assert decide(over, Refused(TRANSIENT), 0.5) == GiveBack(REFUSED_SECONDS * 1.5)
+    assert decide(over, Refused(TRANSIENT), 0.5) == GiveBack(REFUSED_DELAY_SECONDS * 1.5)
 
 
-def test_an_interruption_too_many_on_the_last_attempt_fails_the_job() -> None:
+def test_one_interruption_too_many_fails_a_job_on_its_last_attempt() -> None:
     over = policy(attempt=5, interruptions=MAX_INTERRUPTIONS)
     assert decide(over, Interrupted(TRANSIENT), 0.5) == Fail()
 
 
-def test_a_transient_failure_is_tried_again_while_attempts_are_left() -> None:
+def test_a_transient_failure_is_retried_while_attempts_are_left() -> None:
     assert decide(policy(attempt=4), Attempted(TRANSIENT), 0.5) == Again(4.0)
 
 
@@ -84,9 +84,7 @@ def test_a_fallback_model_waits_until_the_attempts_are_used_up() -> None:
     span=st.floats(0, 604_800),
     chance=st.floats(0, 1, exclude_max=True),
 )
-def test_a_delay_is_within_its_jitter_and_never_over_the_maximum(
-    attempt: int, initial: float, span: float, chance: float
-) -> None:
+def test_a_delay_is_within_its_jitter_and_the_maximum(attempt: int, initial: float, span: float, chance: float) -> None:
     maximum = initial + span
     found = decide(
         policy(attempt=attempt, max_attempts=100, initial_delay=initial, max_delay=maximum),
@@ -106,6 +104,6 @@ def test_delays_double_with_each_attempt_until_the_maximum() -> None:
     assert ceilings == [1, 2, 4, 8, 16, 20, 20]
 
 
-def test_an_attempt_of_any_number_has_a_finite_delay() -> None:
+def test_a_high_attempt_number_has_a_finite_delay() -> None:
     found = decide(policy(attempt=10_000, max_attempts=20_000), Attempted(TRANSIENT), 1.0)
     assert found == Again(300.0)

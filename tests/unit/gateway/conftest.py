@@ -1,17 +1,20 @@
-"""Somebody who waits for a job, and all that is asked and told for it."""
+"""Fixtures for tests of waiters."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from common.broker import Publisher
-from services.gateway.attention import Attention
-from services.gateway.watch import Watch
-from services.gateway.watch_store import WatchStore
+from common.rabbitmq.publisher import Publisher
+from common.security.ssrf import AddressPolicy
+from services.gateway.events.store import EventStore
+from services.gateway.events.waiter_presence import WaiterPresence
+from services.gateway.events.waiters import Waiters
+from services.gateway.jobs.submit import Submitter
 from tests.unit.clock import Clock
-from tests.unit.gateway.watching import JOB, KEY, LONG, FakePublisher, FakeStore, settle
+from tests.unit.gateway.events.fakes import JOB, KEY, LONG, FakePublisher, FakeStore, run_pending
+from tests.unit.gateway.parsing import FakeCatalogue, FakeWorkers
 
 
 @pytest.fixture
@@ -30,25 +33,36 @@ def publisher() -> FakePublisher:
 
 
 @pytest.fixture
-def attention(publisher: FakePublisher, clock: Clock) -> Attention:
-    return Attention(cast("Publisher", publisher), clock)
+def presence(publisher: FakePublisher, clock: Clock) -> WaiterPresence:
+    return WaiterPresence(cast("Publisher", publisher), clock)
 
 
 @pytest.fixture
-def watch(store: FakeStore, attention: Attention) -> Iterator[Watch]:
-    watch = Watch(cast("WatchStore", store), attention, lambda: True)
-    yield watch
-    watch.close()
+def waiters(store: FakeStore, presence: WaiterPresence) -> Iterator[Waiters]:
+    waiters = Waiters(cast("EventStore", store), presence, lambda: True)
+    yield waiters
+    waiters.close()
 
 
 @pytest.fixture
-async def waiting(watch: Watch) -> AsyncIterator["asyncio.Task[None]"]:
-    """Somebody who waits for the job."""
-    task = asyncio.create_task(watch.wait(JOB, KEY, LONG))
-    await settle()
+async def waiting(waiters: Waiters) -> AsyncIterator["asyncio.Task[None]"]:
+    """A task that waits for the job."""
+    task = asyncio.create_task(waiters.wait(JOB, KEY, LONG))
+    await run_pending()
     assert not task.done()
     yield task
     task.cancel()
     await asyncio.wait([task])
-    assert watch.watched == {}
-    assert watch.count == 0
+    assert waiters._by_job == {}
+    assert waiters.count == 0
+
+
+@pytest.fixture
+def workers() -> FakeWorkers:
+    return FakeWorkers()
+
+
+@pytest.fixture
+def submitter(workers: FakeWorkers) -> Submitter:
+    none = cast(Any, None)
+    return Submitter(none, FakeCatalogue(), none, AddressPolicy(), none, none, workers)

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from common import ids
-from common.job_view import JobRow
 from common.jobs import Priority, Status
+from common.views.job import JobRow
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROW = JobRow(

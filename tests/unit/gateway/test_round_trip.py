@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from common import tensors
 from common.tensors import CODES, FLOATS, Datatype, Signature
-from services.dispatcher.tensors import render_output
-from services.gateway.tensors import read_inputs
+from services.dispatcher.triton.tensors import render_output
+from services.gateway.models.input_validation import read_inputs
 
 
 def specials(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[float | str]:

@@ -1,10 +1,11 @@
-"""A claim, and where its record goes."""
+"""A sample claim, and a recorder that keeps its records."""
 
 from datetime import UTC, datetime
 from uuid import UUID
 
-from services.notifier.record import Recorder
-from services.notifier.store import Claim, Record
+from services.notifier.attempt_recorder import AttemptRecorder
+from services.notifier.store.attempts import AttemptRecord
+from services.notifier.store.claims import Claim
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 CLAIM = Claim(
@@ -27,10 +28,12 @@ CLAIM = Claim(
 )
 
 
-class Notes(Recorder):
-    def __init__(self) -> None:
-        self.records: list[Record] = []
+class RecorderStub(AttemptRecorder):
+    """Keeps records in memory."""
 
-    async def record(self, record: Record) -> bool:
+    def __init__(self) -> None:
+        self.records: list[AttemptRecord] = []
+
+    async def record(self, record: AttemptRecord) -> bool:
         self.records.append(record)
         return True

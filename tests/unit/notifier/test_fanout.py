@@ -1,4 +1,4 @@
-"""A message of an event, where it cannot be handled."""
+"""Event messages that cannot be handled."""
 
 import asyncio
 from typing import Any, cast
@@ -7,27 +7,29 @@ import pytest
 
 from common import ids
 from common.errors import DatabaseUnavailable, Reject, Retry
-from common.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsQueued, Listening, Message
+from common.rabbitmq.messages import CancelJob, JobEvent, JobEvents, JobQueued, JobsQueued, Message, WaitersPresent
 from services.notifier import fanout
+from services.notifier.delivery_worker import DeliveryWorker
 from services.notifier.fanout import Fanout
-from services.notifier.outbound import Outbound
-from services.notifier.store import FannedOut, Store
+from services.notifier.store.fanout import FanoutResult, FanoutStore
 
 
-class AwayStore:
-    async def fan_out(self, *_: object) -> FannedOut:
+class UnavailableStore:
+    async def fan_out(self, *_: object) -> FanoutResult:
         raise DatabaseUnavailable
 
 
 @pytest.fixture
 def fan() -> Fanout:
-    nothing, store = cast("Any", None), cast("Store", AwayStore())  # nothing is sent here
-    outbound = Outbound(store, nothing, nothing, asyncio.Event(), (0.0,), timeout=1.0, concurrency=1, each=1)
-    return Fanout(store, outbound, 0.0)
+    unused, store = cast("Any", None), cast("FanoutStore", UnavailableStore())
+    worker = DeliveryWorker(
+        *(unused, unused, unused, asyncio.Event(), (0.0,)), timeout=1.0, concurrency=1, endpoint_concurrency=1
+    )
+    return Fanout(store, worker, 0.0)
 
 
 @pytest.mark.parametrize("message", [JobEvent(ids.new()), JobEvents([(ids.new(), ""), (ids.new(), "")])])
-async def test_it_goes_back_while_the_database_is_away(
+async def test_it_is_retried_while_the_database_is_unavailable(
     fan: Fanout, monkeypatch: pytest.MonkeyPatch, message: Message
 ) -> None:
     monkeypatch.setattr(fanout, "PAUSE_SECONDS", 0.0)
@@ -35,7 +37,9 @@ async def test_it_goes_back_while_the_database_is_away(
         await fan.handle(message, None)
 
 
-@pytest.mark.parametrize("message", [JobQueued(ids.new()), JobsQueued([ids.new()]), CancelJob(ids.new()), Listening()])
-async def test_one_of_another_kind_is_rejected(fan: Fanout, message: Message) -> None:
+@pytest.mark.parametrize(
+    "message", [JobQueued(ids.new()), JobsQueued([ids.new()]), CancelJob(ids.new()), WaitersPresent()]
+)
+async def test_another_kind_of_message_is_rejected(fan: Fanout, message: Message) -> None:
     with pytest.raises(Reject):
         await fan.handle(message, None)

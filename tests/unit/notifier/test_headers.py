@@ -9,7 +9,7 @@ def write(custom: dict[str, str]) -> dict[str, str]:
     return compose(custom, message_id="dlv_1", timestamp=17, signature="v1,abc", traceparent="00-a-b-01")
 
 
-def test_ours_are_complete() -> None:
+def test_our_headers_are_complete() -> None:
     headers = write({})
     assert headers.pop("user-agent").startswith("Charonia/")
     assert headers == {
@@ -22,7 +22,7 @@ def test_ours_are_complete() -> None:
     }
 
 
-def test_a_subscriptions_own_go_along() -> None:
+def test_custom_headers_are_added() -> None:
     assert write({"Authorization": "Bearer x", "X-Team": "ocr"}).items() >= {
         ("authorization", "Bearer x"),
         ("x-team", "ocr"),
@@ -41,12 +41,12 @@ def test_a_subscriptions_own_go_along() -> None:
         "Proxy-Authorization",
     ],
 )
-def test_reserved_ones_can_not_be_set(name: str) -> None:
+def test_reserved_headers_cannot_be_set(name: str) -> None:
     assert write({name: "evil"}) == write({})
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("X-A", "b\r\nX-C: d"), ("X A", "b"), ("", "b"), ("X-A\n", "b"), ("X-A", "ü")]
 )
-def test_what_http_can_not_carry_is_left_out(name: str, value: str) -> None:
+def test_invalid_headers_are_left_out(name: str, value: str) -> None:
     assert write({name: value}) == write({})

@@ -1,8 +1,8 @@
-"""What a span says of the receiver."""
+"""The span attributes of a receiver."""
 
 import pytest
 
-from services.notifier.sender import describe
+from services.notifier.sender import describe_url
 
 
 @pytest.mark.parametrize(
@@ -12,10 +12,10 @@ from services.notifier.sender import describe
         ("http://u:s3cret@[::1]:8080/a?key=s3cret#s3cret", "::1", 8080, "http://[::1]:8080/REDACTED"),
     ],
 )
-def test_of_a_url_only_the_host_is_told(url: str, host: str, port: int, full: str) -> None:
-    told = {"http.request.method": "POST", "server.address": host, "server.port": port, "url.full": full}
-    assert describe(url) == told
+def test_a_span_shows_only_the_host_of_a_url(url: str, host: str, port: int, full: str) -> None:
+    shown = {"http.request.method": "POST", "server.address": host, "server.port": port, "url.full": full}
+    assert describe_url(url) == shown
 
 
-def test_of_a_url_that_is_none_nothing_is_told() -> None:
-    assert describe("https://[s3cret/x") == {"http.request.method": "POST"}
+def test_a_span_shows_nothing_of_an_invalid_url() -> None:
+    assert describe_url("https://[s3cret/x") == {"http.request.method": "POST"}

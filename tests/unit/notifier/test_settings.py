@@ -23,7 +23,7 @@ def test_defaults_are_the_documented_ones() -> None:
     assert settings.delivery_timeout == 15.0
 
 
-def test_lists_are_written_with_commas() -> None:
+def test_lists_are_separated_by_commas() -> None:
     values = {"CHARONIA_DELIVERY_SCHEDULE": "0,0.5, 0.5", "CHARONIA_ALLOWED_NETWORKS": "127.0.0.0/8,::1/128"}
     settings = load(NotifierSettings, REQUIRED | values)
     assert settings.delivery_schedule == (0.0, 0.5, 0.5)
@@ -43,6 +43,6 @@ def test_lists_are_written_with_commas() -> None:
         ("CHARONIA_ALLOW_HTTP", "perhaps"),
     ],
 )
-def test_a_wrong_variable_is_named(name: str, value: str) -> None:
+def test_an_error_names_the_invalid_variable(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=name):
         load(NotifierSettings, REQUIRED | {name: value})

@@ -2,7 +2,7 @@
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
-from reading import Reader, UnreadableImage
+from text_reader import Reader, UnreadableImage
 
 
 class TritonPythonModel:

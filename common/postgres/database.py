@@ -1,0 +1,192 @@
+"""The connection pool. Every call has a deadline, and every outage raises the same exception."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import asyncpg
+from opentelemetry.trace import SpanKind
+
+from common.errors import DatabaseAccessDenied, DatabaseUnavailable, SchemaError, SettingsError
+from common.postgres.schema_version import check_schema
+from common.telemetry import metrics, tracing
+
+ACQUIRE_SECONDS = 5.0
+STATEMENT_SECONDS = 15.0
+RELEASE_SECONDS = 1.0  # for the server to confirm a cancelled statement; then its connection is closed
+TRANSACTION_SECONDS = STATEMENT_SECONDS + RELEASE_SECONDS
+CHECK_SECONDS = 2.0
+# By default the server plans most of our statements each time: an array of one row looks cheaper than the ten rows
+# that it assumes. That takes up to 1.5 ms for a statement of 0.3 ms. A service that runs few statements all day
+# therefore keeps one plan for each (GENERIC_PLANS). Such a plan is made without the values, perhaps while the tables
+# are small. So plans that read whole tables are off. JIT is off too: it only pays for reports.
+CUSTOM_PLANS: Mapping[str, str] = {"jit": "off"}
+GENERIC_PLANS: Mapping[str, str] = {
+    **CUSTOM_PLANS,
+    "plan_cache_mode": "force_generic_plan",
+    "enable_mergejoin": "off",
+    "enable_hashjoin": "off",
+    "enable_seqscan": "off",
+}
+
+# What asyncpg raises while a server is down, starts, stops, fails over, is full or closes connections. InterfaceError
+# and InternalClientError mean that a connection broke during a call. A retry also helps after a deadlock.
+OUTAGE_ERRORS = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.PostgresSystemError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+# What asyncpg raises for a wrong URL. While a service runs, an operator may cause them, so then they count as an
+# outage.
+ACCESS_ERRORS = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.ClientConfigurationError,
+)
+Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"  # generic in its stubs only
+
+
+class _Session(asyncpg.Connection):
+    async def close(self, *, timeout: float | None = None) -> None:
+        """Close without errors: the pool closes broken connections in a task that nobody awaits."""
+        with contextlib.suppress(*OUTAGE_ERRORS):
+            await super().close(timeout=timeout)
+
+
+class Database:
+    """A pool of connections."""
+
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+        self._pool = pool
+
+    @classmethod
+    async def connect(
+        cls, url: str, *, size: int = 10, application: str, planning: Mapping[str, str] = CUSTOM_PLANS
+    ) -> "Database":
+        """Return a pool of at most `size` connections, even while the server is down.
+
+        Raise SettingsError if the server denies access. Raise SchemaError if this version cannot use the schema; every
+        new connection checks it.
+        """
+        settings = {"application_name": application, **planning}
+        pool = await asyncpg.create_pool(
+            url,
+            min_size=0,
+            max_size=size,
+            timeout=ACQUIRE_SECONDS,
+            command_timeout=STATEMENT_SECONDS,
+            connection_class=_Session,
+            server_settings=settings,
+            init=check_schema,
+            reset=_keep_session,
+        )
+        metrics.database_connections_limit.set(size)
+        database = cls(pool)
+        with contextlib.suppress(DatabaseUnavailable):
+            await database._check_access()
+        return database
+
+    async def _check_access(self) -> None:
+        try:
+            await self.fetch("SELECT 1")
+        except SchemaError:
+            await self.close()
+            raise
+        except DatabaseAccessDenied as error:
+            await self.close()
+            raise SettingsError(f"CHARONIA_DATABASE_URL is wrong: {error.__cause__}") from error
+
+    @contextlib.asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Connection]:
+        """Acquire a connection. Each of its statements has a deadline. Raise DatabaseUnavailable in an outage."""
+        try:
+            with metrics.database_wait_seconds.time():
+                connection = await self._pool.acquire(timeout=ACQUIRE_SECONDS)
+            try:
+                with metrics.database_connections.track_inprogress():
+                    yield connection
+            except TimeoutError:
+                # The server may have moved. Each other connection to its old address would cost a caller one deadline.
+                await self._pool.expire_connections()
+                raise
+            finally:
+                await self._pool.release(connection, timeout=RELEASE_SECONDS)
+        except ACCESS_ERRORS as error:
+            raise DatabaseAccessDenied(f"database: {type(error).__name__}: {error}") from error
+        except OUTAGE_ERRORS as error:
+            raise DatabaseUnavailable(f"database: {type(error).__name__}: {error}") from error
+
+    @contextlib.asynccontextmanager
+    async def transaction(self, seconds: float = TRANSACTION_SECONDS) -> AsyncIterator[Connection]:
+        """Begin a transaction with a deadline of its own. Raise DatabaseUnavailable in an outage."""
+        async with self.acquire() as connection, asyncio.timeout(seconds), connection.transaction():
+            yield connection
+
+    async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
+        """Run one statement in a transaction of its own. Return its rows. Raise DatabaseUnavailable in an outage."""
+        async with self.acquire() as connection:
+            return await connection.fetch(query, *values)
+
+    async def fetch_one(self, query: str, *values: object) -> asyncpg.Record | None:
+        """Return the first row, or None."""
+        rows = await self.fetch(query, *values)
+        return rows[0] if rows else None
+
+    async def check(self) -> bool:
+        """Return whether the server answers soon, for /readyz."""
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                await self.fetch("SELECT 1")
+        except (TimeoutError, DatabaseUnavailable, SchemaError):
+            return False
+        return True
+
+    async def wait(self, seconds: float) -> None:
+        """Return when the server answers. Raise DatabaseUnavailable if it does not answer within the time."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while True:
+            try:
+                await self.fetch("SELECT 1")
+            except DatabaseUnavailable:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise
+                await asyncio.sleep(0.2)
+            else:
+                return
+
+    async def close(self) -> None:
+        """Let running statements end within 5 seconds, then close their connections."""
+        try:
+            await asyncio.wait_for(self._pool.close(), 5)
+        except TimeoutError:
+            self._pool.terminate()
+
+
+@contextlib.contextmanager
+def statement_span(operation: str, table: str) -> Iterator[None]:
+    """Start a span for a statement that a job waits for. The statement may carry other jobs too."""
+    attributes = {
+        "db.system.name": "postgresql",
+        "db.operation.name": operation,
+        "db.collection.name": table,
+        "db.query.summary": f"{operation} {table}",
+    }
+    with tracing.start_span(f"{operation} {table}", kind=SpanKind.CLIENT, attributes=attributes):
+        yield
+
+
+async def _keep_session(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    """Skip the reset of a released connection: we set no session state, and each reset is a commit."""
+
+
+def to_columns(rows: Sequence[Sequence[object]], count: int) -> list[list[object]]:
+    """Return rows as `count` columns, for `unnest`. It also works for no rows."""
+    return [[row[index] for row in rows] for index in range(count)]

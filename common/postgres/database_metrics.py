@@ -1,0 +1,141 @@
+"""Metrics that only the database can count: queues, dead letters, the outbox, webhooks.
+
+Every dispatcher and every notifier counts, so the metrics outlive either. Take the maximum over instances. Counts are
+bounded. The pause after a count is many times as long as the count took.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Iterable
+from uuid import UUID
+
+import asyncpg
+from prometheus_client import Gauge
+
+from common import ids
+from common.errors import Unavailable
+from common.jobs import Priority, Status
+from common.postgres import sql
+from common.postgres.database import Database
+from common.telemetry.logs import Log
+
+QUERIES = sql.load("common.postgres", "database_metrics.sql")
+MAX_COUNT = 100_000  # a gauge with this value says "at least"
+INTERVAL_SECONDS = 10.0
+PAUSE_FACTOR = 20  # so that counting takes at most a twentieth of one connection's time
+STALE_SECONDS = 60.0  # or three pauses: then the gauges are cleared
+DEADLINE_SECONDS = 10.0
+NIL = UUID(int=0)
+RUNNING = (Status.PROCESSING, Status.CANCELING)
+
+jobs = Gauge("charonia_jobs", "Jobs that have not ended, scheduled ones included.", ["model", "status"])
+queue_depth = Gauge("charonia_queue_depth", "Jobs that can run now.", ["model", "priority"])
+queue_oldest = Gauge("charonia_queue_oldest_seconds", "How long the oldest of them has waited.", ["model", "priority"])
+running_oldest = Gauge("charonia_running_oldest_seconds", "How long the oldest attempt has run.", ["model"])
+dead_letters = Gauge("charonia_dead_letters", "Failed jobs that are kept.")
+outbox_messages = Gauge("charonia_outbox_messages", "Messages that the broker has not confirmed.")
+outbox_oldest = Gauge("charonia_outbox_oldest_seconds", "Age of the oldest of them.")
+events_waiting = Gauge("charonia_events_waiting", "Events without deliveries yet.")
+events_oldest = Gauge("charonia_events_oldest_seconds", "Age of the oldest of them.")
+delivery_lag = Gauge("charonia_delivery_lag_seconds", "How long the oldest due delivery has been due.")
+endpoints_disabled = Gauge("charonia_endpoints_disabled", "Subscriptions that were disabled after failures.")
+circuits_open = Gauge("charonia_circuits_open", "Endpoints with at most one attempt at a time.")
+metrics_seconds = Gauge("charonia_database_metrics_seconds", "Duration of the latest count.")
+metrics_time = Gauge("charonia_database_metrics_time_seconds", "Unix time of the latest count.")
+
+_BY_MODEL = (jobs, queue_depth, queue_oldest, running_oldest)
+_WITHOUT_LABELS = (
+    dead_letters,
+    outbox_messages,
+    outbox_oldest,
+    events_waiting,
+    events_oldest,
+    delivery_lag,
+    endpoints_disabled,
+    circuits_open,
+)
+
+log = Log("database_metrics")
+
+
+async def collect_metrics(database: Database) -> None:
+    """Count again and again, until cancelled."""
+    clearing: asyncio.TimerHandle | None = None
+    while True:
+        began = time.monotonic()
+        try:
+            await count(database)
+        except Unavailable as error:
+            log.warning("database_metrics.unavailable", error=error)
+            pause = _pause_after(began)
+        else:
+            metrics_seconds.set(time.monotonic() - began)
+            metrics_time.set_to_current_time()
+            pause = _pause_after(began)
+            if clearing is not None:
+                clearing.cancel()
+            clearing = asyncio.get_running_loop().call_later(max(STALE_SECONDS, 3 * pause), _clear)
+        await asyncio.sleep(pause)
+
+
+def _pause_after(began: float) -> float:
+    return max(INTERVAL_SECONDS, PAUSE_FACTOR * (time.monotonic() - began))
+
+
+def _clear() -> None:
+    """Clear gauges whose values are too old: one of them could stay the maximum of all instances for ever."""
+    for gauge in _BY_MODEL:
+        gauge.clear()
+    for gauge in _WITHOUT_LABELS:
+        gauge.set(math.nan)
+
+
+async def count(database: Database) -> None:
+    """Count once and set the gauges. Raise DatabaseUnavailable, and leave the gauges, if that fails."""
+    async with database.transaction(DEADLINE_SECONDS) as connection:
+        await connection.execute(QUERIES["disable_jit"])
+        queues = await connection.fetch(QUERIES["count_queues"], list(Priority), MAX_COUNT)
+        running = await connection.fetch(QUERIES["count_running"])
+        totals = await connection.fetchrow(QUERIES["count_totals"], MAX_COUNT, NIL)
+    assert totals is not None, "the query returns one row"
+    for gauge in _BY_MODEL:
+        gauge.clear()  # drops models that have left the catalogue; no scrape runs in between
+    _set_queues(queues)
+    _set_running(running)
+    _set_totals(totals)
+
+
+def _set_queues(queues: Iterable[asyncpg.Record]) -> None:
+    for record in queues:
+        model, priority = record["model"], record["priority"]
+        queue_depth.labels(model, priority).set(record["ready"])
+        queue_oldest.labels(model, priority).set(_to_age(record["seconds"]))
+        jobs.labels(model, Status.QUEUED).inc(record["waiting"])
+        for status in RUNNING:
+            jobs.labels(model, status)
+        running_oldest.labels(model)
+
+
+def _set_running(running: Iterable[asyncpg.Record]) -> None:
+    for record in running:
+        for status in RUNNING:
+            jobs.labels(record["model"], status).set(record[status])
+        running_oldest.labels(record["model"]).set(_to_age(record["seconds"]))
+
+
+def _set_totals(totals: asyncpg.Record) -> None:
+    oldest = totals["oldest_message"]
+    dead_letters.set(totals["dead_letters"])
+    outbox_messages.set(totals["messages"])
+    outbox_oldest.set(0.0 if oldest is None else _to_age(time.time() - ids.made_at(oldest)))
+    events_waiting.set(totals["events"])
+    events_oldest.set(_to_age(totals["event_seconds"]))
+    delivery_lag.set(_to_age(totals["due_seconds"]))
+    endpoints_disabled.set(totals["disabled"])
+    circuits_open.set(totals["open"])
+
+
+def _to_age(seconds: float | None) -> float:
+    """Return 0 for no row, and for a time in the future (after the clock was set back)."""
+    return max(0.0, seconds or 0.0)

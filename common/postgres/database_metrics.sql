@@ -1,0 +1,70 @@
+-- name: disable_jit
+-- For this transaction: compiling a plan takes longer than the whole count.
+SELECT set_config('jit', 'off', true);
+
+-- name: count_queues
+-- Return each model's waiting jobs by priority ($1): how many there are, how many can run now (their wake-up was published),
+-- and how many seconds the oldest of these has waited. Count up to $2 jobs, in the order of their ids.
+SELECT m.name AS model, p.priority, queue.*
+FROM (SELECT DISTINCT name FROM models) m
+CROSS JOIN unnest($1::text[]) p(priority)
+CROSS JOIN LATERAL (
+  SELECT
+    count(*) AS waiting,
+    count(*) FILTER (WHERE next_wake_up_at > run_at) AS ready,
+    extract(epoch FROM now() - min(run_at) FILTER (WHERE next_wake_up_at > run_at))::double precision AS seconds
+  FROM (
+    SELECT next_wake_up_at, run_at
+    FROM jobs j
+    WHERE j.model = m.name AND j.priority >= p.priority AND j.priority <= p.priority
+      AND j.finished_at IS NULL AND j.lease_until IS NULL
+    ORDER BY j.priority, j.id -- for one priority, the order of the primary key would do too, and the planner would often use it
+    LIMIT $2
+  ) counted
+) queue;
+
+-- name: count_running
+-- Return the running jobs by model, and how many seconds the oldest has run. There are never more than concurrency allows.
+SELECT
+  model,
+  count(*) FILTER (WHERE status = 'processing') AS processing,
+  count(*) FILTER (WHERE status = 'canceling') AS canceling,
+  extract(epoch FROM now() - min(started_at))::double precision AS seconds
+FROM jobs
+WHERE lease_until > '-infinity'
+GROUP BY model;
+
+-- name: count_totals
+-- Return everything else. Each count goes up to $1, ages are in seconds. due_seconds is for the 100 endpoints that have been
+-- due longest: how long their oldest delivery has been due.
+SELECT
+  (
+    SELECT count(*)
+    FROM (
+      SELECT FROM jobs WHERE tenant_id >= $2::uuid AND status = 'failed' AND erased_at IS NULL ORDER BY tenant_id, id LIMIT $1
+    ) counted
+  ) AS dead_letters,
+  (SELECT count(*) FROM (SELECT FROM outbox WHERE id > $2 ORDER BY id LIMIT $1) counted) AS messages,
+  (SELECT id FROM outbox WHERE id > $2 ORDER BY id LIMIT 1) AS oldest_message,
+  (
+    SELECT count(*)
+    FROM (
+      SELECT FROM events WHERE fanned_out_at IS NULL AND created_at > '-infinity' ORDER BY created_at LIMIT $1
+    ) counted
+  ) AS events,
+  (
+    SELECT extract(epoch FROM now() - created_at)::double precision
+    FROM events
+    WHERE fanned_out_at IS NULL AND created_at > '-infinity'
+    ORDER BY created_at
+    LIMIT 1
+  ) AS event_seconds,
+  (
+    SELECT extract(epoch FROM now() - min(d.next_at))::double precision
+    FROM (SELECT id FROM endpoints WHERE next_at <= now() ORDER BY next_at LIMIT 100) e
+    CROSS JOIN LATERAL (
+      SELECT next_at FROM deliveries WHERE endpoint_id = e.id AND next_at <= now() ORDER BY next_at LIMIT 1
+    ) d
+  ) AS due_seconds,
+  (SELECT count(*) FROM (SELECT FROM webhooks WHERE disabled_at > '-infinity' LIMIT $1) counted) AS disabled,
+  (SELECT count(*) FROM (SELECT FROM endpoints WHERE open_until > '-infinity' LIMIT $1) counted) AS open;

@@ -1,0 +1,181 @@
+"""Consume messages: decode, handle, then ack. Only this module acks."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+import aio_pika
+import msgspec
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange, AbstractIncomingMessage, AbstractQueue
+
+from common.errors import BrokerUnavailable, Reject, Retry, Unavailable
+from common.rabbitmq import connection as connections
+from common.rabbitmq import messages, topology
+from common.rabbitmq.connection import BrokerConnection, with_deadline
+from common.rabbitmq.handler_failures import FailureCounter
+from common.rabbitmq.messages import Message
+from common.telemetry import metrics
+from common.telemetry.logs import Log
+
+PAUSE_SECONDS = 1.0  # before a failed message is requeued: without it the message would come back in a hot loop
+MAX_FAILURES = 20  # of a message's handler, before the message is dead-lettered
+REASON_HEADER = "x-charonia-reason"
+QUEUE_HEADER = "x-charonia-queue"
+
+log = Log("broker")
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    """A queue, and what handles its messages.
+
+    `handle` gets the message and the traceparent that came with it. It returns (ack), or raises Retry (requeue) or
+    Reject (dead-letter). It is cancelled when its channel is lost; the broker then delivers the message again.
+    """
+
+    queue: str
+    prefetch: int
+    declare: Callable[[AbstractChannel], Awaitable[None]]
+    handle: Callable[[Message, str | None], Awaitable[None]]
+
+
+class Consumer:
+    """Consumes queues over a connection of its own, each on its own channel. Run `connection` to open it."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.connection = BrokerConnection(url, f"{name}-consumer", self._set_up, self._probe)
+        self._subscriptions: dict[str, Subscription] = {}
+        self._consumed: list[tuple[AbstractQueue, str]] = []  # with their consumer tags
+        self._handling: set[asyncio.Task[object]] = set()
+        self._dead_letters: AbstractExchange | None = None
+        self._failures = FailureCounter()
+        self._stopping = False
+        metrics.broker_connected.labels("consumer").set_function(lambda: self.connection.is_up)
+        metrics.queues_expected.set_function(lambda: len(self._subscriptions))
+        metrics.queues_consumed.set_function(lambda: len(self._consumed) if self.connection.is_up else 0)
+
+    async def subscribe(self, subscription: Subscription) -> None:
+        """Consume a queue from now on, also on later connections. A second subscription to a queue changes nothing."""
+        if subscription.queue in self._subscriptions:
+            return
+        self._subscriptions[subscription.queue] = subscription
+        if self.connection.current is not None and not self._stopping:
+            try:
+                await with_deadline(self._consume(self.connection.current, subscription))
+            except BrokerUnavailable:
+                self.connection.mark_lost()  # the next connection consumes all queues
+
+    async def stop(self, grace: float) -> None:
+        """Take no more messages, on this and later connections.
+
+        Handlers have `grace` seconds to end. Messages that are not acked by then are requeued at once.
+        """
+        self._stopping = True
+        for queue, tag in self._consumed:
+            with contextlib.suppress(BrokerUnavailable):
+                await with_deadline(queue.cancel(tag))
+        self._consumed.clear()
+        if self._handling:
+            await asyncio.wait(self._handling, timeout=grace)
+        for task in tuple(self._handling):
+            task.cancel()
+        if self._handling:
+            await asyncio.wait(self._handling, timeout=grace)
+
+    async def _set_up(self, connection: AbstractConnection) -> None:
+        self._consumed.clear()
+        await topology.declare_with(connection, topology.declare_exchanges)
+        channel = await connection.channel(on_return_raises=True)
+        channel.close_callbacks.add(self.connection.mark_lost)
+        self._dead_letters = await channel.get_exchange(topology.DEAD_LETTERS, ensure=False)
+        done: set[str] = set()
+        while not self._stopping and (missing := self._subscriptions.keys() - done):  # more may be added meanwhile
+            queue = min(missing)
+            await self._consume(connection, self._subscriptions[queue])
+            done.add(queue)
+
+    async def _probe(self, connection: AbstractConnection) -> None:
+        """Raise BrokerUnavailable if a consumed queue has no consumer."""
+        if self._stopping:
+            return
+        channel = await connection.channel()
+        for queue, _ in tuple(self._consumed):
+            found = await channel.declare_queue(queue.name, passive=True)
+            if not found.declaration_result.consumer_count:
+                raise BrokerUnavailable(f"the queue {queue.name} has no consumer")
+        await channel.close()
+
+    async def _consume(self, connection: AbstractConnection, subscription: Subscription) -> None:
+        await topology.declare_with(connection, subscription.declare)
+        channel = await connection.channel(publisher_confirms=False)
+        channel.close_callbacks.add(self.connection.mark_lost)
+        underlay = await channel.get_underlay_channel()
+        underlay.on_consumer_cancel_callbacks.add(self.connection.mark_lost)  # the queue was deleted or has no leader
+        await channel.set_qos(prefetch_count=subscription.prefetch)
+        queue = await channel.get_queue(subscription.queue, ensure=False)
+
+        async def receive(raw: AbstractIncomingMessage) -> None:
+            await self._process(subscription, raw)
+
+        try:
+            async with asyncio.timeout(connections.CALL_SECONDS):
+                self._consumed.append((queue, await queue.consume(receive)))
+        except TimeoutError:
+            if await topology.drop_leaderless(await connection.channel(), subscription.queue):
+                log.warning("broker.queue_dropped", queue=subscription.queue)
+            raise  # the next connection declares it again
+
+    async def _process(self, subscription: Subscription, raw: AbstractIncomingMessage) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._handling.add(task)
+            task.add_done_callback(self._handling.discard)
+        try:
+            finish = await self._handle(subscription, raw)
+        except asyncio.CancelledError:
+            if self._stopping:  # the connection stays open while this process drains
+                with contextlib.suppress(BrokerUnavailable):
+                    await with_deadline(raw.nack(requeue=True))
+            raise
+        with contextlib.suppress(BrokerUnavailable):  # then the broker delivers it again, which is harmless
+            await with_deadline(finish)
+
+    async def _handle(self, subscription: Subscription, raw: AbstractIncomingMessage) -> Awaitable[object]:
+        """Run the handler. Return the call that finishes the message: ack, requeue or dead-letter."""
+        queue, traceparent = subscription.queue, raw.headers.get("traceparent")
+        try:
+            message = messages.decode(raw.body)
+            await subscription.handle(message, traceparent if isinstance(traceparent, str) else None)
+        except Reject as error:
+            log.error("message.rejected", queue=queue, reason=error)
+            return self._dead_letter(queue, raw, str(error))
+        except Retry as error:
+            log.warning("message.returned", queue=queue, reason=error)
+            return raw.nack(requeue=True)
+        except Exception as error:  # the one catch-all: every message is finished
+            return await self._classify(queue, raw, error)
+        return raw.ack()
+
+    async def _classify(self, queue: str, raw: AbstractIncomingMessage, error: Exception) -> Awaitable[object]:
+        """Requeue a message whose handler failed, or dead-letter it after MAX_FAILURES. Outages do not count."""
+        count = 0 if isinstance(error, Unavailable) else self._failures.add(raw.message_id)
+        metrics.messages_failed.inc()
+        log.exception("message.failed", queue=queue, count=count)
+        if count < MAX_FAILURES:
+            await asyncio.sleep(PAUSE_SECONDS)
+            return raw.nack(requeue=True)
+        log.error("message.dead_lettered", queue=queue, count=count)
+        return self._dead_letter(queue, raw, f"the handler failed {count} times: {error!r}")
+
+    async def _dead_letter(self, queue: str, raw: AbstractIncomingMessage, reason: str) -> None:
+        """Move a message to the dead-letter queue, with the reason. Without us the broker does it, without a reason."""
+        headers = {**raw.headers, REASON_HEADER: reason[:1000], QUEUE_HEADER: queue}
+        message = aio_pika.Message(
+            raw.body, headers=headers, message_id=raw.message_id, delivery_mode=aio_pika.DeliveryMode.PERSISTENT
+        )
+        assert self._dead_letters is not None, "messages come over a connection that is set up"
+        try:
+            await with_deadline(self._dead_letters.publish(message, queue))
+        except BrokerUnavailable:
+            await raw.reject(requeue=False)
+        else:
+            await raw.ack()

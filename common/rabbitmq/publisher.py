@@ -1,0 +1,75 @@
+"""Publish messages, with or without the broker's confirm."""
+
+from uuid import UUID
+
+import aio_pika
+from aio_pika.abc import AbstractConnection, AbstractExchange
+from aio_pika.exceptions import DeliveryError, PublishError
+
+from common.errors import BrokerUnavailable, Unroutable
+from common.rabbitmq import topology
+from common.rabbitmq.connection import BrokerConnection, with_deadline
+from common.telemetry import metrics
+
+CONFIRMED = (topology.JOBS_EXCHANGE, topology.EVENTS_EXCHANGE, topology.CONTROL_EXCHANGE)
+UNCONFIRMED = (topology.CONTROL_EXCHANGE, topology.CHANGES_EXCHANGE)
+
+
+class Publisher:
+    """Publishes over a connection of its own. Run `connection` to open it."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self.connection = BrokerConnection(url, f"{name}-publisher", self._set_up, self._probe)
+        self._confirming: dict[str, AbstractExchange] = {}
+        self._unconfirmed: dict[str, AbstractExchange] = {}
+        metrics.broker_connected.labels("publisher").set_function(lambda: self.connection.is_up)
+        metrics.broker_blocked.set_function(lambda: self.connection.is_blocked)
+
+    async def _set_up(self, connection: AbstractConnection) -> None:
+        await topology.declare_with(connection, topology.declare_exchanges)
+        channel = await connection.channel(on_return_raises=True)
+        channel.close_callbacks.add(self.connection.mark_lost)
+        self._confirming = {name: await channel.get_exchange(name, ensure=False) for name in CONFIRMED}
+        channel = await connection.channel(publisher_confirms=False)
+        channel.close_callbacks.add(self.connection.mark_lost)
+        self._unconfirmed = {name: await channel.get_exchange(name, ensure=False) for name in UNCONFIRMED}
+
+    async def _probe(self, connection: AbstractConnection) -> None:
+        channel = await connection.channel()
+        dead_letters = await channel.declare_queue(topology.DEAD_LETTERS, passive=True)
+        metrics.messages_dead.set(dead_letters.declaration_result.message_count or 0)
+        await channel.close()
+
+    async def publish(
+        self, exchange: str, routing_key: str, body: bytes, *, message_id: UUID, headers: dict[str, str]
+    ) -> None:
+        """Publish a persistent message. Return when the broker has confirmed it.
+
+        Raise Unroutable if no queue takes it. Raise BrokerUnavailable if the outcome is unknown: the message may still
+        arrive.
+        """
+        if not self.connection.is_up:
+            raise BrokerUnavailable
+        message = aio_pika.Message(
+            body,
+            message_id=str(message_id),
+            content_type="application/json",
+            delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+            headers={**headers},
+        )
+        try:
+            await with_deadline(self._confirming[exchange].publish(message, routing_key))
+        except BrokerUnavailable as error:
+            match error.__cause__:
+                case PublishError():
+                    raise Unroutable(f"no queue takes {routing_key} of {exchange}") from error
+                case DeliveryError() as refusal:
+                    raise BrokerUnavailable(f"the broker refused the message: {refusal}") from error
+            raise
+
+    async def publish_unconfirmed(self, exchange: str, body: bytes) -> None:
+        """Publish to the consumers that a fanout exchange has at the moment. Raise BrokerUnavailable if down."""
+        if not self.connection.is_up:
+            raise BrokerUnavailable
+        message = aio_pika.Message(body, content_type="application/json")
+        await with_deadline(self._unconfirmed[exchange].publish(message, "", mandatory=False))

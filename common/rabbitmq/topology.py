@@ -1,0 +1,95 @@
+"""The names of exchanges and queues, and their one declaration.
+
+Every service declares them on each new connection. A queue that somebody deleted is therefore back with the next
+connection.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from aio_pika import ExchangeType
+from aio_pika.abc import AbstractChannel, AbstractConnection
+
+from common.jobs import Priority
+
+JOBS_EXCHANGE = "charonia.jobs"
+EVENTS_EXCHANGE = "charonia.events"
+CONTROL_EXCHANGE = "charonia.control"
+CHANGES_EXCHANGE = "charonia.changes"
+DEAD_LETTERS = "charonia.dead"
+NOTIFIER_QUEUE = "notifier.events"
+OWN_QUEUE_EXPIRES = 60_000  # ms without a consumer
+OWN_QUEUE_LENGTH = 10_000  # messages; the oldest are dropped, and a process that is behind reads the rows in the end
+
+# Valid on RabbitMQ 3.10 and 4.x. The delivery limit is explicit because 4.x defaults to 20, and 3.10 to none. It guards
+# only against a handler that kills its process. So it is far above the count of an outage, at one return a second.
+# consumer.py counts the failures that a process survives.
+QUORUM: dict[str, str | int] = {
+    "x-queue-type": "quorum",
+    "x-delivery-limit": 100_000,
+    "x-dead-letter-exchange": DEAD_LETTERS,
+    "x-dead-letter-strategy": "at-least-once",
+    "x-overflow": "reject-publish",  # without it, at-least-once silently becomes at-most-once
+}
+
+
+def job_key(priority: Priority, model: str) -> str:
+    """Return the routing key of a model's jobs."""
+    return f"job.{priority}.{model}"
+
+
+def job_queue(model: str, priority: Priority) -> str:
+    """Return the name of a model's queue for a priority."""
+    return f"jobs.{model}.{priority}"
+
+
+async def declare_with(connection: AbstractConnection, declare: Callable[[AbstractChannel], Awaitable[None]]) -> None:
+    """Declare something on a channel of its own: a refused declaration closes the channel."""
+    channel = await connection.channel()
+    await declare(channel)
+    await channel.close()
+
+
+async def declare_exchanges(channel: AbstractChannel) -> None:
+    """Declare what every service needs: the exchanges, the dead-letter queue, the notifier's queue."""
+    await channel.declare_exchange(JOBS_EXCHANGE, ExchangeType.TOPIC, durable=True)
+    events = await channel.declare_exchange(EVENTS_EXCHANGE, ExchangeType.TOPIC, durable=True)
+    await channel.declare_exchange(CONTROL_EXCHANGE, ExchangeType.FANOUT, durable=True)
+    await channel.declare_exchange(CHANGES_EXCHANGE, ExchangeType.FANOUT, durable=True)
+    exchange = await channel.declare_exchange(DEAD_LETTERS, ExchangeType.FANOUT, durable=True)
+    # Again an explicit limit: each listing of the dead letters returns them, which counts as a delivery.
+    arguments: dict[str, str | int] = {"x-queue-type": "quorum", "x-delivery-limit": 1_000_000}
+    dead_letters = await channel.declare_queue(DEAD_LETTERS, durable=True, arguments={**arguments})
+    await dead_letters.bind(exchange)
+    notifier = await channel.declare_queue(NOTIFIER_QUEUE, durable=True, arguments={**QUORUM})
+    await notifier.bind(events, "#")
+
+
+async def declare_exclusive_queue(channel: AbstractChannel, queue: str, exchange: str) -> None:
+    """Declare a process's own queue on a fanout exchange. It expires a minute after its process.
+
+    The broker's `exclusive` flag would not do: after a connection breaks silently, it locks out the next one until the
+    broker notices.
+    """
+    arguments: dict[str, str | int] = {"x-expires": OWN_QUEUE_EXPIRES, "x-max-length": OWN_QUEUE_LENGTH}
+    own = await channel.declare_queue(queue, durable=True, arguments={**arguments})
+    await own.bind(exchange)
+
+
+async def declare_model_queues(channel: AbstractChannel, model: str) -> None:
+    """Declare the queues of one model, one for each priority."""
+    for priority in Priority:
+        queue = await channel.declare_queue(job_queue(model, priority), durable=True, arguments={**QUORUM})
+        await queue.bind(JOBS_EXCHANGE, job_key(priority, model))
+
+
+async def drop_leaderless(channel: AbstractChannel, queue: str) -> bool:
+    """Delete a queue that accepts no consumers, if it is empty and unused. Return whether it was deleted.
+
+    A quorum queue may stay without a leader for ever if its broker is killed just after the declaration
+    (rabbitmq-server issues 10070 and 15725). The broker lists such a queue, but never answers a call to it.
+    """
+    found = (await channel.declare_queue(queue, passive=True)).declaration_result
+    if found.message_count or found.consumer_count:
+        return False
+    await channel.queue_delete(queue)
+    return True

@@ -1,0 +1,84 @@
+"""A batch as clients and receivers see it: one shape for the API and for `batch.completed`."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from common import ids
+from common.jobs import Status
+from common.postgres import sql
+from common.views.job import format_optional_time, format_time
+
+QUERIES = sql.load("common.views", "batch.sql")
+
+Counts = Mapping[str, int]
+
+
+class BatchRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The columns of `batches` that the view needs."""
+
+    id: UUID
+    total: int
+    accepted: int
+    created_at: datetime
+    finished_at: datetime | None
+
+
+class BatchUrls(msgspec.Struct, frozen=True):
+    """Where to read the batch and its jobs."""
+
+    self: str
+    jobs: str
+
+
+class BatchView(msgspec.Struct, frozen=True, kw_only=True):
+    """`total` items were in the request, and `accepted` of them became jobs. `counts` are of jobs that still exist."""
+
+    id: str
+    status: Literal["processing", "completed"]
+    total: int
+    accepted: int
+    counts: dict[Status, int]
+    created_at: str
+    finished_at: str | None
+    urls: BatchUrls
+
+
+class BatchBody(msgspec.Struct, frozen=True):
+    """The body of a `batch.completed` event."""
+
+    type: str
+    timestamp: str
+    data: BatchView
+
+
+def view_batch(row: BatchRow, counts: Counts, public: str) -> BatchView:
+    """Return the view of a batch. `public` precedes the paths."""
+    shown = ids.encode(ids.Kind.BATCH, row.id)
+    return BatchView(
+        id=shown,
+        status="processing" if row.finished_at is None else "completed",
+        total=row.total,
+        accepted=row.accepted,
+        counts={status: counts.get(status, 0) for status in Status},
+        created_at=format_time(row.created_at),
+        finished_at=format_optional_time(row.finished_at),
+        urls=BatchUrls(f"{public}/v1/batches/{shown}", f"{public}/v1/jobs?batch={shown}"),
+    )
+
+
+def read_batch(record: Mapping[str, object]) -> BatchRow:
+    """Return the row in a record, which may have more columns."""
+    return msgspec.convert(record, BatchRow, builtin_types=(UUID, datetime))
+
+
+def read_counts(found: Iterable[asyncpg.Record]) -> dict[UUID, dict[str, int]]:
+    """Return the records of count_jobs by batch."""
+    counts: dict[UUID, dict[str, int]] = {}
+    for record in found:
+        counts.setdefault(record["batch_id"], {})[record["status"]] = record["jobs"]
+    return counts

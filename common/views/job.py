@@ -1,0 +1,211 @@
+"""A job as clients and receivers see it: one shape for the API and for webhooks."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta
+
+from common import ids
+from common.jobs import Failure, Priority, Status
+from common.security.signed_urls import UrlSigner
+from common.telemetry import tracing
+
+WebhookStatus = Literal["none", "pending", "succeeded", "failed"]
+MAX_OUTPUTS = 256 * 1024  # bytes of JSON; a webhook carries a URL instead of larger outputs
+_TRACE_ID = "{trace_id}"
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The columns of `jobs` and `job_inputs` that the view needs."""
+
+    id: UUID
+    tenant_id: UUID
+    model: str
+    version: str | None
+    priority: Priority
+    status: Status
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    run_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    expires_at: datetime | None
+    error_code: str | None
+    error_message: str | None
+    error_retryable: bool | None
+    inference_ms: float | None
+    traceparent: str
+    metadata: bytes | None
+
+
+def job_log_fields(row: JobRow) -> dict[str, str]:
+    """Return the fields of every log line about a job."""
+    return {
+        "job_id": ids.encode(ids.Kind.JOB, row.id),
+        "tenant": ids.encode(ids.Kind.TENANT, row.tenant_id),
+        "trace_id": tracing.trace_id(row.traceparent),
+        "model": row.model,
+    }
+
+
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+
+
+# Raw: they are passed on as they were stored.
+Outputs = Annotated[
+    msgspec.Raw, Meta(extra_json_schema={"type": "array", "items": {"$ref": "#/components/schemas/Output"}})
+]
+Object = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+
+
+class Metrics(msgspec.Struct, frozen=True):
+    """In whole milliseconds, null until known."""
+
+    queue_ms: int | None
+    inference_ms: int | None
+    total_ms: int | None
+
+
+class Urls(msgspec.Struct, frozen=True):
+    """Where to read or cancel the job."""
+
+    self: str
+    cancel: str
+    events: str
+    deliveries: str
+    trace: str | None
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """A job: its state, its settings and, after success, its outputs."""
+
+    id: str
+    status: Status
+    model: str
+    version: str | None
+    priority: Priority
+    attempt: int
+    max_attempts: int
+    created_at: Time
+    run_at: Time
+    started_at: Time | None
+    finished_at: Time | None
+    expires_at: Time | None
+    outputs: Outputs | None
+    outputs_url: str | msgspec.UnsetType = msgspec.UNSET
+    error: Failure | None
+    queue_position: int | None
+    webhook_status: WebhookStatus
+    metadata: Object
+    trace_id: str
+    metrics: Metrics
+    urls: Urls
+
+
+class EventBody(msgspec.Struct, frozen=True):
+    """A webhook's body, as in Standard Webhooks."""
+
+    type: str
+    timestamp: str
+    data: JobView
+
+
+class JobUrls(msgspec.Struct, frozen=True):
+    """Writes URLs. `public` precedes each path. `signer` signs URLs that need no key.
+
+    `traces` shows traces: Jaeger's address, or any URL with `{trace_id}`.
+    """
+
+    public: str = ""
+    traces: str = ""
+    signer: UrlSigner | None = None
+
+    def job(self, job_id: str, trace_id: str) -> Urls:
+        """Return the URLs of a job."""
+        path = f"{self.public}/v1/jobs/{job_id}"
+        return Urls(path, f"{path}/cancel", f"{path}/events", f"{path}/deliveries", self.trace(trace_id))
+
+    def trace(self, trace_id: str) -> str | None:
+        """Return the URL of a trace, if `traces` is set."""
+        if not self.traces:
+            return None
+        template = self.traces if _TRACE_ID in self.traces else f"{self.traces.rstrip('/')}/trace/{_TRACE_ID}"
+        return template.replace(_TRACE_ID, trace_id)
+
+    def outputs(self, job_id: UUID, at: datetime) -> str:
+        """Return a URL of a job's outputs that needs no key, for a limited time after `at`."""
+        path = f"{self.public}/v1/jobs/{ids.encode(ids.Kind.JOB, job_id)}"
+        return f"{path}/outputs?{self.signer.sign(job_id, at)}" if self.signer else path
+
+
+def format_time(value: datetime) -> str:
+    """Return the time in RFC 3339, in UTC with milliseconds."""
+    return value.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def format_optional_time(value: datetime | None) -> str | None:
+    """Return the time like `format_time`, or None."""
+    return None if value is None else format_time(value)
+
+
+def duration_ms(start: datetime | None, end: datetime | None) -> int | None:
+    """Return whole milliseconds, or None if a time is missing."""
+    return None if start is None or end is None else max(0, round((end - start).total_seconds() * 1000))
+
+
+def view_job(
+    row: JobRow,
+    links: JobUrls,
+    *,
+    webhook_status: WebhookStatus,
+    outputs: bytes | None = None,
+    queue_position: int | None = None,
+) -> JobView:
+    """Return the view of a job. `outputs` are JSON."""
+    shown = ids.encode(ids.Kind.JOB, row.id)
+    trace_id = tracing.trace_id(row.traceparent)
+    error = None
+    if row.error_code is not None:
+        error = Failure(row.error_code, row.error_message or "", bool(row.error_retryable))
+    inference = None if row.inference_ms is None else round(row.inference_ms)
+    queued = duration_ms(max(row.created_at, row.run_at), row.started_at)
+    return JobView(
+        id=shown,
+        status=row.status,
+        model=row.model,
+        version=row.version,
+        priority=row.priority,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        created_at=format_time(row.created_at),
+        run_at=format_time(row.run_at),
+        started_at=format_optional_time(row.started_at),
+        finished_at=format_optional_time(row.finished_at),
+        expires_at=format_optional_time(row.expires_at),
+        outputs=None if outputs is None else msgspec.Raw(outputs),
+        error=error,
+        queue_position=queue_position,
+        webhook_status=webhook_status,
+        metadata=msgspec.Raw(row.metadata or b"{}"),
+        trace_id=trace_id,
+        metrics=Metrics(queued, inference, duration_ms(row.created_at, row.finished_at)),
+        urls=links.job(shown, trace_id),
+    )
+
+
+def render_event(row: JobRow, links: JobUrls, event_type: str, at: datetime, outputs: bytes | None) -> bytes:
+    """Return the body of a webhook. A URL replaces outputs above MAX_OUTPUTS."""
+    too_large = outputs is not None and len(outputs) > MAX_OUTPUTS
+    view = view_job(row, links, webhook_status="pending", outputs=None if too_large else outputs)
+    if too_large:
+        view = msgspec.structs.replace(view, outputs_url=links.outputs(row.id, at))
+    return msgspec.json.encode(EventBody(event_type, format_time(at), view))
+
+
+def read_job(record: Mapping[str, object]) -> JobRow:
+    """Return the row in a record, which may have more columns."""
+    return msgspec.convert(record, JobRow, builtin_types=(UUID, datetime, bytes))

@@ -1,0 +1,49 @@
+"""The reference pages and their generated sections, which begin with `<!-- generated: NAME -->`."""
+
+import re
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+
+from deploy.docs import errors, logs, metrics, settings
+from deploy.docs.markdown import SECTION
+from deploy.docs.openapi import Writer, read_document
+from deploy.local.settings import ROOT
+
+FOLDER = ROOT / "docs" / "reference"
+
+
+@cache
+def write_api() -> tuple[str, str]:
+    """Return the calls and the objects of the API."""
+    writer = Writer(read_document())
+    return writer.write_calls(), writer.write_objects()
+
+
+# Each takes the page as it is, for what people write in its tables.
+SECTIONS: dict[str, Callable[[str], str]] = {
+    "calls": lambda _: write_api()[0],
+    "objects": lambda _: write_api()[1],
+    "metrics": lambda _: metrics.write_metrics(),
+    "stack": lambda _: settings.write_stack(),
+    "http-errors": errors.write_http_errors,
+    "job-errors": errors.write_job_errors,
+    "delivery-errors": errors.write_delivery_errors,
+    **{f"settings-{name}": partial(settings.write_settings, kind) for name, kind in settings.OF_SERVICES.items()},
+    **{f"events-{name}": partial(logs.write_events, folder) for name, folder in logs.FOLDERS.items()},
+}
+
+
+def list_pages() -> list[Path]:
+    return sorted(FOLDER.glob("*.md"))
+
+
+def renew(page: Path) -> str:
+    """Return a page with its generated sections as they are to be now."""
+    text = page.read_text()
+
+    def write(section: re.Match[str]) -> str:
+        name, old = section.groups()
+        return f"<!-- generated: {name} -->\n\n{SECTIONS[name](old).strip()}\n\n<!-- end -->"
+
+    return SECTION.sub(write, text)

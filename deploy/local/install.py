@@ -1,0 +1,111 @@
+"""`python -m deploy.local.install` makes the virtual environment; with --stack it installs what the stack needs, too.
+
+It runs before anything is installed, so it needs nothing but Python's standard library.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from deploy.local import triton_venv
+from deploy.local.command import run
+from deploy.local.errors import LocalError
+from deploy.local.settings import ROOT, Settings
+from deploy.local.system import install_packages, missing_packages
+
+REQUIREMENTS = ROOT / "requirements.txt"
+STAMP = ".installed"  # in the virtual environment, written last: it is complete
+DEBIAN_SECONDS, PYTHON_SECONDS, TRITON_SECONDS = 90, 90, 60  # with two cores and a fast network
+PIP_SECONDS = 1800.0  # until pip has failed
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to install: its name, how long it takes (in seconds, about), and the details for its line."""
+
+    name: str
+    seconds: float
+    detail: str
+    run: Callable[[], object]
+
+
+def find_steps(settings: Settings, *, venv: Path | None = None, stack: bool = True, tests: bool = False) -> list[Step]:
+    """Return what is missing: Debian packages, the virtual environment `venv`, and Triton's own for the stack."""
+    steps = []
+    if packages := missing_packages(stack=stack, tests=tests):
+        names = " ".join(packages)
+        steps.append(Step("Debian packages", DEBIAN_SECONDS, f": {names}", lambda: install_packages(packages)))
+    if venv is not None:
+        steps.append(Step("Python packages", PYTHON_SECONDS, f" into {_show(venv)}", lambda: make_venv(venv)))
+    directory = settings.triton_venv
+    if stack and not triton_venv.is_complete(directory):
+        steps.append(Step("Triton", TRITON_SECONDS, f" into {_show(directory)}", lambda: triton_venv.make(directory)))
+    return steps
+
+
+def run_steps(steps: Sequence[Step], out: TextIO = sys.stdout, clock: Callable[[], float] = time.monotonic) -> None:
+    """Print what will be installed and how long that takes, then a line for each step with its time.
+
+    Raises what a step raises: a CommandFailed has all that the failed program has printed.
+    """
+    if not steps:
+        return
+    names, seconds = ", ".join(step.name for step in steps), sum(step.seconds for step in steps)
+    out.write(f"Installing {names}. This is needed once and takes about {_round_up(seconds)}.\n")
+    for number, step in enumerate(steps, 1):
+        out.write(f"  {number}/{len(steps)} {step.name}{step.detail} … ")
+        out.flush()
+        began = clock()
+        try:
+            step.run()
+        except BaseException:
+            out.write(f"failed after {clock() - began:.0f} s\n")
+            raise
+        out.write(f"{clock() - began:.0f} s\n")
+        out.flush()
+
+
+def make_venv(directory: Path) -> None:
+    """Create or update the environment of the services and the tools; raise CommandFailed."""
+    for link in (directory / "bin").glob("python*"):
+        link.unlink()  # it may lead to another interpreter
+    run([sys.executable, "-m", "venv", str(directory)], timeout=120)
+    options = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--require-hashes"]
+    pip = [str(directory / "bin" / "python"), "-m", "pip", "install", *options]
+    run([*pip, "-r", str(REQUIREMENTS)], timeout=PIP_SECONDS)
+    (directory / STAMP).touch()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m deploy.local.install", description=__doc__)
+    parser.add_argument("--venv", type=Path, default=ROOT / ".venv", help="the virtual environment to make")
+    parser.add_argument("--stack", action="store_true", help="also install PostgreSQL, RabbitMQ and Triton")
+    parser.add_argument("--tests", action="store_true", help="also install the programs that only tests need")
+    options = parser.parse_args()
+    try:
+        settings = Settings.load(os.environ)
+        run_steps(find_steps(settings, venv=options.venv.absolute(), stack=options.stack, tests=options.tests))
+    except KeyboardInterrupt:
+        return 130
+    except LocalError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
+
+
+def _round_up(seconds: float) -> str:
+    minutes = -(-int(seconds) // 60)
+    return "1 minute" if minutes == 1 else f"{minutes} minutes"
+
+
+def _show(path: Path) -> str:
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

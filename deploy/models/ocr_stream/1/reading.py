@@ -1,1 +1,0 @@
-../../ocr/1/reading.py

@@ -1,0 +1,1 @@
+../../ocr/1/text_reader.py

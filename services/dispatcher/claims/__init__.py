@@ -1,0 +1,1 @@
+"""Claims jobs for wake-ups."""

@@ -1,0 +1,42 @@
+"""A job with its claim."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from common.views.job import JobRow, read_job
+
+
+class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job with its claim: the row of its view, and what an attempt needs. Times are in seconds."""
+
+    row: JobRow
+    claim: int
+    timeout: float
+    interruptions: int
+    initial_delay: float
+    max_delay: float
+    fallback_model: str | None
+    tensors: bytes | None
+    parameters: bytes | None
+    wants_started: bool
+
+    @property
+    def started_at(self) -> datetime:
+        assert self.row.started_at is not None, "a claimed job has started"
+        return self.row.started_at
+
+    def seconds_queued(self) -> float:
+        """Return the seconds from when the job could run to its claim, by the database's clock."""
+        return max(0.0, (self.started_at - self.row.run_at).total_seconds())
+
+    def time_after(self, seconds: float) -> datetime:
+        """Return the database's time this long after the claim. The dispatcher's own clock decides nothing."""
+        return self.started_at + timedelta(seconds=seconds)
+
+
+def read_claimed_job(record: Mapping[str, object]) -> ClaimedJob:
+    """Return the job in a record with the columns of `jobs` and its inputs."""
+    own = {name: record[name] for name in ClaimedJob.__struct_fields__ if name != "row"}
+    return ClaimedJob(row=read_job(record), **own)  # type: ignore[arg-type]

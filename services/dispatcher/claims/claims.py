@@ -1,0 +1,69 @@
+"""Claims jobs for wake-ups. A wake-up claims the fairest job of its queue, not necessarily its own."""
+
+import asyncio
+from enum import Enum
+from functools import partial
+
+from common.errors import Retry
+from common.jobs import Priority
+from common.postgres.batcher import Batcher
+from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.claims.store import ClaimStore
+from services.dispatcher.models.fair_share import NIL
+from services.dispatcher.models.served_model import ServedModel
+
+BATCH = 50  # claims in one statement, which examines as many tenants and twice as many jobs of each
+MAX_TRIES = 50
+RETRY_SECONDS = 0.02  # while other transactions hold all queued jobs; most of them commit within this time
+
+
+class NoJob(Enum):
+    """Why a claim got no job."""
+
+    QUEUE_EMPTY = "the queue is empty"
+    LOCKED = "other transactions hold all queued jobs"  # or the search did not reach them
+
+
+ClaimResult = ClaimedJob | NoJob
+
+
+class Claims:
+    def __init__(self, store: ClaimStore, *, worker: str, lease: float) -> None:
+        """`lease` is in seconds."""
+        self._store = store
+        self._worker = worker
+        self._lease = lease
+        self._batchers: dict[tuple[str, Priority], Batcher[None, ClaimResult]] = {}
+
+    async def claim(self, model: ServedModel, priority: Priority) -> ClaimedJob | None:
+        """Claim the next job of a model and class. None if the queue is empty.
+
+        Raises Unavailable, or Retry if other transactions hold all queued jobs for too long.
+        """
+        key = model.name, priority
+        if key not in self._batchers:
+            self._batchers[key] = Batcher(partial(self.claim_batch, model, priority), name="claims", limit=BATCH)
+        for _ in range(MAX_TRIES):
+            match await self._batchers[key].submit(None):
+                case ClaimedJob() as job:
+                    return job
+                case NoJob.QUEUE_EMPTY:
+                    return None
+                case NoJob.LOCKED:
+                    await asyncio.sleep(RETRY_SECONDS)
+        raise Retry(NoJob.LOCKED.value)
+
+    async def claim_batch(self, model: ServedModel, priority: Priority, claims: list[None]) -> list[ClaimResult]:
+        """Claim up to one job for each item in one statement."""
+        share = model.fair_share
+        cursor = share.next_cursor(priority)
+        claimed = await self._store.claim_jobs(
+            model.name, priority, len(claims), cursor, share.running, self._worker, self._lease
+        )
+        for job in claimed.jobs:
+            share.note_start(job.row.tenant_id, job.row.id, priority)
+        missing = len(claims) - len(claimed.jobs)
+        if missing:
+            share.request_full_search(priority)
+        no_job = NoJob.LOCKED if claimed.contended or cursor.job != NIL else NoJob.QUEUE_EMPTY
+        return [*claimed.jobs, *[no_job] * missing]

@@ -1,0 +1,1 @@
+"""Periodic work: sweeps, retention, and the completion of batches."""

@@ -1,0 +1,59 @@
+"""Removes jobs, batches and idempotency keys that are older than their retention, in small batches."""
+
+import asyncio
+import time
+
+from common.errors import Unavailable
+from common.telemetry.logs import Log
+from services.dispatcher import metrics
+from services.dispatcher.maintenance.retention_store import OLDEST, RetentionStore
+
+BATCH = 200
+SHARE = 5  # use at most a fifth of one connection's time, so that submits hardly slow down
+PAUSE_SECONDS = 0.1  # between two batches of idempotency keys or batches, which are one row each
+REST_SECONDS = 30.0  # between two passes
+
+log = Log("retention")
+
+
+async def run(store: RetentionStore, retention: float) -> None:
+    """Remove what ended more than `retention` seconds ago, pass after pass, until cancelled.
+
+    Any instance may do it: instances skip each other's rows. A pass examines each row once, even if it must stay.
+    """
+    while True:
+        try:
+            if removed := await purge_jobs(store, retention):
+                log.info("jobs.purged", count=removed)
+            await purge_keys(store)
+            await purge_batches(store, retention)
+        except Unavailable as error:
+            log.warning("retention.database_unavailable", error=error)
+        await asyncio.sleep(REST_SECONDS)
+
+
+async def purge_jobs(store: RetentionStore, retention: float) -> int:
+    """Make one pass, oldest jobs first. Return how many jobs were removed."""
+    after, removed = OLDEST, 0
+    while True:
+        began = time.monotonic()
+        batch = await store.purge_jobs(retention, BATCH, after)
+        after, removed = batch.last, removed + batch.removed
+        metrics.jobs_purged.inc(batch.removed)
+        if batch.examined < BATCH:
+            return removed
+        await asyncio.sleep((time.monotonic() - began) * (SHARE - 1))
+
+
+async def purge_keys(store: RetentionStore) -> None:
+    while True:
+        if await store.purge_keys(BATCH) < BATCH:
+            return
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def purge_batches(store: RetentionStore, retention: float) -> None:
+    while True:
+        if await store.purge_batches(retention, BATCH) < BATCH:
+            return
+        await asyncio.sleep(PAUSE_SECONDS)

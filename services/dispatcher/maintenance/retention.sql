@@ -1,0 +1,47 @@
+-- name: purge_jobs
+-- Examines the next $2 jobs that ended more than $1 seconds ago, in the order of their ends, after a given one ($3,
+-- $4). Removes them with everything that belongs to them. It keeps jobs that are locked, and jobs with an event that
+-- is not fanned out or a pending delivery. Returns the last job examined, and how many were examined and removed.
+WITH old AS MATERIALIZED (
+  SELECT id, finished_at
+  FROM jobs
+  WHERE finished_at < now() - make_interval(secs => $1::double precision)
+    AND (finished_at, id) > ($3::timestamptz, $4::uuid)
+  ORDER BY finished_at, id
+  LIMIT $2
+), free AS MATERIALIZED (
+  SELECT j.id
+  FROM old
+  JOIN jobs j ON j.id = old.id AND j.finished_at IS NOT DISTINCT FROM old.finished_at -- not retried in the meantime
+  WHERE (SELECT bool_or(d.status = 'pending') FROM deliveries d WHERE d.job_id = j.id) IS NOT TRUE
+    AND (SELECT bool_or(e.fanned_out_at IS NULL) FROM events e WHERE e.job_id = j.id) IS NOT TRUE
+  FOR UPDATE OF j SKIP LOCKED
+), gone AS (
+  DELETE FROM jobs USING free WHERE jobs.id = free.id RETURNING jobs.id
+)
+SELECT finished_at, id, (SELECT count(*) FROM old) AS examined, (SELECT count(*) FROM gone) AS removed
+FROM old
+ORDER BY finished_at DESC, id DESC
+LIMIT 1;
+
+-- name: purge_keys
+-- Removes up to $1 idempotency keys that are older than a day.
+DELETE FROM idempotency_keys
+WHERE (tenant_id, key) IN (
+  SELECT tenant_id, key FROM idempotency_keys WHERE created_at < now() - interval '1 day' ORDER BY created_at LIMIT $1
+)
+RETURNING key;
+
+-- name: purge_batches
+-- Removes up to $2 batches that ended more than $1 seconds ago and have no jobs left.
+DELETE FROM batches
+WHERE id IN (
+  SELECT b.id
+  FROM batches b
+  WHERE b.finished_at < now() - make_interval(secs => $1::double precision)
+    AND NOT EXISTS (SELECT FROM jobs j WHERE j.batch_id = b.id)
+  ORDER BY b.finished_at
+  LIMIT $2
+  FOR UPDATE SKIP LOCKED
+)
+RETURNING id;

@@ -1,0 +1,49 @@
+"""Removes old rows from the database."""
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from common.postgres import sql
+from common.postgres.database import Database
+
+QUERIES = sql.load("services.dispatcher.maintenance", "retention.sql")
+
+
+class EndedJobCursor(NamedTuple):
+    """A position in the order in which jobs ended."""
+
+    finished_at: datetime
+    id: UUID
+
+
+class PurgedBatch(NamedTuple):
+    """How many ended jobs were examined and removed, and the last one examined."""
+
+    examined: int
+    removed: int
+    last: EndedJobCursor
+
+
+OLDEST = EndedJobCursor(datetime.fromtimestamp(0, UTC), UUID(int=0))
+
+
+class RetentionStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def purge_jobs(self, age: float, limit: int, after: EndedJobCursor = OLDEST) -> PurgedBatch:
+        """Remove jobs that ended more than `age` seconds ago. Examine at most `limit` jobs after the cursor."""
+        record = await self._database.fetch_one(QUERIES["purge_jobs"], age, limit, *after)
+        if record is None:
+            return PurgedBatch(0, 0, OLDEST)
+        last = EndedJobCursor(record["finished_at"], record["id"])
+        return PurgedBatch(record["examined"], record["removed"], last)
+
+    async def purge_keys(self, limit: int) -> int:
+        """Remove idempotency keys older than a day. Return how many were removed."""
+        return len(await self._database.fetch(QUERIES["purge_keys"], limit))
+
+    async def purge_batches(self, age: float, limit: int) -> int:
+        """Remove batches without jobs that ended more than `age` seconds ago. Return how many were removed."""
+        return len(await self._database.fetch(QUERIES["purge_batches"], age, limit))

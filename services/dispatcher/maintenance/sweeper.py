@@ -1,0 +1,100 @@
+"""Wakes due jobs, ends expired jobs and reclaims abandoned jobs. Any instance may sweep."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from common import job_spans
+from common.errors import Unavailable
+from common.jobs import Failure, Status
+from common.outbox import Outbox
+from common.telemetry.logs import Log
+from services.dispatcher import metrics, retry
+from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
+from services.dispatcher.results.result_recorder import ResultRecorder
+
+BATCH = 200
+ABANDONED = Failure("worker_lost", "the worker that ran the attempt was lost", True)
+
+log = Log("sweeper")
+
+
+class LeaseGrace:
+    """Decides whether a lapsed lease means a lost dispatcher, or only a database that was away.
+
+    A dispatcher renews its leases every third of a lease. So a lease survives an outage of up to a third of a lease.
+    After a longer outage, and after its own start, a sweeper reclaims nothing for the length of a lease.
+    """
+
+    def __init__(self, lease: float, interval: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Times are in seconds. `interval` is the time between two sweeps, each of which writes."""
+        self._lease = lease
+        self._max_silence = max(lease / 3, 2 * interval)
+        self._clock = clock
+        self._written_at = float("-inf")
+        self._began_at = float("-inf")
+
+    def note_write(self) -> None:
+        """Record that the database has just accepted a write."""
+        now = self._clock()
+        if now - self._written_at > self._max_silence:
+            self._began_at = now
+            log.info("sweeper.grace_started", seconds=self._lease)
+        self._written_at = now
+
+    @property
+    def is_over(self) -> bool:
+        now = self._clock()
+        return now - self._written_at <= self._max_silence and now - self._began_at >= self._lease
+
+
+class Sweeper:
+    def __init__(
+        self, store: SweeperStore, recorder: ResultRecorder, outbox: Outbox, grace: LeaseGrace, interval: float
+    ) -> None:
+        """`interval` is in seconds."""
+        self._store = store
+        self._recorder = recorder
+        self._outbox = outbox
+        self._grace = grace
+        self._interval = interval
+
+    async def run(self) -> None:
+        """Sweep at intervals, and again at once after a full batch, until cancelled."""
+        while True:
+            try:
+                full = await self.sweep()
+            except Unavailable as error:
+                log.warning("sweeper.database_unavailable", error=error)
+                full = False
+            if not full:
+                await asyncio.sleep(self._interval)
+
+    async def sweep(self) -> bool:
+        """Handle one batch of each kind. Return whether any batch was full."""
+        due = await self._store.take_due_jobs(BATCH)
+        self._outbox.announce(due.wake_ups)
+        self._grace.note_write()  # a read-only server would have refused the write
+        abandoned = await self._find_abandoned()
+        metrics.leases_lapsed.inc(len(abandoned))
+        await asyncio.gather(*(self._reclaim(job, now) for job, now in abandoned))
+        if due.unserved:
+            unserved = await self._store.find_queued(due.unserved)
+            await asyncio.gather(*(self._recorder.fail_unserved(job, now) for job, now in unserved))
+        expired = await self._store.find_expired(BATCH)
+        await asyncio.gather(*(self._recorder.expire(job, now) for job, now in expired))
+        return BATCH in (len(due.wake_ups) + len(due.unserved), len(abandoned), len(expired))
+
+    async def _find_abandoned(self) -> JobsAtTime:
+        found = await self._store.find_abandoned(BATCH)
+        return found if self._grace.is_over else []  # checked after the query, which may have hung for long
+
+    async def _reclaim(self, job: ClaimedJob, now: datetime) -> None:
+        """Record the attempt of a lost worker, with a span in place of those that the worker did not export."""
+        with job_spans.start_span_at(job.started_at, "lost", job.row) as trace:
+            if job.row.status is Status.CANCELING:
+                await self._recorder.cancel(job, now, trace)
+            else:
+                await self._recorder.record_failure(job, retry.Attempted(ABANDONED), now, trace)

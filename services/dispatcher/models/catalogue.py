@@ -1,0 +1,122 @@
+"""Keeps the model catalogue current."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from fnmatch import fnmatchcase
+
+from common.errors import Unavailable
+from common.telemetry.logs import Log
+from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.models.store import ModelStore
+from services.dispatcher.triton.client import ModelVersion, TritonClient
+from services.dispatcher.triton.errors import TritonUnavailable
+
+PROBE_SECONDS = 0.3  # between refreshes while something is unavailable, and after a request to refresh
+SAVE_SECONDS = 10.0  # a row that is not saved for three times as long counts as not ready
+
+log = Log("catalogue")
+
+
+class Catalogue:
+    """The models of this dispatcher's Triton."""
+
+    def __init__(
+        self,
+        triton: TritonClient,
+        store: ModelStore,
+        on_new_model: Callable[[ServedModel], Awaitable[None]],
+        *,
+        interval: float,
+        slots: int,
+        grace: float,
+        patterns: Sequence[str] = ("*",),
+    ) -> None:
+        """Times are in seconds. A version that no server has had for `grace` leaves the catalogue.
+
+        `on_new_model` starts to consume a model's queues. `slots` of 0 means what Triton can use. Models that match no
+        pattern are ignored.
+        """
+        self.models: dict[str, ServedModel] = {}
+        self.is_up = False
+        self.refresh_requested = asyncio.Event()
+        self._triton = triton
+        self._store = store
+        self._on_new_model = on_new_model
+        self._interval = interval
+        self._slots = slots
+        self._grace = grace
+        self._patterns = patterns
+        self._saved_at = -SAVE_SECONDS
+        self._saved: list[tuple[ModelVersion, bool]] = []
+
+    async def check(self) -> bool:
+        """Return whether Triton answers, for /readyz."""
+        return self.is_up
+
+    async def run(self) -> None:
+        """Refresh at intervals and on request, until cancelled."""
+        while True:
+            self.refresh_requested.clear()
+            steady = await self.refresh()
+            try:
+                async with asyncio.timeout(self._interval if steady else PROBE_SECONDS):
+                    await self.refresh_requested.wait()
+                await asyncio.sleep(PROBE_SECONDS)  # many requests share one refresh
+            except TimeoutError:
+                continue
+
+    async def refresh(self) -> bool:
+        """Read Triton's models and save them. Return whether everything is available."""
+        was_up = self.is_up
+        try:
+            ready = {model for model in await self._triton.list_ready() if self._matches(model[0])}
+            await self._describe_new(ready)
+            self.is_up = True
+        except TritonUnavailable as error:
+            ready, self.is_up = set(), False
+            if was_up or not self.models:
+                log.warning("triton.unavailable", error=error)
+        if self.is_up and not was_up:
+            log.info("triton.available", models=len({name for name, _ in ready}))
+        for model in self.models.values():
+            model.update_ready({version for name, version in ready if name == model.name})
+        try:
+            await self._save()
+        except Unavailable as error:
+            log.warning("catalogue.save_failed", error=error)
+            return False
+        all_available = all(model.available.is_set() for model in self.models.values())
+        return self.is_up and all_available and not self._triton.quarantine.is_active
+
+    def _matches(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self._patterns)
+
+    async def _describe_new(self, ready: set[tuple[str, str]]) -> None:
+        """Describe each version that became ready, and start to consume for each new model."""
+        for name, version in sorted(ready):
+            known = self.models.get(name)
+            if known is not None and known.is_current(version):
+                continue
+            described = await self._triton.describe(name, version)
+            if described is None:
+                continue
+            model = known or ServedModel(name, self.refresh_requested)
+            model.add_version(described, self._slots)
+            if known is None:
+                self.models[name] = model
+                await self._on_new_model(model)
+
+    async def _save(self) -> None:
+        rows = [
+            (described, version in model.ready)
+            for model in self.models.values()
+            for version, described in model.versions.items()
+        ]
+        if rows == self._saved and time.monotonic() - self._saved_at <= min(SAVE_SECONDS, self._grace):
+            return
+        await self._store.save_models(rows)
+        if self.is_up:
+            for name, version in await self._store.retire_models(self._grace):
+                log.warning("model.retired", model=name, version=version)
+        self._saved, self._saved_at = rows, time.monotonic()

@@ -1,0 +1,95 @@
+"""A model that this dispatcher runs."""
+
+import asyncio
+import time
+
+from common.jobs import Priority
+from common.outbox import MAX_JOBS_PER_MESSAGE
+from common.telemetry.logs import Log
+from services.dispatcher.models.concurrency import ConcurrencyLimit
+from services.dispatcher.models.fair_share import FairShare
+from services.dispatcher.triton.client import ModelVersion
+
+QUICK_MODEL_FACTOR = 2  # times as many slots for a quick model; a job then waits for up to two more batches
+DESCRIBE_SECONDS = 10.0  # a version that becomes ready again within this time is not described again
+
+log = Log("catalogue")
+
+
+class ServedModel:
+    """A model with its versions, its slots and its availability."""
+
+    def __init__(self, name: str, refresh_requested: asyncio.Event) -> None:
+        """Setting `refresh_requested` makes the catalogue refresh at once."""
+        self.name = name
+        self.refresh_requested = refresh_requested
+        self.versions: dict[str, ModelVersion] = {}
+        self.ready: set[str] = set()
+        self.concurrency = ConcurrencyLimit(1)
+        self.fair_share = FairShare()
+        self.available = asyncio.Event()
+        self._described_at: dict[str, float] = {}
+
+    async def acquire(self, priority: Priority) -> None:
+        """Return with a slot held while the model is available."""
+        while True:
+            await self.available.wait()
+            await self.concurrency.acquire(priority)
+            if self.available.is_set():
+                return
+            self.concurrency.release()
+
+    def mark_unavailable(self) -> None:
+        """Start no inference until the next refresh, which comes at once."""
+        self.available.clear()
+        self.refresh_requested.set()
+
+    def update_ready(self, ready: set[str]) -> None:
+        """Set which versions Triton can run now."""
+        self.ready = ready & self.versions.keys()
+        if self.ready and not self.available.is_set():
+            log.info("model.ready", model=self.name, slots=self.concurrency.size)
+            self.available.set()
+        elif not self.ready and self.available.is_set():
+            log.warning("model.unavailable", model=self.name)
+            self.available.clear()
+
+    def add_version(self, version: ModelVersion, slots: int) -> None:
+        """Store what a version declares. `slots` of 0 sizes the limit by what Triton can use."""
+        self.versions[version.version] = version
+        self._described_at[version.version] = time.monotonic()
+        size = slots or self.count_slots()
+        self.concurrency.resize(size, 0 if slots else size * QUICK_MODEL_FACTOR)
+
+    def is_current(self, version: str) -> bool:
+        """Return whether a ready version was described recently. A reload need not show as an outage."""
+        return version in self.ready and time.monotonic() - self._described_at[version] < DESCRIBE_SECONDS
+
+    def describe_again(self) -> None:
+        """Read what the model declares again, at once, because it may have been reloaded."""
+        self._described_at = dict.fromkeys(self._described_at, float("-inf"))
+        self.refresh_requested.set()
+
+    def describe(self, version: str | None) -> ModelVersion | None:
+        """Return what a version declares. None means the newest ready version, or else the newest known one."""
+        if version is not None:
+            return self.versions.get(version)
+        newest = max(self.ready or self.versions, key=version_order, default=None)
+        return None if newest is None else self.versions[newest]
+
+    def count_slots(self) -> int:
+        """Return twice what Triton runs at once, so that its batcher always has the next batch ready."""
+        return max(model.instances * max(1, model.max_batch_size) for model in self.versions.values()) * 2
+
+    def count_prefetch(self) -> int:
+        """Return how many unacknowledged messages to hold per queue: half the slots, for at most as many jobs as slots.
+
+        No other dispatcher can run the jobs of these messages.
+        """
+        batch = max(model.max_batch_size for model in self.versions.values())
+        size = self.concurrency.size
+        return max(1, min(size // 2, size // max(1, min(batch, MAX_JOBS_PER_MESSAGE))))
+
+
+def version_order(version: str) -> tuple[int, str]:
+    return (int(version), "") if version.isdecimal() else (-1, version)

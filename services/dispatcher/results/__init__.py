@@ -1,0 +1,1 @@
+"""Records what came of attempts."""

@@ -1,0 +1,133 @@
+-- name: record_events
+-- Records events that do not change a job's state, each with its wake-up. Skips jobs that were erased in the
+-- meantime.
+WITH given AS (
+  SELECT *
+  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::bytea[],
+              $8::uuid[], $9::text[], $10::text[], $11::bytea[], $12::text[])
+    AS t(id, tenant_id, job_id, model, type, created_at, body,
+         message_id, exchange, routing_key, message, traceparent)
+), existing AS ( -- the same lock as the foreign key's, so that an erasure comes before or after
+  SELECT id FROM jobs WHERE id = ANY($3::uuid[]) AND erased_at IS NULL ORDER BY id FOR KEY SHARE
+), new AS (
+  SELECT given.* FROM given JOIN existing ON existing.id = given.job_id
+), recorded AS (
+  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body)
+  SELECT id, tenant_id, job_id, model, type, created_at, body FROM new
+)
+INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
+SELECT message_id, exchange, routing_key, message, traceparent FROM new;
+
+-- name: end_jobs
+-- Ends jobs, each with its outputs, its attempt, its event and the event's wake-up. A job ends only if its state
+-- (was) and its claim still match. A job that is being canceled still runs, so whichever end comes first wins; but
+-- only such a job can end canceled. Returns the ids of the events that were recorded.
+WITH done AS (
+  SELECT *
+  FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
+              $9::double precision[], $10::timestamptz[], $11::bytea[], $12::uuid[], $13::text[], $14::bytea[],
+              $15::uuid[], $16::text[], $17::text[], $18::bytea[], $19::text[])
+    AS t(id, claim, was, status, version, error_code, error_message, error_retryable,
+         inference_ms, finished_at, outputs, event_id, event_type, event_body,
+         message_id, exchange, routing_key, message, traceparent)
+  ORDER BY id
+), locked AS (
+  SELECT done.event_id, j.worker, j.started_at
+  FROM jobs j
+  JOIN done ON j.id = done.id AND j.claim = done.claim
+    AND done.was = CASE WHEN j.lease_until IS NOT NULL THEN 'running' ELSE j.status END
+    AND (done.status <> 'canceled' OR j.status = 'canceling')
+  ORDER BY j.id
+  FOR UPDATE OF j
+), chosen AS ( -- the first end of a job, if its sweeper and its dispatcher end it in one call
+  SELECT DISTINCT ON (done.id) done.*, worker, started_at
+  FROM done
+  JOIN locked USING (event_id)
+  ORDER BY done.id, event_id
+), ended AS (
+  UPDATE jobs j
+  SET status = chosen.status,
+      version = coalesce(chosen.version, j.version),
+      error_code = chosen.error_code,
+      error_message = chosen.error_message,
+      error_retryable = chosen.error_retryable,
+      inference_ms = chosen.inference_ms,
+      finished_at = chosen.finished_at,
+      lease_until = NULL,
+      worker = NULL,
+      next_wake_up_at = NULL
+  FROM chosen
+  WHERE j.id = chosen.id
+  RETURNING j.id, j.tenant_id, j.model, j.attempt
+), attempted AS (
+  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code,
+                            error_message)
+  SELECT id, claim, attempt, model, worker, started_at, greatest(started_at, finished_at), status, error_code,
+         error_message
+  FROM ended JOIN chosen USING (id) WHERE was = 'running'
+), answered AS (
+  INSERT INTO job_outputs (job_id, outputs)
+  SELECT id, outputs FROM ended JOIN chosen USING (id) WHERE outputs IS NOT NULL
+  ON CONFLICT (job_id) DO UPDATE SET outputs = excluded.outputs -- of a run before the client's retry
+), recorded AS (
+  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, claim)
+  SELECT event_id, tenant_id, ended.id, model, event_type, finished_at, event_body, claim
+  FROM ended JOIN chosen USING (id)
+), announced AS (
+  INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
+  SELECT message_id, exchange, routing_key, message, traceparent FROM ended JOIN chosen USING (id)
+)
+SELECT event_id FROM ended JOIN chosen USING (id);
+
+-- name: add_steps
+-- Adds streamed responses, each only while its job runs under the given claim. A repeated call adds nothing twice.
+INSERT INTO job_steps (job_id, claim, number, type, outputs)
+SELECT t.id, t.claim, t.number, 'job.output', t.outputs
+FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::bytea[]) AS t(id, claim, number, outputs)
+JOIN jobs j ON j.id = t.id AND j.claim = t.claim
+WHERE j.status IN ('processing', 'canceling')
+ON CONFLICT DO NOTHING;
+
+-- name: requeue_jobs
+-- Queues jobs again, due after a delay (seconds), each only under the given claim. A sweeper sends the wake-up later.
+-- Returns the ids of the jobs that were queued.
+WITH back AS (
+  SELECT *
+  FROM unnest($1::uuid[], $2::bigint[], $3::double precision[], $4::boolean[], $5::text[],
+              $6::text[], $7::text[], $8::boolean[], $9::boolean[], $10::boolean[])
+    AS t(id, claim, delay, given_back, fallback, error_code, error_message, error_retryable, interrupted, refused)
+  ORDER BY id
+), locked AS (
+  SELECT back.*, j.attempt, j.model, j.worker, j.started_at
+  FROM jobs j
+  JOIN back ON j.id = back.id AND j.claim = back.claim AND j.status = 'processing'
+  ORDER BY j.id
+  FOR UPDATE OF j
+), chosen AS ( -- one requeue of a job, if its sweeper and its dispatcher requeue it in one call
+  SELECT DISTINCT ON (id) * FROM locked ORDER BY id
+), attempted AS (
+  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code,
+                            error_message)
+  SELECT id, claim, attempt, model, worker, started_at, now(), CASE WHEN given_back THEN 'returned' ELSE 'failed' END,
+         error_code, error_message
+  FROM chosen
+)
+UPDATE jobs j
+SET status = 'queued',
+    run_at = now() + make_interval(secs => back.delay),
+    next_wake_up_at = now() + make_interval(secs => back.delay),
+    attempt = j.attempt - back.given_back::integer,
+    interruptions = j.interruptions + back.interrupted::integer,
+    started_at = CASE WHEN NOT back.refused OR j.attempt > 1 THEN j.started_at END, -- NULL: it may still expire
+    model = coalesce(back.fallback, j.model),
+    version = CASE WHEN back.fallback IS NULL THEN j.version END,
+    fallback_model = CASE WHEN back.fallback IS NULL THEN j.fallback_model END,
+    max_attempts = CASE WHEN back.fallback IS NULL THEN j.max_attempts ELSE j.attempt + 1 END,
+    error_code = back.error_code,
+    error_message = back.error_message,
+    error_retryable = back.error_retryable,
+    lease_until = NULL,
+    worker = NULL
+FROM chosen back
+WHERE j.id = back.id
+RETURNING j.id;

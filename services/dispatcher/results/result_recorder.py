@@ -1,0 +1,177 @@
+"""Records the result of an attempt: the job's end with its event, or its return to the queue."""
+
+import random
+from datetime import datetime
+from functools import partial
+from typing import Literal, assert_never
+
+import msgspec
+from opentelemetry.trace import get_current_span
+
+from common import ids, job_spans
+from common.jobs import Failure, Status
+from common.outbox import event_wake_up
+from common.telemetry import tracing
+from common.telemetry.logs import Log
+from common.views.job import JobRow, JobUrls, job_log_fields, render_event
+from services.dispatcher import metrics, retry
+from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.results.result_writer import ResultWriter
+from services.dispatcher.results.store import AttemptStart, JobEnd, NewEvent, Requeue
+from services.dispatcher.results.stream_recorder import StreamRecorder
+from services.dispatcher.triton.attempt import InferenceResult
+
+log = Log("job")
+
+
+class ResultRecorder:
+    """`at` is the database's time of an event, and `trace` the traceparent of the attempt's span."""
+
+    def __init__(self, writer: ResultWriter, urls: JobUrls) -> None:
+        self._writer = writer
+        self._urls = urls
+
+    def announce_start(self, job: ClaimedJob, trace: str) -> None:
+        """Record `job.started` while the inference runs."""
+        event = self._make_event(job.row, "job.started", job.started_at, None, trace)
+        self._writer.announce_start(AttemptStart(job.row, job.started_at, event))
+
+    def stream(self, job: ClaimedJob) -> StreamRecorder:
+        return StreamRecorder(job, self._writer.add_steps)
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for announcements of starts."""
+        await self._writer.drain(seconds)
+
+    async def succeed(
+        self, job: ClaimedJob, result: InferenceResult, at: datetime, inference_ms: float, trace: str
+    ) -> None:
+        row = msgspec.structs.replace(job.row, version=result.version, inference_ms=inference_ms)
+        await self._end(job, finish(row, Status.SUCCEEDED, at), trace, outputs=result.outputs)
+
+    async def record_failure(self, job: ClaimedJob, outcome: retry.Outcome, at: datetime, trace: str) -> None:
+        """Record a failed attempt. `retry.decide` says what happens to the job."""
+        row, failure = job.row, outcome.failure
+        policy = retry.Policy(
+            row.attempt, row.max_attempts, job.interruptions, job.initial_delay, job.max_delay, job.fallback_model
+        )
+        requeue = partial(Requeue, id=row.id, claim=job.claim, failure=failure)
+        match retry.decide(policy, outcome, random.random()):  # noqa: S311 -- jitter, not a secret
+            case retry.GiveBack(delay):
+                interrupted, refused = isinstance(outcome, retry.Interrupted), isinstance(outcome, retry.Refused)
+                back = requeue(delay=delay, given_back=True, interrupted=interrupted, refused=refused)
+            case retry.Again(delay):
+                back = requeue(delay=delay)
+            case retry.FallBack(model):
+                back = requeue(fallback=model)
+            case retry.Fail():
+                await self._end(job, finish(row, Status.FAILED, at, failure), trace)
+                return
+            case never:
+                assert_never(never)
+        if not await self._requeue(job, back):
+            await self.cancel(job, at, trace)
+
+    async def cancel(self, job: ClaimedJob, at: datetime, trace: str) -> None:
+        """End a running job whose client canceled it. No effect if the job no longer runs."""
+        await self._end(job, finish(job.row, Status.CANCELED, at), trace)
+
+    async def expire(self, job: ClaimedJob, at: datetime) -> None:
+        failure = Failure("expired", "the job did not start within its expires_in", False)
+        await self._end_queued(job, finish(job.row, Status.EXPIRED, at, failure))
+
+    async def fail_unserved(self, job: ClaimedJob, at: datetime) -> None:
+        """Fail a queued job whose model has left the catalogue."""
+        text = f"no Triton server has served model '{job.row.model}' for too long; submit the job again later"
+        await self._end_queued(job, finish(job.row, Status.FAILED, at, Failure("model_unavailable", text, True)))
+
+    async def _end_queued(self, job: ClaimedJob, row: JobRow) -> None:
+        with job_spans.start_span_at(job_spans.queued_since(job.row), "queued", job.row) as trace:
+            await self._end(job, row, trace, was="queued")
+
+    async def _end(
+        self,
+        job: ClaimedJob,
+        row: JobRow,
+        trace: str,
+        *,
+        was: Literal["running", "queued"] = "running",
+        outputs: bytes | None = None,
+    ) -> None:
+        """End a job in the state of `row`. Log and trace whether its claim was still valid."""
+        end = self._build_end(job, row, trace, was, outputs)
+        fields: dict[str, object] = {**job_log_fields(row), "attempt": row.attempt}
+        fields |= {"error": row.error_code} if row.error_code else {}
+        if await self._writer.end(end):
+            job_spans.set_outcome(row.status)
+            if end.failure is not None:
+                tracing.record_error(get_current_span(), end.failure.code)
+            log.info(f"job.{row.status}", **fields)
+        else:
+            job_spans.set_outcome("too_late")
+            metrics.stale_results.inc()
+            log.warning("job.result_too_late", **fields)
+
+    def _build_end(
+        self, job: ClaimedJob, row: JobRow, trace: str, was: Literal["running", "queued"], outputs: bytes | None
+    ) -> JobEnd:
+        assert row.finished_at is not None, "an ended job has an end"
+        failure = None
+        if row.error_code is not None:
+            failure = Failure(row.error_code, row.error_message or "", bool(row.error_retryable))
+        return JobEnd(
+            id=row.id,
+            claim=job.claim,
+            was=was,
+            model=row.model,
+            status=row.status,
+            finished_at=row.finished_at,
+            event=self._make_event(row, f"job.{row.status}", row.finished_at, outputs, trace),
+            version=row.version,
+            failure=failure,
+            inference_ms=row.inference_ms,
+            outputs=outputs,
+        )
+
+    async def _requeue(self, job: ClaimedJob, requeue: Requeue) -> bool:
+        """Return whether the job was queued again: not if its claim is lost, or a cancel was requested."""
+        done = await self._writer.requeue(requeue)
+        if done:
+            metrics.attempts.labels(job.row.model, "returned" if requeue.given_back else "failed").inc()
+        tracing.record_error(get_current_span(), requeue.failure.code)
+        job_spans.set_outcome(name_outcome(requeue) if done else "too_late")
+        log.info(
+            "job.requeued" if done else "job.requeue_too_late",
+            **job_log_fields(job.row),
+            attempt=job.row.attempt,
+            error=requeue.failure.code,
+            delay=round(requeue.delay, 3),
+            given_back=requeue.given_back,
+            fallback=requeue.fallback,
+        )
+        return done
+
+    def _make_event(self, row: JobRow, kind: str, at: datetime, outputs: bytes | None, trace: str) -> NewEvent:
+        event_id = ids.new()
+        body = render_event(row, self._urls, kind, at, outputs)
+        return NewEvent(event_id, kind, body, event_wake_up(event_id, kind, trace))
+
+
+def finish(row: JobRow, status: Status, at: datetime, failure: Failure | None = None) -> JobRow:
+    """Return the row of an ended job. Without a failure, the error of an earlier attempt is dropped."""
+    if failure is None:
+        return msgspec.structs.replace(row, status=status, finished_at=at, error_code=None)
+    return msgspec.structs.replace(
+        row,
+        status=status,
+        finished_at=at,
+        error_code=failure.code,
+        error_message=failure.message,
+        error_retryable=failure.retryable,
+    )
+
+
+def name_outcome(requeue: Requeue) -> str:
+    if requeue.given_back:
+        return "given_back"
+    return "retried" if requeue.fallback is None else "fell_back"

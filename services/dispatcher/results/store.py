@@ -1,0 +1,115 @@
+"""Saves the results of attempts."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from common.jobs import Failure, Status
+from common.outbox import OutboxRow, to_values
+from common.postgres import sql
+from common.postgres.database import Database, to_columns
+from common.views.job import JobRow
+
+QUERIES = sql.load("services.dispatcher.results")
+
+
+class NewEvent(msgspec.Struct, frozen=True):
+    """An event to record, with its webhook body and its wake-up."""
+
+    id: UUID
+    type: str
+    body: bytes
+    message: OutboxRow
+
+
+class AttemptStart(NamedTuple):
+    """The start of an attempt, with its event."""
+
+    row: JobRow
+    at: datetime
+    event: NewEvent
+
+
+class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a job. It is saved only if `was` and `claim` still match."""
+
+    id: UUID
+    claim: int
+    was: Literal["running", "queued"]
+    model: str
+    status: Status
+    finished_at: datetime
+    event: NewEvent
+    version: str | None = None
+    failure: Failure | None = None
+    inference_ms: float | None = None
+    outputs: bytes | None = None
+
+
+class Requeue(msgspec.Struct, frozen=True, kw_only=True):
+    """A job's return to the queue. It is saved only if `claim` still matches. `delay` is in seconds."""
+
+    id: UUID
+    claim: int
+    failure: Failure
+    delay: float = 0.0
+    given_back: bool = False  # the attempt does not count
+    interrupted: bool = False  # Triton went away during the attempt; the number of interruptions is limited
+    refused: bool = False  # the attempt never began, so the job may still expire
+    fallback: str | None = None
+
+
+class Step(NamedTuple):
+    """One streamed response of a running job. Numbers count from 1; `outputs` is the JSON list of the API."""
+
+    job_id: UUID
+    claim: int
+    number: int
+    outputs: bytes
+
+
+class ResultStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def record_events(self, starts: Sequence[AttemptStart]) -> None:
+        rows = [
+            (event.id, row.tenant_id, row.id, row.model, event.type, at, event.body, *to_values(event.message))
+            for row, at, event in starts
+        ]
+        await self._database.fetch(QUERIES["record_events"], *to_columns(rows, 12))
+
+    async def end_jobs(self, ends: Sequence[JobEnd]) -> set[UUID]:
+        """Return the ids of the events that were recorded."""
+        rows = [
+            (
+                *(end.id, end.claim, end.was, end.status, end.version, *failure_values(end.failure)),
+                *(end.inference_ms, end.finished_at, end.outputs),
+                *(end.event.id, end.event.type, end.event.body, *to_values(end.event.message)),
+            )
+            for end in ends
+        ]
+        found = await self._database.fetch(QUERIES["end_jobs"], *to_columns(rows, 19))
+        return {record["event_id"] for record in found}
+
+    async def add_steps(self, steps: Sequence[Step]) -> None:
+        await self._database.fetch(QUERIES["add_steps"], *to_columns(steps, 4))
+
+    async def requeue_jobs(self, requeues: Sequence[Requeue]) -> set[UUID]:
+        """Return the ids of the jobs that were queued again."""
+        rows = [
+            (
+                *(each.id, each.claim, each.delay, each.given_back, each.fallback),
+                *(*failure_values(each.failure), each.interrupted, each.refused),
+            )
+            for each in requeues
+        ]
+        found = await self._database.fetch(QUERIES["requeue_jobs"], *to_columns(rows, 10))
+        return {record["id"] for record in found}
+
+
+def failure_values(failure: Failure | None) -> tuple[object, ...]:
+    return (None, None, None) if failure is None else (failure.code, failure.message, failure.retryable)

@@ -1,0 +1,207 @@
+"""Claims a job for each wake-up and runs it on Triton."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from opentelemetry.trace import Span, SpanKind
+
+from common import ids, job_spans
+from common.errors import Reject, Retry, Unavailable
+from common.jobs import Failure, Priority
+from common.rabbitmq.change_publisher import ChangePublisher
+from common.rabbitmq.messages import JobQueued, JobsQueued, Message
+from common.telemetry import tracing
+from common.telemetry.logs import Log
+from common.views.job import job_log_fields
+from services.dispatcher import metrics
+from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.claims.claims import Claims
+from services.dispatcher.failure_policy import classify
+from services.dispatcher.heartbeat import Heartbeat
+from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.results.result_recorder import ResultRecorder
+from services.dispatcher.results.store import Requeue, ResultStore
+from services.dispatcher.running_job import RunningJob, span_attributes
+from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult, infer
+from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.triton.errors import InferenceError
+
+HOLD_SECONDS = 600.0  # a message may wait this long for a slot, far below RabbitMQ's acknowledgement timeout of 30 min
+PAUSE_SECONDS = 1.0  # before a message goes back because the database is away; the slot is held meanwhile
+STOPPED = Failure("worker_stopped", "the worker stopped before the attempt ended", True)
+
+log = Log("runner")
+
+
+class Runner:
+    def __init__(
+        self,
+        triton: TritonClient,
+        claims: Claims,
+        store: ResultStore,
+        recorder: ResultRecorder,
+        changes: ChangePublisher,
+        heartbeat: Heartbeat,
+    ) -> None:
+        self._triton = triton
+        self._claims = claims
+        self._store = store
+        self._recorder = recorder
+        self._changes = changes
+        self._heartbeat = heartbeat
+        self._starting: set[asyncio.Task[None]] = set()
+
+    async def handle(self, model: ServedModel, priority: Priority, message: Message, traceparent: str | None) -> None:
+        """Start a job for each job that the message announces. Raises Retry or Reject."""
+        starts = [self._start_one(model, priority, traceparent) for _ in range(count_jobs(message))]
+        for error in await asyncio.gather(*starts, return_exceptions=True):  # concurrently, so that all wait from now
+            if error is not None:
+                raise error
+
+    async def _start_one(self, model: ServedModel, priority: Priority, traceparent: str | None) -> None:
+        """Wait until the model is available with a free slot, then claim and start a job."""
+        try:
+            async with asyncio.timeout(HOLD_SECONDS):
+                await model.acquire(priority)
+        except TimeoutError:
+            raise Retry(f"no slot became free within {HOLD_SECONDS:g} s") from None
+        starting = asyncio.create_task(self._claim_and_start(model, priority, traceparent))
+        self._starting.add(starting)
+        starting.add_done_callback(self._forget_start)
+        await asyncio.shield(starting)  # a lost channel must not interrupt a claim
+
+    def _forget_start(self, starting: asyncio.Task[None]) -> None:
+        self._starting.discard(starting)
+        if not starting.cancelled():
+            starting.exception()  # marks it as retrieved, in case the waiter was cancelled
+
+    async def _claim_and_start(self, model: ServedModel, priority: Priority, traceparent: str | None) -> None:
+        """Claim a job and run it in a task of its own. Free the slot if there is none."""
+        job = None
+        try:
+            job = await self._claims.claim(model, priority)
+        except Unavailable as error:
+            await asyncio.sleep(PAUSE_SECONDS)
+            raise Retry(str(error)) from error
+        finally:
+            if job is None:
+                model.concurrency.release()
+        if job is None:
+            metrics.stale_messages.inc()
+            return
+        self._changes.notify([job.row.id])
+        metrics.queue_seconds.labels(model.name, priority).observe(job.seconds_queued())
+        running = RunningJob(job)
+        self._heartbeat.jobs[running.key] = running
+        running.task = asyncio.create_task(self._run(model, running, traceparent))
+        metrics.slots_used.labels(model.name).inc()
+        running.task.add_done_callback(partial(self._forget, model, running))
+
+    def _forget(self, model: ServedModel, running: RunningJob, task: asyncio.Task[None]) -> None:
+        """Free what a job held when its task has ended."""
+        self._heartbeat.jobs.pop(running.key, None)
+        model.fair_share.note_end(running.job.row.tenant_id)
+        if running.has_slot:
+            model.concurrency.release()
+            metrics.slots_used.labels(model.name).dec()
+        else:
+            model.concurrency.note_saved()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # The lease lapses now, and a sweeper decides what happens to the job.
+            log.error("job.task_failed", **job_log_fields(running.job.row), error=repr(error))
+
+    async def _run(self, model: ServedModel, running: RunningJob, traceparent: str | None) -> None:
+        """Run a claimed job to its end, or until it goes back to the queue."""
+        job = running.job
+        context, links = tracing.continue_trace(job.row.traceparent, traceparent)
+        job_spans.record_queue_time(job.row, context)
+        name = f"process jobs.{model.name}"
+        with tracing.start_span(name, context, SpanKind.CONSUMER, partial(span_attributes, job.row), links) as span:
+            running.span = span
+            if job.wants_started:
+                self._recorder.announce_start(job, tracing.to_traceparent(span))
+            await self._infer_and_record(model, running, span)
+
+    async def _infer_and_record(self, model: ServedModel, running: RunningJob, span: Span) -> None:
+        job, trace, began = running.job, tracing.to_traceparent(span), time.monotonic()
+        try:
+            result = await self._infer(model, running)
+        except InferenceError as error:
+            metrics.inference_errors.labels(model.name, error.failure.code).inc()
+            at = job.time_after(time.monotonic() - began)
+            await self._recorder.record_failure(job, classify(model, error), at, trace)
+        except asyncio.CancelledError:
+            if not running.canceling:
+                tracing.record_error(span, "interrupted")  # the worker stopped, or its claim was lost
+                raise
+            await self._recorder.cancel(job, job.time_after(time.monotonic() - began), trace)
+        else:
+            seconds = time.monotonic() - began
+            model.concurrency.note_success(seconds)
+            if model.concurrency.release_before_save():
+                running.has_slot = False
+                metrics.slots_used.labels(model.name).dec()
+            await self._recorder.succeed(job, result, job.time_after(seconds), seconds * 1000, trace)
+
+    async def _infer(self, model: ServedModel, running: RunningJob) -> InferenceResult:
+        """Run one attempt in a task of its own, so that a cancel of the job ends only the attempt."""
+        if running.canceling:
+            raise asyncio.CancelledError
+        running.inference = asyncio.create_task(self._attempt(model, running.job))
+        try:
+            return await running.inference
+        finally:
+            running.recording = True
+            running.inference.cancel()  # in case this task itself is cancelled
+
+    async def _attempt(self, model: ServedModel, job: ClaimedJob) -> InferenceResult:
+        declared = model.describe(job.row.version)
+        if declared is None:
+            text = f"model '{model.name}' has no version {job.row.version}"
+            raise InferenceError(Failure("model_not_found", text, False))
+        request = InferenceRequest(
+            id=ids.encode(ids.Kind.JOB, job.row.id),
+            model=model.name,
+            version=job.row.version,
+            tensors=job.tensors or b"",
+            parameters=job.parameters,
+            timeout=job.timeout,
+        )
+        with metrics.inference_seconds.labels(model.name).time():
+            if not declared.decoupled:
+                return await infer(self._triton, request, declared)
+            async with self._recorder.stream(job) as stream:
+                return await infer(self._triton, request, declared, stream.add)
+
+    async def stop(self, grace: float) -> None:
+        """Let running jobs end within `grace` seconds, then give the others back to the queue."""
+        if self._starting:
+            await asyncio.wait(self._starting, timeout=grace)
+        if tasks := [running.task for running in self._heartbeat.jobs.values() if running.task is not None]:
+            await asyncio.wait(tasks, timeout=grace)
+        left = [running for running in self._heartbeat.jobs.values() if running.task is not None]
+        for running in left:
+            if running.task is not None:
+                running.task.cancel()
+        await self._give_back([running.job for running in left])
+
+    async def _give_back(self, jobs: Sequence[ClaimedJob]) -> None:
+        requeues = [Requeue(id=job.row.id, claim=job.claim, failure=STOPPED, given_back=True) for job in jobs]
+        try:
+            if requeues:
+                await self._store.requeue_jobs(requeues)
+        except Unavailable as error:
+            log.warning("jobs.give_back_failed", jobs=len(requeues), error=error)  # their leases lapse
+
+
+def count_jobs(message: Message) -> int:
+    """Return how many jobs a message announces. Raises Reject for a message of another kind."""
+    match message:
+        case JobQueued():
+            return 1
+        case JobsQueued():
+            return len(message.job_ids)
+        case _:
+            raise Reject(f"a {type(message).__name__} does not belong in a queue of jobs")

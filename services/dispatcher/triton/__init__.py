@@ -1,0 +1,1 @@
+"""Calls Triton over gRPC. The only package that imports tritonclient."""

@@ -1,0 +1,109 @@
+"""Translates Triton's errors into job failures. docs/how-to/bring-your-own-model.md has the facts behind the rules."""
+
+import re
+from typing import NamedTuple
+
+import grpc
+
+from common.jobs import Failure
+
+QUEUE_FULL = "triton_queue_full"
+MODEL_CRASHED = "model_crashed"
+MAX_MESSAGE_LENGTH = 2000
+QUARANTINED = Failure(
+    MODEL_CRASHED, "the model's process stalled; until it is reloaded, Triton may mix up its answers", True
+)
+WRONG_REQUEST = Failure("inference_failed", "Triton returned the answer to a different request", True)
+
+
+class TritonUnavailable(Exception):
+    """Triton does not answer."""
+
+
+class InferenceError(Exception):
+    """An inference failed."""
+
+    def __init__(self, failure: Failure, *, outage: bool = False, refused: bool = False) -> None:
+        """`outage`: the server or the model is away; the job is probably not the cause.
+
+        `refused`: Triton did not accept the request, so the attempt never began.
+        """
+        super().__init__(failure.message)
+        self.failure = failure
+        self.outage = outage
+        self.refused = refused
+
+    @property
+    def error_type(self) -> str:
+        """The name of the error in spans. The message may quote a payload."""
+        return self.failure.code
+
+    @property
+    def is_queue_full(self) -> bool:
+        """Whether the model's own queue is full, so that fewer inferences should run at once."""
+        return self.failure.code == QUEUE_FULL
+
+
+class Rule(NamedTuple):
+    """The meaning of an error whose message matches `pattern`."""
+
+    pattern: str
+    code: str
+    retryable: bool
+    outage: bool = False
+    refused: bool = False
+
+
+MESSAGE_PREFIX = (
+    r"(\[request id: [^\]]*\] )?(Failed to process the request\(s\) for model instance '[^']*', message: )?"
+)
+# An error inside a stream has no status code: the header that requests codes crashes the server. So the text decides.
+# The first rule that matches wins. A model may begin its own message with the name of a status code.
+RULES = (
+    Rule("has no available versions", "model_unavailable", retryable=True, outage=True, refused=True),
+    Rule("Server is stopping", "triton_unavailable", retryable=True, outage=True, refused=True),
+    Rule("Request for unknown model", "model_not_found", retryable=False),
+    Rule("Exceeds maximum queue size", QUEUE_FULL, retryable=True, refused=True),
+    Rule("Request timeout expired", "triton_queue_timeout", retryable=True),
+    # Only at the start of the message: a model may quote any text in a message of its own.
+    Rule(
+        f"^{MESSAGE_PREFIX}(Stub process .*is not healthy|Failed to obtain the health mutex)",
+        MODEL_CRASHED,
+        retryable=True,
+    ),
+    Rule("unexpected inference input", "invalid_input", retryable=False),
+    Rule("expected number of inputs", "invalid_input", retryable=False),
+    Rule("unexpected shape for input", "invalid_input", retryable=False),
+    Rule("inference input .* data-type is", "invalid_input", retryable=False),
+    Rule("invalid value type for .* parameter", "invalid_input", retryable=False),
+    Rule("batch-size must be", "invalid_input", retryable=False),
+    Rule("^(INVALID_ARG|INVALID_ARGUMENT|OUT_OF_RANGE|FAILED_PRECONDITION)\\b", "invalid_input", retryable=False),
+    Rule("^(UNSUPPORTED|UNIMPLEMENTED|NOT_FOUND|PERMISSION_DENIED)\\b", "inference_refused", retryable=False),
+)
+DEFAULT_RULE = Rule("", "inference_failed", retryable=True)
+NOT_CONNECTED = "failed to connect to all addresses"  # gRPC's message for a call that never reached the server
+# The meaning of a status of the call itself. Errors of a model arrive inside the stream.
+STATUS_RULES = {
+    grpc.StatusCode.UNAVAILABLE: Rule("", "triton_unavailable", retryable=True, outage=True),
+    grpc.StatusCode.CANCELLED: Rule("", "triton_unavailable", retryable=True, outage=True),
+    grpc.StatusCode.INTERNAL: Rule("", "triton_unavailable", retryable=True, outage=True),  # broke while it opened
+    grpc.StatusCode.UNKNOWN: Rule("", "triton_unavailable", retryable=True, outage=True),
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Rule("", "too_large", retryable=False),
+    grpc.StatusCode.UNIMPLEMENTED: Rule("", "unsupported", retryable=False),
+}
+ERROR_CODES = frozenset(rule.code for rule in (*RULES, DEFAULT_RULE, *STATUS_RULES.values()))
+
+
+def explain(message: str, code: grpc.StatusCode | None = None) -> InferenceError:
+    """Return the error that a message of Triton means. `code` is the status of a call that failed itself."""
+    matching = (rule for rule in RULES if re.search(rule.pattern, message))
+    rule = next(matching, STATUS_RULES.get(code, DEFAULT_RULE) if code else DEFAULT_RULE)
+    refused = rule.refused or (code is grpc.StatusCode.UNAVAILABLE and NOT_CONNECTED in message)
+    failure = Failure(rule.code, clean_message(message), rule.retryable)
+    return InferenceError(failure, outage=rule.outage, refused=refused)
+
+
+def clean_message(message: str) -> str:
+    """Remove the request id and the server's file paths."""
+    text = message.split("\n\nAt:\n")[0]
+    return re.sub(r"^\[request id: [^\]]*\] ", "", text).strip()[:MAX_MESSAGE_LENGTH]

@@ -1,0 +1,74 @@
+-- name: find_keys
+-- The valid API keys with these hashes ($1); stale if their last use must be noted again.
+SELECT key_hash, id, tenant_id, scopes, rate_limit,
+       coalesce(last_used_at < now() - interval '1 minute', true) AS stale
+FROM api_keys
+WHERE key_hash = ANY($1::bytea[]) AND revoked_at IS NULL;
+
+-- name: note_uses
+-- Notes the use of keys ($1). Skips a key whose use another gateway notes at the same time.
+WITH free AS (
+  SELECT id FROM api_keys WHERE id = ANY($1::uuid[]) FOR UPDATE SKIP LOCKED
+)
+UPDATE api_keys SET last_used_at = now() FROM free WHERE api_keys.id = free.id;
+
+-- name: add_key
+-- Adds a key; does nothing if its hash exists.
+INSERT INTO api_keys (id, tenant_id, name, key_hash, scopes, rate_limit)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (key_hash) DO NOTHING;
+
+-- name: list_keys
+-- The keys of one tenant ($1), or of all; without their secrets, which are not stored.
+SELECT k.id, t.name AS tenant, k.name, k.scopes, k.rate_limit, k.created_at, k.last_used_at, k.revoked_at
+FROM api_keys k
+JOIN tenants t ON t.id = k.tenant_id
+WHERE $1::uuid IS NULL OR k.tenant_id = $1
+ORDER BY t.name, k.id;
+
+-- name: revoke_key
+-- Revokes a key ($1) and returns it, if it exists. Revoking it again changes nothing.
+UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1 RETURNING id;
+
+-- name: add_tenant
+-- Adds a tenant; does nothing if its name exists.
+INSERT INTO tenants (id, name, webhook_secret) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING;
+
+-- name: find_tenant
+-- The tenant with this name.
+SELECT id FROM tenants WHERE name = $1;
+
+-- name: set_max_queued
+-- Sets how many jobs of a tenant ($1) may wait; NULL restores the gateway's default.
+UPDATE tenants SET max_queued = $2 WHERE id = $1;
+
+-- name: find_max_queued
+-- A tenant's own queue limit.
+SELECT max_queued FROM tenants WHERE id = $1;
+
+-- name: take_permits
+-- Takes the wanted permits ($2), as far as there are any, from the buckets of keys ($1). A bucket holds the permits of
+-- one second ($3). Returns the permits taken, and the seconds until the bucket is full; nothing for a key without one.
+-- Rows are locked in order of id, so that two gateways never deadlock. Times are rounded to microseconds: a hundredth of
+-- a permit makes up for that. A bucket is full after two seconds at most, even if the clock was set back.
+WITH requests AS (
+  SELECT * FROM unnest($1::uuid[], $2::integer[], $3::integer[]) AS t(key_id, wanted, rate)
+), held AS (
+  SELECT b.key_id, a.wanted, a.rate, least(greatest(b.full_at, now()), now() + interval '2 seconds') AS full_at
+  FROM rate_limits b
+  JOIN requests a ON a.key_id = b.key_id
+  ORDER BY b.key_id
+  FOR UPDATE OF b
+), taken AS (
+  SELECT *, greatest(0, least(wanted, floor(rate * (1 - extract(epoch FROM full_at - now())) + 0.01)))::integer AS permits
+  FROM held
+)
+UPDATE rate_limits b
+SET full_at = t.full_at + make_interval(secs => t.permits / t.rate::double precision)
+FROM taken t
+WHERE b.key_id = t.key_id
+RETURNING b.key_id, t.permits, extract(epoch FROM b.full_at - now())::double precision AS full_in;
+
+-- name: add_buckets
+-- Adds a full bucket for each key ($1) without one.
+INSERT INTO rate_limits (key_id, full_at) SELECT id, now() FROM unnest($1::uuid[]) id ORDER BY id ON CONFLICT DO NOTHING;

@@ -1,0 +1,36 @@
+"""Scopes: what an API key may do. Each route names its scope once, in its decorator: `**needs(Scope.READ)`."""
+
+from collections.abc import Collection
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Any
+
+from litestar.handlers import BaseRouteHandler
+
+from services.gateway.http.problems import Problem
+
+OPTION = "scope"
+OWN_AUTHENTICATION = "exclude_from_auth"  # Litestar's option of a route whose handler authenticates the caller itself
+
+
+class Scope(StrEnum):
+    SUBMIT = "submit"  # submit, cancel and retry jobs
+    READ = "read"  # read anything but secrets
+    ADMIN = "admin"  # webhooks, secrets, dead letters and erasure, and all that the other scopes allow
+
+
+ALL = frozenset(Scope)
+
+
+def needs(scope: Scope, **options: Any) -> dict[str, Any]:
+    """Return arguments for a route's decorator: the scope that is checked, and its OpenAPI."""
+    return {"opt": {OPTION: scope, **options}, "security": [{"key": [scope.value]}]}
+
+
+def check_scope(route: BaseRouteHandler, held: Collection[Scope]) -> None:
+    """Raise Problem (403) if a key with these scopes may not call the route."""
+    needed = route.opt.get(OPTION, Scope.ADMIN)  # a test finds routes without a scope
+    if needed not in held and Scope.ADMIN not in held:
+        own = ", ".join(f"'{scope}'" for scope in sorted(held))
+        text = f"this call needs a key with the scope '{needed}'; the key has {own}"
+        raise Problem(HTTPStatus.FORBIDDEN, "forbidden", text)

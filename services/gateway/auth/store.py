@@ -1,0 +1,123 @@
+"""The SQL statements about tenants, API keys and rate limits, one function each."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from common.postgres import sql
+from common.postgres.database import Database, to_columns
+from services.gateway.auth.scopes import ALL, Scope
+
+QUERIES = sql.load("services.gateway.auth")
+
+
+class Key(NamedTuple):
+    """A valid API key with its tenant and scopes."""
+
+    id: UUID
+    tenant_id: UUID
+    scopes: frozenset[Scope] = ALL
+    rate_limit: int | None = None  # requests a second; 0 for no limit; None for the gateway's default
+    stale: bool = False  # its last use must be noted again
+    cached: bool = False  # it comes from the key cache and may have been revoked since
+
+
+class KeyRow(msgspec.Struct, frozen=True):
+    """An API key as the command line lists it."""
+
+    id: UUID
+    tenant: str
+    name: str
+    scopes: list[str]
+    rate_limit: int | None
+    created_at: datetime
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
+class Taken(NamedTuple):
+    """Permits taken from a bucket, and the seconds until the bucket is full again."""
+
+    permits: int
+    full_in: float
+
+
+class KeyStore:
+    """API keys and the tenants they belong to."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find_keys(self, hashes: Sequence[bytes]) -> dict[bytes, Key]:
+        """Return the valid keys by their hash."""
+        found = await self._database.fetch(QUERIES["find_keys"], hashes)
+        return {record["key_hash"]: read_key(record) for record in found}
+
+    async def note_uses(self, keys: Sequence[UUID]) -> None:
+        """Set the time of the keys' last use to now."""
+        await self._database.fetch(QUERIES["note_uses"], keys)
+
+    async def add_key(
+        self,
+        key_id: UUID,
+        tenant_id: UUID,
+        name: str,
+        key_hash: bytes,
+        scopes: Collection[Scope] = ALL,
+        rate_limit: int | None = None,
+    ) -> None:
+        """Add a key; does nothing if the hash exists already."""
+        await self._database.fetch(
+            QUERIES["add_key"], key_id, tenant_id, name, key_hash, [str(scope) for scope in scopes], rate_limit
+        )
+
+    async def list_keys(self, tenant_id: UUID | None) -> list[KeyRow]:
+        """Return the keys of one tenant, or of all tenants."""
+        return [KeyRow(*record.values()) for record in await self._database.fetch(QUERIES["list_keys"], tenant_id)]
+
+    async def revoke(self, key_id: UUID) -> bool:
+        """Revoke a key; return whether it exists."""
+        return await self._database.fetch_one(QUERIES["revoke_key"], key_id) is not None
+
+    async def add_tenant(self, tenant_id: UUID, name: str, sealed_secret: bytes) -> None:
+        """Add a tenant; does nothing if the name exists already."""
+        await self._database.fetch(QUERIES["add_tenant"], tenant_id, name, sealed_secret)
+
+    async def find_tenant(self, name: str) -> UUID | None:
+        """Return the id of the tenant with this name."""
+        record = await self._database.fetch_one(QUERIES["find_tenant"], name)
+        return record["id"] if record else None
+
+    async def set_max_queued(self, tenant_id: UUID, limit: int | None) -> None:
+        """Set a tenant's queue limit; None restores the gateway's default."""
+        await self._database.fetch(QUERIES["set_max_queued"], tenant_id, limit)
+
+    async def find_max_queued(self, tenant_id: UUID) -> int | None:
+        """Return a tenant's own queue limit, if it has one."""
+        record = await self._database.fetch_one(QUERIES["find_max_queued"], tenant_id)
+        return record["max_queued"] if record else None
+
+
+class RateLimitStore:
+    """The buckets of permits that all gateways share."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def take_permits(self, wanted: Sequence[tuple[UUID, int, int]]) -> dict[UUID, Taken]:
+        """Take permits for each (key, permits, permits a second); keys without a bucket are left out."""
+        found = await self._database.fetch(QUERIES["take_permits"], *to_columns(wanted, 3))
+        return {record["key_id"]: Taken(record["permits"], record["full_in"]) for record in found}
+
+    async def add_buckets(self, keys: Sequence[UUID]) -> None:
+        """Add a full bucket for each key that has none."""
+        await self._database.fetch(QUERIES["add_buckets"], keys)
+
+
+def read_key(record: asyncpg.Record) -> Key:
+    scopes = frozenset(map(Scope, record["scopes"]))
+    return Key(record["id"], record["tenant_id"], scopes, record["rate_limit"], record["stale"])

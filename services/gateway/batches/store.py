@@ -1,0 +1,88 @@
+"""Reads and writes batches."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from common.postgres import sql
+from common.postgres.batcher import MAX_BATCH_BYTES
+from common.postgres.database import Connection, Database
+from common.views import batch as batch_view
+from common.views.batch import BatchRow, Counts, read_batch, read_counts
+from services.gateway.jobs.idempotency_store import RequestKey, add_batch_key, lock_key
+from services.gateway.jobs.store import JobTimes, NewJob, add_jobs
+
+QUERIES = sql.load("services.gateway.batches")
+JOBS_PER_STATEMENT = 200
+TRANSACTION_SECONDS = 60.0  # for the whole batch
+
+
+class NewBatch(NamedTuple):
+    """A batch to add. With a request_key, `answer` is stored as the response to repeated requests."""
+
+    id: UUID
+    tenant_id: UUID
+    total: int
+    accepted: int
+    traceparent: str
+    request_key: RequestKey | None = None
+    answer: bytes = b""
+
+
+class KeyUsed(Exception):
+    """The idempotency key is in use. Raised inside the transaction to roll it back."""
+
+
+class BatchStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, batch: NewBatch, jobs: Sequence[NewJob]) -> tuple[BatchRow, dict[UUID, JobTimes]] | None:
+        """Add the batch with all its jobs. Return None, and add nothing, if its idempotency key is in use."""
+        try:
+            async with self._database.transaction(TRANSACTION_SECONDS) as connection:
+                return await self._add(connection, batch, jobs)
+        except KeyUsed:
+            return None
+
+    async def _add(
+        self, connection: Connection, batch: NewBatch, jobs: Sequence[NewJob]
+    ) -> tuple[BatchRow, dict[UUID, JobTimes]]:
+        # The key is locked first, so that no other request does the same work. It is written last. Otherwise a job with
+        # the same key would wait for this transaction, and so would the jobs that share its statement.
+        if batch.request_key is not None and not await lock_key(connection, batch.tenant_id, batch.request_key.key):
+            raise KeyUsed
+        record = await connection.fetchrow(QUERIES["add_batch"], *batch[:5])
+        assert record is not None, "an INSERT without a condition returns its row"
+        times: dict[UUID, JobTimes] = {}
+        for chunk in chunk_jobs(jobs):
+            times |= await add_jobs(connection, chunk)
+        if batch.request_key is not None:
+            values = (batch.tenant_id, batch.request_key, batch.id, batch.traceparent, batch.answer)
+            if not await add_batch_key(connection, *values):
+                raise KeyUsed
+        return read_batch(dict(record)), times
+
+    async def find(self, batch_id: UUID, tenant_id: UUID) -> BatchRow | None:
+        """Return the tenant's batch."""
+        record = await self._database.fetch_one(QUERIES["find_batch"], batch_id, tenant_id)
+        return None if record is None else read_batch(dict(record))
+
+    async def count_jobs(self, batch_id: UUID) -> Counts:
+        """Count the jobs of a batch by status."""
+        found = await self._database.fetch(batch_view.QUERIES["count_jobs"], [batch_id])
+        return read_counts(found).get(batch_id, {})
+
+
+def chunk_jobs(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:
+    """Split the jobs into chunks that one statement inserts well within its deadline."""
+    chunk: list[NewJob] = []
+    weight = 0
+    for job in jobs:
+        weight += len(job.tensors)
+        if chunk and (len(chunk) == JOBS_PER_STATEMENT or weight > MAX_BATCH_BYTES):
+            yield chunk
+            chunk, weight = [], len(job.tensors)
+        chunk.append(job)
+    if chunk:
+        yield chunk

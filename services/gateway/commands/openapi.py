@@ -1,0 +1,44 @@
+"""Print the OpenAPI document: `python -m services.gateway.commands.openapi`. Connects to nothing."""
+
+import asyncio
+import sys
+import warnings
+
+import msgspec
+from litestar import Litestar
+
+from common.outbox import Outbox
+from common.postgres.database import Database
+from common.rabbitmq.publisher import Publisher
+from services.gateway.events.store import EventStore
+from services.gateway.events.waiter_presence import WaiterPresence
+from services.gateway.events.waiters import Waiters
+from services.gateway.http.worker_processes import Workers
+from services.gateway.openapi.document import describe
+from services.gateway.settings import GatewaySettings
+
+DATABASE, BROKER = "postgresql://127.0.0.1:1/none", "amqp://127.0.0.1:1/"
+KEY = "A" * 43 + "="
+
+
+async def build_unconnected() -> Litestar:
+    """Return the gateway without its servers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of what Litestar 3 will take away
+        from services.gateway.app import Connections, build
+
+        settings = GatewaySettings(database_url=DATABASE, amqp_url=BROKER, port=1, encryption_keys=(KEY,))
+        database = await Database.connect(DATABASE, application="openapi")
+        publisher = Publisher(BROKER, "openapi")
+        waiters = Waiters(EventStore(database), WaiterPresence(publisher), lambda: False)
+        outbox = Outbox(database, publisher)
+        return build(settings, Connections(database, publisher, outbox, waiters, Workers())).app
+
+
+def main() -> None:
+    document = describe(asyncio.run(build_unconnected()))
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

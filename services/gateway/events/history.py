@@ -1,0 +1,157 @@
+"""Follows the events of a job: each event once, in order, from any position."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from common import ids
+from common.jobs import TERMINAL, TERMINAL_EVENTS, Status
+from common.views.job import format_time
+from services.gateway.auth.store import Key
+from services.gateway.events.store import START, EventPosition, EventStore, HistoryRow
+from services.gateway.events.waiters import Waiter, Waiters
+
+PAGE_EVENTS = 100
+PAGE_BYTES = 1024 * 1024  # bounds the memory of a slow client; a single event may be larger
+STREAM_SECONDS = 3600.0  # longest stream; the client then reconnects
+EVENT_ID = re.compile(r"([0-9]{1,18})\.([0-9]{1,10})")
+STATUSES = {
+    "job.queued": Status.QUEUED,
+    "job.started": Status.PROCESSING,
+    "job.output": Status.PROCESSING,
+    "job.canceling": Status.CANCELING,
+} | {f"job.{status}": status for status in TERMINAL}
+
+
+class StepError(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+
+
+class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The data of an event before the job's end, or after an erasure.
+
+    In a `job.queued` after an attempt, `error` says how the attempt failed.
+    """
+
+    id: str
+    status: Status
+    attempt: int | None = None
+    model: str | None = None
+    error: StepError | None = None
+    outputs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+class EventView(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of an event. `data` is the Job in terminal events, and a StepView in others."""
+
+    type: str
+    timestamp: str
+    data: msgspec.Raw
+
+
+class Event(NamedTuple):
+    """`body` is the JSON of an EventView."""
+
+    id: str
+    type: str
+    body: bytes
+
+    @property
+    def is_end(self) -> bool:
+        return self.type in TERMINAL_EVENTS
+
+
+def fill_page(events: Sequence[Event]) -> bool:
+    """Return whether the events reach the byte limit of a page, so that more may follow."""
+    return sum(len(event.body) for event in events) >= PAGE_BYTES
+
+
+def format_event_id(position: EventPosition) -> str:
+    return f"{position.claim}.{position.number}"
+
+
+def parse_event_id(text: str) -> EventPosition | None:
+    """Return the position of an event id, or None for an invalid one."""
+    found = EVENT_ID.fullmatch(text)
+    if found is None or int(found.group(2)) >= 2**31:
+        return None
+    return EventPosition(int(found.group(1)), int(found.group(2)))
+
+
+def to_event(job_id: UUID, row: HistoryRow) -> Event:
+    if row.type in TERMINAL_EVENTS and row.body is not None:
+        return Event(format_event_id(row.position), row.type, row.body)
+    error = None if row.error_code is None else StepError(row.error_code, row.error_message or "")
+    step = StepView(
+        id=ids.encode(ids.Kind.JOB, job_id),
+        status=STATUSES[row.type],
+        attempt=row.attempt,
+        model=row.model,
+        error=error,
+        outputs=msgspec.UNSET if row.body is None else msgspec.Raw(row.body),
+    )
+    return Event(format_event_id(row.position), row.type, encode(row.type, row.at, step))
+
+
+def encode(event_type: str, at: datetime, step: StepView) -> bytes:
+    data = msgspec.Raw(msgspec.json.encode(step))
+    return msgspec.json.encode(EventView(type=event_type, timestamp=format_time(at), data=data))
+
+
+async def wait_for_change(waiter: Waiter, seconds: float) -> bool:
+    """Wait until the job changes. Return False after `seconds` without a change."""
+    try:
+        async with asyncio.timeout(seconds):
+            await waiter.changed.wait()
+    except TimeoutError:
+        return False
+    waiter.changed.clear()
+    return True
+
+
+class JobHistory:
+    """The past and future events of a job."""
+
+    def __init__(self, store: EventStore, waiters: Waiters, heartbeat: float) -> None:
+        """`heartbeat` is in seconds."""
+        self.store = store
+        self.waiters = waiters
+        self._heartbeat = heartbeat
+
+    async def read(self, job_id: UUID, after: EventPosition = START, limit: int = PAGE_EVENTS) -> list[Event]:
+        """Return a page of the events after a position: `limit` events, fewer if they are large."""
+        return [to_event(job_id, row) for row in await self.store.list_history(job_id, after, limit, PAGE_BYTES)]
+
+    async def follow(self, job_id: UUID, key: Key, after: EventPosition) -> AsyncGenerator[Event | None, None]:
+        """Yield events after a position as they come, until the job ends. Yield None as a heartbeat.
+
+        Ends early when the gateway stops. Raises Problem (401) after the key is revoked, and Unavailable without a
+        database.
+        """
+        until, ended = asyncio.get_running_loop().time() + STREAM_SECONDS, False
+        with self.waiters.register(job_id, key) as waiter:
+            waiter.snapshot = await self.waiters.find_snapshot(job_id)
+            while True:
+                is_over = waiter.is_over  # read it before the events, so that they include the last one
+                events = await self.read(job_id, after)
+                for event in events:
+                    yield event
+                if events:
+                    after, ended = parse_event_id(events[-1].id) or after, events[-1].is_end
+                if len(events) == PAGE_EVENTS or fill_page(events):
+                    continue
+                if is_over or ended:
+                    return
+                if self.waiters.closing or asyncio.get_running_loop().time() > until:
+                    return
+                while not await wait_for_change(waiter, self._heartbeat):
+                    yield None
+                    if asyncio.get_running_loop().time() > until:
+                        return
+                waiter.check_key()

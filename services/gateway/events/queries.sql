@@ -1,0 +1,66 @@
+-- name: find_snapshots
+-- Returns the snapshots of jobs ($1). It does not check the tenant: clients never see a snapshot.
+SELECT
+  j.id, j.status, j.claim,
+  coalesce((SELECT max(s.number) FROM job_steps s WHERE s.job_id = j.id AND s.claim = j.claim), 0) AS steps
+FROM jobs j
+WHERE j.id = ANY($1::uuid[]);
+
+-- name: find_revoked
+-- Returns the API keys among these ($1) that were revoked.
+SELECT id FROM api_keys WHERE id = ANY($1::uuid[]) AND revoked_at IS NOT NULL;
+
+-- name: find_traceparent
+-- Returns the traceparent of a tenant's ($2) job ($1).
+SELECT traceparent FROM jobs WHERE id = $1 AND tenant_id = $2;
+
+-- name: list_history
+-- Returns the events of a job ($1) after a position ($2, $3), in order: at most $4, and no more once the bodies exceed $5
+-- bytes. Within a claim, event 0 is the start. Responses follow. 2147483645 is a cancel request, 2147483646 the return to
+-- the queue, 2147483647 the end.
+WITH job AS MATERIALIZED (
+  SELECT * FROM jobs WHERE id = $1
+), history AS (
+  SELECT 0::bigint AS claim, 0 AS number, 'job.queued' AS type, created_at AS at, NULL::bytea AS body,
+         NULL::integer AS attempt, NULL::text AS model, NULL::text AS error_code, NULL::text AS error_message
+  FROM job
+  UNION ALL
+  (
+    SELECT claim, number, type, created_at, outputs, NULL, NULL, NULL, NULL
+    FROM job_steps
+    WHERE job_id = $1 AND (claim, number) > ($2, $3)
+    ORDER BY claim, number
+    LIMIT $4
+  )
+  UNION ALL
+  SELECT claim, 0, 'job.started', started_at, NULL, attempt, model, NULL, NULL FROM job_attempts WHERE job_id = $1
+  UNION ALL
+  SELECT claim, 0, 'job.started', started_at, NULL, attempt, model, NULL, NULL FROM job WHERE lease_until IS NOT NULL
+  UNION ALL
+  SELECT a.claim, 2147483646, 'job.queued', a.finished_at, NULL, a.attempt, a.model, a.error_code, a.error_message
+  FROM job_attempts a
+  CROSS JOIN job
+  WHERE a.job_id = $1
+    AND a.status IN ('failed', 'returned')
+    AND (job.finished_at IS NULL OR a.claim <> job.claim OR a.finished_at < job.finished_at) -- the attempt did not end the job
+    AND NOT EXISTS ( -- nor did it end the job before a retry
+      SELECT FROM events e WHERE e.job_id = $1 AND e.claim = a.claim AND e.created_at <= a.finished_at
+    )
+  UNION ALL
+  SELECT claim, 2147483647, type, created_at, body, NULL, NULL, NULL, NULL
+  FROM events
+  WHERE job_id = $1 AND claim IS NOT NULL
+  UNION ALL -- the end whose event was erased
+  SELECT claim, 2147483647, 'job.' || status, finished_at, NULL, attempt, model, error_code, error_message
+  FROM job
+  WHERE finished_at IS NOT NULL AND NOT EXISTS (SELECT FROM events e WHERE e.job_id = $1 AND e.claim = job.claim)
+)
+SELECT claim, number, type, at, body, attempt, model, error_code, error_message
+FROM (
+  SELECT *, sum(octet_length(body)) OVER (
+    ORDER BY claim, number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+  ) AS size_before
+  FROM (SELECT * FROM history WHERE (claim, number) > ($2, $3) ORDER BY claim, number LIMIT $4) next
+) page
+WHERE coalesce(size_before, 0) < $5::bigint
+ORDER BY claim, number;

@@ -1,0 +1,151 @@
+"""HTTP route of a job's events: a list, or a stream of server-sent events."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Annotated, Any, TypeAlias
+from uuid import UUID
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import Parameter
+from litestar.response import Stream
+
+from common import ids
+from common.errors import Unavailable
+from common.jobs import TERMINAL
+from common.telemetry import tracing
+from common.telemetry.logs import Log
+from services.gateway.auth.authentication import Authenticator, Connection
+from services.gateway.auth.scopes import Scope, needs
+from services.gateway.auth.store import Key
+from services.gateway.events.dependencies import Services
+from services.gateway.events.history import Event, EventView, JobHistory, fill_page, parse_event_id
+from services.gateway.events.schemas import EventItem, EventPage
+from services.gateway.events.store import START, EventPosition, JobSnapshot
+from services.gateway.http.negotiation import EVENT_STREAM, prefers
+from services.gateway.http.parameters import parse_id
+from services.gateway.http.problems import (
+    WITH_ID,
+    FieldError,
+    Problem,
+    document,
+    invalid,
+    not_found,
+)
+
+RETRY_MS = 1000  # before a client reconnects
+LAST_EVENT_ID = "Last-Event-ID"
+KEY_CHECK_SECONDS = 1.0  # between checks of a stream's API key
+
+Events: TypeAlias = AsyncGenerator[Event | None, None]
+
+log = Log("events")
+
+
+@get(
+    "/{job_id:str}/events",
+    summary="List or stream the events of a job",
+    operation_id="list_events",
+    **needs(Scope.READ),
+    responses={
+        200: ResponseSpec(EventPage, description="A page, or the stream", generate_examples=False),
+        204: ResponseSpec(None, description="The job has ended, and there is no event after `Last-Event-ID`"),
+        **document(*WITH_ID),
+    },
+)
+async def list_events(
+    request: Request[Key, Any, Any],
+    job_id: str,
+    services: Services,
+    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
+    cursor: str | None = None,
+    last_event_id: Annotated[
+        str | None, Parameter(header=LAST_EVENT_ID, description="start the stream after this event")
+    ] = None,
+) -> Response[Any]:
+    """Return a list, oldest first, or a stream until the job ends.
+
+    `Accept: text/event-stream` selects the stream, unless it prefers JSON.
+    """
+    history = services.history
+    parsed = await find_job(history, job_id, request.user.tenant_id)
+    if not prefers(",".join(request.headers.getall("accept", [])), EVENT_STREAM):
+        return Response(await read_page(history, parsed, parse_position("cursor", cursor), limit))
+    if cursor is not None:
+        raise invalid(FieldError("cursor", f"is only for lists; to resume a stream, send {LAST_EVENT_ID}"))
+    after = parse_position(LAST_EVENT_ID, last_event_id)
+    snapshot = await check_position(history, parsed, LAST_EVENT_ID, after)
+    has_ended = snapshot is not None and snapshot.status in TERMINAL
+    if after != START and has_ended and not await history.read(parsed, after, 1):
+        return Response(None, status_code=HTTPStatus.NO_CONTENT)  # a browser does not reconnect after a 204
+    history.waiters.check_capacity(request.user.tenant_id)  # now, while the response may still be an error
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    events = until_revoked(services.authenticator, request, history.follow(parsed, request.user, after))
+    return Stream(send_events(job_id, events), media_type=EVENT_STREAM, headers=headers)
+
+
+async def find_job(history: JobHistory, job_id: str, tenant_id: UUID) -> UUID:
+    """Return the id of the tenant's job, and link this request to the job's trace. Raises Problem (404)."""
+    parsed = parse_id(ids.Kind.JOB, job_id)
+    traceparent = await history.store.find_traceparent(parsed, tenant_id)
+    if traceparent is None:
+        raise not_found("job")
+    tracing.add_link(traceparent)
+    return parsed
+
+
+def parse_position(name: str, text: str | None) -> EventPosition:
+    """Return the position of an event id, or START without one. Raises Problem (422) that names the parameter."""
+    position = parse_event_id(text) if text else START
+    if position is None:
+        raise invalid(FieldError(name, "is not the id of an event; use an id that this API returned"))
+    return position
+
+
+async def check_position(history: JobHistory, job_id: UUID, name: str, after: EventPosition) -> JobSnapshot | None:
+    """Return the job's snapshot. Raises Problem (422) for an id of a future event: the stream would skip events."""
+    snapshot = await history.waiters.find_snapshot(job_id)
+    if snapshot is not None and after.claim > snapshot.claim:
+        raise invalid(FieldError(name, "is not the id of an event of this job"))
+    return snapshot
+
+
+async def read_page(history: JobHistory, job_id: UUID, after: EventPosition, limit: int) -> EventPage:
+    events = await history.read(job_id, after, limit + 1)
+    shown = events[:limit]
+    has_more = len(events) > limit or fill_page(shown)
+    return EventPage([view_event(event) for event in shown], shown[-1].id if has_more else None)
+
+
+def view_event(event: Event) -> EventItem:
+    view = msgspec.json.decode(event.body, type=EventView)
+    return EventItem(event.id, view.type, view.timestamp, view.data)
+
+
+async def until_revoked(authenticator: Authenticator, connection: Connection, following: Events) -> Events:
+    """Yield events while the caller's key is valid. Raises Problem (401) before it yields one after a revocation."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + KEY_CHECK_SECONDS
+    async with aclosing(following) as events:
+        async for event in events:
+            if event is not None and clock() >= until:
+                await authenticator.recheck(connection)
+                until = clock() + KEY_CHECK_SECONDS
+            yield event
+
+
+async def send_events(job_id: str, following: Events) -> AsyncIterator[bytes]:
+    """Yield the lines of the stream. A heartbeat is a comment; it reveals a client that disconnected."""
+    yield b"retry: %d\n\n" % RETRY_MS
+    try:
+        async with aclosing(following) as events:
+            async for event in events:
+                if event is None:
+                    yield b":\n\n"
+                else:
+                    yield b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), event.type.encode(), event.body)
+    except (Problem, Unavailable) as error:  # the client reconnects, and gets the error as its response
+        log.warning("events.interrupted", job_id=job_id, error=error)

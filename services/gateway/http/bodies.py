@@ -1,0 +1,92 @@
+"""Reading request bodies within their limits, and decoding them with JSON pointers to what is wrong."""
+
+import asyncio
+import re
+from codecs import BOM_UTF8
+from collections.abc import AsyncIterator, Awaitable
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from litestar import Request
+
+from services.gateway.http.body_limits import BODY_SECONDS, find_lease
+from services.gateway.http.negotiation import check_json
+from services.gateway.http.problems import FieldError, Problem, escape, invalid
+
+PATH = re.compile(r" - at `\$(.*)`$")
+STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+FIELD = re.compile(r"field `([^`]+)`")
+
+
+class ApiRequest(Request[Any, Any, Any]):
+    """A request whose body is limited in time and in memory."""
+
+    async def body(self) -> bytes:
+        check_json(self.headers)
+        find_lease(self.scope).reserve(self.headers.get("content-length"))
+        return await read_in_time(self, super().body())
+
+    async def json(self) -> Any:
+        """Return the body as the type that the handler takes.
+
+        Litestar decodes to plain objects first and converts them, which loses strictness and pointers.
+        """
+        field = self.route_handler.parsed_data_field
+        assert field is not None, "Litestar calls this only for a handler that takes a body"
+        return decode_body(await self.body(), field.annotation)
+
+
+async def read_in_time(request: Request[Any, Any, Any], reading: Awaitable[bytes]) -> bytes:
+    """Await the whole body; raises Problem (408, 503) if it does not arrive in time."""
+    deadlines = find_lease(request.scope).deadlines
+    async with deadlines.enforce(asyncio.get_running_loop().time() + BODY_SECONDS):
+        return await reading
+
+
+async def read_chunks(request: Request[Any, Any, Any]) -> AsyncIterator[bytes]:
+    """Yield the body as it arrives; raises Problem (408, 413, 503)."""
+    lease = find_lease(request.scope)
+    deadline = asyncio.get_running_loop().time() + BODY_SECONDS
+    stream = request.stream()
+    while True:
+        async with lease.deadlines.enforce(deadline):
+            chunk = await anext(stream, b"")
+        if not chunk:
+            return
+        lease.grow(len(chunk))
+        yield chunk
+
+
+def forget_body(request: Request[Any, Any, Any]) -> None:
+    """Free the body before a long wait. Litestar keeps it in two places."""
+    request._body = request._connection_state.body = b""
+    find_lease(request.scope).release()
+
+
+def decode_body(body: bytes | str, kind: Any) -> Any:
+    """Decode JSON to a type; raises Problem: 400 for bad JSON, 422 with a pointer for a bad field.
+
+    A byte order mark is ignored, as RFC 8259 allows.
+    """
+    if isinstance(body, bytes):
+        body = body.removeprefix(BOM_UTF8)
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise invalid(locate(str(error))) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, "malformed_json", f"the body is not JSON: {error}") from error
+
+
+def locate(message: str) -> FieldError:
+    """Split an error message of msgspec into its pointer and its sentence."""
+    found = PATH.search(message)
+    text = message[: found.start()] if found else message
+    steps = [name or index for name, index in STEP.findall(found.group(1))] if found else []
+    if "..." in steps:  # msgspec does not name the key: point at the object
+        steps = steps[: steps.index("...")]
+    field = FIELD.search(text)
+    if field and ("unknown field" in text or "missing required field" in text):
+        steps.append(field.group(1))
+    return FieldError("".join("/" + escape(step) for step in steps), text)

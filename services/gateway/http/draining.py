@@ -1,0 +1,66 @@
+"""Draining: before it stops, a gateway reports that it is not ready and answers what still arrives."""
+
+import asyncio
+from http import HTTPStatus
+
+import msgspec
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from services.gateway.http.problems import MEDIA_TYPE, RETRY_SECONDS, ProblemBody
+
+BODY = msgspec.json.encode(
+    ProblemBody(
+        type="urn:charonia:problem:unavailable",
+        title=HTTPStatus.SERVICE_UNAVAILABLE.phrase,
+        status=HTTPStatus.SERVICE_UNAVAILABLE,
+        detail="shutting down; the outcome of this request is unknown",
+        instance="",
+    )
+)
+HEADERS = [
+    (b"content-type", MEDIA_TYPE.encode()),
+    (b"content-length", str(len(BODY)).encode()),
+    (b"retry-after", str(RETRY_SECONDS).encode()),
+]
+
+
+class DrainState:
+    """Whether the gateway drains."""
+
+    def __init__(self) -> None:
+        self.draining = False
+
+    def start(self) -> None:
+        """From now on the gateway is not ready, and each answer closes its connection."""
+        self.draining = True
+
+
+class DrainMiddleware:
+    """Closes each connection with its answer while the gateway drains.
+
+    A kept connection would be closed by the server, perhaps just as the client sends a request over it.
+    """
+
+    def __init__(self, app: ASGIApp, state: DrainState) -> None:
+        self._app = app
+        self._state = state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                if self._state.draining:
+                    message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, answer)
+        except asyncio.CancelledError:  # the grace period is over; uvicorn would answer 500
+            if not self._state.draining or started or scope["type"] != ScopeType.HTTP:
+                raise
+            await answer({"type": "http.response.start", "status": HTTPStatus.SERVICE_UNAVAILABLE, "headers": HEADERS})
+            await answer({"type": "http.response.body", "body": BODY, "more_body": False})

@@ -1,0 +1,110 @@
+"""Answers to failed requests: the one table from exceptions to HTTP."""
+
+from http import HTTPStatus
+from typing import Any
+
+from litestar import Request, Response
+from litestar.connection import ASGIConnection
+from litestar.exceptions import HTTPException, InternalServerException, ValidationException
+
+from common.errors import Unavailable
+from common.telemetry.logs import Log
+from common.token_bucket import TokenBucket
+from services.gateway.http.methods import list_methods
+from services.gateway.http.problems import (
+    LATER,
+    MEDIA_TYPE,
+    PROTOCOL,
+    FieldError,
+    Problem,
+    ProblemBody,
+    ProtocolError,
+    invalid,
+    name_type,
+)
+from services.gateway.http.telemetry import identify_caller
+
+DISCONNECTED = "client disconnected prematurely"  # Litestar's text
+REFUSALS_PER_SECOND = 20.0  # that are logged
+
+Connection = ASGIConnection[Any, Any, Any, Any]
+refusals = TokenBucket(REFUSALS_PER_SECOND)
+log = Log("http")
+
+
+def answer_problem(request: Connection, problem: Problem) -> Response[Any]:
+    log_refusal(request, problem)
+    if request.url.path.startswith(PROTOCOL):
+        return answer_protocol(problem)
+    body = ProblemBody(
+        type=name_type(problem),
+        title=problem.status.phrase,
+        status=problem.status,
+        detail=problem.detail,
+        instance=request.url.path,
+        errors=problem.errors,
+    )
+    return Response(body, status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers)
+
+
+def log_refusal(request: Connection, problem: Problem) -> None:
+    """Log a refused request, but not all of them: a client may be in a loop."""
+    if refusals.acquire():
+        scope = request.scope
+        what = {"method": scope.get("method"), "route": scope.get("path_template"), "status": int(problem.status)}
+        log.info("request.refused", **what, code=problem.code, **identify_caller(request))
+
+
+def answer_protocol(problem: Problem) -> Response[ProtocolError]:
+    """Answer like Triton, whose clients show only the text."""
+    status = problem.status
+    if status is HTTPStatus.UNPROCESSABLE_ENTITY:
+        status = HTTPStatus.BAD_REQUEST
+    return Response(ProtocolError(problem.detail), status_code=status, headers=problem.headers)
+
+
+def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
+    """Answer Litestar's own errors: unknown path, wrong method, body over the limit, bad parameter."""
+    status = HTTPStatus(error.status_code)
+    if isinstance(error, ValidationException):
+        if any(each.get("key") == "data" for each in extras(error)):  # Litestar skips the decoder for an empty body
+            return answer_problem(request, Problem(HTTPStatus.BAD_REQUEST, "malformed_json", "the body is empty"))
+        fields = [FieldError(str(each.get("key", "")), str(each.get("message", ""))) for each in extras(error)]
+        return answer_problem(request, invalid(*fields))
+    if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        limit = request.route_handler.resolve_request_max_body_size()
+        text = f"the body is over the limit of {limit} bytes"
+        # Keep the connection: closing it with unread data would reset it, and few clients would see this answer.
+        return answer_problem(request, Problem(status, "body_too_large", text))
+    if isinstance(error, InternalServerException) and error.detail == DISCONNECTED:
+        text = "the client disconnected before its body arrived"  # nobody reads it, but it is counted
+        return answer_problem(request, Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", text))
+    headers = dict(error.headers or {})
+    if allowed := headers.pop("allow", None):  # Litestar counts a WebSocket's path as a method
+        headers["Allow"] = list_methods(name for name in allowed.split(", ") if name.isupper())
+    code = status.phrase.lower().replace(" ", "_").replace("-", "_")
+    return answer_problem(request, Problem(status, code, error.detail, headers=headers))
+
+
+def extras(error: ValidationException) -> list[dict[str, Any]]:
+    return error.extra if isinstance(error.extra, list) else []
+
+
+def answer_unavailable(request: Connection, error: Unavailable) -> Response[Any]:
+    log.warning("request.unavailable", path=request.url.path, error=error)
+    text = "a dependency does not answer or is overloaded; try again later"
+    return answer_problem(request, Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=LATER))
+
+
+def answer_bug(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    log.exception("request.broke", path=request.url.path, error=repr(error))
+    text = "internal error in Charonia; see its log"
+    return answer_problem(request, Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", text))
+
+
+HANDLERS: dict[Any, Any] = {
+    Problem: answer_problem,
+    HTTPException: answer_http,
+    Unavailable: answer_unavailable,
+    Exception: answer_bug,
+}

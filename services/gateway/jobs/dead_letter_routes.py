@@ -1,0 +1,89 @@
+"""HTTP routes of dead letters: jobs that failed for good."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import Request, get, post
+from litestar.params import Parameter
+
+from common import ids
+from common.telemetry.logs import Log
+from common.views.job import view_job
+from services.gateway.auth.scopes import Scope, needs
+from services.gateway.auth.store import Key
+from services.gateway.http.parameters import NameFilter, TimeFilter, parse_cursor, read_span
+from services.gateway.http.problems import ANY_CALL, WITH_BODY, FieldError, document, invalid
+from services.gateway.http.telemetry import identify_caller
+from services.gateway.jobs.dependencies import Services
+from services.gateway.jobs.retry import REPLAYABLE
+from services.gateway.jobs.schemas import DeadFilter, JobPage, Replay, Replayed
+
+log = Log("job")
+
+Caller = Request[Key, Any, Any]
+
+
+@get(
+    "/dead-letters",
+    summary="List the dead letters",
+    operation_id="list_dead_letters",
+    **needs(Scope.READ),
+    responses=document(*ANY_CALL),
+)
+async def list_dead_letters(
+    request: Caller,
+    services: Services,
+    model: NameFilter = None,
+    error: NameFilter = None,
+    created_after: TimeFilter = None,
+    created_before: TimeFilter = None,
+    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
+    cursor: str | None = None,
+) -> JobPage:
+    """Return jobs that failed for good, newest first. Pass `next_cursor` as `cursor` to get the next page."""
+    before = parse_cursor(ids.Kind.JOB, cursor)
+    filters = DeadFilter(model=model, error=error, **read_span(created_after, created_before))
+    rows = await services.store.list_dead_letters(request.user.tenant_id, before, filters, limit + 1)
+    items = [view_job(row, services.urls, webhook_status="none") for row in rows[:limit]]
+    return JobPage(items, items[-1].id if len(rows) > limit else None)
+
+
+@post(
+    "/dead-letters/replay",
+    status_code=HTTPStatus.ACCEPTED,
+    summary="Replay dead letters",
+    operation_id="replay_dead_letters",
+    **needs(Scope.ADMIN),
+    responses=document(*WITH_BODY),
+)
+async def replay_dead_letters(request: Caller, data: Replay, services: Services) -> Replayed:
+    """Queue failed jobs again: the given ids, or the newest that match a filter.
+
+    `remaining` tells whether the filter matches more.
+    """
+    tenant_id = request.user.tenant_id
+    remaining = False
+    if data.ids is not None:
+        jobs = parse_ids(data.ids)
+    else:
+        rows = await services.store.list_dead_letters(tenant_id, None, data.filter or DeadFilter(), data.limit + 1)
+        jobs, remaining = [row.id for row in rows[: data.limit]], len(rows) > data.limit
+    replayed = await services.retrier.retry(tenant_id, jobs, REPLAYABLE, data.model)
+    log.info("dead_letters.replayed", count=len(replayed), model=data.model, **identify_caller(request))
+    shown = {job: ids.encode(ids.Kind.JOB, job) for job in jobs}
+    return Replayed(
+        [shown[job] for job in jobs if job in replayed], [shown[job] for job in jobs if job not in replayed], remaining
+    )
+
+
+def parse_ids(texts: Sequence[str]) -> list[UUID]:
+    """Raises Problem (422) for the first invalid id."""
+    jobs = []
+    for index, text in enumerate(texts):
+        job = ids.parse(ids.Kind.JOB, text)
+        if job is None:
+            raise invalid(FieldError(f"/ids/{index}", "is not the id of a job"))
+        jobs.append(job)
+    return jobs

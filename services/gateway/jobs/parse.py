@@ -1,0 +1,152 @@
+"""Decodes, validates and packs the body of a submit into a job. Pure, so that a worker process can do it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from common import ids, tensors
+from common.errors import AddressRefused
+from common.outbox import job_wake_up
+from common.security.ssrf import AddressPolicy, check_url
+from common.tensors import Tensor
+from services.gateway.http.bodies import decode_body
+from services.gateway.http.problems import FieldError, Problem, escape, invalid
+from services.gateway.http.timestamps import bound_optional
+from services.gateway.jobs.idempotency_store import RequestKey
+from services.gateway.jobs.schemas import SubmitJob
+from services.gateway.jobs.store import NewJob
+from services.gateway.models.catalogue import choose
+from services.gateway.models.input_validation import read_inputs
+from services.gateway.models.store import ModelVersion
+
+MAX_PARAMETERS = 100
+MAX_METADATA = 16 * 1024
+MAX_SCHEDULE_AHEAD = timedelta(days=366)
+RESERVED_PREFIX = "triton_"  # of Triton's own parameters
+CACHED_URLS = 1000
+
+
+check_webhook_url = lru_cache(CACHED_URLS)(check_url)  # many jobs share a receiver
+
+
+class SubmitContext(NamedTuple):
+    """The caller of a submit, and what its job is validated with.
+
+    `key_id` is the API key that the statement must check.
+    """
+
+    tenant_id: UUID
+    traceparent: str
+    models: Mapping[str, Sequence[ModelVersion]]
+    policy: AddressPolicy
+    request_key: RequestKey | None = None
+    key_id: UUID | None = None
+
+
+def parse_job(body: bytes | str, context: SubmitContext) -> NewJob:
+    """Return the valid job of a body. Raises Problem (400, 404, 422)."""
+    return build_valid_job(decode_body(body, SubmitJob), context)
+
+
+def parse_replay(body: bytes | str, context: SubmitContext) -> NewJob:
+    """Return the job of a repeated request, without validation and inputs. Raises Problem (400, 422)."""
+    job = build_job(context.tenant_id, decode_body(body, SubmitJob), [], context.traceparent)
+    return add_request_key(job, context.request_key)
+
+
+def build_valid_job(request: SubmitJob, context: SubmitContext) -> NewJob:
+    """Validate a request, and return its job. Raises Problem (404, 422)."""
+    model = choose(context.models, request.model, request.version)
+    found = validate(request, model, context.policy)
+    job = build_job(context.tenant_id, request, found, context.traceparent, model.max_batch_size)
+    if request.fallback_model is not None:
+        validate_fallback(request, request.fallback_model, context.models, job.tensors)
+    job = add_request_key(job, context.request_key)
+    return job if context.key_id is None else msgspec.structs.replace(job, key_id=context.key_id)
+
+
+def add_request_key(job: NewJob, key: RequestKey | None) -> NewJob:
+    if key is None:
+        return job
+    return msgspec.structs.replace(job, idempotency_key=key.key, fingerprint=key.fingerprint)
+
+
+def validate(request: SubmitJob, model: ModelVersion, policy: AddressPolicy) -> list[Tensor]:
+    """Return the inputs as tensors. Raises Problem (422) with every error."""
+    found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size)
+    errors += find_option_errors(request)
+    if request.webhook is not None:
+        try:
+            check_webhook_url(request.webhook.url, policy)
+        except AddressRefused as error:
+            errors.append(FieldError("/webhook/url", str(error)))
+    if errors:
+        raise invalid(*errors)
+    return found
+
+
+def validate_fallback(
+    request: SubmitJob, name: str, models: Mapping[str, Sequence[ModelVersion]], packed: bytes
+) -> None:
+    """Raises Problem (422) if the fallback model does not accept the packed inputs."""
+    try:
+        model = choose(models, name)
+    except Problem as problem:
+        raise invalid(FieldError("/fallback_model", problem.detail)) from problem
+    found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size)
+    if errors or tensors.pack(found) != packed:
+        text = f"'{name}' does not accept the inputs of '{request.model}'"
+        raise invalid(FieldError("/fallback_model", text), *errors)
+
+
+def find_option_errors(request: SubmitJob) -> list[FieldError]:
+    """Return the errors of all fields but the inputs and the webhook."""
+    errors = []
+    if request.retry.effective_max_delay < request.retry.initial_delay:
+        errors.append(FieldError("/retry/max_delay", "must be at least initial_delay"))
+    if request.run_at is not None and request.run_at > datetime.now(UTC) + MAX_SCHEDULE_AHEAD:
+        errors.append(FieldError("/run_at", f"must be within {MAX_SCHEDULE_AHEAD.days} days from now"))
+    for name, value in islice((request.parameters or {}).items(), MAX_PARAMETERS):
+        pointer = f"/parameters/{escape(name)}"
+        if name.startswith(RESERVED_PREFIX):
+            errors.append(FieldError(pointer, f"names that begin with '{RESERVED_PREFIX}' are reserved for Triton"))
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            errors.append(FieldError(pointer, "must fit in a signed 64-bit integer"))
+    if len(request.parameters or {}) > MAX_PARAMETERS:
+        errors.append(FieldError("/parameters", f"must have at most {MAX_PARAMETERS} entries"))
+    if request.metadata is not None and len(msgspec.json.encode(request.metadata)) > MAX_METADATA:
+        errors.append(FieldError("/metadata", f"must be at most {MAX_METADATA} bytes of JSON"))
+    return errors
+
+
+def build_job(
+    tenant_id: UUID, request: SubmitJob, inputs: list[Tensor], traceparent: str, max_per_message: int = 1
+) -> NewJob:
+    """Return the job of a request. `max_per_message` is the batch size of the model."""
+    job_id = ids.new()
+    return NewJob(
+        id=job_id,
+        tenant_id=tenant_id,
+        model=request.model,
+        version=request.version,
+        priority=request.priority,
+        max_attempts=request.retry.max_attempts,
+        run_at=bound_optional(request.run_at),
+        expires_in=request.expires_in,
+        timeout=request.timeout,
+        initial_delay=request.retry.initial_delay,
+        max_delay=request.retry.effective_max_delay,
+        fallback_model=request.fallback_model,
+        traceparent=traceparent,
+        tensors=tensors.pack(inputs),
+        parameters=msgspec.json.encode(request.parameters) if request.parameters else None,
+        metadata=None if request.metadata is None else msgspec.json.encode(request.metadata),
+        callback_url=request.webhook.url if request.webhook else None,
+        callback_events=request.webhook.events if request.webhook else None,
+        message=job_wake_up(job_id, request.priority, request.model, traceparent, max_per_message),
+    )

@@ -1,0 +1,168 @@
+-- name: submit_jobs
+-- Adds jobs and their inputs. Each gets a message, unless it is scheduled: a sweeper announces it when it is due. Of jobs
+-- with the same idempotency key it adds the first, and none if the key is in use. It also skips jobs whose caller's API
+-- key (caller, if it must be checked) was revoked. Returns the jobs that it added.
+WITH given AS (
+  SELECT *
+  FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::timestamptz[],
+              $8::double precision[], $9::double precision[], $10::double precision[], $11::double precision[],
+              $12::text[], $13::text[],
+              $14::bytea[], $15::bytea[], $16::bytea[], $17::text[], $18::text[],
+              $19::uuid[], $20::text[], $21::text[], $22::bytea[], $23::text[], $24::bytea[], $25::uuid[], $26::uuid[])
+    AS t(id, tenant_id, model, version, priority, max_attempts, run_at,
+         expires_in, timeout, initial_delay, max_delay,
+         fallback_model, traceparent,
+         tensors, parameters, metadata, callback_url, callback_events,
+         message_id, exchange, routing_key, message, key, fingerprint, batch_id, caller)
+), chosen AS (
+  SELECT DISTINCT ON (tenant_id, coalesce(key, id::text)) *, greatest(run_at, now()) AS due_at
+  FROM given
+  WHERE caller IS NULL OR EXISTS (SELECT FROM api_keys WHERE id = caller AND revoked_at IS NULL)
+  ORDER BY tenant_id, coalesce(key, id::text), id
+), keyed AS (
+  INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at, traceparent)
+  SELECT tenant_id, key, fingerprint, id, due_at, due_at + make_interval(secs => expires_in), traceparent
+  FROM chosen
+  WHERE key IS NOT NULL
+  ORDER BY tenant_id, key
+  ON CONFLICT (tenant_id, key) DO UPDATE
+  SET fingerprint = excluded.fingerprint,
+      job_id = excluded.job_id,
+      batch_id = NULL,
+      created_at = now(),
+      run_at = excluded.run_at,
+      expires_at = excluded.expires_at,
+      traceparent = excluded.traceparent,
+      answer = NULL
+  WHERE used.created_at < now() - interval '1 day'
+  RETURNING job_id
+), new AS (
+  SELECT * FROM chosen WHERE key IS NULL OR id IN (SELECT job_id FROM keyed)
+), added AS (
+  INSERT INTO jobs (id, tenant_id, model, version, priority, status, max_attempts, run_at, next_wake_up_at, expires_at,
+                    timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id)
+  SELECT id, tenant_id, model, version, priority, 'queued', max_attempts,
+         due_at,
+         CASE WHEN run_at > now() THEN run_at ELSE now() + interval '1 minute' END,
+         due_at + make_interval(secs => expires_in),
+         timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id
+  FROM new
+  RETURNING id, created_at, run_at, expires_at
+), inputs AS (
+  INSERT INTO job_inputs (job_id, tensors, parameters, metadata, callback_url, callback_events)
+  SELECT id, tensors, parameters, metadata, callback_url, string_to_array(callback_events, ',') FROM new
+), messages AS (
+  INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
+  SELECT message_id, exchange, routing_key, message, traceparent
+  FROM new
+  WHERE run_at IS NULL OR run_at <= now()
+)
+SELECT id, created_at, run_at, expires_at FROM added;
+
+-- name: find_job
+-- Returns a tenant's ($2) job ($1) with its outputs and the status of its webhooks.
+SELECT
+  j.*, i.metadata, o.outputs,
+  CASE
+    WHEN d.failed > 0 THEN 'failed'
+    WHEN d.pending > 0 THEN 'pending'
+    WHEN i.callback_url IS NOT NULL AND j.finished_at IS NULL THEN 'pending'
+    WHEN 'job.' || j.status = ANY(i.callback_events) AND d.final_callbacks = 0 THEN 'pending'
+    WHEN d.succeeded > 0 THEN 'succeeded'
+    ELSE 'none'
+  END AS webhook_status
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+LEFT JOIN job_outputs o ON o.job_id = j.id AND j.status = 'succeeded'
+CROSS JOIN LATERAL (
+  SELECT
+    count(*) FILTER (WHERE d.status IN ('exhausted', 'canceled')) AS failed,
+    count(*) FILTER (WHERE d.status = 'pending') AS pending,
+    count(*) FILTER (WHERE d.status = 'succeeded') AS succeeded,
+    count(*) FILTER (WHERE d.webhook_id IS NULL AND d.event_type = 'job.' || j.status) AS final_callbacks
+  FROM deliveries d
+  WHERE d.job_id = j.id
+) d
+WHERE j.id = $1 AND j.tenant_id = $2;
+
+-- name: find_position
+-- Returns the queue position of a tenant's ($3) job ($4) among the jobs of its model ($1) and priority ($2). Tenants are
+-- served in turn, so these jobs come first: the tenant's older jobs, at most one more than that of each other tenant, and
+-- all jobs of higher priorities ($5). Counts up to $6 jobs, and up to $7 other tenants. Counts only jobs that may start.
+WITH RECURSIVE own AS MATERIALIZED (
+  SELECT count(*)::integer AS jobs
+  FROM (
+    SELECT
+    FROM jobs
+    WHERE model = $1 AND priority = $2 AND tenant_id = $3 AND id < $4 AND next_wake_up_at > run_at
+    ORDER BY tenant_id, id -- so that the planner uses this index
+    LIMIT $6::integer
+  ) ahead
+), others AS (
+  SELECT '00000000-0000-0000-0000-000000000000'::uuid AS tenant_id, 0 AS number, (SELECT jobs FROM own) AS total
+  UNION ALL
+  SELECT next.tenant_id, others.number + 1, others.total + counted.jobs
+  FROM others
+  CROSS JOIN LATERAL (
+    SELECT tenant_id
+    FROM jobs
+    WHERE model = $1 AND priority = $2 AND tenant_id > others.tenant_id AND next_wake_up_at > run_at
+    ORDER BY tenant_id, id
+    LIMIT 1
+  ) next
+  CROSS JOIN LATERAL (
+    SELECT count(*)::integer AS jobs
+    FROM (
+      SELECT
+      FROM jobs
+      WHERE model = $1 AND priority = $2 AND tenant_id = next.tenant_id AND next.tenant_id <> $3 AND next_wake_up_at > run_at
+      ORDER BY tenant_id, id
+      LIMIT least((SELECT jobs FROM own) + 1, $6 - others.total)
+    ) waiting
+  ) counted
+  WHERE others.total < $6 AND others.number <= $7::integer
+), above AS (
+  SELECT count(*)::integer AS jobs
+  FROM (
+    SELECT
+    FROM unnest($5::text[]) AS class (name)
+    CROSS JOIN LATERAL (
+      SELECT
+      FROM jobs
+      WHERE model = $1 AND priority = class.name AND next_wake_up_at > run_at
+      ORDER BY tenant_id, id
+      LIMIT $6
+    ) each
+    LIMIT $6 - (SELECT max(total) FROM others)
+  ) waiting
+)
+SELECT (SELECT max(total) FROM others) + jobs + 1 AS position FROM above;
+
+-- name: find_outputs
+-- Returns the outputs of a succeeded job ($1). It does not check the tenant: the caller checked a signature.
+SELECT o.outputs FROM jobs j JOIN job_outputs o ON o.job_id = j.id WHERE j.id = $1 AND j.status = 'succeeded';
+
+-- name: list_attempts
+-- Returns the ended attempts of a tenant's ($2) job ($1), oldest first.
+SELECT a.attempt, a.model, a.worker, a.started_at, a.finished_at, a.status, a.error_code, a.error_message
+FROM job_attempts a
+JOIN jobs j ON j.id = a.job_id
+WHERE a.job_id = $1 AND j.tenant_id = $2
+ORDER BY a.claim;
+
+-- name: list_dead_letters
+-- Returns a page of a tenant's ($1) failed jobs before an id ($2), newest first. Filters by model ($3), error ($4) and
+-- creation time ($5 to $6).
+SELECT j.*, i.metadata
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.tenant_id = $1
+  AND j.status = 'failed'
+  AND j.erased_at IS NULL -- an erased job cannot be replayed
+  AND j.id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+  AND ($3::text IS NULL OR j.model = $3)
+  AND ($4::text IS NULL OR j.error_code = $4)
+  AND ($5::timestamptz IS NULL OR j.created_at >= $5)
+  AND ($6::timestamptz IS NULL OR j.created_at < $6)
+ORDER BY j.id DESC
+LIMIT $7;

@@ -1,0 +1,139 @@
+"""Limits how many jobs of a tenant, and how many jobs for a model, may wait.
+
+Each gateway counts the jobs of a queue about once a second, and adds its own submits in between.
+"""
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from uuid import UUID
+
+from common.errors import Unavailable
+from common.postgres.batcher import Batcher
+from services.gateway.http.problems import FieldError, Problem, invalid
+from services.gateway.jobs.queue_limit_store import DueJobs, EndedJobs, Queue, QueueLimitStore
+from services.gateway.models import cached_read
+
+MAX_LIMIT = 1_000_000_000
+MAX_CACHED_QUEUES = 10_000  # above it, expired ones are dropped
+SAMPLE_JOBS = 2_000  # for an estimate: recently ended jobs, and waiting jobs
+DEFAULT_RETRY_SECONDS = 60  # Retry-After if no job ended within a minute
+MAX_RETRY_SECONDS = 3600
+
+
+@dataclass
+class QueueLevel:
+    """The waiting jobs of a queue, as far as this gateway knows."""
+
+    jobs: int
+    limit: int
+    fresh_until: float  # then the queue is counted again in the background
+    valid_until: float  # then callers wait for the count
+    counting: bool = False
+
+
+class QueueLimits:
+    """Admits jobs to the queues of their tenant and their model."""
+
+    def __init__(
+        self, store: QueueLimitStore, per_tenant: int, per_model: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`per_tenant` is the limit of tenants without their own."""
+        self._store = store
+        self._limits = per_tenant, per_model
+        self._clock = clock
+        self._levels: dict[Queue, QueueLevel] = {}
+        self._counts: Batcher[Sequence[Queue], list[QueueLevel]] = Batcher(self._count, name="queues")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended: dict[Queue, EndedJobs] = {}
+        self._due: dict[Queue, DueJobs] = {}
+        self._sampled_until = -math.inf
+        self._samples: Batcher[Queue, tuple[EndedJobs | None, DueJobs]] = Batcher(self._sample, name="full queues")
+
+    async def admit(self, tenant_id: UUID, model: str, jobs: int = 1) -> None:
+        """Admit all jobs or none. The model must be in the catalogue.
+
+        Raises Problem: 429 for a full queue, 422 for more jobs than the limit.
+        """
+        queues: Sequence[Queue] = (tenant_id, model)
+        levels = [level for queue in queues if (level := self._find_valid(queue))]
+        if len(levels) == len(queues):
+            self._refresh_in_background(queues, levels)
+        else:
+            levels = await self._counts.submit(queues)
+        for queue, level in zip(queues, levels, strict=True):
+            if jobs > level.limit > 0:  # with a limit of 0, an operator paused the queue
+                raise exceeds_limit(jobs, level.limit)
+            if level.jobs + jobs > level.limit:
+                seconds = estimate_wait(level.jobs + jobs - level.limit, *await self._samples.submit(queue))
+                raise queue_full("this tenant" if queue == tenant_id else f"the model '{model}'", level.limit, seconds)
+        for level in levels:
+            level.jobs += jobs
+
+    def _find_valid(self, queue: Queue) -> QueueLevel | None:
+        level = self._levels.get(queue)
+        return level if level and self._clock() < level.valid_until else None
+
+    def _refresh_in_background(self, queues: Sequence[Queue], levels: Sequence[QueueLevel]) -> None:
+        """Count queues that are no longer fresh, so that no caller waits for a slow count."""
+        now = self._clock()
+        old = [level for level in levels if now >= level.fresh_until and not level.counting]
+        if old:
+            for level in old:
+                level.counting = True
+            task = asyncio.create_task(self._refresh(queues))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _refresh(self, queues: Sequence[Queue]) -> None:
+        with contextlib.suppress(Unavailable):  # the next caller that waits for a count gets the error
+            await self._counts.submit(queues)
+
+    async def _count(self, requests: list[Sequence[Queue]]) -> list[list[QueueLevel]]:
+        """Count the queues of all waiting callers with one statement."""
+        began = self._clock()
+        queues = {queue for request in requests for queue in request}
+        stale = {queue for queue in queues if (level := self._levels.get(queue)) is None or began >= level.fresh_until}
+        if stale:
+            before = {queue: self._levels[queue].jobs for queue in stale & self._levels.keys()}
+            counted = await self._store.count_queues(stale, *self._limits)
+            now = self._clock()
+            fresh = cached_read.fresh_for(now - began)
+            for queue, (jobs, limit) in counted.items():
+                admitted = self._levels[queue].jobs - before[queue] if queue in before else 0  # during the count
+                self._levels[queue] = QueueLevel(jobs + admitted, limit, now + fresh, now + 2 * fresh)
+            if len(self._levels) > MAX_CACHED_QUEUES:
+                self._levels = {queue: level for queue, level in self._levels.items() if now < level.valid_until}
+        return [[self._levels[queue] for queue in request] for request in requests]
+
+    async def _sample(self, queues: list[Queue]) -> list[tuple[EndedJobs | None, DueJobs]]:
+        """Return the recently ended and the due jobs of full queues. Reads them once a second at most."""
+        if self._clock() >= self._sampled_until:
+            self._ended, self._due = await self._store.count_ended(SAMPLE_JOBS), {}
+            self._sampled_until = self._clock() + cached_read.FRESH_SECONDS
+        if new := set(queues) - self._due.keys():
+            self._due |= dict.fromkeys(new, DueJobs(0, None)) | await self._store.count_due(new, SAMPLE_JOBS)
+        return [(self._ended.get(queue), self._due[queue]) for queue in queues]
+
+
+def exceeds_limit(jobs: int, limit: int) -> Problem:
+    """Return the problem of more jobs than ever fit. It has no Retry-After, because waiting does not help."""
+    return invalid(FieldError("", f"has {jobs} jobs, which exceeds the queue limit of {limit}; submit fewer at a time"))
+
+
+def queue_full(owner: str, limit: int, seconds: int) -> Problem:
+    text = f"the queue of {owner} is full: at most {limit} jobs may wait; try again in about {seconds} s"
+    return Problem(HTTPStatus.TOO_MANY_REQUESTS, "queue_full", text, headers={"Retry-After": str(seconds)})
+
+
+def estimate_wait(excess: int, ended: EndedJobs | None, due: DueJobs) -> int:
+    """Estimate the seconds until `excess` jobs leave a queue, at the rate of recently ended jobs. Pure."""
+    seconds = DEFAULT_RETRY_SECONDS if ended is None else excess * ended.seconds / ended.jobs
+    # Scheduled jobs cannot leave before they are due. That counts if there are no other jobs, or no rate is known.
+    if due.next_in is not None and due.jobs < excess and (due.whole or ended is None):
+        seconds = max(due.next_in, seconds if due.jobs else 0)
+    return min(max(1, math.ceil(seconds)), MAX_RETRY_SECONDS)

@@ -1,0 +1,170 @@
+"""HTTP routes that read jobs: get, list, attempts and outputs."""
+
+import time
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, get
+from litestar.params import Parameter
+
+from common import ids
+from common.jobs import TERMINAL, Status
+from common.telemetry import tracing
+from common.views.job import JobUrls, JobView, duration_ms, format_time, view_job
+from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope, needs
+from services.gateway.auth.store import Key
+from services.gateway.http.disconnects import while_connected
+from services.gateway.http.negotiation import MAX_WAIT
+from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
+from services.gateway.http.parameters import NameFilter, TimeFilter, parse_id, read_span
+from services.gateway.http.problems import ANY_CALL, WITH_ID, FieldError, Problem, document, invalid, not_found
+from services.gateway.jobs.dependencies import Services
+from services.gateway.jobs.schemas import AttemptList, AttemptView, JobPage, OutputsView
+from services.gateway.jobs.store import AttemptRow, FoundJob, JobFilter
+
+Caller = Request[Key, Any, Any]
+
+
+@get(
+    "/jobs/{job_id:str}",
+    summary="Get a job",
+    operation_id="get_job",
+    **needs(Scope.READ),
+    responses=document(*WITH_ID),
+)
+async def get_job(
+    request: Caller,
+    job_id: str,
+    services: Services,
+    wait: Annotated[float, Parameter(ge=0, le=MAX_WAIT, description="seconds to wait for the job to end")] = 0,
+) -> JobView:
+    """Return the job. With `wait`, return when it ends or the time is over.
+
+    `queue_position` is approximate. It assumes that no more jobs arrive, and that all tenants are served in turn.
+    """
+    parsed = ids.parse(ids.Kind.JOB, job_id)
+    found = await services.store.find_job(parsed, request.user.tenant_id) if parsed else None
+    if parsed and found and wait and found.row.status not in TERMINAL:
+        await while_connected(request.receive, services.waiters.wait(parsed, request.user, wait))
+        await services.authenticator.recheck(request)
+        found = await services.store.find_job(parsed, request.user.tenant_id)
+    if found is None:
+        raise not_found("job")
+    tracing.add_link(found.row.traceparent)
+    return view_found(found, services.urls)
+
+
+def view_found(found: FoundJob, urls: JobUrls) -> JobView:
+    return view_job(
+        found.row,
+        urls,
+        webhook_status=found.webhook_status,
+        outputs=found.outputs,
+        queue_position=found.queue_position,
+    )
+
+
+@get(
+    "/jobs",
+    summary="List your jobs",
+    operation_id="list_jobs",
+    **needs(Scope.READ),
+    responses=document(*ANY_CALL),
+)
+async def list_jobs(
+    request: Caller,
+    services: Services,
+    status: Status | None = None,
+    model: NameFilter = None,
+    batch: str | None = None,
+    created_after: TimeFilter = None,
+    created_before: TimeFilter = None,
+    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
+    cursor: str | None = None,
+) -> JobPage:
+    """Return jobs without their outputs, newest first.
+
+    Pass `next_cursor` as `cursor`, with the same filter, to get the next page.
+    """
+    tenant_id = request.user.tenant_id
+    batch_id = ids.parse(ids.Kind.BATCH, batch) if batch is not None else None
+    if batch is not None and batch_id is None:
+        raise invalid(FieldError("batch", "is not the id of a batch"))
+    filters = JobFilter(status=status, model=model, batch_id=batch_id, **read_span(created_after, created_before))
+    after = decode_cursor(cursor, tenant_id, filters) if cursor else None
+    if cursor and after is None:
+        raise invalid(FieldError("cursor", "invalid cursor, or a cursor from a different filter"))
+    rows = await services.store.list_jobs(tenant_id, filters, after, limit + 1)
+    items = [view_job(row, services.urls, webhook_status="none") for row in rows[:limit]]
+    last = Place(rows[limit - 1].created_at, rows[limit - 1].id) if len(rows) > limit else None
+    return JobPage(items, encode_cursor(last, tenant_id, filters) if last else None)
+
+
+@get(
+    "/jobs/{job_id:str}/attempts",
+    summary="List the ended attempts of a job",
+    operation_id="list_attempts",
+    **needs(Scope.READ),
+    responses=document(*WITH_ID),
+)
+async def list_attempts(request: Caller, job_id: str, services: Services) -> AttemptList:
+    """Return the ended attempts, oldest first.
+
+    A `returned` attempt does not count, because Triton or the worker stopped during it.
+    """
+    parsed = parse_id(ids.Kind.JOB, job_id)
+    if await services.store.find_job(parsed, request.user.tenant_id) is None:
+        raise not_found("job")
+    found = await services.store.list_attempts(parsed, request.user.tenant_id)
+    return AttemptList([view_attempt(attempt) for attempt in found])
+
+
+def view_attempt(attempt: AttemptRow) -> AttemptView:
+    return AttemptView(
+        attempt=attempt.attempt,
+        status=attempt.status,
+        model=attempt.model,
+        worker=attempt.worker,
+        started_at=format_time(attempt.started_at),
+        finished_at=format_time(attempt.finished_at),
+        duration_ms=duration_ms(attempt.started_at, attempt.finished_at) or 0,
+        error_code=attempt.error_code,
+        error_message=attempt.error_message,
+    )
+
+
+@get(
+    "/jobs/{job_id:str}/outputs",
+    summary="Get the outputs of a succeeded job",
+    operation_id="get_outputs",
+    opt={OPTION: Scope.READ, OWN_AUTHENTICATION: True},
+    security=[{}, {"key": [Scope.READ.value]}],
+    responses=document(*WITH_ID),
+)
+async def get_outputs(
+    request: Request[Any, Any, Any],
+    job_id: str,
+    services: Services,
+    expires: int | None = None,
+    signature: str | None = None,
+) -> OutputsView:
+    """Return all outputs. The signed `outputs_url` of a webhook needs no API key."""
+    parsed = parse_id(ids.Kind.JOB, job_id)
+    if expires is not None and signature is not None:
+        if not services.signer.is_valid(parsed, expires, signature):
+            raise forbidden("the URL's signature is wrong; use the URL exactly as it was sent")
+        if expires < time.time():
+            raise forbidden("the URL has expired; get the job with your API key")
+        outputs = await services.store.find_outputs(parsed)
+    else:
+        key = await services.authenticator.authenticate(request)
+        found = await services.store.find_job(parsed, key.tenant_id)
+        outputs = found.outputs if found else None
+    if outputs is None:
+        raise not_found("job with outputs")
+    return OutputsView(job_id, msgspec.Raw(outputs))
+
+
+def forbidden(detail: str) -> Problem:
+    return Problem(HTTPStatus.FORBIDDEN, "forbidden", detail)

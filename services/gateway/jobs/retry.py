@@ -1,0 +1,70 @@
+"""Retries ended jobs, one or many, on the same or another model."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from common import tensors
+from common.jobs import Status
+from common.outbox import Outbox
+from common.postgres.database import Database
+from common.rabbitmq.change_publisher import ChangePublisher
+from common.telemetry import tracing
+from common.tensors import Signature, Tensor
+from services.gateway.http.problems import FieldError, Problem, invalid
+from services.gateway.jobs.transition_store import TransitionStore
+from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.input_validation import check_batch, fits
+
+RETRYABLE = (Status.FAILED, Status.CANCELED, Status.EXPIRED)
+REPLAYABLE = (Status.FAILED,)  # the dead letters
+
+
+class Retrier:
+    def __init__(self, database: Database, catalogue: Catalogue, outbox: Outbox, changes: ChangePublisher) -> None:
+        self._store = TransitionStore(database)
+        self._catalogue = catalogue
+        self._outbox = outbox
+        self._changes = changes
+
+    async def retry(
+        self, tenant_id: UUID, jobs: Sequence[UUID], statuses: Sequence[Status], model: str | None
+    ) -> set[UUID]:
+        """Queue those of the jobs again that have one of these statuses. Return their ids.
+
+        With a model, it retries only jobs whose inputs the model accepts. Raises Problem (422) for an unknown model.
+        """
+        if model is not None:
+            jobs = await self._select(tenant_id, jobs, statuses, model)
+        messages = await self._store.retry_jobs(tenant_id, jobs, statuses, model)
+        for message in messages.values():
+            tracing.add_link(message.traceparent)
+        self._changes.notify(messages)
+        self._outbox.announce(messages.values())
+        return set(messages)
+
+    async def _select(
+        self, tenant_id: UUID, jobs: Sequence[UUID], statuses: Sequence[Status], model: str
+    ) -> Sequence[UUID]:
+        """Return the jobs whose inputs the model accepts."""
+        try:
+            found = await self._catalogue.find(model)
+        except Problem as problem:
+            raise invalid(FieldError("/model", problem.detail)) from problem
+        retryable = await self._store.find_retryable(tenant_id, jobs, statuses)
+        return [job.id for job in retryable if accepts(found.inputs, found.max_batch_size, tensors.unpack(job.tensors))]
+
+
+def accepts(signatures: Sequence[Signature], max_batch_size: int, inputs: Sequence[Tensor]) -> bool:
+    """Return whether a model with these signatures accepts tensors that were packed for another model."""
+    declared = {signature.name: signature for signature in signatures}
+    required = {signature.name for signature in signatures if not signature.optional}
+    return (
+        required <= {tensor.name for tensor in inputs}
+        and all(
+            (signature := declared.get(tensor.name)) is not None
+            and tensor.datatype == signature.datatype
+            and fits(tensor.shape, signature)
+            for tensor in inputs
+        )
+        and not check_batch(inputs, max_batch_size)
+    )

@@ -1,0 +1,184 @@
+"""HTTP routes that submit and change jobs: submit, cancel, retry and erase."""
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from litestar import Request, Response, delete, post
+from litestar.exceptions import HTTPException
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import Parameter
+from opentelemetry.trace import get_current_span
+
+from common import ids
+from common.errors import Unavailable
+from common.jobs import TERMINAL
+from common.telemetry import tracing
+from common.telemetry.logs import Log
+from common.views.job import JobRow, JobView, job_log_fields, view_job
+from services.gateway import metrics
+from services.gateway.auth.authentication import CACHED_KEY
+from services.gateway.auth.scopes import Scope, needs
+from services.gateway.auth.store import Key
+from services.gateway.http.bodies import forget_body
+from services.gateway.http.disconnects import while_connected
+from services.gateway.http.negotiation import read_wait
+from services.gateway.http.parameters import parse_id
+from services.gateway.http.problems import (
+    WITH_BODY,
+    WITH_ID,
+    FieldError,
+    Problem,
+    conflict,
+    document,
+    invalid,
+    not_found,
+)
+from services.gateway.http.telemetry import identify_caller
+from services.gateway.jobs.dependencies import JobServices, Services
+from services.gateway.jobs.idempotency import IDEMPOTENCY_KEY, parse_request_key
+from services.gateway.jobs.read_routes import view_found
+from services.gateway.jobs.retry import RETRYABLE
+from services.gateway.jobs.schemas import RetryJob
+from services.gateway.jobs.store import FoundJob
+from services.gateway.jobs.submit import SubmittedJob
+
+log = Log("job")
+
+Caller = Request[Key, Any, Any]
+
+
+@post(
+    "/jobs",
+    status_code=HTTPStatus.ACCEPTED,
+    summary="Submit a job",
+    operation_id="submit_job",
+    **needs(Scope.SUBMIT, **{CACHED_KEY: True}),
+    responses={
+        200: ResponseSpec(JobView, description="The ended job, with `Prefer: wait=N`", generate_examples=False),
+        **document(*WITH_BODY, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    },
+)
+async def submit_job(
+    request: Caller,
+    services: Services,
+    idempotency_key: Annotated[
+        str | None, Parameter(header=IDEMPOTENCY_KEY, description="for 24 h, the same key returns the same job")
+    ] = None,
+    prefer: Annotated[
+        str | None, Parameter(header="Prefer", description="`wait=N`: 200 if the job ends within N (≤ 60) seconds")
+    ] = None,
+) -> Response[JobView]:
+    """Commit a job, and return it. Every job ends in exactly one terminal status."""
+    row, has_webhook, replayed = await submit_body(request, services, idempotency_key)
+    view = view_job(row, services.urls, webhook_status="pending" if has_webhook else "none")
+    headers = {"Location": f"/v1/jobs/{view.id}"}
+    if replayed:
+        tracing.add_link(row.traceparent)
+        log.info("job.replayed", **job_log_fields(row))
+        headers["Idempotency-Replayed"] = "true"
+    else:
+        metrics.jobs_submitted.labels(row.model, row.priority).inc()
+        log.info("job.accepted", **job_log_fields(row), priority=row.priority)
+    seconds = read_wait(",".join(request.headers.getall("prefer"))) if prefer else 0  # several headers form one list
+    if seconds:
+        forget_body(request)  # the job is in the database now
+    if seconds and (found := await await_end(request, row, seconds, services)):
+        headers["Preference-Applied"] = f"wait={seconds}"
+        return Response(view_found(found, services.urls), status_code=HTTPStatus.OK, headers=headers)
+    return Response(view, headers=headers)
+
+
+async def submit_body(request: Caller, services: JobServices, key: str | None) -> SubmittedJob:
+    """Submit the job of a body. A function of its own, so that the body is freed before a wait.
+
+    The statement that adds the job checks a cached API key. Every other response checks it first.
+    """
+    caller, traceparent = request.user, tracing.to_traceparent(get_current_span())
+    authenticator, submitter = services.authenticator, services.submitter
+    try:
+        body = await request.body()
+        if key is not None:
+            await authenticator.recheck_cached(request, caller)
+            request_key = parse_request_key(key, body)
+            context = await submitter.make_context(caller.tenant_id, traceparent, request_key)
+        else:
+            key_id = caller.id if caller.cached else None
+            context = await submitter.make_context(caller.tenant_id, traceparent, key_id=key_id)
+        return await submitter.submit(body, context)
+    except (Problem, HTTPException):  # Litestar raises the latter for a large body
+        await authenticator.recheck_cached(request, caller)
+        raise
+
+
+async def await_end(request: Caller, job: JobRow, seconds: float, services: JobServices) -> FoundJob | None:
+    """Return the job once it has ended. Return None after `seconds`, or if the end cannot be read."""
+    try:
+        await while_connected(request.receive, services.waiters.wait(job.id, request.user, seconds))
+        await services.authenticator.recheck(request)
+        found = await services.store.find_job(job.id, request.user.tenant_id)
+    except (Problem, Unavailable) as error:  # the job is accepted nevertheless
+        log.warning("job.wait_failed", **job_log_fields(job), error=error)
+        return None
+    return found if found is not None and found.row.status in TERMINAL else None
+
+
+@post(
+    "/jobs/{job_id:str}/cancel",
+    status_code=HTTPStatus.ACCEPTED,
+    summary="Cancel a job",
+    operation_id="cancel_job",
+    **needs(Scope.SUBMIT),
+    responses=document(*WITH_ID, HTTPStatus.CONFLICT),
+)
+async def cancel_job(request: Caller, job_id: str, services: Services) -> JobView:
+    """Cancel a queued job at once. A running job is `canceling` until its call to Triton has ended."""
+    row = await services.canceler.cancel(request.user.tenant_id, parse_id(ids.Kind.JOB, job_id))
+    log.info(f"job.{row.status}", **job_log_fields(row))
+    return view_job(row, services.urls, webhook_status="none")
+
+
+@post(
+    "/jobs/{job_id:str}/retry",
+    status_code=HTTPStatus.ACCEPTED,
+    summary="Retry an ended job",
+    operation_id="retry_job",
+    **needs(Scope.SUBMIT),
+    responses=document(*WITH_BODY, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+)
+async def retry_job(request: Caller, job_id: str, services: Services, data: RetryJob | None = None) -> JobView:
+    """Queue a failed, canceled or expired job again. Its attempts count from zero."""
+    parsed, tenant_id = parse_id(ids.Kind.JOB, job_id), request.user.tenant_id
+    model = data.model if data else None
+    retried = await services.retrier.retry(tenant_id, [parsed], RETRYABLE, model)
+    found = await services.store.find_job(parsed, tenant_id)
+    if found is None:
+        raise not_found("job")
+    if not retried:
+        raise refuse_retry(found, model)
+    log.info("job.retried", **job_log_fields(found.row))
+    return view_job(found.row, services.urls, webhook_status=found.webhook_status, queue_position=found.queue_position)
+
+
+def refuse_retry(found: FoundJob, model: str | None) -> Problem:
+    """Return why a job was not retried."""
+    if found.erased:
+        return conflict("the job was erased, so it has no inputs; submit a new job")
+    if found.row.status in RETRYABLE and model is not None:
+        return invalid(FieldError("/model", f"'{model}' does not accept the job's inputs"))
+    return conflict(f"the job is {found.row.status}; only a failed, canceled or expired job can be retried")
+
+
+@delete(
+    "/jobs/{job_id:str}",
+    summary="Erase the payload of a job",
+    operation_id="erase_job",
+    **needs(Scope.ADMIN),
+    responses=document(*WITH_ID, HTTPStatus.CONFLICT),
+)
+async def erase_job(request: Caller, job_id: str, services: Services) -> None:
+    """Delete the inputs, outputs, metadata, error messages and webhooks of an ended job, and its pending deliveries.
+
+    The job itself remains, with its status and times. Erasing it again has no effect.
+    """
+    if await services.eraser.erase(request.user.tenant_id, parse_id(ids.Kind.JOB, job_id)):
+        log.info("job.erased", job_id=job_id, **identify_caller(request))

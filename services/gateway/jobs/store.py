@@ -1,0 +1,172 @@
+"""Adds, finds and lists jobs."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from common.jobs import Priority, Status
+from common.outbox import OutboxRow
+from common.postgres import sql
+from common.postgres.database import Connection, Database, to_columns
+from common.views.job import JobRow, WebhookStatus, read_job
+from services.gateway.http.pagination import Place
+from services.gateway.http.timestamps import EARLIEST, LATEST, bound_optional
+from services.gateway.jobs.schemas import DeadFilter
+
+QUERIES = sql.load("services.gateway.jobs") | sql.load("services.gateway.jobs", "listing.sql")
+PRIORITIES = tuple(Priority)  # highest first
+MAX_POSITION = 10_000  # highest queue position that is counted
+MAX_TENANTS = 100  # whose jobs are counted for a position
+ALL_STATUSES = tuple(Status)
+LEAST_ID = UUID(int=0)
+
+
+class AttemptRow(msgspec.Struct, frozen=True):
+    attempt: int
+    model: str
+    worker: str
+    started_at: datetime
+    finished_at: datetime
+    status: str
+    error_code: str | None
+    error_message: str | None
+
+
+class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Selects jobs. None matches everything."""
+
+    status: Status | None = None
+    model: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+    batch_id: UUID | None = None
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to add. Durations are in seconds. `message` announces it to the dispatchers."""
+
+    id: UUID
+    tenant_id: UUID
+    model: str
+    version: str | None
+    priority: Priority
+    max_attempts: int
+    run_at: datetime | None
+    expires_in: float | None
+    timeout: float
+    initial_delay: float
+    max_delay: float
+    fallback_model: str | None
+    traceparent: str
+    tensors: bytes
+    parameters: bytes | None
+    metadata: bytes | None
+    callback_url: str | None
+    callback_events: Sequence[str] | None
+    message: OutboxRow
+    idempotency_key: str | None = None
+    fingerprint: bytes | None = None  # SHA-256 of the request's body, if there is an idempotency key
+    batch_id: UUID | None = None
+    key_id: UUID | None = None  # API key that the statement must check
+
+
+class JobTimes(NamedTuple):
+    """The times of an added job, by the database's clock."""
+
+    created_at: datetime
+    run_at: datetime
+    expires_at: datetime | None
+
+
+class FoundJob(NamedTuple):
+    row: JobRow
+    outputs: bytes | None
+    webhook_status: WebhookStatus
+    queue_position: int | None
+    erased: bool
+
+
+async def add_jobs(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUID, JobTimes]:
+    """Add jobs with one statement. See JobStore.submit_jobs."""
+    rows = [
+        (
+            *(job.id, job.tenant_id, job.model, job.version, job.priority, job.max_attempts, job.run_at),
+            *(job.expires_in, job.timeout, job.initial_delay, job.max_delay),
+            *(job.fallback_model, job.traceparent),
+            *(job.tensors, job.parameters, job.metadata, job.callback_url),
+            None if job.callback_events is None else ",".join(job.callback_events),
+            *(job.message.id, job.message.exchange, job.message.routing_key, job.message.body),
+            *(job.idempotency_key, job.fingerprint, job.batch_id, job.key_id),
+        )
+        for job in jobs
+    ]
+    found = await connection.fetch(QUERIES["submit_jobs"], *to_columns(rows, 26))
+    return {record["id"]: JobTimes(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
+
+
+class JobStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def submit_jobs(self, jobs: Sequence[NewJob]) -> dict[UUID, JobTimes]:
+        """Add all jobs or none, and return the times of those that were added.
+
+        It skips jobs whose idempotency key is in use, or whose caller's API key was revoked.
+        """
+        async with self._database.acquire() as connection:
+            return await add_jobs(connection, jobs)
+
+    async def find_job(self, job_id: UUID, tenant_id: UUID) -> FoundJob | None:
+        """Return the tenant's job with its outputs and queue position."""
+        record = await self._database.fetch_one(QUERIES["find_job"], job_id, tenant_id)
+        if record is None:
+            return None
+        row = read_job(dict(record))
+        position = await self._find_position(row) if row.status is Status.QUEUED else None
+        return FoundJob(
+            *(row, record["outputs"], record["webhook_status"], position),
+            erased=record["erased_at"] is not None,
+        )
+
+    async def _find_position(self, job: JobRow) -> int | None:
+        """Return the position of a waiting job in its queue, from 1 to MAX_POSITION + 1."""
+        above = PRIORITIES[: PRIORITIES.index(job.priority)]
+        values = (job.model, job.priority, job.tenant_id, job.id, above, MAX_POSITION, MAX_TENANTS)
+        record = await self._database.fetch_one(QUERIES["find_position"], *values)
+        return record["position"] if record else None
+
+    async def find_outputs(self, job_id: UUID) -> bytes | None:
+        """Return the outputs of a succeeded job as a JSON list. The caller must have checked access."""
+        record = await self._database.fetch_one(QUERIES["find_outputs"], job_id)
+        return record["outputs"] if record else None
+
+    async def list_jobs(self, tenant_id: UUID, filters: JobFilter, after: Place | None, limit: int) -> list[JobRow]:
+        """Return the jobs after a place, newest first, without outputs and webhook status."""
+        states = [filters.status] if filters.status else ALL_STATUSES
+        begin = Place(bound_optional(filters.created_before) or LATEST, LEAST_ID)  # excludes jobs of that very time
+        begin = begin if after is None else min(begin, after)
+        values = (tenant_id, states, *begin, bound_optional(filters.created_after) or EARLIEST, limit)
+        if filters.batch_id is not None:
+            found = await self._database.fetch(QUERIES["list_jobs_of_batch"], *values, filters.batch_id, filters.model)
+        elif filters.model is None:
+            found = await self._database.fetch(QUERIES["list_jobs"], *values)
+        else:
+            found = await self._database.fetch(QUERIES["list_jobs_of_model"], *values, filters.model)
+        return [read_job(dict(record)) for record in found]
+
+    async def list_dead_letters(
+        self, tenant_id: UUID, before: UUID | None, filters: DeadFilter, limit: int
+    ) -> list[JobRow]:
+        """Return the newest failed jobs with an id below `before`."""
+        times = bound_optional(filters.created_after), bound_optional(filters.created_before)
+        values = (tenant_id, before, filters.model, filters.error, *times, limit)
+        found = await self._database.fetch(QUERIES["list_dead_letters"], *values)
+        return [read_job(dict(record)) for record in found]
+
+    async def list_attempts(self, job_id: UUID, tenant_id: UUID) -> list[AttemptRow]:
+        """Return the ended attempts of the tenant's job, oldest first."""
+        found = await self._database.fetch(QUERIES["list_attempts"], job_id, tenant_id)
+        return [AttemptRow(*record.values()) for record in found]

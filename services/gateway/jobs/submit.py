@@ -1,0 +1,140 @@
+"""Submits jobs: parses and validates a request, commits the job, then announces it to the dispatchers."""
+
+from typing import NamedTuple, assert_never
+from uuid import UUID
+
+import msgspec
+
+from common.jobs import Status
+from common.outbox import Outbox
+from common.postgres.batcher import Batcher
+from common.postgres.database import statement_span
+from common.security.ssrf import AddressPolicy
+from common.views.job import JobRow
+from services.gateway.auth.authentication import revoked
+from services.gateway.http.worker_processes import Workers
+from services.gateway.jobs.idempotency import IdempotencyKeys, check_same_request, in_progress
+from services.gateway.jobs.idempotency_store import KeyRecord, RequestKey, TenantKey
+from services.gateway.jobs.parse import SubmitContext, parse_job, parse_replay
+from services.gateway.jobs.queue_limits import QueueLimits
+from services.gateway.jobs.store import JobStore, JobTimes, NewJob
+from services.gateway.models.catalogue import Catalogue
+
+
+class SubmittedJob(NamedTuple):
+    """A job, whether it has its own webhook, and whether an earlier request with the same key submitted it."""
+
+    row: JobRow
+    has_webhook: bool
+    replayed: bool
+
+
+class Submitter:
+    """Submits single jobs. Concurrent jobs share one statement."""
+
+    def __init__(
+        self,
+        store: JobStore,
+        catalogue: Catalogue,
+        outbox: Outbox,
+        policy: AddressPolicy,
+        limits: QueueLimits,
+        idempotency_keys: IdempotencyKeys,
+        workers: Workers,
+    ) -> None:
+        self.limits = limits
+        self.idempotency_keys = idempotency_keys
+        self._catalogue = catalogue
+        self._outbox = outbox
+        self._policy = policy
+        self.workers = workers
+        self._store = store
+        self._batcher: Batcher[NewJob, JobTimes | KeyRecord | None] = Batcher(
+            self._add_many, name="submits", size_of=lambda job: len(job.tensors)
+        )
+
+    async def _add_many(self, jobs: list[NewJob]) -> list[JobTimes | KeyRecord | None]:
+        """Add jobs, and announce those that are due. Return the times of a new job, or the record of its key.
+
+        Returns None for a job whose key belongs to a job deleted meanwhile, or whose caller's API key was revoked.
+        """
+        times = await self._store.submit_jobs(jobs)
+        self._outbox.announce([job.message for job in jobs if (at := times.get(job.id)) and at.run_at <= at.created_at])
+        records: dict[TenantKey, KeyRecord] = {}
+        if used := [
+            (job.tenant_id, job.idempotency_key) for job in jobs if job.idempotency_key and job.id not in times
+        ]:
+            records = await self.idempotency_keys.store.find_records(used)
+        return [times.get(job.id) or records.get((job.tenant_id, job.idempotency_key or "")) for job in jobs]
+
+    async def make_context(
+        self, tenant_id: UUID, traceparent: str, request_key: RequestKey | None = None, key_id: UUID | None = None
+    ) -> SubmitContext:
+        """Return what a request is validated with."""
+        return SubmitContext(tenant_id, traceparent, await self._catalogue.read(), self._policy, request_key, key_id)
+
+    async def parse(self, body: bytes | str, context: SubmitContext) -> NewJob:
+        """Return the valid job of a body. Raises Problem (400, 404, 422)."""
+        return await self.workers.work(len(body), parse_job, body, context)
+
+    async def submit(self, body: bytes, context: SubmitContext) -> SubmittedJob:
+        """Commit the job of a body, or return the job that its idempotency key belongs to.
+
+        Raises Problem (400, 404, 409, 422, 429) before anything is written, and Unavailable.
+        """
+        key = context.request_key
+        if key is not None and (first := await self.idempotency_keys.find(context.tenant_id, key.key)):
+            check_same_request(first, key.fingerprint, is_batch=False)
+            return replay(first, await self.workers.work(len(body), parse_replay, body, context))
+        return await self.submit_job(await self.parse(body, context))
+
+    async def submit_job(self, job: NewJob) -> SubmittedJob:
+        """Commit the job. Raises as `submit` does."""
+        await self.limits.admit(job.tenant_id, job.model)
+        with statement_span("INSERT", "jobs"):
+            added = await self._batcher.submit(job)
+        match added:
+            case JobTimes() as times:
+                return SubmittedJob(to_row(job, times), job.callback_url is not None, replayed=False)
+            case KeyRecord() as first:  # another request with this key was faster
+                return replay(first, job)
+            case None:
+                raise in_progress() if job.idempotency_key else revoked()
+            case never:
+                assert_never(never)
+
+
+def replay(first: KeyRecord, job: NewJob) -> SubmittedJob:
+    """Return the job of the first response. Raises Problem (422) if the key belongs to another request."""
+    check_same_request(first, job.fingerprint or b"", is_batch=False)
+    assert first.run_at is not None, "the database holds it"
+    job = msgspec.structs.replace(job, id=first.id, traceparent=first.traceparent)
+    if first.erased:
+        job = msgspec.structs.replace(job, metadata=None)
+    row = to_row(job, JobTimes(first.created_at, first.run_at, first.expires_at))
+    return SubmittedJob(row, job.callback_url is not None, replayed=True)
+
+
+def to_row(job: NewJob, times: JobTimes) -> JobRow:
+    """Return the row of a job that was just added."""
+    return JobRow(
+        id=job.id,
+        tenant_id=job.tenant_id,
+        model=job.model,
+        version=job.version,
+        priority=job.priority,
+        status=Status.QUEUED,
+        attempt=0,
+        max_attempts=job.max_attempts,
+        created_at=times.created_at,
+        run_at=times.run_at,
+        started_at=None,
+        finished_at=None,
+        expires_at=times.expires_at,
+        error_code=None,
+        error_message=None,
+        error_retryable=None,
+        inference_ms=None,
+        traceparent=job.traceparent,
+        metadata=job.metadata,
+    )

@@ -1,0 +1,68 @@
+"""The model catalogue."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from litestar import Router, get
+from litestar.di import NamedDependency, Provide
+from litestar.params import SkipValidation
+
+from common.jobs import Priority
+from common.tensors import Signature
+from services.gateway.auth.scopes import Scope, needs
+from services.gateway.http.problems import ANY_CALL, WITH_ID, document
+from services.gateway.models.catalogue import Catalogue, choose, newest
+from services.gateway.models.queue_depths import Counts, QueueDepths
+from services.gateway.models.schemas import ModelList, ModelView, TensorView, VersionView
+from services.gateway.models.store import ModelVersion
+
+
+@dataclass(frozen=True)
+class ModelServices:
+    """What the model routes need."""
+
+    catalogue: Catalogue
+    queue_depths: QueueDepths
+
+
+Services = NamedDependency[SkipValidation[ModelServices]]
+
+
+@get("/", summary="List models", operation_id="list_models", **needs(Scope.READ), responses=document(*ANY_CALL))
+async def list_models(services: Services) -> ModelList:
+    models, queued = await services.catalogue.read(), await services.queue_depths.read()
+    return ModelList([view_model(versions, queued) for _, versions in sorted(models.items())])
+
+
+@get("/{name:str}", summary="Get a model", operation_id="get_model", **needs(Scope.READ), responses=document(*WITH_ID))
+async def get_model(name: str, services: Services) -> ModelView:
+    models = await services.catalogue.read()
+    choose(models, name)
+    return view_model(models[name], await services.queue_depths.read())
+
+
+def view_model(versions: Sequence[ModelVersion], queued: Counts) -> ModelView:
+    model = newest(versions)
+    return ModelView(
+        name=model.name,
+        ready=model.ready,
+        streaming=model.decoupled,
+        max_batch_size=model.max_batch_size,
+        versions=[VersionView(each.version, each.ready) for each in versions],
+        inputs=view_tensors(model.inputs),
+        outputs=view_tensors(model.outputs),
+        queue={priority: queued.get((model.name, priority), 0) for priority in Priority},
+    )
+
+
+def view_tensors(signatures: Sequence[Signature]) -> list[TensorView]:
+    return [TensorView(each.name, each.datatype, each.shape, each.optional) for each in signatures]
+
+
+def make_router(services: ModelServices) -> Router:
+    return Router(
+        "/models",
+        route_handlers=[list_models, get_model],
+        dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
+        tags=["Models"],
+    )

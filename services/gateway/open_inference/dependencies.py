@@ -1,0 +1,25 @@
+"""The services that the handlers of the Open Inference Protocol receive."""
+
+from dataclasses import dataclass
+
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
+
+from services.gateway.auth.authentication import Authenticator
+from services.gateway.http.health import Readiness
+from services.gateway.http.worker_processes import Workers
+from services.gateway.models.catalogue import Catalogue
+from services.gateway.open_inference.inference import Inference
+
+
+@dataclass(frozen=True)
+class InferenceServices:
+    authenticator: Authenticator
+    readiness: Readiness
+    catalogue: Catalogue
+    inference: Inference
+    workers: Workers
+    max_body: int  # bytes, decompressed
+
+
+Services = NamedDependency[SkipValidation[InferenceServices]]

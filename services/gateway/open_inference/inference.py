@@ -1,0 +1,128 @@
+"""Submits a job and waits for its end, so that the caller sees what Triton itself would respond."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from http import HTTPStatus
+
+from common import ids
+from common.errors import Unavailable
+from common.jobs import TERMINAL, Status
+from common.telemetry.logs import Log
+from common.views.job import JobRow, job_log_fields
+from services.gateway import metrics
+from services.gateway.auth.store import Key
+from services.gateway.events.waiters import Waiters
+from services.gateway.http.problems import LATER, Problem, conflict
+from services.gateway.jobs.cancel import Canceler
+from services.gateway.jobs.parse import SubmitContext
+from services.gateway.jobs.store import FoundJob, JobStore, NewJob
+from services.gateway.jobs.submit import Submitter
+from services.gateway.open_inference.parse import InferCall, parse_infer
+from services.gateway.open_inference.requests import ResponseFormat
+
+# Triton's status for a job's error code. All other codes are 500.
+STATUS_BY_ERROR = {
+    "invalid_input": HTTPStatus.BAD_REQUEST,
+    "inference_refused": HTTPStatus.BAD_REQUEST,
+    "too_large": HTTPStatus.BAD_REQUEST,
+    "unsupported": HTTPStatus.BAD_REQUEST,
+    "model_not_found": HTTPStatus.NOT_FOUND,
+    "model_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "timeout": HTTPStatus.SERVICE_UNAVAILABLE,
+    "triton_queue_full": HTTPStatus.SERVICE_UNAVAILABLE,
+    "triton_queue_timeout": HTTPStatus.SERVICE_UNAVAILABLE,
+    "triton_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+    "worker_lost": HTTPStatus.SERVICE_UNAVAILABLE,
+    "worker_stopped": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+log = Log("job")
+
+
+class Inference:
+    """Runs jobs whose callers wait for them."""
+
+    def __init__(
+        self, submitter: Submitter, canceler: Canceler, store: JobStore, waiters: Waiters, seconds: float
+    ) -> None:
+        """`seconds` is the longest wait of a caller."""
+        self.submitter = submitter
+        self._canceler = canceler
+        self._store = store
+        self._waiters = waiters
+        self._seconds = seconds
+
+    async def parse(self, body: bytes, call: InferCall, context: SubmitContext) -> tuple[NewJob, ResponseFormat]:
+        """Return the valid job and the requested response format. Raises Problem (400, 404, 422)."""
+        return await self.submitter.workers.work(len(body), parse_infer, body, call, context)
+
+    async def submit(self, job: NewJob) -> JobRow:
+        """Commit the job. Raises as Submitter.submit does, and Problem (429, 503) without capacity to wait for it."""
+        self._waiters.check_capacity(job.tenant_id)
+        row = (await self.submitter.submit_job(job)).row
+        metrics.jobs_submitted.labels(row.model, row.priority).inc()
+        log.info("job.accepted", **job_log_fields(row), priority=row.priority)
+        return row
+
+    async def await_result(self, row: JobRow, key: Key, disconnected: Callable[[], Awaitable[None]]) -> FoundJob:
+        """Return the job once it has succeeded. When `disconnected` returns first, cancel the job.
+
+        Raises Problem for every other end, and 504 or 503 while the job still runs.
+        """
+        job_id = ids.encode(ids.Kind.JOB, row.id)
+        try:
+            await self._wait(row, key, disconnected)
+            found = await self._store.find_job(row.id, row.tenant_id)
+        except Unavailable as error:
+            log.warning("job.wait_failed", **job_log_fields(row), error=error)
+            raise still_running(job_id, "a dependency of the gateway does not respond") from error
+        if found is None:
+            raise Problem(HTTPStatus.GONE, "gone", f"{job_id} was deleted; its retention time is over")
+        if found.row.status not in TERMINAL and not self._waiters.closing:
+            text = f"{job_id} did not end within {self._seconds:g} s; it continues: get it at /v1/jobs/{job_id}"
+            raise Problem(HTTPStatus.GATEWAY_TIMEOUT, "infer_timeout", text)
+        if found.row.status not in TERMINAL:
+            raise still_running(job_id, "this gateway is stopping")
+        if found.row.status is not Status.SUCCEEDED:
+            raise explain_failure(found.row, job_id)
+        return found
+
+    async def _wait(self, row: JobRow, key: Key, disconnected: Callable[[], Awaitable[None]]) -> None:
+        """Return at the end of the job or of the wait. Raises Problem for a client that left, or too many waiters."""
+        waiting = asyncio.ensure_future(self._waiters.wait(row.id, key, self._seconds))
+        disconnect = asyncio.ensure_future(disconnected())
+        try:
+            await asyncio.wait({waiting, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                log.info("job.client_disconnected", **job_log_fields(row))
+                raise Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", "the client disconnected")
+            waiting.result()
+        except Problem:
+            await self._cancel(row)
+            raise
+        finally:
+            waiting.cancel()
+            disconnect.cancel()
+
+    async def _cancel(self, row: JobRow) -> None:
+        """Cancel the job, because nobody waits for its result."""
+        with suppress(Problem):  # the job has ended
+            try:
+                await self._canceler.cancel(row.tenant_id, row.id)
+            except Unavailable as error:
+                log.warning("job.cancel_failed", **job_log_fields(row), error=error)
+
+
+def still_running(job_id: str, why: str) -> Problem:
+    text = f"{why}; {job_id} continues: get it at /v1/jobs/{job_id}"
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=LATER)
+
+
+def explain_failure(row: JobRow, job_id: str) -> Problem:
+    """Return why an ended job has no outputs."""
+    if row.status is not Status.FAILED:
+        return conflict(f"{job_id} is {row.status}")
+    status = STATUS_BY_ERROR.get(row.error_code or "", HTTPStatus.INTERNAL_SERVER_ERROR)
+    headers = LATER if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
+    return Problem(status, row.error_code or "internal", row.error_message or f"{job_id} failed", headers=headers)

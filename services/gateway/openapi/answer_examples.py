@@ -1,0 +1,216 @@
+"""Examples of answers for the documentation. A test checks that each one fits its schema."""
+
+from typing import Any
+
+from services.gateway.openapi.examples import HOOK
+
+JOB_ID, WEBHOOK_ID = "job_01m7ysshxnfbevq05b7h55g94z", "whk_01m7ystrn7eevsede7n1a4q217"
+DELIVERY_ID, RECOVERY_ID = "dlv_01m7ystyjreeattn4s7m92kk5s", "rec_01m7ysv7pnetqtwvzp4kk6hgz5"
+BATCH_ID = "bat_01m7ystfs0e0x8s13t679vdnpf"
+
+OUTPUTS = [{"name": "y", "datatype": "FP32", "shape": [1, 3], "data": [2.0, 4.0, 6.0]}]
+JOB = {
+    "id": JOB_ID,
+    "status": "succeeded",
+    "model": "echo",
+    "version": "1",
+    "priority": "normal",
+    "attempt": 1,
+    "max_attempts": 5,
+    "created_at": "2026-11-21T10:17:52.827Z",
+    "run_at": "2026-11-21T10:17:52.827Z",
+    "started_at": "2026-11-21T10:17:52.854Z",
+    "finished_at": "2026-11-21T10:17:52.889Z",
+    "expires_at": None,
+    "outputs": OUTPUTS,
+    "error": None,
+    "queue_position": None,
+    "webhook_status": "none",
+    "metadata": {"order": 4711},
+    "trace_id": "fefb2bf2001d3f315770f70c4bd9d362",
+    "metrics": {"queue_ms": 27, "inference_ms": 35, "total_ms": 62},
+    "urls": {
+        "self": f"/v1/jobs/{JOB_ID}",
+        "cancel": f"/v1/jobs/{JOB_ID}/cancel",
+        "events": f"/v1/jobs/{JOB_ID}/events",
+        "deliveries": f"/v1/jobs/{JOB_ID}/deliveries",
+        "trace": None,
+    },
+}
+STARTED = {
+    "version": None,
+    "finished_at": None,
+    "outputs": None,
+    "metrics": {"queue_ms": 27, "inference_ms": None, "total_ms": None},
+}
+QUEUED = (
+    JOB
+    | STARTED
+    | {
+        "status": "queued",
+        "attempt": 0,
+        "started_at": None,
+        "metrics": {"queue_ms": None, "inference_ms": None, "total_ms": None},
+    }
+)
+FAILED = JOB | {
+    "status": "failed",
+    "model": "faulty",
+    "outputs": None,
+    "error": {"code": "invalid_input", "message": "INVALID_ARG: invalid as asked", "retryable": False},
+}
+NONE = dict.fromkeys(("queued", "processing", "canceling", "succeeded", "failed", "canceled", "expired"), 0)
+BATCH = {
+    "id": BATCH_ID,
+    "status": "completed",
+    "total": 2,
+    "accepted": 1,
+    "counts": NONE | {"succeeded": 1},
+    "created_at": "2026-11-21T10:18:23.398Z",
+    "finished_at": "2026-11-21T10:18:23.415Z",
+    "urls": {"self": f"/v1/batches/{BATCH_ID}", "jobs": f"/v1/jobs?batch={BATCH_ID}"},
+}
+MODEL = {
+    "name": "echo",
+    "ready": True,
+    "streaming": False,
+    "max_batch_size": 64,
+    "versions": [{"version": "1", "ready": True}],
+    "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, -1], "optional": False}],
+    "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, -1], "optional": False}],
+    "queue": {"high": 0, "normal": 0, "low": 0},
+}
+WEBHOOK = {
+    "id": WEBHOOK_ID,
+    "url": HOOK,
+    "events": ["job.failed"],
+    "models": ["echo"],
+    "description": None,
+    "headers": None,
+    "signing": "hmac",
+    "rate_limit": 50,
+    "status": "enabled",
+    "disabled_at": None,
+    "disabled_reason": None,
+    "created_at": "2026-11-21T10:18:32.488Z",
+}
+SECRET = {"secret": "whsec_3Svi35d86cdvyaJcxZDaXXzeRFC+69hnToAVd8mQzuQ="}
+GRACE = {"old_secret_until": "2026-11-21T11:18:50.942Z"}
+ATTEMPT = {
+    "number": 1,
+    "started_at": "2026-11-21T10:18:38.627Z",
+    "latency_ms": 7,
+    "status_code": 204,
+    "error": None,
+    "response": "",
+}
+DELIVERY = {
+    "id": DELIVERY_ID,
+    "event_id": "evt_01m7ystyt3fmq9pqw9y6x8q317",
+    "event_type": "job.succeeded",
+    "job_id": JOB_ID,
+    "webhook_id": WEBHOOK_ID,
+    "url": HOOK,
+    "status": "succeeded",
+    "created_at": "2026-11-21T10:18:38.551Z",
+    "next_attempt_at": None,
+    "finished_at": "2026-11-21T10:18:38.652Z",
+    "attempts": [ATTEMPT],
+}
+
+# By operation and status; else by schema.
+ANSWERS: dict[str, Any] = {
+    "submit_job 202": QUEUED,
+    "retry_job 202": QUEUED | {"model": "work_small"},
+    "cancel_job 202": JOB | STARTED | {"status": "canceling"},
+    "list_dead_letters 200": {"items": [FAILED], "next_cursor": None},
+    "create_webhook 201": WEBHOOK | SECRET,
+    "change_webhook 200": WEBHOOK | {"events": ["job.succeeded", "job.failed"]},
+    "rotate_webhook 200": WEBHOOK | SECRET | GRACE,
+    "rotate_webhook_secret 200": SECRET | GRACE,
+    "redeliver 202": DELIVERY
+    | {"status": "pending", "next_attempt_at": "2026-11-21T10:18:38.551Z", "finished_at": None},
+    "JobView": JOB,
+    "JobPage": {"items": [JOB | {"outputs": None}], "next_cursor": JOB_ID},
+    "OutputsView": {"id": JOB_ID, "outputs": OUTPUTS},
+    "EventPage": {
+        "items": [
+            {
+                "id": "1.0",
+                "type": "job.started",
+                "timestamp": "2026-11-21T10:17:52.854Z",
+                "data": {"id": JOB_ID, "status": "processing", "attempt": 1, "model": "echo"},
+            }
+        ],
+        "next_cursor": None,
+    },
+    "AttemptList": {
+        "items": [
+            {
+                "attempt": 1,
+                "status": "failed",
+                "model": "faulty",
+                "worker": "gpu-1-10514-10923f",
+                "started_at": "2026-11-21T10:18:14.225Z",
+                "finished_at": "2026-11-21T10:18:14.265Z",
+                "duration_ms": 40,
+                "error_code": "invalid_input",
+                "error_message": "INVALID_ARG: invalid as asked",
+            }
+        ]
+    },
+    "Replayed": {"replayed": [JOB_ID], "skipped": [], "remaining": False},
+    "BatchView": BATCH,
+    "BatchAccepted": BATCH
+    | {
+        "status": "processing",
+        "counts": NONE | {"queued": 1},
+        "finished_at": None,
+        "errors": [
+            {
+                "index": 1,
+                "type": "urn:charonia:problem:invalid_request",
+                "detail": "/inputs: input 'x' (FP32 [-1, -1]) is missing",
+                "errors": [{"pointer": "/inputs", "detail": "input 'x' (FP32 [-1, -1]) is missing"}],
+            }
+        ],
+    },
+    "ModelView": MODEL,
+    "ModelList": {"items": [MODEL], "next_cursor": None},
+    "WebhookView": WEBHOOK,
+    "WebhookPage": {"items": [WEBHOOK], "next_cursor": None},
+    "SecretView": SECRET,
+    "TestView": ATTEMPT | {"delivery_id": DELIVERY_ID},
+    "RecoveryView": {
+        "id": RECOVERY_ID,
+        "webhook_id": WEBHOOK_ID,
+        "since": "2026-01-01T00:00:00.000Z",
+        "until": "2026-01-02T00:00:00.000Z",
+        "status": "running",
+        "recovered": 0,
+    },
+    "DeliveryView": DELIVERY,
+    "DeliveryPage": {"items": [DELIVERY], "next_cursor": None},
+    "InferAnswer": {"model_name": "echo", "model_version": "1", "outputs": OUTPUTS},
+    "ModelMetadata": {
+        "name": "echo",
+        "versions": ["1"],
+        "platform": "unknown",
+        "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, -1]}],
+        "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, -1]}],
+    },
+    "ModelConfig": {
+        "name": "echo",
+        "platform": "unknown",
+        "backend": "unknown",
+        "max_batch_size": 64,
+        "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [-1], "optional": False}],
+        "output": [{"name": "y", "data_type": "TYPE_FP32", "dims": [-1]}],
+        "model_transaction_policy": {"decoupled": False},
+    },
+    "ServerMetadata": {
+        "name": "charonia",
+        "version": "0.1.0",
+        "extensions": ["binary_tensor_data", "model_configuration", "parameters"],
+    },
+}

@@ -1,0 +1,40 @@
+"""Examples of requests for the documentation. An acceptance test sends each one to a real stack."""
+
+from typing import Any
+
+HOOK = "https://example.com/hook"
+INFER: dict[str, Any] = {"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
+
+# By operation, then by what the example shows.
+REQUESTS: dict[str, dict[str, Any]] = {
+    "submit_job": {
+        "inputs by name": {"model": "echo", "inputs": {"x": [[1, 2, 3]]}, "metadata": {"order": 4711}},
+        "inputs as in the Open Inference Protocol": {"model": "echo", **INFER},
+        "most fields": {
+            "model": "tokens",
+            "version": "1",
+            "inputs": {"text": ["Hello from the conch"]},
+            "priority": "high",
+            "webhook": {"url": HOOK, "events": ["job.succeeded", "job.failed"]},
+            "metadata": {"order": 4711},
+            "expires_in": 3600,
+            "timeout": 60,
+            "retry": {"max_attempts": 3, "initial_delay": 1, "max_delay": 60},
+        },
+    },
+    "submit_batch": {
+        "two jobs": [{"model": "echo", "inputs": {"x": [[1]]}}, {"model": "echo", "inputs": {}}],
+    },
+    "create_webhook": {
+        "some jobs": {"url": HOOK, "events": ["job.failed"], "models": ["echo"], "rate_limit": 50},
+        "all jobs": {"url": HOOK},
+    },
+    "change_webhook": {"its events": {"events": ["job.succeeded", "job.failed"]}},
+    "retry_job": {"on another model": {"model": "work_small"}},
+    "replay_dead_letters": {"of a model": {"filter": {"model": "faulty"}, "limit": 100}},
+    "rotate_webhook": {"with an hour of grace": {"grace_period": 3600}},
+    "rotate_webhook_secret": {"with an hour of grace": {"grace_period": 3600}},
+    "recover_webhook": {"a day": {"since": "2026-01-01T00:00:00.000Z", "until": "2026-01-02T00:00:00.000Z"}},
+    "infer": {"one tensor": INFER},
+    "infer_version": {"one tensor": INFER},
+}

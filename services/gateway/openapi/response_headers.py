@@ -1,0 +1,57 @@
+"""The response headers in the OpenAPI document. A test compares them with real answers."""
+
+from typing import Any
+
+from services.gateway.open_inference.requests import JSON_LENGTH_HEADER
+
+TEXT, COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}
+HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "RateLimit": (
+        "What is left of a key's rate limit: `r` requests, and `t` seconds until the limit is full again",
+        TEXT,
+    ),
+    "RateLimit-Policy": ("A key's rate limit: `q` requests in `w` seconds", TEXT),
+    "Retry-After": ("Seconds after which to try again", COUNT),
+    "WWW-Authenticate": ("How to send a key", TEXT),
+    "Location": ("The path of the new object", TEXT),
+    "Idempotency-Replayed": ("`true` if the `Idempotency-Key` was used before", TEXT),
+    "Preference-Applied": ("`wait=N`, if it was applied", TEXT),
+    "X-Charonia-Job": ("The job's id", TEXT),
+    "Content-Encoding": ("Chosen from `Accept-Encoding`", TEXT),
+    JSON_LENGTH_HEADER: ("Bytes of JSON, where raw tensors follow it", COUNT),
+    "Cache-Control": ("`no-cache` on a stream", TEXT),
+    "X-Accel-Buffering": ("`no` on a stream", TEXT),
+}
+OF_LIMITED = ("RateLimit", "RateLimit-Policy")  # unless the caller is unknown
+CREATED = ("Location", "Idempotency-Replayed")
+INFER = ("X-Charonia-Job", "Location")  # once there is a job
+BY_STATUS = {"401": ("WWW-Authenticate",), "429": ("Retry-After",), "503": ("Retry-After",)}
+BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
+    ("submit_job", "200"): (*CREATED, "Preference-Applied"),
+    ("submit_job", "202"): CREATED,
+    ("submit_batch", "202"): CREATED,
+    ("create_webhook", "201"): ("Location",),
+    ("erase_job", "409"): ("Retry-After",),
+    ("list_events", "200"): ("Cache-Control", "X-Accel-Buffering"),
+    **{
+        (call, status): INFER + (("Content-Encoding", JSON_LENGTH_HEADER) if status == "200" else ())
+        for call in ("infer", "infer_version")
+        for status in ("200", "400", "404", "408", "409", "410", "500", "503", "504")
+    },
+}
+
+
+def add_headers(operation: dict[str, Any]) -> None:
+    """Add the headers of each answer of a call."""
+    has_key = any("key" in each for each in operation.get("security", []))
+    for status, answer in operation["responses"].items():
+        names = BY_CALL.get((operation["operationId"], status), ())
+        if has_key:
+            names = (*names, *BY_STATUS.get(status, ()), *(OF_LIMITED if status != "401" else ()))
+        if names:
+            answer["headers"] = {name: show(name) for name in names}
+
+
+def show(name: str) -> dict[str, Any]:
+    description, schema = HEADERS[name]
+    return {"description": description, "schema": schema}

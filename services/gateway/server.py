@@ -1,0 +1,124 @@
+"""Serving: the gateway's connections, its loops, and its shutdown."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+from common import ids
+from common.http import health
+from common.lifecycle import run_until_stopped
+from common.outbox import Outbox
+from common.postgres.database import Database
+from common.process_name import name_process
+from common.rabbitmq import topology
+from common.rabbitmq.consumer import Consumer, Subscription
+from common.rabbitmq.publisher import Publisher
+from common.security.encryption import Encryptor
+from common.telemetry.logs import Log
+from common.telemetry.metrics import measure_loop_lag
+from services.gateway.app import Connections, Gateway, build
+from services.gateway.auth.authentication import ensure_tenant, hash_key
+from services.gateway.auth.store import KeyStore
+from services.gateway.events.store import EventStore
+from services.gateway.events.waiter_presence import WaiterPresence
+from services.gateway.events.waiters import Waiters
+from services.gateway.http.worker_processes import Workers
+from services.gateway.http.write_timeout import make_protocols
+from services.gateway.open_inference import parse
+from services.gateway.settings import GatewaySettings
+
+STARTUP_SECONDS = 30.0  # for the database to answer
+OUTBOX_SECONDS = 5.0  # for messages on their way to the broker when the gateway stops
+SERVER_SECONDS = 5.0  # beyond the grace period, for uvicorn to stop
+KEEP_ALIVE_SECONDS = 75
+CHANGES_PREFETCH = 100
+
+log = Log("gateway")
+
+
+async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
+    """Serve until `stopping` is set, then drain."""
+    database = await Database.connect(
+        settings.database_url, size=settings.database_pool, application="charonia-gateway"
+    )
+    publisher = Publisher(settings.amqp_url, "charonia-gateway")
+    process = f"gateway-{name_process()}"
+    consumer = Consumer(settings.amqp_url, process)
+    waiters = Waiters(
+        EventStore(database),
+        WaiterPresence(publisher),
+        lambda: publisher.connection.is_up and consumer.connection.is_up,
+    )
+    await subscribe_to_changes(consumer, process, waiters)
+    workers = Workers(preload=[parse.__name__])
+    connections = Connections(database, publisher, Outbox(database, publisher), waiters, workers)
+    gateway = build(settings, connections)
+    await database.wait(STARTUP_SECONDS)
+    await add_bootstrap_key(settings, KeyStore(database))
+    server = make_server(settings, gateway)
+    serving = asyncio.create_task(server.serve())
+
+    async def serve() -> None:
+        await asyncio.shield(serving)
+
+    log.info("gateway.started", host=settings.host, port=settings.port)
+    loops = {
+        "http": serve(),
+        "publisher": publisher.connection.run(),
+        "consumer": consumer.connection.run(),
+        "relay": connections.outbox.relay(),
+        "waiters": waiters.poll(),
+        "keys": waiters.poll_keys(),
+        "lag": measure_loop_lag(),
+    }
+    try:
+        await run_until_stopped(loops, stopping, partial(stop, settings, gateway, connections, server, serving))
+    finally:
+        workers.close()
+        await database.close()
+    log.info("gateway.stopped")
+
+
+async def stop(
+    settings: GatewaySettings,
+    gateway: Gateway,
+    connections: Connections,
+    server: health.Server,
+    serving: "asyncio.Task[Any]",
+) -> None:
+    """Drain first, so that load balancers notice; then answer everybody who waits, and stop the server."""
+    gateway.drain.start()
+    log.info("gateway.draining", seconds=drain_seconds(settings))
+    await asyncio.sleep(drain_seconds(settings))
+    connections.waiters.close()
+    gateway.deadlines.close()
+    server.should_exit = True
+    await asyncio.wait([serving], timeout=settings.shutdown_grace + SERVER_SECONDS)
+    await connections.outbox.drain(OUTBOX_SECONDS)
+
+
+def drain_seconds(settings: GatewaySettings) -> float:
+    return min(settings.drain, settings.shutdown_grace)
+
+
+def make_server(settings: GatewaySettings, gateway: Gateway) -> health.Server:
+    options = {
+        "timeout_graceful_shutdown": round(settings.shutdown_grace - drain_seconds(settings)),
+        "timeout_keep_alive": KEEP_ALIVE_SECONDS,
+        **make_protocols(settings.send_timeout),
+    }
+    return health.Server(health.server_config(gateway.asgi, settings.host, settings.port, **options))
+
+
+async def subscribe_to_changes(consumer: Consumer, process: str, waiters: Waiters) -> None:
+    """Wake this gateway's waiters when the broker announces a change of a job."""
+    queue = f"changes.{process}"
+    declare = partial(topology.declare_exclusive_queue, queue=queue, exchange=topology.CHANGES_EXCHANGE)
+    await consumer.subscribe(Subscription(queue, CHANGES_PREFETCH, declare, waiters.handle))
+
+
+async def add_bootstrap_key(settings: GatewaySettings, store: KeyStore) -> None:
+    """Add the first key, if one is set."""
+    if settings.bootstrap_key:
+        tenant = await ensure_tenant(store, Encryptor(settings.encryption_keys), "default")
+        await store.add_key(ids.new(), tenant, "bootstrap", hash_key(settings.bootstrap_key))

@@ -1,0 +1,29 @@
+"""The services that the handlers of webhooks and deliveries receive."""
+
+from dataclasses import dataclass
+
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
+
+from common.postgres.database import Database
+from common.security.encryption import Encryptor
+from common.security.ssrf import AddressPolicy
+from services.gateway.jobs.store import JobStore
+from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.gateway.webhooks.secret_rotation import SecretRotation
+from services.gateway.webhooks.store import WebhookStore
+
+
+@dataclass(frozen=True)
+class WebhookServices:
+    database: Database
+    jobs: JobStore
+    webhooks: WebhookStore
+    deliveries: DeliveryStore
+    rotation: SecretRotation
+    encryptor: Encryptor
+    policy: AddressPolicy
+    attempt_seconds: float  # the notifiers' deadline of one attempt
+
+
+Services = NamedDependency[SkipValidation[WebhookServices]]

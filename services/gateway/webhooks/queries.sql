@@ -1,0 +1,181 @@
+-- name: add_webhook
+-- Adds a subscription and its endpoint.
+WITH added AS (
+  INSERT INTO webhooks (id, tenant_id, url, events, models, description, headers, signing, secret)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+  RETURNING *
+), endpoint AS (
+  INSERT INTO endpoints (id, tenant_id, webhook_id, rate_limit) SELECT id, tenant_id, id, $10 FROM added
+)
+SELECT *, $10::integer AS rate_limit FROM added;
+
+-- name: list_webhooks
+-- Returns a page of a tenant's ($1) subscriptions after an id ($2), oldest first.
+SELECT w.*, e.rate_limit
+FROM webhooks w
+JOIN endpoints e ON e.id = w.id
+WHERE w.tenant_id = $1 AND ($2::uuid IS NULL OR w.id > $2)
+ORDER BY w.id
+LIMIT $3;
+
+-- name: find_webhook
+-- Returns a tenant's ($2) subscription ($1).
+SELECT w.*, e.rate_limit FROM webhooks w JOIN endpoints e ON e.id = w.id WHERE w.id = $1 AND w.tenant_id = $2;
+
+-- name: lock_webhook
+-- Locks a tenant's ($2) subscription ($1) through its endpoint. Read the row with the next statement: after a wait, this
+-- one would still return the old values.
+SELECT 1 FROM endpoints WHERE id = $1 AND tenant_id = $2 FOR NO KEY UPDATE;
+
+-- name: update_webhook
+-- Writes a locked subscription ($1). A new URL is a new receiver, so it resets the endpoint's health.
+WITH before AS (
+  SELECT url FROM webhooks WHERE id = $1
+), changed AS (
+  UPDATE webhooks SET url = $2, events = $3, models = $4, description = $5, headers = $6 WHERE id = $1
+)
+UPDATE endpoints e
+SET rate_limit = $7,
+    rate_limited_until = NULL,
+    failures = CASE WHEN before.url = $2 THEN failures ELSE 0 END,
+    failing_since = CASE WHEN before.url = $2 THEN failing_since END,
+    open_until = CASE WHEN before.url = $2 THEN open_until END,
+    next_at = CASE WHEN next_at IS NOT NULL THEN now() END
+FROM before
+WHERE e.id = $1;
+
+-- name: delete_webhook
+-- Deletes a locked subscription ($1) and its deliveries.
+DELETE FROM webhooks WHERE id = $1;
+
+-- name: enable_webhook
+-- Enables a locked subscription ($1), and resets its endpoint's health.
+WITH enabled AS (
+  UPDATE webhooks SET disabled_at = NULL, disabled_reason = NULL WHERE id = $1
+)
+UPDATE endpoints
+SET failures = 0, failing_since = NULL, open_until = NULL, next_at = CASE WHEN next_at IS NOT NULL THEN now() END
+WHERE id = $1;
+
+-- name: set_webhook_secret
+-- Writes the secret ($2) of a locked subscription ($1).
+UPDATE webhooks SET secret = $2 WHERE id = $1;
+
+-- name: find_tenant_secret
+-- Returns the secret of a tenant ($1).
+SELECT webhook_secret AS secret FROM tenants WHERE id = $1;
+
+-- name: lock_tenant_secret
+-- Locks a tenant ($1), and returns its secret.
+SELECT webhook_secret AS secret FROM tenants WHERE id = $1 FOR NO KEY UPDATE;
+
+-- name: set_tenant_secret
+-- Writes the secret ($2) of a locked tenant ($1).
+UPDATE tenants SET webhook_secret = $2 WHERE id = $1;
+
+-- name: count_old_secrets
+-- Counts the old secrets that still sign: of a tenant's ($1) subscription ($2), or of the tenant itself (NULL).
+SELECT count(*) AS secrets
+FROM old_secrets
+WHERE tenant_id = $1 AND webhook_id IS NOT DISTINCT FROM $2 AND until > now();
+
+-- name: keep_old_secret
+-- Lets a replaced secret ($4) sign for $5 more seconds.
+INSERT INTO old_secrets (id, tenant_id, webhook_id, secret, until)
+VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5::double precision))
+RETURNING until;
+
+-- name: end_old_secrets
+-- Deletes the old secrets that count_old_secrets counts.
+DELETE FROM old_secrets WHERE tenant_id = $1 AND webhook_id IS NOT DISTINCT FROM $2;
+
+-- name: add_test
+-- Adds a test event ($2) for a locked subscription ($1). It is due before all other deliveries, even if the circuit is
+-- open, but the rate limit still applies.
+WITH event AS (
+  INSERT INTO events (id, tenant_id, type, body, traceparent, fanned_out_at)
+  VALUES ($2, $3, 'webhook.test', $4, $5, now())
+), delivery AS (
+  INSERT INTO deliveries (id, event_id, tenant_id, webhook_id, url, event_type, endpoint_id, traceparent, status,
+                          next_at)
+  SELECT $6, $2, $3, w.id, w.url, 'webhook.test', w.id, $5, 'pending', to_timestamp(0) FROM webhooks w WHERE w.id = $1
+)
+UPDATE endpoints
+SET next_at = greatest(now(), rate_limited_until), open_until = CASE WHEN open_until IS NOT NULL THEN now() END
+WHERE id = $1;
+
+-- name: add_recovery
+-- Adds a recovery ($1) of a locked subscription ($2) for a period ($3 to $4, or to now).
+INSERT INTO recoveries (id, webhook_id, since, until)
+VALUES ($1, $2, $3, coalesce($4, greatest(now(), $3::timestamptz + interval '1 millisecond')))
+RETURNING id, webhook_id, since, until, recovered, next_at IS NULL AS done;
+
+-- name: find_recovery
+-- Returns a recovery ($1) of a tenant's ($3) subscription ($2).
+SELECT r.id, r.webhook_id, r.since, r.until, r.recovered, r.next_at IS NULL AS done
+FROM recoveries r
+JOIN webhooks w ON w.id = r.webhook_id
+WHERE r.id = $1 AND r.webhook_id = $2 AND w.tenant_id = $3;
+
+-- name: list_webhook_deliveries
+-- Returns a page of the deliveries of a tenant's ($1) subscription ($2) before an id ($3), newest first. Filters by
+-- status ($4), event type ($5) and creation time ($6 to $7).
+SELECT *
+FROM deliveries
+WHERE tenant_id = $1
+  AND endpoint_id = $2
+  AND ($3::uuid IS NULL OR id < $3)
+  AND ($4::text IS NULL OR status = $4)
+  AND ($5::text IS NULL OR event_type = $5)
+  AND ($6::timestamptz IS NULL OR created_at >= $6)
+  AND ($7::timestamptz IS NULL OR created_at < $7)
+ORDER BY id DESC
+LIMIT $8;
+
+-- name: list_job_deliveries
+-- Returns a page of the deliveries of a tenant's ($1) job ($2) before an id ($3), newest first. Filters by status ($4).
+SELECT *
+FROM deliveries
+WHERE tenant_id = $1
+  AND job_id = $2
+  AND ($3::uuid IS NULL OR id < $3)
+  AND ($4::text IS NULL OR status = $4)
+ORDER BY id DESC
+LIMIT $5;
+
+-- name: find_delivery
+-- Returns a tenant's ($2) delivery ($1).
+SELECT * FROM deliveries WHERE id = $1 AND tenant_id = $2;
+
+-- name: lock_delivery
+-- Locks a tenant's ($2) delivery ($1) through its endpoint. Read the row with the next statement, as for lock_webhook.
+SELECT 1
+FROM deliveries d
+JOIN endpoints e ON e.id = d.endpoint_id
+WHERE d.id = $1 AND d.tenant_id = $2
+FOR NO KEY UPDATE OF e;
+
+-- name: find_locked_delivery
+-- Returns whether the subscription of a tenant's ($2) delivery ($1) is disabled, and the delivery's job.
+SELECT w.disabled_at IS NOT NULL AS disabled, d.job_id, d.traceparent
+FROM deliveries d
+LEFT JOIN webhooks w ON w.id = d.webhook_id
+WHERE d.id = $1 AND d.tenant_id = $2;
+
+-- name: redeliver
+-- Makes a delivery ($1) of a locked endpoint due before all others; the rate limit still applies. An ended schedule starts
+-- again, a running one goes on. Does nothing while an attempt runs.
+WITH due AS (
+  UPDATE deliveries
+  SET status = 'pending',
+      tries = CASE WHEN status = 'pending' THEN tries ELSE 0 END,
+      schedule_started_at = CASE WHEN status = 'pending' THEN schedule_started_at ELSE now() END,
+      next_at = to_timestamp(0),
+      finished_at = NULL
+  WHERE id = $1 AND (lease_until IS NULL OR lease_until <= now())
+  RETURNING endpoint_id
+)
+UPDATE endpoints e
+SET next_at = greatest(now(), e.rate_limited_until), open_until = CASE WHEN open_until IS NOT NULL THEN now() END
+FROM due
+WHERE e.id = due.endpoint_id;

@@ -1,0 +1,159 @@
+"""HTTP routes that create, read, change and delete subscriptions."""
+
+from http import HTTPStatus
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import Request, Response, delete, get, patch, post
+from litestar.params import Parameter
+
+from common import ids
+from common.postgres.database import Connection
+from common.security import webhook_signatures
+from common.security.encryption import Encryptor
+from common.views.job import format_optional_time, format_time
+from services.gateway.auth.scopes import Scope, needs
+from services.gateway.auth.store import Key
+from services.gateway.http.parameters import parse_cursor, parse_id
+from services.gateway.http.problems import ANY_CALL, WITH_BODY, WITH_ID, document, not_found
+from services.gateway.webhooks.dependencies import Services
+from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook, WebhookPage, WebhookView
+from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
+from services.gateway.webhooks.subscriptions import apply_change, check_subscription
+
+HIDDEN = "***"  # shown instead of a header's value, which may be a credential
+
+Caller = Request[Key, Any, Any]
+
+
+@post(
+    "/webhooks",
+    summary="Create a subscription",
+    operation_id="create_webhook",
+    **needs(Scope.ADMIN),
+    responses=document(*WITH_BODY),
+)
+async def create_webhook(request: Caller, data: CreateWebhook, services: Services) -> Response[WebhookView]:
+    """Subscribe a URL to events. Only this response has the secret (for ed25519 the public key)."""
+    await check_subscription(services.policy, url=data.url, events=data.events, headers=data.headers)
+    secret, encryptor = webhook_signatures.new_secret(data.signing), services.encryptor
+    row = await services.webhooks.add(
+        NewWebhook(
+            id=ids.new(),
+            tenant_id=request.user.tenant_id,
+            url=data.url,
+            events=data.events,
+            models=data.models,
+            description=data.description,
+            headers=encryptor.encrypt(msgspec.json.encode(data.headers)) if data.headers else None,
+            signing=data.signing,
+            secret=encryptor.encrypt(secret.encode()),
+            rate_limit=data.rate_limit,
+        )
+    )
+    view = show_secret(view_webhook(row, encryptor), secret)
+    return Response(view, headers={"Location": f"/v1/webhooks/{view.id}"})
+
+
+@get(
+    "/webhooks",
+    summary="List your subscriptions",
+    operation_id="list_webhooks",
+    **needs(Scope.READ),
+    responses=document(*ANY_CALL),
+)
+async def list_webhooks(
+    request: Caller,
+    services: Services,
+    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
+    cursor: str | None = None,
+) -> WebhookPage:
+    """Return subscriptions, oldest first. Pass `next_cursor` as `cursor` to get the next page."""
+    rows = await services.webhooks.list(request.user.tenant_id, parse_cursor(ids.Kind.WEBHOOK, cursor), limit + 1)
+    items = [view_webhook(row, services.encryptor) for row in rows[:limit]]
+    return WebhookPage(items, items[-1].id if len(rows) > limit else None)
+
+
+@get(
+    "/webhooks/{webhook_id:str}",
+    summary="Get a subscription",
+    operation_id="get_webhook",
+    **needs(Scope.READ),
+    responses=document(*WITH_ID),
+)
+async def get_webhook(request: Caller, webhook_id: str, services: Services) -> WebhookView:
+    row = await services.webhooks.find(parse_id(ids.Kind.WEBHOOK, webhook_id), request.user.tenant_id)
+    if row is None:
+        raise not_found("webhook")
+    return view_webhook(row, services.encryptor)
+
+
+@patch(
+    "/webhooks/{webhook_id:str}",
+    summary="Change a subscription",
+    operation_id="change_webhook",
+    **needs(Scope.ADMIN),
+    responses=document(*WITH_BODY, HTTPStatus.NOT_FOUND),
+)
+async def change_webhook(request: Caller, webhook_id: str, data: ChangeWebhook, services: Services) -> WebhookView:
+    """Change the fields that are given. Null clears an optional field. Pending deliveries go to the new URL."""
+    await check_subscription(services.policy, url=data.url, events=data.events, headers=data.headers)
+    async with services.database.transaction() as connection:
+        row = await lock_webhook(services.webhooks, connection, webhook_id, request.user.tenant_id)
+        row = apply_change(row, data, services.encryptor)
+        await services.webhooks.update(connection, row)
+    return view_webhook(row, services.encryptor)
+
+
+@delete(
+    "/webhooks/{webhook_id:str}",
+    summary="Delete a subscription",
+    operation_id="delete_webhook",
+    **needs(Scope.ADMIN),
+    responses=document(*WITH_ID),
+)
+async def delete_webhook(request: Caller, webhook_id: str, services: Services) -> None:
+    """Delete the subscription and its pending deliveries."""
+    async with services.database.transaction() as connection:
+        row = await lock_webhook(services.webhooks, connection, webhook_id, request.user.tenant_id)
+        await services.webhooks.delete(connection, row.id)
+
+
+async def lock_webhook(webhooks: WebhookStore, connection: Connection, webhook_id: str, tenant_id: UUID) -> WebhookRow:
+    """Lock a subscription by its public id. Raises Problem (404)."""
+    row = await webhooks.lock(connection, parse_id(ids.Kind.WEBHOOK, webhook_id), tenant_id)
+    if row is None:
+        raise not_found("webhook")
+    return row
+
+
+def view_webhook(row: WebhookRow, encryptor: Encryptor) -> WebhookView:
+    """Return the subscription without its secret. Header values are hidden."""
+    names = msgspec.json.decode(encryptor.decrypt(row.headers), type=dict[str, str]) if row.headers else {}
+    public: str | msgspec.UnsetType = msgspec.UNSET
+    if row.signing == "ed25519":
+        public = webhook_signatures.public_key(encryptor.decrypt(row.secret).decode())
+    return WebhookView(
+        id=ids.encode(ids.Kind.WEBHOOK, row.id),
+        url=row.url,
+        events=row.events,
+        models=row.models,
+        description=row.description,
+        headers=dict.fromkeys(names, HIDDEN) if names else None,
+        signing=row.signing,
+        rate_limit=row.rate_limit,
+        status="enabled" if row.disabled_at is None else "disabled",
+        disabled_at=format_optional_time(row.disabled_at),
+        disabled_reason=row.disabled_reason,
+        created_at=format_time(row.created_at),
+        public_key=public,
+    )
+
+
+def show_secret(view: WebhookView, secret: str) -> WebhookView:
+    """Add the key that the receiver verifies with: the hmac secret, or the ed25519 public key."""
+    if view.signing == "hmac":
+        return msgspec.structs.replace(view, secret=secret)
+    public = webhook_signatures.public_key(secret)
+    return msgspec.structs.replace(view, secret=public, public_key=public)

@@ -1,0 +1,68 @@
+"""Validates subscriptions, and applies changes to them."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from common.errors import AddressRefused
+from common.jobs import EVENT_TYPES, list_patterns
+from common.security.encryption import Encryptor
+from common.security.ssrf import AddressPolicy, check_host
+from common.webhook_headers import find_header_error
+from services.gateway.http.problems import FieldError, escape, invalid
+from services.gateway.webhooks.schemas import ChangeWebhook
+from services.gateway.webhooks.store import WebhookRow
+
+PATTERNS = frozenset(pattern for event_type in EVENT_TYPES for pattern in list_patterns(event_type))
+
+
+def check_headers(headers: Mapping[str, str]) -> list[FieldError]:
+    """Return one error for each header that Charonia cannot send."""
+    first: dict[str, str] = {}
+    errors = []
+    for name, value in headers.items():
+        mistake = find_header_error(name, value)
+        if mistake is None and first.setdefault(name.lower(), name) != name:
+            mistake = f"duplicates {first[name.lower()]}; header names ignore case"
+        if mistake is not None:
+            errors.append(FieldError(f"/headers/{escape(name)}", mistake))
+    return errors
+
+
+def check_patterns(events: Sequence[str]) -> list[FieldError]:
+    """Return one error for each pattern that matches no event type."""
+    return [
+        FieldError(f"/events/{index}", f"matches no event type; use one of {', '.join(EVENT_TYPES)}, or a pattern")
+        for index, pattern in enumerate(events)
+        if pattern not in PATTERNS
+    ]
+
+
+async def check_subscription(
+    policy: AddressPolicy,
+    *,
+    url: str | msgspec.UnsetType,
+    events: Sequence[str] | msgspec.UnsetType,
+    headers: Mapping[str, str] | msgspec.UnsetType | None,
+) -> None:
+    """Raises Problem (422) with every invalid field. Unset fields are not checked."""
+    errors = check_headers(headers or {}) + check_patterns(events or [])
+    if url:
+        try:
+            await check_host(url, policy)
+        except AddressRefused as error:
+            errors.append(FieldError("/url", str(error)))
+    if errors:
+        raise invalid(*errors)
+
+
+def apply_change(row: WebhookRow, change: ChangeWebhook, encryptor: Encryptor) -> WebhookRow:
+    """Return the subscription with the given fields replaced."""
+    given = {
+        name: value
+        for name in ("url", "events", "models", "description", "rate_limit")
+        if (value := getattr(change, name)) is not msgspec.UNSET
+    }
+    if change.headers is not msgspec.UNSET:
+        given["headers"] = encryptor.encrypt(msgspec.json.encode(change.headers)) if change.headers else None
+    return msgspec.structs.replace(row, **given)

@@ -1,0 +1,218 @@
+"""Claims due deliveries, sends them and records the results."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import assert_never
+
+from common import ids
+from common.errors import Unavailable
+from common.telemetry import tracing
+from common.telemetry.logs import Log
+from services.notifier import metrics, retry_schedule
+from services.notifier.attempt_recorder import AttemptRecorder, make_record
+from services.notifier.attempt_result import AttemptResult
+from services.notifier.metrics import ResultLabel
+from services.notifier.sender import Sender
+from services.notifier.store.claims import Claim, ClaimStore
+
+POLL_SECONDS = 0.5  # the longest time between two claims
+PAUSE_SECONDS = 1.0  # before the next claim while the database is unavailable
+LEASE_MARGIN = 15.0  # seconds of a lease after the attempt's deadline, for recording the result
+
+MAX_CLAIMS = 200  # in one statement, which also reads their bodies
+SLOTS_PER_EVENT = 4  # reserved for a fan-out; further receivers of an event wait for the loop
+
+TEST_SCHEDULE = (0.0,)  # a test event has one attempt, so its result is known at once
+
+log = Log("delivery")
+
+
+class DeliveryWorker:
+    """Attempts due deliveries, with a limit in total and a limit for each endpoint.
+
+    A claim moves a delivery's due time behind a lease that is longer than the attempt's deadline. A
+    claim that lapses is due again, so every delivery arrives at least once, always under the same
+    id. `Fanout` claims most deliveries when it creates them. This loop claims the others and the
+    retries.
+    """
+
+    def __init__(
+        self,
+        store: ClaimStore,
+        sender: Sender,
+        recorder: AttemptRecorder,
+        wake_up: asyncio.Event,
+        schedule: tuple[float, ...],
+        *,
+        timeout: float,
+        concurrency: int,
+        endpoint_concurrency: int,
+    ) -> None:
+        """`wake_up` starts the next claim at once.
+
+        `timeout` is an attempt's deadline in seconds. `schedule` is in seconds.
+        """
+        self.lease = timeout + LEASE_MARGIN
+        self.endpoint_concurrency = endpoint_concurrency
+        self._store = store
+        self._sender = sender
+        self._recorder = recorder
+        self._wake_up = wake_up
+        self._schedule = schedule
+        self._concurrency = concurrency
+        self._stopping = False
+        self._reserved: dict[asyncio.Event, int] = {}  # slots of each running claim, by the event set at its end
+        self._has_backlog = False  # whether more may be due than there were free slots
+        self._pause = POLL_SECONDS  # before the next claim
+        self._attempts: set[asyncio.Task[None]] = set()
+
+    def wake(self) -> None:
+        self._wake_up.set()
+
+    async def run(self) -> None:
+        """Claim and send until cancelled. After `stop`, claim no more.
+
+        Rests after each claim for as long as the claim took. Under load, each claim then carries
+        many deliveries.
+        """
+        clock = asyncio.get_running_loop().time
+        while True:
+            self._wake_up.clear()
+            began = clock()
+            try:
+                await self.claim()
+            except Unavailable as error:
+                log.warning("delivery.database_unavailable", error=error)
+                await asyncio.sleep(PAUSE_SECONDS)
+            ended = clock()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._pause):
+                    await self._wake_up.wait()
+            await asyncio.sleep(max(0.0, 2 * ended - began - clock()))
+
+    async def claim(self) -> None:
+        """Claim due deliveries for the free slots and start them."""
+        self._pause = POLL_SECONDS
+        slots = min(self.count_free_slots(), MAX_CLAIMS)
+        if slots == 0:
+            self._has_backlog = True
+            return
+        with self._reserve(slots):
+            claims, wait = await self._store.claim_due(slots, self.lease, self.endpoint_concurrency)
+        self._has_backlog = wait == 0
+        if not self._has_backlog:
+            self._pause = min(wait, POLL_SECONDS)  # a rate limit may allow the next attempt before the next poll
+        self.start(claims)
+        if self._has_backlog and self.count_free_slots() > 0:
+            self.wake()
+
+    def count_free_slots(self) -> int:
+        used = len(self._attempts) + sum(self._reserved.values())
+        return 0 if self._stopping else max(0, self._concurrency - used)
+
+    @contextlib.contextmanager
+    def _reserve(self, slots: int) -> Iterator[None]:
+        """Reserve slots for the claims made inside the block. Start them right after it."""
+        self._reserved[ended := asyncio.Event()] = slots
+        try:
+            yield
+        finally:
+            del self._reserved[ended]
+            ended.set()
+
+    @contextlib.contextmanager
+    def reserve_for_fanout(self, events: int) -> Iterator[int]:
+        """Reserve slots for the claims of a fan-out. Yields how many: none while other deliveries wait
+        for a slot.
+
+        A quarter of the free slots stays with the loop, because a fan-out may have to wait for a
+        locked row.
+        """
+        free = self.count_free_slots()
+        slots = 0 if self._has_backlog else min(free - free // 4, SLOTS_PER_EVENT * events, MAX_CLAIMS)
+        try:
+            with self._reserve(slots):
+                yield slots
+        finally:
+            if self._has_backlog:
+                self.wake()
+
+    def start(self, claims: Sequence[Claim]) -> None:
+        for claim in claims:
+            task = asyncio.create_task(self.deliver(claim))
+            self._attempts.add(task)
+            task.add_done_callback(self._finish)
+        metrics.deliveries_in_flight.set(len(self._attempts))
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        self._attempts.discard(task)
+        metrics.deliveries_in_flight.set(len(self._attempts))
+        if self._has_backlog:
+            self.wake()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # A bug. The claim lapses, and the delivery is attempted again.
+            log.exception("delivery.task_failed", error)
+
+    async def deliver(self, claim: Claim) -> None:
+        """Send a delivery and record the result."""
+        if claim.attempt == 1:
+            metrics.first_attempt_seconds.observe(max(0.0, claim.event_age))
+        result = await self._sender.send(claim)
+        metrics.delivery_seconds.observe(result.seconds)
+        schedule = TEST_SCHEDULE if claim.event_type == "webhook.test" else self._schedule
+        chance = random.random()  # noqa: S311 -- jitter, not a secret
+        decision = retry_schedule.decide(result, claim.tries, claim.age, schedule, random=chance, now=datetime.now(UTC))
+        recorded = await self._recorder.record(make_record(claim, result, decision))
+        report(claim, result, to_label(decision), recorded)
+
+    async def stop(self, grace: float) -> None:
+        """Claim no more.
+
+        Give attempts in flight `grace` seconds to end; after that their claims lapse.
+        """
+        self._stopping = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                for ended in tuple(self._reserved):  # each may still start deliveries
+                    await ended.wait()
+                while self._attempts:
+                    await asyncio.wait(self._attempts)
+        for task in tuple(self._attempts):
+            task.cancel()
+
+
+def report(claim: Claim, result: AttemptResult, label: ResultLabel, recorded: bool) -> None:
+    """Count and log one attempt."""
+    metrics.deliveries.labels(label).inc()
+    if result.error is not None:
+        metrics.delivery_errors.labels(result.error).inc()
+    write = log.info if label == "succeeded" else log.warning
+    write(
+        f"delivery.{label}" if recorded else "delivery.not_recorded",
+        delivery_id=ids.encode(ids.Kind.DELIVERY, claim.id),
+        **({} if claim.job_id is None else {"job_id": ids.encode(ids.Kind.JOB, claim.job_id)}),
+        tenant=ids.encode(ids.Kind.TENANT, claim.tenant_id),
+        event_type=claim.event_type,
+        attempt=claim.attempt,
+        status_code=result.status_code,
+        error=result.error,
+        duration_ms=round(result.seconds * 1000),
+        trace_id=tracing.trace_id(claim.traceparent),
+    )
+
+
+def to_label(decision: retry_schedule.Decision) -> ResultLabel:
+    match decision:
+        case retry_schedule.Succeeded():
+            return "succeeded"
+        case retry_schedule.Rescheduled(counted=True):
+            return "failed"
+        case retry_schedule.Rescheduled():
+            return "postponed"
+        case retry_schedule.Exhausted():
+            return "exhausted"
+        case _:
+            assert_never(decision)

@@ -1,0 +1,84 @@
+"""Operational events about exhausted deliveries and disabled subscriptions."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from common import ids
+from common.outbox import OutboxRow, event_wake_up
+from common.postgres.database import Connection
+from common.telemetry import tracing
+from common.views.delivery import DeliveryView
+from common.views.job import format_time
+from services.notifier.store.attempts import DisabledWebhook
+from services.notifier.store.operational_events import OperationalEvent, add_events, find_exhausted
+
+
+class DisabledView(msgspec.Struct, frozen=True):
+    """The data of `webhook.disabled`.
+
+    The reason is `gone` (a 410) or `failing` (days without a success).
+    """
+
+    id: str
+    url: str
+    description: str | None
+    status: str
+    disabled_at: str
+    disabled_reason: str
+
+
+class EventBody(msgspec.Struct, frozen=True):
+    type: str
+    timestamp: str
+    data: DisabledView | DeliveryView
+
+
+async def add_exhausted_events(connection: Connection, deliveries: Sequence[UUID]) -> list[OutboxRow]:
+    """Add an event for each exhausted delivery.
+
+    Return the wake-up messages, to announce after the commit.
+    """
+    events = [
+        make_event(each.tenant_id, "delivery.exhausted", each.finished_at, each.view, each.traceparent, each.job_id)
+        for each in await find_exhausted(connection, deliveries)
+    ]
+    return await add_events(connection, events) if events else []
+
+
+async def add_disabled_events(connection: Connection, webhooks: Sequence[DisabledWebhook]) -> list[OutboxRow]:
+    """Add an event for each disabled subscription.
+
+    Return the wake-up messages, to announce after the commit.
+    """
+    events = [
+        make_event(each.tenant_id, "webhook.disabled", each.disabled_at, view_disabled(each), tracing.new_traceparent())
+        for each in webhooks
+    ]
+    return await add_events(connection, events) if events else []
+
+
+def view_disabled(webhook: DisabledWebhook) -> DisabledView:
+    return DisabledView(
+        id=ids.encode(ids.Kind.WEBHOOK, webhook.id),
+        url=webhook.url,
+        description=webhook.description,
+        status="disabled",
+        disabled_at=format_time(webhook.disabled_at),
+        disabled_reason=webhook.disabled_reason,
+    )
+
+
+def make_event(
+    tenant_id: UUID,
+    kind: str,
+    at: datetime,
+    data: DisabledView | DeliveryView,
+    traceparent: str,
+    job_id: UUID | None = None,
+) -> OperationalEvent:
+    event_id = ids.new()
+    body = msgspec.json.encode(EventBody(kind, format_time(at), data))
+    return OperationalEvent(event_id, tenant_id, kind, body, event_wake_up(event_id, kind, traceparent), job_id)

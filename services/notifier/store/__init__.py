@@ -1,0 +1,1 @@
+"""The notifier's SQL, one typed function per statement, one module per capability."""

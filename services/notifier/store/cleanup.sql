@@ -1,0 +1,45 @@
+-- name: delete_old_events
+-- Delete up to $2 operational events older than $1 seconds, with their deliveries. Keep events that
+-- are still being sent.
+DELETE FROM events
+WHERE id IN (
+  SELECT e.id
+  FROM events e
+  WHERE e.job_id IS NULL
+    AND e.created_at < now() - make_interval(secs => $1::double precision)
+    AND e.fanned_out_at IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.status = 'pending')
+  ORDER BY e.created_at
+  LIMIT $2
+  FOR UPDATE SKIP LOCKED
+)
+RETURNING id;
+
+-- name: delete_old_recoveries
+-- Delete up to $2 completed recoveries older than $1 seconds.
+DELETE FROM recoveries
+WHERE id IN (
+  SELECT id
+  FROM recoveries
+  WHERE next_at IS NULL AND created_at < now() - make_interval(secs => $1::double precision)
+  LIMIT $2
+)
+RETURNING id;
+
+-- name: delete_expired_secrets
+-- Delete old secrets that no longer sign.
+DELETE FROM old_secrets WHERE until < now() RETURNING id;
+
+-- name: delete_unused_endpoints
+-- Delete up to $1 callback endpoints that have no delivery left.
+DELETE FROM endpoints
+WHERE id IN (
+  SELECT e.id
+  FROM endpoints e
+  WHERE e.webhook_id IS NULL
+    AND e.next_at IS NULL
+    AND (SELECT d.id FROM deliveries d WHERE d.endpoint_id = e.id LIMIT 1) IS NULL
+  LIMIT $1
+  FOR UPDATE SKIP LOCKED
+)
+RETURNING id;

@@ -1,0 +1,47 @@
+-- name: lock_endpoints
+-- Lock endpoints in order of id before changing their deliveries, so transactions cannot deadlock.
+SELECT id FROM endpoints WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: lock_all_endpoints
+-- Lock every endpoint in order of id.
+SELECT id FROM endpoints ORDER BY id FOR NO KEY UPDATE;
+
+-- name: reschedule_endpoints
+-- Set when each of these locked endpoints ($1) is checked next, with at most $2 attempts in flight.
+--
+-- Usually that is when its first delivery is due, but not before its circuit and its rate limit
+-- allow an attempt. A full endpoint is checked when its first lease lapses, or when an attempt is
+-- recorded. It has a backlog if deliveries wait for that.
+--
+-- If something is due, the check is now, not when that became due. An endpoint that was just served
+-- therefore queues behind the others, however old its deliveries are.
+--
+-- Every row is written, so fan_out sees the change.
+-- Return the seconds until the first check, or NULL for none.
+WITH computed AS (
+  SELECT
+    e.id,
+    in_flight.attempts >= greatest(1, $2::integer >> least(e.backoff_level, 30)) AND first.next_at < in_flight.lapse_at AS has_backlog,
+    CASE
+      WHEN first.next_at IS NULL THEN NULL
+      WHEN in_flight.attempts >= greatest(1, $2::integer >> least(e.backoff_level, 30)) THEN in_flight.lapse_at
+      ELSE greatest(first.next_at, e.open_until, e.rate_limited_until, now())
+    END AS next_at
+  FROM endpoints e
+  LEFT JOIN LATERAL (
+    SELECT d.next_at FROM deliveries d WHERE d.endpoint_id = e.id AND d.next_at IS NOT NULL ORDER BY d.next_at LIMIT 1
+  ) first ON true
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS attempts, min(d.lease_until) AS lapse_at
+    FROM deliveries d
+    WHERE d.endpoint_id = e.id AND d.lease_until > now()
+  ) in_flight
+  WHERE e.id = ANY($1::uuid[])
+), updated AS (
+  UPDATE endpoints e SET next_at = computed.next_at, has_backlog = computed.has_backlog IS TRUE FROM computed WHERE e.id = computed.id
+)
+SELECT extract(epoch FROM min(next_at) - now())::double precision AS wait FROM computed;
+
+-- name: make_endpoint_due
+-- Check a locked endpoint ($1) as soon as its circuit and rate limit allow.
+UPDATE endpoints SET next_at = greatest(now(), open_until, rate_limited_until) WHERE id = $1;

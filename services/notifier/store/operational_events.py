@@ -1,0 +1,61 @@
+"""Reads exhausted deliveries and adds operational events."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from common.outbox import OutboxRow, to_values
+from common.postgres import sql
+from common.postgres.database import Connection, to_columns
+from common.views import delivery
+from common.views.delivery import DeliveryView, read_attempt, read_delivery, view_delivery
+
+QUERIES = sql.load("services.notifier.store", "operational_events.sql")
+RESPONSE_BYTES = 1024  # kept of each attempt's response
+
+
+class ExhaustedDelivery(NamedTuple):
+    tenant_id: UUID
+    job_id: UUID
+    finished_at: datetime
+    traceparent: str
+    view: DeliveryView
+
+
+class OperationalEvent(NamedTuple):
+    id: UUID
+    tenant_id: UUID
+    type: str
+    body: bytes
+    message: OutboxRow
+    job_id: UUID | None  # the job whose webhook the event is about
+
+
+async def find_exhausted(connection: Connection, deliveries: Sequence[UUID]) -> list[ExhaustedDelivery]:
+    """Return these deliveries with their attempts, except deliveries of operational events."""
+    found = await connection.fetch(QUERIES["find_exhausted"], deliveries)
+    if not found:
+        return []
+    values = ([record["id"] for record in found], RESPONSE_BYTES)
+    attempts = [read_attempt(dict(each)) for each in await connection.fetch(delivery.QUERIES["list_attempts"], *values)]
+    return [
+        ExhaustedDelivery(
+            *(record["tenant_id"], record["job_id"], record["finished_at"], record["traceparent"]),
+            view_delivery(read_delivery(dict(record)), attempts),
+        )
+        for record in found
+    ]
+
+
+async def add_events(connection: Connection, events: Sequence[OperationalEvent]) -> list[OutboxRow]:
+    """Add events and their wake-up messages. Return the messages, to announce after the commit."""
+    rows = [
+        (
+            *(each.id, each.tenant_id, each.type, each.body, each.message.traceparent),
+            *(*to_values(each.message)[:4], each.job_id),
+        )
+        for each in events
+    ]
+    await connection.execute(QUERIES["add_events"], *to_columns(rows, 10))
+    return [each.message for each in events]

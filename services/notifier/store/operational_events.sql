@@ -1,0 +1,20 @@
+-- name: find_exhausted
+-- Return exhausted deliveries ($1) as `delivery.exhausted` shows them. Deliveries of operational
+-- events are left out: events about them would never end.
+SELECT id, tenant_id, event_id, event_type, job_id, webhook_id, url, status, created_at, next_at, finished_at, traceparent
+FROM deliveries
+WHERE id = ANY($1::uuid[]) AND job_id IS NOT NULL;
+
+-- name: add_events
+-- Add operational events, each with its wake-up message and the job whose webhook it is about.
+WITH new AS (
+  SELECT *
+  FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::text[],
+              $6::uuid[], $7::text[], $8::text[], $9::bytea[], $10::uuid[])
+    AS t(id, tenant_id, type, body, traceparent, message_id, exchange, routing_key, message, about_job_id)
+), inserted AS (
+  INSERT INTO events (id, tenant_id, type, body, traceparent, about_job_id)
+  SELECT id, tenant_id, type, body, traceparent, about_job_id FROM new
+)
+INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
+SELECT message_id, exchange, routing_key, message, traceparent FROM new;

@@ -1,0 +1,79 @@
+"""Re-queues failed deliveries, and ends those that waited too long."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from common.postgres import sql
+from common.postgres.database import Connection, Database
+
+QUERIES = sql.load("services.notifier.store", "recovery.sql")
+
+
+class RecoveryState(NamedTuple):
+    """A recovery under way. `last_delivery_id` is the last one it re-sent."""
+
+    id: UUID
+    webhook_id: UUID
+    since: datetime
+    until: datetime
+    last_delivery_id: UUID | None
+
+
+class DeliverySelection(NamedTuple):
+    """Deliveries to re-queue: ids between `after` and `before`, created from `since` to before `until`."""
+
+    endpoint_id: UUID
+    after: UUID
+    before: UUID
+    since: datetime
+    until: datetime
+    except_type: str
+    limit: int
+
+
+class OverdueDelivery(NamedTuple):
+    id: UUID
+    endpoint_id: UUID
+
+
+class EndedDelivery(NamedTuple):
+    id: UUID
+    tenant_id: UUID
+    job_id: UUID | None
+    traceparent: str
+
+
+async def lock_next_recovery(connection: Connection) -> RecoveryState | None:
+    """Lock the next due recovery."""
+    record = await connection.fetchrow(QUERIES["lock_next_recovery"])
+    return None if record is None else RecoveryState(**record)
+
+
+async def count_due(connection: Connection, endpoint: UUID, limit: int) -> int:
+    """Count the due deliveries of an endpoint, up to a limit."""
+    count: int = await connection.fetchval(QUERIES["count_due"], endpoint, limit)
+    return count
+
+
+async def requeue_deliveries(connection: Connection, selection: DeliverySelection) -> list[UUID]:
+    """Make failed deliveries of a locked endpoint due now. Return their ids in order."""
+    return sorted(record["id"] for record in await connection.fetch(QUERIES["requeue_deliveries"], *selection))
+
+
+async def advance_recovery(
+    connection: Connection, recovery: UUID, position: UUID | None, count: int, wait: float | None
+) -> None:
+    """Save how far a recovery is. It continues after `wait` seconds (None: it is done)."""
+    await connection.execute(QUERIES["advance_recovery"], recovery, position, count, wait)
+
+
+async def find_overdue(database: Database, age: float, limit: int) -> list[OverdueDelivery]:
+    """Find deliveries that waited `age` seconds for an endpoint that failed all that time."""
+    return [OverdueDelivery(**record) for record in await database.fetch(QUERIES["find_overdue"], age, limit)]
+
+
+async def exhaust_deliveries(connection: Connection, deliveries: Sequence[UUID]) -> list[EndedDelivery]:
+    """End deliveries of locked endpoints. Return those that had no attempt in flight."""
+    return [EndedDelivery(**record) for record in await connection.fetch(QUERIES["exhaust_deliveries"], deliveries)]

@@ -1,0 +1,75 @@
+-- name: lock_next_recovery
+-- Lock the next due recovery until the transaction ends. A recovery waits while its subscription is
+-- disabled.
+SELECT r.id, r.webhook_id, r.since, r.until, r.last_delivery_id
+FROM recoveries r
+JOIN webhooks w ON w.id = r.webhook_id
+WHERE r.next_at <= now() AND w.disabled_at IS NULL
+ORDER BY r.next_at
+LIMIT 1
+FOR UPDATE OF r SKIP LOCKED;
+
+-- name: count_due
+-- Count the due deliveries of an endpoint ($1), up to $2.
+SELECT count(*) AS due
+FROM (
+  SELECT 1 FROM deliveries WHERE endpoint_id = $1 AND next_at <= now() LIMIT $2
+) counted;
+
+-- name: requeue_deliveries
+-- Make up to $7 failed deliveries of a locked endpoint ($1) due now: those with ids between $2 and
+-- $3, created from $4 to before $5, of any event type but $6. An ended delivery starts its schedule
+-- again. A pending one keeps its place in it. Return their ids.
+WITH chosen AS (
+  SELECT id
+  FROM deliveries
+  WHERE endpoint_id = $1
+    AND id > $2
+    AND id < $3
+    AND created_at >= $4
+    AND created_at < $5
+    AND (status IN ('exhausted', 'canceled') OR (status = 'pending' AND tries > 0 AND lease_until IS NULL))
+    AND event_type <> $6
+  ORDER BY id
+  LIMIT $7
+)
+UPDATE deliveries d
+SET status = 'pending',
+    tries = CASE WHEN d.status = 'pending' THEN d.tries ELSE 0 END,
+    schedule_started_at = CASE WHEN d.status = 'pending' THEN d.schedule_started_at ELSE now() END,
+    next_at = least(d.next_at, now()),
+    finished_at = NULL
+FROM chosen
+WHERE d.id = chosen.id
+RETURNING d.id;
+
+-- name: advance_recovery
+-- Save a recovery's ($1) position ($2) and add $3 re-sent deliveries. It continues after $4 seconds
+-- (NULL: it is done).
+UPDATE recoveries
+SET last_delivery_id = $2, recovered = recovered + $3, next_at = now() + make_interval(secs => $4::double precision)
+WHERE id = $1;
+
+-- name: find_overdue
+-- Find up to $2 deliveries that have waited a whole schedule ($1, seconds) for an endpoint that
+-- failed all that time. The open circuit kept them from using up attempts of their own.
+SELECT d.id, e.id AS endpoint_id
+FROM endpoints e
+CROSS JOIN LATERAL (
+  SELECT id
+  FROM deliveries
+  WHERE endpoint_id = e.id
+    AND next_at IS NOT NULL
+    AND (lease_until IS NULL OR lease_until <= now())
+    AND schedule_started_at < now() - make_interval(secs => $1::double precision)
+  LIMIT $2
+) d
+WHERE e.open_until IS NOT NULL AND e.failing_since < now() - make_interval(secs => $1::double precision)
+LIMIT $2;
+
+-- name: exhaust_deliveries
+-- End these deliveries ($1) of locked endpoints, except those with an attempt in flight.
+UPDATE deliveries
+SET status = 'exhausted', next_at = NULL, finished_at = now(), lease_until = NULL
+WHERE id = ANY($1::uuid[]) AND status = 'pending' AND (lease_until IS NULL OR lease_until <= now())
+RETURNING id, tenant_id, job_id, traceparent;

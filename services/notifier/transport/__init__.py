@@ -1,0 +1,1 @@
+"""HTTP to receivers: connections to checked addresses, limits on responses, names for errors."""

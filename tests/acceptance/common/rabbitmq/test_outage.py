@@ -1,0 +1,166 @@
+"""RabbitMQ may die, hang, drop connections, block publishers or lose queues.
+
+Accepted jobs run once and are reported.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import aio_pika
+import httpx
+import pytest
+
+from common import ids
+from common.rabbitmq import messages, topology
+from common.rabbitmq.messages import CancelJob, JobQueued
+from deploy.local.postgres import DATABASE
+from deploy.local.stack import Stack
+from tests.support.api_client import Api, Job
+from tests.support.model_inputs import work
+from tests.support.outbox import wait_for_empty_outbox
+from tests.support.scraped_metrics import read_metric, wait_for_metric
+from tests.support.service_logs import count_events, wait_for_event
+from tests.support.waiting import eventually
+from tests.support.webhook_receiver import Inbox, Receiver
+
+SOON = 30.0  # seconds; a lost wake-up would be repeated only after a minute
+SUBMIT_SECONDS = 3.0  # seconds for a submit; one that waits for the broker would take 5
+INTERVAL = 0.2  # seconds between two submits
+ECHO = {"x": [[1.5]]}
+
+
+async def kill(stack: Stack) -> None:
+    await asyncio.to_thread(stack.rabbitmq.kill)
+    await asyncio.to_thread(stack.rabbitmq.start)
+
+
+async def hang(stack: Stack) -> None:
+    """Freeze the broker until every service has given up its connection."""
+    stack.rabbitmq.freeze()
+    try:
+        async with httpx.AsyncClient() as http:
+            for service in stack.services:
+
+                async def has_noticed(url: str = f"{service.url}/readyz") -> bool:
+                    return bool((await http.get(url)).json()["checks"]["broker"] == "down")
+
+                await eventually(has_noticed, f"{service.name} has noticed")
+    finally:
+        stack.rabbitmq.thaw()
+
+
+async def cut_off(stack: Stack) -> None:
+    await asyncio.to_thread(stack.rabbitmq.close_connections)
+
+
+async def block(stack: Stack) -> None:
+    """Block publishers until the gateway has given up a message."""
+    gateway = stack.gateways[0]
+    await asyncio.to_thread(stack.rabbitmq.raise_memory_alarm)
+    try:
+        await wait_for_event(gateway, "message.not_published", count_events(gateway, "message.not_published"))
+    finally:
+        await asyncio.to_thread(stack.rabbitmq.clear_memory_alarm)
+
+
+async def submit_during(fault: Awaitable[None], api: Api, inbox: Inbox) -> list[Job]:
+    """Submit jobs during the fault and one right after it. Check that each is accepted quickly."""
+    clock = asyncio.get_running_loop().time
+    running_fault = asyncio.ensure_future(fault)
+    jobs: list[Job] = []
+    ended = False
+    while not ended:
+        ended = running_fault.done()
+        began = clock()
+        jobs.append(await api.submit("echo", ECHO, webhook={"url": inbox.url}))
+        assert clock() - began < SUBMIT_SECONDS
+        await asyncio.wait([running_fault], timeout=INTERVAL)
+    await running_fault
+    return jobs
+
+
+async def check_outcomes(jobs: Sequence[Job], api: Api, inbox: Inbox) -> None:
+    """Check that each job succeeded in its first attempt and that its webhook arrived."""
+    ended = [await api.wait(job.id, within=SOON) for job in jobs]
+    assert {(job.status, job.attempt) for job in ended} == {("succeeded", 1)}
+    await inbox.wait_for(jobs, await api.callback_secret(), within=SOON)
+
+
+@pytest.mark.parametrize("fault", [kill, hang, cut_off, block])
+async def test_jobs_during_a_broker_fault_run_once_and_send_their_webhooks(
+    breakable: Stack, api: Api, receiver: Receiver, fault: Callable[[Stack], Awaitable[None]]
+) -> None:
+    inbox = receiver.inbox()
+    executions = breakable.triton.metrics_url, "work_executions_total"
+    running = await api.submit("work", work(1000), webhook={"url": inbox.url})
+    await wait_for_metric(*executions, 1, request_id=running.id)
+    accepted = await submit_during(fault(breakable), api, inbox)
+    await check_outcomes([running, *accepted], api, inbox)
+    assert await read_metric(*executions, request_id=running.id) == 1
+
+
+async def test_running_job_does_not_run_again_when_its_wake_up_may_be_redelivered(breakable: Stack, api: Api) -> None:
+    executions = breakable.triton.metrics_url, "work_executions_total"
+    running = await api.submit("work", work(30_000))
+    await wait_for_metric(*executions, 1, request_id=running.id)
+    await cut_off(breakable)
+    later = await api.submit("work", work(30_000))
+    try:
+        await api.wait(later.id, "processing", within=SOON)  # redelivered messages come before it
+        job = await api.get(running.id)
+        assert (job.status, job.attempt) == ("processing", 1)
+        assert await read_metric(*executions, request_id=running.id) == 1
+    finally:
+        for each in (later, running):
+            await api.http.post(f"/v1/jobs/{each.id}/cancel")
+            await api.wait(each.id)
+
+
+async def test_deleted_queues_are_recreated_at_once(breakable: Stack, api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+    for queue in ("jobs.echo.normal", topology.NOTIFIER_QUEUE):
+        await asyncio.to_thread(breakable.rabbitmq.delete_queue, queue)
+    job = await api.submit("echo", ECHO, webhook={"url": inbox.url})
+    await check_outcomes([job], api, inbox)
+
+
+async def test_wake_ups_lost_with_their_queues_are_sent_again(breakable: Stack, api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+    (dispatcher,), (notifier,) = breakable.dispatchers, breakable.notifiers
+    options = {"webhook": {"url": inbox.url}}
+    await asyncio.to_thread(notifier.stop)
+    late_webhook = await api.run("echo", ECHO, **options)
+    await asyncio.to_thread(dispatcher.stop)
+    late_job = await api.submit("echo", ECHO, **options)
+    await wait_for_empty_outbox(breakable)
+    for queue in ("jobs.echo.normal", topology.NOTIFIER_QUEUE):
+        await asyncio.to_thread(breakable.rabbitmq.delete_queue, queue)
+    for statement in (  # pretend that a minute has passed
+        "UPDATE jobs SET next_wake_up_at = now() WHERE status = 'queued'",
+        "UPDATE events SET created_at = now() - interval '1 minute' WHERE fanned_out_at IS NULL",
+    ):
+        await asyncio.to_thread(breakable.postgres.query, statement, DATABASE)
+    for service in (dispatcher, notifier):
+        await asyncio.to_thread(service.start)
+    await check_outcomes([late_webhook, late_job], api, inbox)
+
+
+async def test_late_or_repeated_wake_ups_change_nothing(stack: Stack, api: Api) -> None:
+    executions = stack.triton.metrics_url, "work_executions_total"
+    job = await api.submit("work", work(1000))
+    await wait_for_metric(*executions, 1, request_id=job.id)
+    job_id = ids.parse(ids.Kind.JOB, job.id)
+    assert job_id is not None
+    connection = await aio_pika.connect(stack.rabbitmq.url)
+    async with connection:
+        channel = await connection.channel()
+        for name, key, message in (
+            (topology.CONTROL_EXCHANGE, "job.cancel", CancelJob(job_id)),  # left over from an earlier cancellation
+            (topology.JOBS_EXCHANGE, "job.normal.work", JobQueued(job_id)),
+            (topology.JOBS_EXCHANGE, "job.normal.echo", JobQueued(job_id)),
+        ):
+            exchange = await channel.get_exchange(name, ensure=False)
+            await exchange.publish(aio_pika.Message(messages.encode(message)), key)
+    ended = await api.wait(job.id)
+    assert (ended.status, ended.attempt) == ("succeeded", 1)
+    assert await read_metric(*executions, request_id=job.id) == 1

@@ -1,0 +1,45 @@
+"""Each attempt has a timeout. A fallback model runs once when all attempts are used."""
+
+from deploy.local.stack import Stack
+from tests.support.api_client import Api, Failure
+from tests.support.model_inputs import work
+from tests.support.scraped_metrics import read_metric, wait_for_metric
+
+TWICE = {"max_attempts": 2, "initial_delay": 0}
+TIMEOUT = 1  # second
+TIMED_OUT = Failure("timeout", "the attempt took longer than its timeout of 1 s", True)
+
+
+async def test_each_attempt_is_canceled_at_its_timeout_inside_triton_too(stack: Stack, api: Api) -> None:
+    cancelled = stack.triton.metrics_url, "work_cancelled_total"
+    before = await read_metric(*cancelled)
+    job = await api.run("work", work(30_000), timeout=TIMEOUT, retry=TWICE)
+    assert (job.status, job.attempt, job.error) == ("failed", 2, TIMED_OUT)
+    attempts = await api.list_attempts(job.id)
+    assert [(each.attempt, each.status, each.error_code) for each in attempts] == [
+        (1, "failed", "timeout"),
+        (2, "failed", "timeout"),
+    ]
+    assert all(1000 <= each.duration_ms < 3000 for each in attempts)
+    await wait_for_metric(*cancelled, before + 2)
+
+
+async def test_fallback_model_runs_once_when_all_attempts_are_used(api: Api) -> None:
+    job = await api.run("work", work(2000), timeout=TIMEOUT, retry=TWICE, fallback_model="work_small")
+    assert (job.status, job.model, job.attempt, job.error) == ("succeeded", "work_small", 3, None)
+    assert job.output("slept") == [200]
+    assert [(each.attempt, each.model, each.status) for each in await api.list_attempts(job.id)] == [
+        (1, "work", "failed"),
+        (2, "work", "failed"),
+        (3, "work_small", "succeeded"),
+    ]
+
+
+async def test_job_fails_when_its_fallback_model_fails_too(api: Api) -> None:
+    job = await api.run("work", work(20_000), timeout=TIMEOUT, retry=TWICE, fallback_model="work_small")
+    assert (job.status, job.model, job.attempt, job.error) == ("failed", "work_small", 3, TIMED_OUT)
+    assert [(each.attempt, each.model, each.status) for each in await api.list_attempts(job.id)] == [
+        (1, "work", "failed"),
+        (2, "work", "failed"),
+        (3, "work_small", "failed"),
+    ]

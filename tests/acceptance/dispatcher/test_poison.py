@@ -1,0 +1,71 @@
+"""A job that kills Triton again and again fails. No other job fails because of it."""
+
+import asyncio
+
+from deploy.local.stack import Stack
+from tests.support.api_client import Api
+from tests.support.model_inputs import fault, work
+from tests.support.otlp_collector import Collector, Span
+from tests.support.trace_tree import check_spans, render_tree
+from tests.support.waiting import eventually
+
+ONCE = {"max_attempts": 1}  # a used attempt would fail the job
+RETURNED = 3  # returned attempts of each job, which do not count
+
+
+async def test_job_that_kills_triton_fails_without_failing_others(
+    breakable: Stack, api: Api, collector: Collector
+) -> None:
+    # These jobs are long enough to run whenever Triton dies.
+    running = [await api.submit("work", work(1000), retry=ONCE) for _ in range(2)]
+    running.append(await api.submit("tokens", {"text": ["two words"], "delay_ms": [500]}, retry=ONCE))
+    for job in running:
+        await api.wait(job.id, "processing")
+    poison = await api.submit("faulty", fault("crash_server"), retry=ONCE)
+    queued = [await api.submit("faulty", fault("ok"), retry=ONCE) for _ in range(3)]
+    queued += [await api.submit("echo", {"x": [[1.0]]}, retry=ONCE) for _ in range(3)]
+    for _ in range(RETURNED + 1):
+        await restart_triton(breakable)
+
+    failed = await api.wait(poison.id)
+    assert (failed.status, failed.attempt, failed.error and failed.error.code) == ("failed", 1, "triton_unavailable")
+    *before, last = [each.status for each in await api.list_attempts(poison.id)]
+    assert (set(before), last) == ({"returned"}, "failed")
+    listed = await api.http.get("/v1/dead-letters", params={"model": "faulty", "error": "triton_unavailable"})
+    assert [job["id"] for job in listed.json()["items"]] == [poison.id]
+    others = [await api.wait(job.id) for job in (*running, *queued)]
+    ends = [(job.status, job.attempt, job.error and job.error.code) for job in others]
+    assert ends == [("succeeded", 1, None)] * len(others)
+    assert breakable.triton.process.running
+    await check_trace(collector, failed.trace_id)
+
+
+async def check_trace(collector: Collector, trace_id: str) -> None:
+    """Check that the trace has every attempt, with its outcome and error.
+
+    Some attempts run by the wake-ups of other jobs.
+    """
+
+    async def poll() -> list[Span] | None:
+        spans = collector.trace(trace_id)
+        return spans if "process notifier.events" in {span.name for span in spans} else None
+
+    spans = await eventually(poll, "the end of the job is in its trace")
+    check_spans(spans)
+    assert "ORPHAN" not in render_tree(spans)
+    attempts = sorted((span for span in spans if span.name == "process jobs.faulty"), key=lambda span: span.start)
+    *before, last = [(each.attributes["charonia.outcome"], each.attributes["error.type"]) for each in attempts]
+    assert set(before) == {("given_back", "triton_unavailable")}
+    assert last == ("failed", "triton_unavailable")
+    failed_inferences = {span.parent for span in spans if span.name == "infer faulty" and span.failed}
+    assert failed_inferences == {span.id for span in attempts}
+
+
+async def restart_triton(stack: Stack) -> None:
+    """Start Triton again once it is dead, as a supervisor would."""
+
+    async def poll() -> bool:
+        return not stack.triton.process.running
+
+    await eventually(poll, "Triton is dead")
+    await asyncio.to_thread(stack.triton.start)

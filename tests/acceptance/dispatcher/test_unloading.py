@@ -1,0 +1,101 @@
+"""A model may be unloaded. Its jobs use no attempts while they wait, and they do not wait for ever."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import httpx
+
+from deploy.local.ports import HOST
+from deploy.local.stack import Stack
+from tests.support.api_client import Api
+from tests.support.model_inputs import work
+from tests.support.own_dispatcher import replace_dispatcher
+from tests.support.scraped_metrics import wait_for_metric
+from tests.support.waiting import eventually
+from tests.support.webhook_receiver import Receiver
+
+ONCE = {"max_attempts": 1}  # a used attempt would fail the job
+SOON = timedelta(seconds=5)  # a lost wake-up would be repeated only after a minute
+
+
+@asynccontextmanager
+async def unloaded(stack: Stack, model: str) -> AsyncIterator[None]:
+    """Unload a model from Triton before the dispatcher notices. Load it again at the end."""
+    async with httpx.AsyncClient(base_url=f"http://{HOST}:{stack.settings.triton_http_port}", timeout=20) as triton:
+
+        async def poll() -> bool:
+            return not (await triton.get(f"/v2/models/{model}/ready")).is_success
+
+        (await triton.post(f"/v2/repository/models/{model}/unload")).raise_for_status()
+        try:
+            await eventually(poll, f"{model} is unloaded")
+            yield
+        finally:
+            (await triton.post(f"/v2/repository/models/{model}/load")).raise_for_status()
+
+
+async def test_jobs_wait_for_an_unloaded_model_without_using_attempts(stack: Stack, api: Api) -> None:
+    running = await api.submit("work", work(1000), retry=ONCE)
+    await wait_for_metric(stack.triton.metrics_url, "work_executions_total", 1, request_id=running.id)
+    async with unloaded(stack, "work"):
+        early = [await api.submit("work", work(10), retry=ONCE) for _ in range(3)]
+
+        async def poll() -> bool:
+            return not (await api.http.get("/v1/models/work")).json()["ready"]
+
+        await eventually(poll, "the catalogue says that the model is not ready")
+        late = [await api.submit("work", work(10), retry=ONCE) for _ in range(3)]
+        assert (await api.run("echo", {"x": [[1.0]]})).status == "succeeded"
+        waiting = [await api.get(job.id) for job in (*early, *late)]
+        assert [(job.status, job.attempt, job.started_at) for job in waiting] == [("queued", 0, None)] * 6
+    back = datetime.now(UTC)
+    jobs = [await api.wait(job.id) for job in (running, *early, *late)]
+    assert [(job.status, job.attempt) for job in jobs] == [("succeeded", 1)] * 7
+    assert all(job.finished_at and job.finished_at < back + SOON for job in jobs)
+
+
+async def test_job_of_an_unloaded_model_expires_on_time(stack: Stack, api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+    async with unloaded(stack, "work"):
+        # The dispatcher does not know yet and claims the job once. That must not count as its start.
+        submitted = await api.submit("work", work(10), expires_in=1, webhook={"url": inbox.url})
+        job = await api.wait(submitted.id)
+    assert (job.status, job.attempt, job.started_at) == ("expired", 0, None)
+    assert job.expires_at is not None
+    assert job.finished_at is not None
+    assert timedelta(0) <= job.finished_at - job.expires_at < timedelta(seconds=2)
+    (delivery,) = await inbox.wait()
+    assert delivery.verify(await api.callback_secret()).type == "job.expired"
+
+
+async def test_job_fails_when_its_model_does_not_return(breakable: Stack, api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+
+    async def read_status() -> int:
+        return (await api.http.get("/v1/models/work")).status_code
+
+    async with replace_dispatcher(breakable, CHARONIA_MODEL_GRACE="1"):
+        async with unloaded(breakable, "work"):
+            later = (datetime.now(UTC) + timedelta(seconds=8)).isoformat()
+            submitted = await api.submit("work", work(10), run_at=later, webhook={"url": inbox.url})
+            await wait_for_status(read_status, 404, "the model has left the catalogue")
+            refused = await api.http.post("/v1/jobs", json={"model": "work", "inputs": work(10)})
+            assert (refused.status_code, refused.json()["type"]) == (404, "urn:charonia:problem:model_not_found")
+            # It fails at its next wake-up, which comes a minute later if the first is early.
+            job = await api.wait(submitted.id, within=90)
+        await wait_for_status(read_status, 200, "the model is in the catalogue again")
+        assert (await api.run("work", work(10))).status == "succeeded"
+    assert (job.status, job.attempt, job.started_at) == ("failed", 0, None)
+    assert job.error is not None
+    assert job.error.code == "model_unavailable"
+    (delivery,) = await inbox.wait()
+    assert delivery.verify(await api.callback_secret()).type == "job.failed"
+    assert (await api.http.get("/v1/dead-letters")).json()["items"][0]["id"] == job.id
+
+
+async def wait_for_status(read_status: Callable[[], Awaitable[int]], status: int, description: str) -> None:
+    async def poll() -> bool:
+        return await read_status() == status
+
+    await eventually(poll, description)

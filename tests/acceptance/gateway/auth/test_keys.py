@@ -1,0 +1,169 @@
+"""The keys command creates, lists and revokes keys. A key may make only the calls of its scopes."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosedError
+
+from common import ids
+from deploy.local.stack import Stack
+from tests.acceptance.conftest import open_client
+from tests.support.api_client import Api, Job, read
+from tests.support.event_stream import read_events
+from tests.support.key_command import make_key, run_keys
+from tests.support.model_inputs import work
+from tests.support.scraped_metrics import wait_for_metric
+
+ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
+NO_JOB = f"job_{'0' * 26}"
+# An allowed call gets an error, because nothing of what it names exists.
+CALLS = {
+    "submit": [
+        ("POST", "/v1/jobs"),
+        ("POST", f"/v1/jobs/{NO_JOB}/cancel"),
+        ("POST", f"/v1/jobs/{NO_JOB}/retry"),
+    ],
+    "read": [
+        *(("GET", f"/v1/jobs/{NO_JOB}{path}") for path in ("", "/attempts", "/deliveries", "/outputs")),
+        *(("GET", path) for path in ("/v1/models", "/v1/dead-letters", "/v1/webhooks", "/v1/deliveries/none")),
+    ],
+    "admin": [
+        *(("POST", path) for path in ("/v1/webhooks", "/v1/dead-letters/replay", "/v1/webhook-secret/rotate")),
+        *((method, "/v1/webhooks/none") for method in ("PATCH", "DELETE")),
+        *(("GET", "/v1/webhook-secret"), ("POST", "/v1/deliveries/none/redeliver")),
+    ],
+}
+
+
+async def list_keys(stack: Stack, *arguments: str) -> list[dict[str, object]]:
+    listed = await run_keys(stack, "list", *arguments, "--json")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    return msgspec.json.decode(listed.stdout, type=list[dict[str, object]])
+
+
+async def call_api(api: Api, method: str, path: str) -> tuple[int, str]:
+    """Return the status of a call, and the detail if it was refused."""
+    response = await api.http.request(method, path, content="[]" if method in ("POST", "PATCH") else None)
+    refused = response.status_code == 403
+    assert not refused or response.json()["type"] == "urn:charonia:problem:forbidden"
+    return response.status_code, response.json()["detail"] if refused else ""
+
+
+async def read_to_end(socket: ClientConnection) -> None:
+    async for _ in socket:
+        continue
+
+
+@pytest.mark.parametrize("scope", ["submit", "read", "admin"])
+async def test_key_may_make_only_the_calls_of_its_scope(stack: Stack, scope: str) -> None:
+    async with open_client(stack, await make_key(stack, "scoped", "--scope", scope)) as api:
+        for needed, calls in CALLS.items():
+            for method, path in calls:
+                status, detail = await call_api(api, method, path)
+                if scope in (needed, "admin"):
+                    assert status in (200, 400, 404, 422), path
+                else:
+                    text = f"this call needs a key with the scope '{needed}'; the key has '{scope}'"
+                    assert (status, detail) == (403, text), path
+
+
+async def test_revoked_key_is_refused_at_once_by_every_gateway(stack: Stack, gateways: list[str]) -> None:
+    key = await make_key(stack, "leaving")
+    (row,) = [row for row in await list_keys(stack, "leaving") if row["revoked_at"] is None]
+    async with open_client(stack, key, gateways[0]) as first, open_client(stack, key, gateways[1]) as second:
+        for api in (first, second):
+            assert (await api.http.post("/v1/jobs", json=ECHO)).status_code == 202
+        revoked = await run_keys(stack, "revoke", str(row["id"]))
+        assert (revoked.returncode, revoked.stdout) == (0, f"Revoked {row['id']}.\n")
+        for api in (first, second):
+            response = await api.http.post("/v1/jobs", json=ECHO)
+            assert (response.status_code, response.json()["type"]) == (401, "urn:charonia:problem:unauthorized")
+    again = await run_keys(stack, "revoke", str(row["id"]))
+    (revoked_row,) = [each for each in await list_keys(stack, "leaving") if each["id"] == row["id"]]
+    assert (again.returncode, revoked_row["revoked_at"] is None) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {"json": ECHO},
+        {"json": ECHO, "headers": {"Idempotency-Key": "before"}},
+        {"content": "[]"},
+        {"json": ECHO, "params": {"unknown": "1"}},
+        {"content": b" " * (32 * 1024 * 1024 + 1), "headers": {"Content-Type": "application/json"}},
+    ],
+    ids=["good", "repeated", "unreadable", "unknown parameter", "too large"],
+)
+async def test_cached_key_gets_only_401_once_it_is_revoked(stack: Stack, call: dict[str, Any]) -> None:
+    count = "SELECT count(*) FROM jobs JOIN tenants t ON t.id = tenant_id WHERE t.name = 'forgotten'"
+    revoke = "UPDATE api_keys SET revoked_at = now() FROM tenants t WHERE t.id = tenant_id AND t.name = 'forgotten'"
+    async with open_client(stack, await make_key(stack, "forgotten")) as api:
+        first = await api.http.post("/v1/jobs", json=ECHO, headers={"Idempotency-Key": "before"})
+        assert first.status_code == 202
+        before = stack.postgres.query(count, "charonia")
+        stack.postgres.query(revoke, "charonia")
+        assert (await api.http.post("/v1/jobs", **call)).status_code == 401
+    assert stack.postgres.query(count, "charonia") == before
+
+
+async def test_streams_and_waits_end_when_their_key_is_revoked(stack: Stack, gateways: list[str]) -> None:
+    key, other = await make_key(stack, "listening", "--name", "lost"), await make_key(stack, "listening")
+    (row,) = [row for row in await list_keys(stack, "listening") if row["name"] == "lost"]
+    words = ["word"] * 200
+    bearer = {"Authorization": f"Bearer {key}"}
+    async with open_client(stack, key, gateways[0]) as revoked_client, open_client(stack, other, gateways[1]) as api:
+        submitted = await revoked_client.submit("tokens", {"text": [" ".join(words)], "delay_ms": [50]})
+        quiet = await revoked_client.submit("work", work(60_000))
+        urls = [f"ws{gateways[0].removeprefix('http')}/v1/jobs/{job.id}/events" for job in (submitted, quiet)]
+        async with (
+            connect(urls[0], additional_headers=bearer) as socket,
+            connect(urls[1], additional_headers=bearer) as quiet_socket,
+        ):
+            streaming, streaming_quiet = [
+                asyncio.create_task(read_events(revoked_client.http, job.id)) for job in (submitted, quiet)
+            ]
+            waiting = asyncio.create_task(revoked_client.http.get(f"/v1/jobs/{quiet.id}?wait=60", timeout=90))
+            await wait_for_metric(f"{gateways[0]}/metrics", "charonia_waiters", 5)
+            await run_keys(stack, "revoke", str(row["id"]))
+            for each in (socket, quiet_socket):
+                with pytest.raises(ConnectionClosedError):
+                    await read_to_end(each)
+                assert each.close_code == 1008
+        events = await streaming
+        assert [each.type for each in await streaming_quiet] == ["job.queued", "job.started"]
+        assert (await waiting).status_code == 401
+        read(await api.http.post(f"/v1/jobs/{quiet.id}/cancel"), 202, Job)
+        assert (await api.wait(submitted.id)).status == "succeeded"
+    assert (len(events) < len(words), events[-1].type) == (True, "job.output")
+
+
+async def test_keys_are_listed_without_their_secrets(stack: Stack) -> None:
+    key = await make_key(stack, "shown", "--name", "for the list", "--scope", "read", "submit", "--rate-limit", "50")
+    async with open_client(stack, key) as api:
+        assert (await api.http.get("/v1/models")).status_code == 200
+    (row,) = await list_keys(stack, "shown")
+    assert (row["tenant"], row["name"], row["scopes"]) == ("shown", "for the list", ["read", "submit"])
+    assert (row["rate_limit"], row["revoked_at"]) == (50, None)
+    assert str(row["created_at"]) <= str(row["last_used_at"])
+    assert row in await list_keys(stack)
+    table = (await run_keys(stack, "list", "shown")).stdout
+    assert [line.split()[0] for line in table.splitlines()] == ["ID", row["id"]]
+    assert key not in table + str(row)
+
+
+async def test_command_reports_what_is_wrong(stack: Stack) -> None:
+    unknown = ids.encode(ids.Kind.KEY, ids.new())
+    for arguments, code, text in [
+        (("list", "nobody"), 1, "keys: tenant 'nobody' not found; `create` adds one"),
+        (("revoke", unknown), 1, f"keys: key '{unknown}' not found; `list` shows the keys"),
+        (("revoke", "ch_dev"), 2, "'ch_dev' is not the id of a key; `list` shows the ids"),
+        (("create", "t", "--scope", "write"), 2, "invalid choice: 'write'"),
+        (("create", "t", "--rate-limit", "-1"), 2, "'-1' is not a whole number from 0 to 10000"),
+        (("create", "x" * 101), 2, "is not 1 to 100 printable characters"),
+    ]:
+        command = await run_keys(stack, *arguments)
+        assert (command.returncode, command.stdout) == (code, "")
+        assert text in command.stderr

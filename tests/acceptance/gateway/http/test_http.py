@@ -1,0 +1,70 @@
+"""HTTP semantics: HEAD, content types, and repeated headers."""
+
+import gzip
+
+import httpx
+import pytest
+
+from deploy.local.stack import Stack
+from tests.support.api_client import Api, Job, read
+
+ECHO = b'{"model": "echo", "inputs": {"x": [[1]]}}'
+KEY = "Idempotency-Key"
+ONE = httpx.Limits(max_connections=1)
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/jobs/none", "/healthz", "/docs", "/nowhere", "/v2"])
+async def test_head_has_the_status_and_headers_of_get(api: Api, path: str) -> None:
+    got, head = await api.http.get(path), await api.http.head(path)
+    assert (head.status_code, head.content) == (got.status_code, b"")
+    assert head.headers["content-type"] == got.headers["content-type"]
+    assert got.content
+
+
+async def test_head_of_a_stream_ends(api: Api, stack: Stack) -> None:
+    """Both requests share a connection. The second response shows that no body followed the first."""
+    job = await api.submit("work", {"ms": [[60_000]]})
+    async with httpx.AsyncClient(base_url=stack.url, headers=api.http.headers, limits=ONE) as http:
+        response = await http.head(f"/v1/jobs/{job.id}/events", headers={"Accept": "text/event-stream"})
+        assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        read(await http.post(f"/v1/jobs/{job.id}/cancel"), 202, Job)
+
+
+async def test_allow_header_includes_head(api: Api) -> None:
+    assert (await api.http.options("/v1/models")).headers["allow"] == "GET, HEAD, OPTIONS"
+    refused = await api.http.put("/v1/jobs")
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, OPTIONS, POST")
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/batches", "/v1/webhooks"])
+@pytest.mark.parametrize("header", [{"Content-Type": "text/csv"}, {"Content-Encoding": "gzip"}], ids=["type", "gzip"])
+async def test_bodies_that_are_not_plain_json_are_refused_by_their_headers(
+    api: Api, path: str, header: dict[str, str]
+) -> None:
+    response = await api.http.post(path, content=gzip.compress(ECHO), headers=header)
+    assert (response.status_code, response.json()["type"]) == (415, "urn:charonia:problem:unsupported_media_type")
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/batches"])
+async def test_two_idempotency_keys_are_refused(api: Api, path: str) -> None:
+    response = await api.http.post(path, content=ECHO, headers=[(KEY, "one"), (KEY, "two")])
+    assert (response.status_code, response.json()["errors"]) == (
+        422,
+        [{"pointer": KEY, "detail": "given more than once"}],
+    )
+
+
+async def test_repeated_prefer_headers_are_combined(api: Api) -> None:
+    response = await api.http.post(
+        "/v1/jobs", content=ECHO, headers=[("Prefer", "respond-async"), ("Prefer", "wait=20")]
+    )
+    assert read(response, 200, Job).status == "succeeded"
+    assert response.headers["preference-applied"] == "wait=20"
+
+
+async def test_times_without_a_zone_are_refused_in_filters(api: Api) -> None:
+    at = "2026-01-01T00:00:00"
+    for path in ("/v1/jobs", "/v1/dead-letters"):
+        response = await api.http.get(path, params={"created_after": at})
+        assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, "created_after")
+        assert (await api.http.get(path, params={"created_after": f"{at}Z"})).status_code == 200

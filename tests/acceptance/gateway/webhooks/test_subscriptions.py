@@ -1,0 +1,95 @@
+"""Each subscription gets the webhooks that it asked for, and no others."""
+
+from contextlib import AsyncExitStack
+
+from tests.support.api_client import Api
+from tests.support.model_inputs import fault
+from tests.support.webhook_receiver import Receiver
+
+ECHO = {"x": [[1.0]]}
+ENDS = ["job.succeeded", "job.failed"]
+
+
+async def test_each_receiver_gets_its_webhook_signed_with_its_own_secret(api: Api, receiver: Receiver) -> None:
+    callback, first, second = (receiver.inbox() for _ in range(3))
+    async with (
+        api.subscribed(first.url, events=ENDS) as first_subscription,
+        api.subscribed(second.url, events=["job.succeeded"]) as second_subscription,
+    ):
+        job = await api.submit("echo", ECHO, webhook={"url": callback.url})
+        secrets = [await api.callback_secret(), first_subscription.secret, second_subscription.secret]
+        deliveries = [(await inbox.wait())[0] for inbox in (callback, first, second)]
+        events = [delivery.verify(secret or "") for delivery, secret in zip(deliveries, secrets, strict=True)]
+        assert len(set(secrets)) == 3
+        assert len({delivery.id for delivery in deliveries}) == 3
+        assert {(event.type, event.data.id) for event in events} == {("job.succeeded", job.id)}
+        assert (await api.wait_for_webhooks(job.id)).webhook_status == "succeeded"
+
+
+async def test_subscription_gets_only_events_of_its_models(api: Api, receiver: Receiver) -> None:
+    every, tokens_only = receiver.inbox(), receiver.inbox()
+    async with (
+        api.subscribed(every.url, events=ENDS),
+        api.subscribed(tokens_only.url, events=ENDS, models=["tokens"]) as filtered,
+    ):
+        other = await api.run("echo", ECHO)
+        await api.wait_for_webhooks(other.id)
+        matching = await api.run("tokens", {"text": ["two words"]})
+        (delivery,) = await tokens_only.wait()  # a webhook of the other job would have come before
+        assert delivery.verify(filtered.secret or "").data.id == matching.id
+        assert len(await every.wait(2)) == 2
+
+
+async def test_subscription_gets_only_its_events(api: Api, receiver: Receiver) -> None:
+    failures, starts = receiver.inbox(), receiver.inbox()
+    async with (
+        api.subscribed(failures.url, events=["job.failed"]) as failed,
+        api.subscribed(starts.url, events=["job.started"]) as started,
+    ):
+        succeeded = await api.run("echo", ECHO)
+        await starts.wait(1)
+        failed_job = await api.run("faulty", fault("invalid"))
+        (delivery,) = await failures.wait()
+        assert delivery.verify(failed.secret or "").data.id == failed_job.id
+        events = [delivery.verify(started.secret or "") for delivery in await starts.wait(2)]
+        assert [(event.type, event.data.id) for event in events] == [
+            ("job.started", succeeded.id),
+            ("job.started", failed_job.id),
+        ]
+
+
+async def test_event_patterns_match_events(api: Api, receiver: Receiver) -> None:
+    inboxes = {pattern: receiver.inbox() for pattern in ("job.*", "*.succeeded", "*", "*.*", "delivery.*")}
+    async with AsyncExitStack() as stack:
+        secrets = {
+            pattern: (await stack.enter_async_context(api.subscribed(inbox.url, events=[pattern]))).secret or ""
+            for pattern, inbox in inboxes.items()
+        }
+        job = await api.run("echo", ECHO)
+        assert (await api.wait_for_webhooks(job.id)).webhook_status == "succeeded"
+        events = {
+            pattern: {delivery.verify(secrets[pattern]).type for delivery in inbox.deliveries}
+            for pattern, inbox in inboxes.items()
+        }
+    both = {"job.started", "job.succeeded"}
+    assert events == {
+        "job.*": both,
+        "*": both,
+        "*.*": both,
+        "*.succeeded": {"job.succeeded"},
+        "delivery.*": set(),
+    }
+
+
+async def test_deleted_subscription_gets_nothing(api: Api, receiver: Receiver) -> None:
+    staying, leaving = receiver.inbox(), receiver.inbox()
+    async with api.subscribed(staying.url, events=ENDS):
+        async with api.subscribed(leaving.url, events=ENDS) as deleted:
+            first = await api.run("echo", ECHO)
+            await leaving.wait()
+            assert (await api.wait_for_webhooks(first.id)).webhook_status == "succeeded"
+        second = await api.run("echo", ECHO)
+        await staying.wait(2)
+        assert (await api.wait_for_webhooks(second.id)).webhook_status == "succeeded"
+        assert len(leaving.deliveries) == 1
+        assert (await api.http.get(f"/v1/webhooks/{deleted.id}")).status_code == 404

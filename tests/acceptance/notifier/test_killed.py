@@ -1,0 +1,82 @@
+"""Kill the notifier with SIGKILL at random points of delivery.
+
+Everything is delivered, and only what was in flight is delivered twice. The environment variables
+KILLS and SEED set the number of kills and the random seed.
+"""
+
+import asyncio
+import os
+import random
+from collections import Counter, defaultdict
+from uuid import UUID
+
+from common import ids
+from deploy.local.stack import Stack
+from tests.support.backlog import ENDPOINT_CONCURRENCY, open_backlog, read_event_number
+from tests.support.waiting import eventually
+from tests.support.webhook_receiver import Delivery, Inbox, Receiver
+
+KILLS = int(os.environ.get("KILLS", "8"))
+SEED = int(os.environ.get("SEED", "19"))
+ENDPOINTS = 4
+# New events for each run of the notifier: more than it may have in flight.
+EVENTS = ENDPOINTS * (ENDPOINT_CONCURRENCY + 16)
+WITHIN = 60.0  # seconds
+
+
+async def test_notifier_killed_at_random_points_delivers_everything(breakable: Stack, receiver: Receiver) -> None:
+    rng = random.Random(SEED)  # noqa: S311 -- a test's
+    inboxes = [receiver.inbox() for _ in range(ENDPOINTS)]
+    urls, events = [inbox.url for inbox in inboxes], []
+    in_flight: Counter[UUID] = Counter()  # number of kills at which each delivery was in flight
+    async with open_backlog(breakable.environment) as backlog, backlog.subscribers(urls) as subscribers:
+        for _ in range(KILLS):
+            events += await backlog.add_events([each.tenant_id for each in subscribers] * (EVENTS // ENDPOINTS))
+            await run_until_killed(breakable, inboxes, rng)
+            in_flight.update(await backlog.expire_claims())
+        await asyncio.to_thread(breakable.notifiers[0].start)
+
+        async def poll() -> bool:
+            return (await backlog.count([each.webhook_id for each in subscribers])).succeeded == len(events)
+
+        await eventually(poll, "everything is delivered", WITHIN)
+
+    assert in_flight.total() > KILLS, "hardly anything was in flight at the kills"
+    deliveries = [delivery for inbox in inboxes for delivery in inbox.deliveries]
+    assert {read_event_number(delivery) for delivery in deliveries} == {event.number for event in events}
+    check_repeats(deliveries, in_flight)
+
+
+async def run_until_killed(stack: Stack, inboxes: list[Inbox], rng: random.Random) -> None:
+    """Start the notifier, and kill it between its first and its last delivery."""
+    before, target = count(inboxes), rng.randint(1, EVENTS)
+    (notifier,) = stack.notifiers
+    await asyncio.to_thread(notifier.kill)
+    await asyncio.to_thread(notifier.launch)
+
+    async def poll() -> bool:
+        return count(inboxes) >= before + target
+
+    await eventually(poll, f"{target} deliveries", WITHIN)
+    await asyncio.sleep(rng.uniform(0, 0.03))  # so that a kill does not always follow an arrival
+    await asyncio.to_thread(notifier.kill)
+
+
+def check_repeats(deliveries: list[Delivery], in_flight: Counter[UUID]) -> None:
+    """Check that each event has one id and the same bytes every time.
+
+    It may be repeated once for each kill at which it was in flight.
+    """
+    copies: dict[int, list[Delivery]] = defaultdict(list)
+    for delivery in deliveries:
+        copies[read_event_number(delivery)].append(delivery)
+    for number, same in copies.items():
+        (shown,) = {delivery.id for delivery in same}
+        assert len({delivery.request.body for delivery in same}) == 1, number
+        delivery_id = ids.parse(ids.Kind.DELIVERY, shown)
+        assert delivery_id is not None
+        assert len(same) <= 1 + in_flight[delivery_id], f"{shown} came {len(same)} times"
+
+
+def count(inboxes: list[Inbox]) -> int:
+    return sum(len(inbox.deliveries) for inbox in inboxes)

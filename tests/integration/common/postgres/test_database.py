@@ -1,0 +1,121 @@
+"""Every call of the pool ends by its deadline, with a result or DatabaseUnavailable."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from common.errors import DatabaseUnavailable
+from common.postgres import database as module
+from common.postgres.database import Database
+from tests.integration.proxy import proxied
+from tests.support.process_metrics import count
+
+SOON = 5.0  # seconds; far below the deadlines of a test that hangs
+STATES = {
+    "25006": "failed over to a server that is read only",
+    "40001": "in conflict with the recovery of a standby",
+    "53100": "the disk is full",
+    "53200": "out of memory",
+    "53300": "too many connections",
+    "57014": "canceled",
+    "57P01": "shut down",
+    "58030": "input or output failed",
+}
+
+
+@pytest.fixture(autouse=True)
+def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("STATEMENT", 0.5), ("RELEASE", 0.2)):
+        monkeypatch.setattr(module, f"{name}_SECONDS", seconds)
+
+
+async def ask(database: Database) -> None:
+    await database.fetch("SELECT 1")
+
+
+async def begin(database: Database) -> None:
+    async with database.transaction():
+        pass
+
+
+async def fail_soon(call: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(call)
+    done, _ = await asyncio.wait([task], timeout=SOON)
+    assert done, f"no answer within {SOON:g} s"
+    with pytest.raises(DatabaseUnavailable):
+        task.result()
+
+
+async def test_waits_for_a_connection_and_connections_in_use_are_counted(database_url: str) -> None:
+    pool = await Database.connect(database_url, size=1, application="tests")
+    before = count("charonia_database_wait_seconds_sum") or 0.0
+    async with pool.acquire() as connection:
+        waiting = asyncio.create_task(ask(pool))
+        await connection.execute("SELECT pg_sleep(0.2)")
+        assert (count("charonia_database_connections"), count("charonia_database_connections_limit")) == (1, 1)
+    await waiting
+    assert (count("charonia_database_wait_seconds_sum") or 0.0) - before >= 0.2
+    assert count("charonia_database_connections") == 0
+    await pool.close()
+
+
+@pytest.mark.parametrize("state", STATES, ids=STATES.get)
+async def test_errors_of_a_failing_server_are_an_outage(database: Database, state: str) -> None:
+    raising = f"DO $$ BEGIN RAISE EXCEPTION USING errcode = '{state}'; END $$"
+    with pytest.raises(DatabaseUnavailable):
+        await database.fetch(raising)
+    with pytest.raises(DatabaseUnavailable):
+        async with database.transaction() as connection:
+            await connection.execute(raising)
+    await ask(database)
+
+
+@pytest.mark.parametrize("call", [ask, begin])
+async def test_silent_connections_cost_one_deadline(
+    database_url: str, call: Callable[[Database], Coroutine[Any, Any, None]]
+) -> None:
+    async with proxied(database_url) as proxy:
+        database = await Database.connect(proxy.url_of(database_url), size=4, application="tests")
+        await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.1)") for _ in range(4)))  # opens all four
+        proxy.silence()
+        await fail_soon(call(database))
+        await call(database)  # on a new connection: the three other old ones are not used
+        await database.close()
+
+
+async def test_a_silent_transaction_has_a_deadline(database_url: str) -> None:
+    async with proxied(database_url) as proxy:
+        database = await Database.connect(proxy.url_of(database_url), application="tests")
+
+        async def fall_silent() -> None:
+            async with database.transaction() as connection:
+                proxy.silence()
+                await connection.fetch("SELECT 1")
+
+        await fail_soon(fall_silent())
+        await begin(database)
+        await database.close()
+
+
+async def test_a_transaction_of_many_statements_has_one_deadline(database: Database) -> None:
+    async def dawdle() -> None:
+        async with database.transaction(0.5) as connection:
+            for _ in range(10):
+                await connection.execute("SELECT pg_sleep(0.2)")  # each well within its own deadline
+
+    await fail_soon(dawdle())
+    await begin(database)
+
+
+async def test_a_check_on_a_silent_connection_ends_soon(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STATEMENT_SECONDS", 60.0)
+    monkeypatch.setattr(module, "CHECK_SECONDS", 0.2)
+    async with proxied(database_url) as proxy:
+        database = await Database.connect(proxy.url_of(database_url), application="tests")
+        await ask(database)
+        proxy.silence()
+        assert not await asyncio.wait_for(database.check(), 3)  # without a deadline for the release it would be 5
+        await ask(database)
+        await database.close()

@@ -1,0 +1,103 @@
+"""The schema refuses illegal jobs and deliveries."""
+
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from common import ids
+from common.postgres.database import Database
+from services.dispatcher.results.store import ResultStore
+from tests.integration.deliveries import add_delivery
+from tests.integration.jobs import claim, new_end, submit
+
+QUEUED = [
+    "attempt = max_attempts + 1",
+    "attempt = -1",
+    "max_attempts = 0",
+    "timeout = 0",
+    "initial_delay = -1",
+    "max_delay = initial_delay - 1",
+    "priority = 'urgent'",
+    "status = 'done'",
+    "next_wake_up_at = NULL",
+    "status = 'processing'",
+    "status = 'processing', next_wake_up_at = NULL",
+    "status = 'processing', next_wake_up_at = NULL, worker = 'w'",
+    "status = 'processing', next_wake_up_at = NULL, lease_until = now()",
+    "status = 'processing', lease_until = now(), worker = 'w'",
+    "status = 'canceling', next_wake_up_at = NULL",
+    "lease_until = now(), worker = 'w'",
+    "worker = 'w'",
+    "finished_at = now()",
+    "status = 'succeeded', next_wake_up_at = NULL",
+    "status = 'succeeded', finished_at = now()",
+    "status = 'failed', next_wake_up_at = NULL, finished_at = now()",
+    "status = 'canceled', next_wake_up_at = NULL",
+    "status = 'expired', next_wake_up_at = NULL",
+]
+
+
+@pytest.mark.parametrize("change", QUEUED)
+async def test_an_illegal_job_is_refused(database: Database, tenant: UUID, change: str) -> None:
+    job = await submit(database, tenant)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await database.fetch(f"UPDATE jobs SET {change} WHERE id = $1", job)  # noqa: S608 -- from the list above
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "attempt = max_attempts",
+        "status = 'processing', next_wake_up_at = NULL, lease_until = now(), worker = 'w'",
+        "status = 'failed', next_wake_up_at = NULL, finished_at = now(), error_code = 'e'",
+        "status = 'canceled', next_wake_up_at = NULL, finished_at = now()",
+    ],
+)
+async def test_a_legal_job_is_accepted(database: Database, tenant: UUID, change: str) -> None:
+    job = await submit(database, tenant)
+    assert await database.fetch(f"UPDATE jobs SET {change} WHERE id = $1 RETURNING id", job)  # noqa: S608 -- as above
+
+
+async def test_a_callback_has_a_url_and_events_or_neither(database: Database, tenant: UUID) -> None:
+    job = await submit(database, tenant)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await database.fetch("UPDATE job_inputs SET callback_url = 'https://a' WHERE job_id = $1", job)
+
+
+@pytest.mark.parametrize(
+    ("status", "due", "finished"),
+    [
+        ("pending", False, False),
+        ("pending", True, True),
+        ("succeeded", False, False),
+        ("succeeded", True, True),
+        ("exhausted", True, False),
+        ("lost", False, True),
+    ],
+)
+async def test_an_illegal_delivery_is_refused(
+    database: Database, tenant: UUID, status: str, due: bool, finished: bool
+) -> None:
+    event = await end_one(database, tenant)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await add_delivery(database, event, status=status, due=due, finished=finished)
+
+
+async def test_an_event_has_one_delivery_to_each_receiver(database: Database, tenant: UUID) -> None:
+    event = await end_one(database, tenant)
+    await add_delivery(database, event)
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await add_delivery(database, event)
+
+
+async def test_a_key_is_known_by_a_hash_of_32_bytes(database: Database, tenant: UUID) -> None:
+    with pytest.raises(asyncpg.CheckViolationError):
+        await database.fetch("INSERT INTO api_keys VALUES ($1, $2, '', 'short')", ids.new(), tenant)
+
+
+async def end_one(database: Database, tenant: UUID) -> UUID:
+    """End a job. Return the event."""
+    job = await claim(database, await submit(database, tenant))
+    (event,) = await ResultStore(database).end_jobs([new_end(job)])
+    return event

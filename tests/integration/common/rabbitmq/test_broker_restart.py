@@ -1,0 +1,85 @@
+"""While a broker is down or hangs, publishing fails. Publishing and consuming then resume by themselves."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from common import ids
+from common.errors import BrokerUnavailable
+from common.jobs import Priority
+from common.rabbitmq import connection, messages, topology
+from common.rabbitmq.messages import JobQueued
+from common.rabbitmq.publisher import Publisher
+from deploy.local.ports import free_ports
+from deploy.local.rabbitmq import RabbitMQ
+from tests.integration.brokers import connected, consuming, publishing
+from tests.integration.handlers import Handler, declare_all, subscription
+from tests.integration.waiting import until
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[RabbitMQ]:
+    """A broker of this test alone, because the test stops it."""
+    server = RabbitMQ(tmp_path, *free_ports(3))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+async def publish(publisher: Publisher, model: str, priority: Priority = Priority.NORMAL) -> UUID:
+    """Publish a wake-up. Return its job once the broker has confirmed it."""
+    job = ids.new()
+    key = topology.job_key(priority, model)
+    await publisher.publish(
+        topology.JOBS_EXCHANGE, key, messages.encode(JobQueued(job)), message_id=ids.new(), headers={}
+    )
+    return job
+
+
+async def test_publishing_and_consuming_resume_after_a_broker_was_killed(
+    own_broker: RabbitMQ, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CALL_SECONDS", 2.0)
+    handler = Handler()
+    async with publishing(own_broker.url) as publisher, consuming(own_broker.url) as consumer:
+        await consumer.subscribe(subscription(model, handler))
+        before = await publish(publisher, model)
+        await until(lambda: handler.seen == [before], "the message is handled")
+        async with connected(own_broker.url) as channel:
+            # The newest queue is hardly written yet, so the broker never finds a leader for it.
+            await declare_all(channel, newest := f"{model}b")
+            await asyncio.to_thread(own_broker.kill)
+        await consumer.subscribe(subscription(newest, handler, priority=Priority.LOW))
+        with pytest.raises(BrokerUnavailable):
+            await publish(publisher, model)
+        await until(lambda: not publisher.connection.is_up, "the publisher notices it")
+        await until(lambda: not consumer.connection.is_up, "the consumer notices it too")
+        await asyncio.to_thread(own_broker.start)
+        await until(lambda: publisher.connection.is_up and consumer.connection.is_up, "both are connected again", 40)
+        after = [await publish(publisher, model), await publish(publisher, newest, Priority.LOW)]
+        await until(lambda: handler.seen == [before, *after], "the messages are handled")
+
+
+async def test_publishing_and_consuming_resume_after_a_broker_hung(
+    rabbitmq: RabbitMQ, amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "PROBE_SECONDS", 0.2)
+    monkeypatch.setattr(connection, "CALL_SECONDS", 1.0)
+    handler = Handler()
+    async with publishing(amqp_url) as publisher, consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, handler))
+        rabbitmq.freeze()
+        try:
+            with pytest.raises(BrokerUnavailable):
+                await asyncio.wait_for(publish(publisher, model), 5)
+            await until(lambda: not publisher.connection.is_up and not consumer.connection.is_up, "both notice it")
+        finally:
+            rabbitmq.thaw()
+        await until(lambda: publisher.connection.is_up and consumer.connection.is_up, "both are connected again")
+        job = await publish(publisher, model)
+        await until(lambda: job in handler.seen, "the message is handled")

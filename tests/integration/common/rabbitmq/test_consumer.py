@@ -1,0 +1,175 @@
+"""Every consumed message is handled, requeued or dead-lettered."""
+
+import asyncio
+
+import pytest
+from aio_pika.abc import AbstractConnection
+
+from common.errors import DatabaseUnavailable, Reject, Retry
+from common.jobs import Priority
+from common.rabbitmq import connection as connections
+from common.rabbitmq import consumer as module
+from common.rabbitmq import messages, topology
+from common.rabbitmq.consumer import MAX_FAILURES, QUEUE_HEADER, REASON_HEADER, Consumer
+from common.rabbitmq.messages import JobQueued, Message
+from tests.integration.brokers import consuming, count, drain
+from tests.integration.handlers import Handler, publish_wake_up, subscription
+from tests.integration.waiting import until
+
+
+async def test_a_handled_message_is_gone(amqp_url: str, model: str) -> None:
+    handler = Handler()
+    async with consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, handler))
+        job = await publish_wake_up(amqp_url, model, traceparent="00-a-b-01")
+        await until(lambda: handler.seen == [job], "the message is handled")
+    assert handler.traceparents == ["00-a-b-01"]
+    assert await count(amqp_url, topology.job_queue(model, Priority.NORMAL)) == 0
+
+
+@pytest.mark.parametrize("reason", [Retry("not yet"), ValueError("a bug")])
+async def test_a_requeued_message_is_delivered_again(amqp_url: str, model: str, reason: Exception) -> None:
+    handler = Handler(reason, reason)
+    async with consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, handler))
+        job = await publish_wake_up(amqp_url, model)
+        await until(lambda: handler.seen == [job] * 3, "the message is handled the third time")
+
+
+@pytest.mark.parametrize("reason", [Retry("the database is down"), DatabaseUnavailable()])
+async def test_failures_in_an_outage_do_not_count(
+    amqp_url: str, model: str, reason: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
+    plan = [*[reason] * MAX_FAILURES, *[ValueError("a bug")] * (MAX_FAILURES - 1)]
+    handler = Handler(*plan)
+    async with consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, handler))
+        job = await publish_wake_up(amqp_url, model)
+        await until(lambda: handler.seen == [job] * (len(plan) + 1), "the message is handled in the end")
+
+
+async def test_a_message_whose_handler_always_fails_is_dead_lettered(
+    amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
+    await drain(amqp_url, topology.DEAD_LETTERS, 0)
+    handler = Handler(*[ValueError("a bug")] * MAX_FAILURES)
+    async with consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, handler))
+        poison = await publish_wake_up(amqp_url, model)
+        (dead,) = await drain(amqp_url, topology.DEAD_LETTERS, 1)
+        innocent = await publish_wake_up(amqp_url, model)
+        await until(lambda: innocent in handler.seen, "a later message is handled")
+    assert handler.seen == [poison] * MAX_FAILURES + [innocent]
+    assert messages.decode(dead.body) == JobQueued(poison)
+    assert dead.headers[QUEUE_HEADER] == topology.job_queue(model, Priority.NORMAL)
+    assert dead.headers[REASON_HEADER] == f"the handler failed {MAX_FAILURES} times: ValueError('a bug')"
+
+
+async def test_a_rejected_message_is_dead_lettered(amqp_url: str, model: str) -> None:
+    handler = Handler(Reject("never"))
+    async with consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, handler))
+        job = await publish_wake_up(amqp_url, model)
+        (dead,) = await drain(amqp_url, topology.DEAD_LETTERS, 1)
+    assert messages.decode(dead.body) == JobQueued(job)
+    assert handler.seen == [job]
+
+
+@pytest.mark.parametrize("body", [b"", b"\xff", b'{"type": "job.queued/2", "job_id": 1}', b'{"type": "job.queued/1"}'])
+async def test_a_message_that_cannot_be_decoded_is_dead_lettered_unhandled(
+    amqp_url: str, model: str, body: bytes
+) -> None:
+    handler = Handler()
+    async with consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, handler))
+        await publish_wake_up(amqp_url, model, body)
+        (dead,) = await drain(amqp_url, topology.DEAD_LETTERS, 1)
+    assert dead.body == body
+    assert handler.seen == []
+
+
+async def test_a_consumer_takes_no_more_than_its_prefetch(amqp_url: str, model: str) -> None:
+    gate = asyncio.Event()
+
+    class Slow(Handler):
+        async def __call__(self, message: Message, traceparent: str | None) -> None:
+            await super().__call__(message, traceparent)
+            await gate.wait()
+
+    handler = Slow()
+    async with consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, handler, prefetch=2))
+        jobs = [await publish_wake_up(amqp_url, model) for _ in range(5)]
+        queue = topology.job_queue(model, Priority.NORMAL)
+
+        async def rest_waits() -> bool:
+            return len(handler.seen) == 2 and await count(amqp_url, queue) == 3
+
+        await until(rest_waits, "two are taken and three wait")
+        gate.set()
+        await until(lambda: sorted(handler.seen) == sorted(jobs), "all are handled")
+
+
+async def test_messages_not_handled_in_time_are_requeued_at_once(amqp_url: str, model: str) -> None:
+    class Stuck(Handler):
+        async def __call__(self, message: Message, traceparent: str | None) -> None:
+            await super().__call__(message, traceparent)
+            await asyncio.Event().wait()
+
+    stuck, handler = Stuck(), Handler()
+    async with consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, stuck))
+        job = await publish_wake_up(amqp_url, model)
+        await until(lambda: stuck.seen == [job], "the message is taken")
+        await consumer.stop(0.1)
+        async with consuming(amqp_url) as other:
+            await other.subscribe(subscription(model, handler))
+            await until(lambda: handler.seen == [job], "another consumer gets it while the first is still connected")
+
+
+@pytest.mark.parametrize("reconnects", [False, True], ids=["watched", "reconnected"])
+async def test_a_stopped_consumer_takes_no_more_messages(
+    amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch, reconnects: bool
+) -> None:
+    monkeypatch.setattr(connections, "PROBE_SECONDS", 0.2)
+    late, handler = Handler(), Handler()
+    async with consuming(amqp_url) as consumer, consuming(amqp_url) as other:
+        probes = watch(consumer)
+        await consumer.subscribe(subscription(model, late))
+        await consumer.stop(1)
+        if reconnects:
+            consumer.connection.mark_lost()
+        probes.clear()
+        await until(
+            lambda: len(probes) > 1 and consumer.connection.is_up, "the watchdog has probed, the connection is up"
+        )
+        await other.subscribe(subscription(model, handler))
+        jobs = {await publish_wake_up(amqp_url, model) for _ in range(4)}
+        await until(lambda: set(handler.seen + late.seen) == jobs, "all are handled")
+        assert late.seen == []
+
+
+def watch(consumer: Consumer) -> list[None]:
+    """Return a list that grows with each probe of the watchdog."""
+    probes: list[None] = []
+    probe = consumer.connection._probe
+
+    async def count_probe(connection: AbstractConnection) -> None:
+        probes.append(None)
+        await probe(connection)
+
+    consumer.connection._probe = count_probe
+    return probes
+
+
+async def test_a_dead_letter_has_the_reason_and_its_queue(amqp_url: str, model: str) -> None:
+    await drain(amqp_url, topology.DEAD_LETTERS, 0)
+    async with consuming(amqp_url) as consumer:
+        await consumer.subscribe(subscription(model, Handler()))
+        await publish_wake_up(amqp_url, model, body=b"{")
+        (found,) = await drain(amqp_url, topology.DEAD_LETTERS, 1)
+    assert found.body == b"{"
+    assert found.headers[QUEUE_HEADER] == topology.job_queue(model, Priority.NORMAL)
+    assert "undecodable message" in str(found.headers[REASON_HEADER])

@@ -1,0 +1,215 @@
+"""A claim gives a job to one dispatcher, for the length of its lease."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from common import ids
+from common.jobs import Priority, Status
+from common.postgres.database import Database
+from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.claims.claims import Claims, NoJob
+from services.dispatcher.claims.store import QUERIES
+from services.dispatcher.models.fair_share import NIL, START
+from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.retry import MAX_INTERRUPTIONS
+from services.dispatcher.triton.client import ModelVersion
+from tests.integration.jobs import (
+    LEASE,
+    PACKED,
+    claim,
+    lapse,
+    make_claimable,
+    make_due,
+    new_end,
+    new_requeue,
+    submit,
+    take,
+)
+from tests.integration.jobs import look as get
+from tests.integration.stores import Stores
+from tests.integration.waiting import until_blocked
+
+
+@pytest.fixture
+def stores(database: Database) -> Stores:
+    return Stores(database)
+
+
+async def test_a_claim_takes_a_lease_and_raises_claim_and_attempt(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    job = await submit(database, tenant)
+    (claimed,) = await take(database, worker="worker-1", lease=30.0)
+    assert (claimed.row.status, claimed.row.attempt, claimed.claim) == (Status.PROCESSING, 1, 1)
+    assert claimed.tensors == PACKED
+    state = await get(database, job)
+    assert (state.status, state.attempt, state.claim, state.worker) == (Status.PROCESSING, 1, 1, "worker-1")
+    assert state.next_wake_up_at is None
+    assert state.lease_until is not None
+    assert timedelta(seconds=25) < state.lease_until - state.now <= timedelta(seconds=30)
+
+
+async def test_only_due_and_unexpired_jobs_are_claimed(database: Database, stores: Stores, tenant: UUID) -> None:
+    due = await submit(database, tenant)
+    await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
+    expired = await submit(database, tenant, expires_in=100.0)
+    await database.fetch("UPDATE jobs SET expires_at = now() - interval '1 ms' WHERE id = $1", expired)
+    waiting = await submit(database, tenant, expires_in=100.0)
+    await claim(database, await submit(database, tenant))
+    ended = await claim(database, await submit(database, tenant))
+    await stores.results.end_jobs([new_end(ended)])
+    await submit(database, tenant, model="other")
+    await submit(database, tenant, priority=Priority.HIGH)
+    assert {job.row.id for job in await take(database, 9)} == {due, waiting}
+    assert await take(database, 9) == []
+
+
+async def test_any_wake_up_may_claim_an_announced_job(database: Database, stores: Stores, tenant: UUID) -> None:
+    """A job whose own wake-up claimed another one is claimed by the next wake-up."""
+    await stores.models.save_models([(ModelVersion("echo", "1", False, 0, 1, [], []), True)])
+    again = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(again)])
+    own = await submit(database, tenant)
+    assert [job.row.id for job in await take(database)] == [own]
+    assert await take(database) == []
+    assert len((await stores.sweeper.take_due_jobs(10)).wake_ups) == 1
+    assert [job.row.id for job in await take(database)] == [again.row.id]
+
+
+async def test_two_dispatchers_never_share_a_job(database: Database, tenant: UUID) -> None:
+    jobs = [await submit(database, tenant) for _ in range(40)]
+    counts, claimed = [5] * 8, list[ClaimedJob]()
+    while len(claimed) < len(jobs):  # the next search claims what was locked in this one
+        both = await asyncio.gather(*(take(database, count, worker=f"w{count}") for count in counts))
+        claimed += [job for batch in both for job in batch]
+    assert sorted(job.row.id for job in claimed) == sorted(jobs)
+    assert {job.claim for job in claimed} == {1}
+
+
+async def test_a_job_that_another_claim_holds_is_skipped(database: Database, stores: Stores, tenant: UUID) -> None:
+    held, free = sorted([await submit(database, tenant) for _ in range(2)])
+    queue, turn = ("echo", "normal"), (NIL, list[UUID](), list[int]())
+
+    async def look(count: int) -> tuple[list[UUID], bool]:
+        found = await stores.claims.claim_jobs("echo", Priority.NORMAL, count, START, {}, "second", LEASE)
+        return [job.row.id for job in found.jobs], found.contended
+
+    async with database.transaction() as first:
+        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, "first", LEASE, 3, NIL)
+        assert [record["id"] for record in found] == [held]
+        assert await look(2) == ([free], True)
+    assert await look(2) == ([], False)
+    state = await get(database, held)
+    assert (state.worker, state.attempt, state.claim) == ("first", 1, 1)
+
+
+async def test_a_wake_up_waits_for_a_job_that_another_transaction_holds(database: Database, tenant: UUID) -> None:
+    job = await submit(database, tenant)
+    model, claims = ServedModel("echo", asyncio.Event()), Claims(Stores(database).claims, worker="w", lease=LEASE)
+    async with database.transaction() as other:
+        await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", job)
+        claiming = asyncio.create_task(claims.claim(model, Priority.NORMAL))
+        assert (await claims.claim_batch(model, Priority.NORMAL, [None])) == [NoJob.LOCKED]
+    claimed = await claiming
+    assert claimed is not None
+    assert claimed.row.id == job
+    assert await claims.claim(model, Priority.NORMAL) is None
+
+
+async def test_only_one_suspected_poison_job_runs_at_a_time(database: Database, stores: Stores, tenant: UUID) -> None:
+    await stores.models.save_models([(ModelVersion("echo", "1", False, 0, 1, [], []), True)])
+    suspects = sorted([await submit(database, tenant) for _ in range(3)])
+    await database.fetch("UPDATE jobs SET interruptions = $1", MAX_INTERRUPTIONS)
+    other = await submit(database, tenant)
+    await database.fetch("UPDATE jobs SET interruptions = $1 WHERE id = $2", MAX_INTERRUPTIONS - 1, other)
+    claimed = {job.row.id: job for job in await take(database, 4)}
+    assert claimed.keys() == {suspects[0], other}
+    for suspect in suspects[1:]:
+        state = await get(database, suspect)
+        assert (state.status, state.attempt, state.claim) == (Status.QUEUED, 0, 0)
+        assert state.next_wake_up_at is not None
+        assert timedelta(0) < state.next_wake_up_at - state.now <= timedelta(seconds=1)
+    await make_due(database, suspects[1])
+    assert len((await stores.sweeper.take_due_jobs(10)).wake_ups) == 1
+    assert await take(database, worker="another") == []
+    await stores.results.end_jobs([new_end(claimed[suspects[0]])])
+    for suspect in suspects[1:]:
+        await make_due(database, suspect)
+    assert len((await stores.sweeper.take_due_jobs(10)).wake_ups) == 2
+    assert [job.row.id for job in await take(database, 2, worker="another")] == [suspects[1]]
+
+
+async def test_concurrent_claims_do_not_run_two_suspected_poison_jobs(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    suspects = sorted([await submit(database, tenant, model=model) for model in ("echo", "other")])
+    await database.fetch("UPDATE jobs SET interruptions = $1", MAX_INTERRUPTIONS)
+    own = "normal", 1, NIL, list[UUID](), list[int](), "first", LEASE, MAX_INTERRUPTIONS, NIL
+    async with database.transaction() as first:
+        found = await first.fetch(QUERIES["claim_jobs"], "echo", *own)
+        assert [record["id"] for record in found] == [suspects[0]]
+        second = asyncio.create_task(stores.claims.claim_jobs("other", Priority.NORMAL, 1, START, {}, "second", LEASE))
+        await until_blocked(database)
+    assert await second == ([], True)
+    assert await take(database, model="other") == []  # it was put off
+    assert (await get(database, suspects[1])).next_wake_up_at is not None
+
+
+async def test_a_claimed_job_knows_whether_its_start_is_wanted(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    quiet = await claim(database, await submit(database, tenant))
+    asked = await submit(database, tenant, callback_url="https://a", callback_events=["job.started"])
+    assert (quiet.wants_started, (await claim(database, asked)).wants_started) == (False, True)
+    await database.fetch(
+        "INSERT INTO webhooks (id, tenant_id, url, events, signing, secret) VALUES ($1, $2, '', '{job.*}', 'hmac', '')",
+        ids.new(),
+        tenant,
+    )
+    assert (await claim(database, await submit(database, tenant))).wants_started
+
+
+async def test_a_lease_is_renewed_only_under_its_own_claim(database: Database, stores: Stores, tenant: UUID) -> None:
+    held = await claim(database, await submit(database, tenant))
+    lost = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(lost)])
+    again = await claim(database, lost.row.id)
+    ended = await claim(database, await submit(database, tenant))
+    await stores.results.end_jobs([new_end(ended)])
+    claims = [(job.row.id, job.claim) for job in (held, lost, ended)]
+    assert await stores.claims.renew_leases(claims, 500.0) == {held.row.id: False}
+    renewed, untouched = await get(database, held.row.id), await get(database, again.row.id)
+    assert renewed.lease_until is not None
+    assert untouched.lease_until is not None
+    assert renewed.lease_until - renewed.now > timedelta(seconds=450)
+    assert untouched.lease_until - untouched.now <= timedelta(seconds=LEASE)
+
+
+async def test_a_lapsed_lease_can_be_renewed_until_the_job_is_reclaimed(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    job = await claim(database, await submit(database, tenant))
+    await lapse(database, job.row.id)
+    assert await stores.claims.renew_leases([(job.row.id, job.claim)], LEASE) == {job.row.id: False}
+    assert await stores.sweeper.find_abandoned(10) == []
+
+
+async def test_heartbeats_and_ends_of_the_same_jobs_do_not_deadlock(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    jobs = [await submit(database, tenant) for _ in range(30)]
+    for _ in range(10):
+        claimed = await take(database, len(jobs))
+        assert len(claimed) == len(jobs)
+        held = [(job.row.id, job.claim) for job in reversed(claimed)]
+        backs = [new_requeue(job, given_back=True) for job in claimed]
+        outcomes = await asyncio.gather(
+            *(stores.claims.renew_leases(held, LEASE) for _ in range(3)),
+            stores.results.requeue_jobs(backs),
+            return_exceptions=True,
+        )
+        assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == []
+        await make_claimable(database)

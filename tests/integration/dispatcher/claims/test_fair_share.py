@@ -1,0 +1,126 @@
+"""A wake-up claims the job of the tenant whose turn it is."""
+
+import asyncio
+from collections import Counter
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from common.jobs import Priority
+from common.postgres.database import Database
+from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.claims.claims import Claims
+from services.dispatcher.claims.store import ClaimStore
+from services.dispatcher.maintenance.sweeper_store import SweeperStore
+from services.dispatcher.models.fair_share import START, Cursor, rewind
+from services.dispatcher.models.served_model import ServedModel
+from services.gateway.jobs.store import JobStore
+from tests.integration.jobs import LEASE, add_tenant, new_job, submit, take
+
+MANY = 12  # jobs of a tenant
+
+
+@pytest.fixture
+async def tenants(database: Database) -> list[UUID]:
+    """Three tenants in the order of their turns."""
+    return await add_tenants(database, 3)
+
+
+async def add_tenants(database: Database, number: int) -> list[UUID]:
+    return sorted([await add_tenant(database, f"tenant {each}") for each in range(number)])
+
+
+def count(jobs: list[ClaimedJob]) -> Counter[UUID]:
+    return Counter(job.row.tenant_id for job in jobs)
+
+
+async def test_a_single_job_does_not_wait_behind_many_of_another_tenant(
+    database: Database, tenants: list[UUID]
+) -> None:
+    flooding, other, _ = tenants
+    first = min([await submit(database, flooding) for _ in range(MANY)])
+    single = await submit(database, other)
+    assert [job.row.id for job in await take(database, 2)] == [first, single]
+
+
+async def test_the_first_job_of_each_tenant_comes_before_any_second(database: Database, tenants: list[UUID]) -> None:
+    for tenant in tenants:
+        for _ in range(MANY):
+            await submit(database, tenant)
+    jobs = await take(database, 8)
+    assert [job.row.tenant_id for job in jobs] == [*tenants, *tenants, *tenants[:2]]
+    for tenant in tenants:
+        own = [job.row.id for job in jobs if job.row.tenant_id == tenant]
+        assert own == sorted(own)
+
+
+async def test_the_tenant_that_runs_fewer_jobs_goes_first(database: Database, tenants: list[UUID]) -> None:
+    for tenant in tenants:
+        for _ in range(MANY):
+            await submit(database, tenant)
+    a, b, c = tenants
+    assert count(await take(database, 5, running={a: 3, b: 1})) == {c: 3, b: 2}
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_tenants_that_run_equally_many_jobs_take_turns(
+    database: Database, tenants: list[UUID], alone: bool
+) -> None:
+    """Jobs are claimed one by one, or four at a time."""
+    for tenant in tenants:
+        for _ in range(MANY):
+            await submit(database, tenant)
+    model, claims = ServedModel("echo", asyncio.Event()), Claims(ClaimStore(database), worker="w", lease=LEASE)
+    served: list[UUID] = []
+    while len(served) < 12:
+        found = await claims.claim_batch(model, Priority.NORMAL, [None] * (1 if alone else 4))
+        jobs = [job for job in found if isinstance(job, ClaimedJob)]
+        served += [job.row.tenant_id for job in jobs]
+        for job in jobs:
+            model.fair_share.note_end(job.row.tenant_id)
+    assert served == tenants * 4
+    assert not model.fair_share.running
+
+
+async def test_no_tenant_is_left_out_if_there_are_more_than_a_claim_examines(database: Database) -> None:
+    tenants = await add_tenants(database, 40)
+    for tenant in (*tenants, *tenants):
+        await submit(database, tenant)
+    served: list[UUID] = []
+    last = tenants[7]
+    while jobs := await take(database, 3, cursor=Cursor(last)):
+        served += [job.row.tenant_id for job in jobs]
+        last = served[-1]
+    assert served == [*tenants[8:], *tenants[:8]] * 2
+
+
+async def test_expired_jobs_of_many_tenants_do_not_hide_the_others(database: Database) -> None:
+    """The claim reports contention until a sweeper has ended them."""
+    tenants = await add_tenants(database, 20)
+    for tenant in tenants[:-1]:
+        await submit(database, tenant, expires_in=100.0)
+    await submit(database, tenants[-1])
+    await database.fetch("UPDATE jobs SET expires_at = now() WHERE expires_at IS NOT NULL")
+    assert await ClaimStore(database).claim_jobs("echo", Priority.NORMAL, 1, START, {}, "w", LEASE) == ([], True)
+    for job, _ in await SweeperStore(database).find_expired(20):
+        await database.fetch("DELETE FROM jobs WHERE id = $1", job.row.id)
+    assert count(await take(database)) == {tenants[-1]: 1}
+
+
+async def test_jobs_older_than_those_claimed_are_found_in_time(database: Database, tenants: list[UUID]) -> None:
+    """Such as retries, scheduled jobs and jobs of a slow gateway."""
+    model, claims = ServedModel("echo", asyncio.Event()), Claims(ClaimStore(database), worker="w", lease=LEASE)
+    late = new_job(tenants[0])
+    late = msgspec.structs.replace(late, id=rewind(rewind(late.id)))
+    for _ in range(2):
+        await submit(database, tenants[0])
+    assert await claims.claim(model, Priority.NORMAL)
+    await JobStore(database).submit_jobs([late])
+    young = await claims.claim(model, Priority.NORMAL)
+    assert young is not None
+    assert young.row.id != late.id
+    old = await claims.claim(model, Priority.NORMAL)  # the search found nothing, so it covered all jobs
+    assert old is not None
+    assert old.row.id == late.id
+    assert await claims.claim(model, Priority.NORMAL) is None

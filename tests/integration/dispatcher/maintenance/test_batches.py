@@ -1,0 +1,149 @@
+"""A batch completes once, when the last of its jobs has ended."""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from common import ids
+from common.jobs import Status
+from common.outbox import OutboxRow
+from common.postgres.database import Connection, Database
+from common.views.batch import BatchBody
+from services.dispatcher.maintenance import batches
+from services.dispatcher.maintenance.batch_store import BatchStore as DispatcherBatchStore
+from services.dispatcher.maintenance.batch_store import LockedBatch
+from services.dispatcher.maintenance.batches import BatchCompleter
+from services.dispatcher.maintenance.retention_store import RetentionStore
+from services.gateway.batches.store import BatchStore, NewBatch
+from tests.integration.jobs import TRACEPARENT, claim, new_end, new_job
+from tests.integration.world import World
+
+
+@pytest.fixture
+def world(database: Database, tenant: UUID) -> World:
+    return World(database, tenant)
+
+
+@pytest.fixture
+def completer(world: World) -> BatchCompleter:
+    return BatchCompleter(DispatcherBatchStore(world.database), world.outbox, "https://here", 1.0)
+
+
+async def add(world: World, count: int = 1) -> tuple[UUID, list[UUID]]:
+    batch_id = ids.new()
+    jobs = [new_job(world.tenant, batch_id=batch_id, max_attempts=1) for _ in range(count)]
+    batch = NewBatch(batch_id, world.tenant, count + 1, count, TRACEPARENT)
+    assert await BatchStore(world.database).add(batch, jobs) is not None
+    return batch_id, [job.id for job in jobs]
+
+
+async def end(world: World, job: UUID, status: Status = Status.SUCCEEDED) -> None:
+    await world.stores.results.end_jobs([new_end(await claim(world.database, job), status)])
+
+
+async def list_completed(database: Database) -> list[BatchBody]:
+    found = await database.fetch("SELECT body FROM events WHERE type = 'batch.completed' ORDER BY id")
+    return [msgspec.json.decode(record["body"], type=BatchBody) for record in found]
+
+
+async def test_a_batch_completes_once_with_its_counts_when_the_last_job_has_ended(
+    world: World, completer: BatchCompleter
+) -> None:
+    batch, (first, second, third, fourth) = await add(world, 4)
+    await end(world, first)
+    await end(world, second, Status.FAILED)
+    await world.cancel(third)
+    assert await completer.scan() == 0  # one is queued
+    running = await claim(world.database, fourth)
+    assert await completer.scan() == 0
+    await world.cancel(fourth)
+    assert await completer.scan() == 0  # canceling
+    await world.stores.results.end_jobs([new_end(running, Status.CANCELED)])
+    assert await completer.scan() == 1
+    assert await completer.scan() == 0
+    (body,) = await list_completed(world.database)
+    shown = ids.encode(ids.Kind.BATCH, batch)
+    assert (body.data.id, body.data.status, body.data.total, body.data.accepted) == (shown, "completed", 5, 4)
+    counted = {status: count for status, count in body.data.counts.items() if count}
+    assert counted == {"succeeded": 1, "failed": 1, "canceled": 2}
+    assert body.data.urls.self == f"https://here/v1/batches/{shown}"
+    row = await BatchStore(world.database).find(batch, world.tenant)
+    assert row is not None
+    assert row.finished_at is not None
+    (wake_up,) = await world.database.fetch("SELECT routing_key FROM outbox WHERE routing_key = 'batch.completed'")
+    assert wake_up["routing_key"] == "batch.completed"
+
+
+async def test_concurrent_instances_complete_it_once(world: World, completer: BatchCompleter) -> None:
+    jobs = [(await add(world))[1][0] for _ in range(20)]
+    for job in jobs:
+        await end(world, job)
+    others = [BatchCompleter(DispatcherBatchStore(world.database), world.outbox, "", 1.0) for _ in range(3)]
+    assert sum(await asyncio.gather(*(each.scan() for each in (completer, *others)))) == 20
+    assert len({body.data.id for body in await list_completed(world.database)}) == 20
+    assert len(await list_completed(world.database)) == 20
+
+
+class Interrupted(BatchCompleter):
+    """Another instance tries to complete the batches before this one has written anything."""
+
+    others = 0
+
+    async def _record_completed(self, connection: Connection, locked: Sequence[LockedBatch]) -> list[OutboxRow]:
+        other = BatchCompleter(self._store, self._outbox, "", 1.0)
+        self.others += await other.complete([batch.row.id for batch in locked])
+        return await super()._record_completed(connection, locked)
+
+
+async def test_an_instance_skips_batches_that_another_one_completes(world: World) -> None:
+    _, (job,) = await add(world)
+    await end(world, job)
+    completer = Interrupted(DispatcherBatchStore(world.database), world.outbox, "", 1.0)
+    assert (await completer.scan(), completer.others) == (1, 0)
+    assert len(await list_completed(world.database)) == 1
+
+
+async def test_a_later_retry_of_a_job_does_not_complete_it_again(world: World, completer: BatchCompleter) -> None:
+    _, (job,) = await add(world)
+    await end(world, job, Status.FAILED)
+    assert await completer.scan() == 1
+    assert await world.retry(job) == {job}
+    assert await completer.scan() == 0
+    await end(world, job)
+    assert await completer.scan() == 0
+    assert len(await list_completed(world.database)) == 1
+
+
+async def test_scans_reach_all_open_batches(
+    world: World, completer: BatchCompleter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "SCAN", 2)
+    added = sorted([await add(world) for _ in range(5)])
+    await end(world, added[4][1][0])
+    assert [await completer.scan() for _ in range(3)] == [0, 0, 1]
+    await end(world, added[0][1][0])
+    assert await completer.scan() == 1
+
+
+async def test_an_old_batch_is_removed_after_its_jobs(
+    world: World, completer: BatchCompleter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (_, (kept,)), (_, (old,)), (young, _) = [await add(world) for _ in range(3)]
+    await end(world, kept)
+    await end(world, old)
+    assert await completer.scan() == 2
+    await world.database.fetch("DELETE FROM jobs WHERE id = $1", old)
+    assert await purge_once(world.database, 3600.0) == 3
+    await world.database.fetch("UPDATE batches SET finished_at = finished_at - interval '2 hours'")
+    assert await purge_once(world.database, 3600.0) == 2
+    left = await world.database.fetch("SELECT id FROM batches WHERE finished_at IS NULL")
+    assert [record["id"] for record in left] == [young]
+
+
+async def purge_once(database: Database, retention: float) -> int:
+    """Return how many batches are left."""
+    await RetentionStore(database).purge_batches(retention, 10)
+    return len(await database.fetch("SELECT id FROM batches"))

@@ -1,0 +1,160 @@
+"""Jobs go back to the queue, become due, expire and are abandoned."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from common.jobs import Status
+from common.postgres.database import Database
+from common.rabbitmq import messages
+from common.rabbitmq.messages import JobQueued
+from services.dispatcher.triton.client import ModelVersion
+from tests.integration.jobs import claim, lapse, look, make_due, new_end, new_requeue, submit, take
+from tests.integration.stores import Stores
+
+
+@pytest.fixture
+async def stores(database: Database) -> Stores:
+    stores = Stores(database)
+    await stores.models.save_models([(ModelVersion("echo", "1", False, 0, 1, [], []), True)])
+    return stores
+
+
+async def test_a_requeued_job_waits_out_its_delay(database: Database, stores: Stores, tenant: UUID) -> None:
+    job = await claim(database, await submit(database, tenant))
+    assert await stores.results.requeue_jobs([new_requeue(job, delay=30.0)]) == {job.row.id}
+    state = await look(database, job.row.id)
+    assert (state.status, state.attempt, state.claim, state.lease_until) == (Status.QUEUED, 1, 1, None)
+    assert state.error_code == "inference_failed"
+    assert state.run_at == state.next_wake_up_at
+    assert timedelta(seconds=25) < state.run_at - state.now <= timedelta(seconds=30)
+    assert await take(database) == []
+
+
+async def test_giving_an_attempt_back_lowers_the_attempt_but_not_the_claim(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    job = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(job, given_back=True, interrupted=True)])
+    state = await look(database, job.row.id)
+    assert (state.attempt, state.claim, state.interruptions) == (0, 1, 1)
+    await make_due(database, job.row.id)
+    again = await claim(database, job.row.id)
+    assert (again.row.attempt, again.claim, again.interruptions) == (1, 2, 1)
+
+
+async def test_a_stopped_worker_is_not_an_interruption(database: Database, stores: Stores, tenant: UUID) -> None:
+    job = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(job, given_back=True)])
+    state = await look(database, job.row.id)
+    assert (state.attempt, state.interruptions) == (0, 0)
+
+
+async def test_a_refused_first_attempt_is_not_a_start(database: Database, stores: Stores, tenant: UUID) -> None:
+    """So the job may still expire. A job that has run may not."""
+    refused = await claim(database, await submit(database, tenant, expires_in=1000.0))
+    interrupted = await claim(database, await submit(database, tenant, expires_in=1000.0))
+    tried = await claim(database, await submit(database, tenant, expires_in=1000.0))
+    await stores.results.requeue_jobs([new_requeue(tried)])
+    await make_due(database, tried.row.id)
+    tried = await claim(database, tried.row.id)
+    backs = [new_requeue(job, given_back=True, refused=True) for job in (refused, tried)]
+    await stores.results.requeue_jobs([*backs, new_requeue(interrupted, given_back=True, interrupted=True)])
+    await database.fetch("UPDATE jobs SET expires_at = now()")
+    assert [job.row.id for job, _ in await stores.sweeper.find_expired(10)] == [refused.row.id]
+
+
+async def test_a_fallback_gets_one_attempt_and_no_further_fallback(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    job = await claim(database, await submit(database, tenant, max_attempts=1, version="3", fallback_model="small"))
+    await stores.results.requeue_jobs([new_requeue(job, fallback="small")])
+    state = await look(database, job.row.id)
+    assert (state.model, state.attempt, state.max_attempts, state.fallback_model) == ("small", 1, 2, None)
+    await make_due(database, job.row.id)
+    again = await claim(database, job.row.id)
+    assert (again.row.model, again.row.version, again.row.attempt) == ("small", None, 2)
+
+
+async def test_an_early_fallback_drops_the_remaining_attempts(database: Database, stores: Stores, tenant: UUID) -> None:
+    job = await claim(database, await submit(database, tenant, max_attempts=5, fallback_model="small"))
+    await stores.results.requeue_jobs([new_requeue(job, fallback="small")])
+    assert (await look(database, job.row.id)).max_attempts == 2
+
+
+async def test_an_old_claim_requeues_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
+    old = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(old)])
+    await make_due(database, old.row.id)
+    new = await claim(database, old.row.id)
+    assert await stores.results.requeue_jobs([new_requeue(old, given_back=True)]) == set()
+    state = await look(database, old.row.id)
+    assert (state.status, state.attempt, state.claim) == (Status.PROCESSING, 2, new.claim)
+    await stores.results.end_jobs([new_end(new)])
+    assert await stores.results.requeue_jobs([new_requeue(new)]) == set()
+
+
+@pytest.mark.parametrize("stale_first", [True, False])
+async def test_an_old_claim_loses_to_the_new_one_in_the_same_call(
+    database: Database, stores: Stores, tenant: UUID, stale_first: bool
+) -> None:
+    old = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(old)])
+    await make_due(database, old.row.id)
+    new = await claim(database, old.row.id)
+    backs = [new_requeue(old, given_back=True), new_requeue(new, delay=100.0)]
+    await stores.results.requeue_jobs(backs if stale_first else backs[::-1])
+    state = await look(database, old.row.id)
+    assert (state.attempt, state.interruptions) == (2, 0)
+    assert state.run_at - state.now > timedelta(seconds=90)
+
+
+async def test_only_lapsed_leases_are_found_abandoned(database: Database, stores: Stores, tenant: UUID) -> None:
+    await claim(database, await submit(database, tenant))
+    job = await claim(database, await submit(database, tenant, metadata=b"{}"))
+    await lapse(database, job.row.id)
+    ((found, now),) = await stores.sweeper.find_abandoned(10)
+    assert (found.row.id, found.claim, found.row.metadata) == (job.row.id, job.claim, b"{}")
+    assert abs(now - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+async def test_only_queued_jobs_expire(database: Database, stores: Stores, tenant: UUID) -> None:
+    await submit(database, tenant)
+    await submit(database, tenant, expires_in=1000.0)
+    job = await submit(database, tenant, expires_in=1000.0)
+    running = await claim(database, await submit(database, tenant, expires_in=1000.0))
+    for each in (job, running.row.id):
+        await database.fetch("UPDATE jobs SET expires_at = now() WHERE id = $1", each)
+    assert [found.row.id for found, _ in await stores.sweeper.find_expired(10)] == [job]
+
+
+async def test_a_scheduled_job_gets_a_wake_up_when_it_is_due(database: Database, stores: Stores, tenant: UUID) -> None:
+    job = await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
+    assert await stores.sweeper.take_due_jobs(10) == ([], [])
+    await make_due(database, job)
+    ((wake_up,), _) = await stores.sweeper.take_due_jobs(10)
+    assert messages.decode(wake_up.body) == JobQueued(job)
+    assert wake_up.routing_key == "job.normal.echo"
+    (row,) = await database.fetch("SELECT body FROM outbox WHERE id = $1", wake_up.id)
+    assert row["body"] == wake_up.body
+
+
+async def test_the_next_wake_up_comes_after_the_time_the_job_has_waited(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    new, old = await submit(database, tenant), await submit(database, tenant)
+    for job in (new, old):
+        await make_due(database, job)
+    await database.fetch("UPDATE jobs SET run_at = now() - interval '1 hour' WHERE id = $1", old)
+    assert len((await stores.sweeper.take_due_jobs(10)).wake_ups) == 2
+    assert await stores.sweeper.take_due_jobs(10) == ([], [])
+    for job, wait in ((new, timedelta(minutes=1)), (old, timedelta(hours=1))):
+        state = await look(database, job)
+        assert state.next_wake_up_at is not None
+        assert abs(state.next_wake_up_at - state.now - wait) < timedelta(seconds=10)
+
+
+async def test_a_running_job_gets_no_wake_up(database: Database, stores: Stores, tenant: UUID) -> None:
+    await claim(database, await submit(database, tenant))
+    assert await stores.sweeper.take_due_jobs(10) == ([], [])

@@ -1,0 +1,161 @@
+"""The end of a job is recorded once, with its event and wake-up, and only under the current claim."""
+
+import asyncio
+from typing import Literal
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from common import ids
+from common.jobs import Failure, Status
+from common.postgres.database import Database
+from services.dispatcher.results.store import AttemptStart
+from tests.integration.jobs import claim, look, make_due, new_end, new_requeue, submit, trace
+from tests.integration.stores import Stores
+
+
+@pytest.fixture
+def stores(database: Database) -> Stores:
+    return Stores(database)
+
+
+async def test_an_end_is_recorded_with_its_outputs_event_and_wake_up(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    job = await claim(database, await submit(database, tenant))
+    end = new_end(job, outputs=b'[{"name":"y"}]', version="2", inference_ms=1.5)
+    assert await stores.results.end_jobs([end])
+    state = await look(database, job.row.id)
+    assert (state.status, state.lease_until, state.worker) == (Status.SUCCEEDED, None, None)
+    assert await trace(database, job.row.id) == (["job.succeeded"], ["job.succeeded"], [b'[{"name":"y"}]'])
+    (wake_up,) = await database.fetch("SELECT * FROM outbox WHERE id = $1", end.event.message.id)
+    assert wake_up["body"] == end.event.message.body
+
+
+async def test_an_old_claim_records_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
+    old = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(old)])
+    await make_due(database, old.row.id)
+    new = await claim(database, old.row.id)
+    assert new.claim == old.claim + 1
+    before = await look(database, old.row.id)
+    assert await stores.results.end_jobs([new_end(old)]) == set()
+    assert (await look(database, old.row.id))._replace(now=before.now) == before
+    assert await trace(database, old.row.id) == ([], [], [])
+
+
+async def test_an_old_claim_records_nothing_after_its_attempt_was_given_back(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    old = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(old, given_back=True)])
+    await make_due(database, old.row.id)
+    new = await claim(database, old.row.id)
+    assert new.row.attempt == old.row.attempt
+    assert await stores.results.end_jobs([new_end(old)]) == set()
+    assert await stores.results.end_jobs([new_end(new)])
+
+
+@pytest.mark.parametrize("was", ["running", "queued"])
+async def test_an_end_in_the_wrong_state_records_nothing(
+    database: Database, stores: Stores, tenant: UUID, was: Literal["running", "queued"]
+) -> None:
+    job = await claim(database, await submit(database, tenant))
+    if was == "running":
+        await stores.results.requeue_jobs([new_requeue(job)])
+    assert await stores.results.end_jobs([new_end(job, Status.FAILED, was=was)]) == set()
+    assert await trace(database, job.row.id) == ([], [], [])
+
+
+async def test_only_a_job_that_is_being_canceled_can_end_canceled(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    job = await claim(database, await submit(database, tenant))
+    assert await stores.results.end_jobs([new_end(job, Status.CANCELED)]) == set()
+    assert await trace(database, job.row.id) == ([], [], [])
+    await database.fetch("UPDATE jobs SET status = 'canceling' WHERE id = $1", job.row.id)
+    assert len(await stores.results.end_jobs([new_end(job, Status.CANCELED)])) == 1
+
+
+async def test_a_second_end_records_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
+    job = await claim(database, await submit(database, tenant))
+    assert await stores.results.end_jobs([new_end(job)])
+    assert await stores.results.end_jobs([new_end(job, Status.FAILED)]) == set()
+    assert (await look(database, job.row.id)).status is Status.SUCCEEDED
+    assert await trace(database, job.row.id) == (["job.succeeded"], ["job.succeeded"], [b"[]"])
+
+
+async def test_only_one_of_concurrent_ends_is_recorded(database: Database, stores: Stores, tenant: UUID) -> None:
+    job = await claim(database, await submit(database, tenant))
+    ended = await asyncio.gather(*(stores.results.end_jobs([new_end(job)]) for _ in range(6)))
+    assert sum(map(len, ended)) == 1
+    assert await trace(database, job.row.id) == (["job.succeeded"], ["job.succeeded"], [b"[]"])
+
+
+async def test_one_call_ends_many_jobs_in_different_ways(database: Database, stores: Stores, tenant: UUID) -> None:
+    jobs = [await claim(database, await submit(database, tenant)) for _ in range(3)]
+    stale = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(stale)])
+    waiting = await submit(database, tenant)
+    expired = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(expired)])
+    ends = [
+        new_end(jobs[2], Status.FAILED, failure=Failure("broken", "for good", False)),
+        new_end(stale),
+        new_end(expired, Status.EXPIRED, was="queued"),
+        new_end(jobs[0], outputs=b"[0]"),
+        new_end(jobs[1], outputs=b"[1]"),
+    ]
+    assert len(await stores.results.end_jobs(ends)) == 4
+    assert (await trace(database, jobs[0].row.id)).outputs == [b"[0]"]
+    assert (await trace(database, jobs[1].row.id)).outputs == [b"[1]"]
+    failed = await look(database, jobs[2].row.id)
+    assert (failed.status, failed.error_code) == (Status.FAILED, "broken")
+    assert (await look(database, expired.row.id)).status is Status.EXPIRED
+    assert (await look(database, stale.row.id)).status is Status.QUEUED
+    assert (await look(database, waiting)).status is Status.QUEUED
+
+
+@pytest.mark.parametrize("stale_first", [True, False])
+async def test_an_old_claim_loses_to_the_new_one_in_the_same_call(
+    database: Database, stores: Stores, tenant: UUID, stale_first: bool
+) -> None:
+    old = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(old)])
+    await make_due(database, old.row.id)
+    new = await claim(database, old.row.id)
+    ends = [new_end(old, Status.FAILED), new_end(new, outputs=b"[1]")]
+    assert await stores.results.end_jobs(ends if stale_first else ends[::-1]) == {ends[1].event.id}
+    assert (await look(database, old.row.id)).status is Status.SUCCEEDED
+    assert await trace(database, old.row.id) == (["job.succeeded"], ["job.succeeded"], [b"[1]"])
+
+
+async def test_a_job_that_ends_twice_in_one_call_ends_once(database: Database, stores: Stores, tenant: UUID) -> None:
+    """A sweeper reclaims a lapsed job just as its own dispatcher gets the result."""
+    job = await claim(database, await submit(database, tenant))
+    assert len(await stores.results.end_jobs([new_end(job, Status.FAILED), new_end(job)])) == 1
+    events, wake_ups, outputs = await trace(database, job.row.id)
+    status = (await look(database, job.row.id)).status
+    assert (events, wake_ups) == ([f"job.{status}"], [f"job.{status}"])
+    assert len(outputs) == (status is Status.SUCCEEDED)
+
+
+async def test_an_invalid_end_makes_the_whole_call_record_nothing(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    good, bad = [await claim(database, await submit(database, tenant)) for _ in range(2)]
+    with pytest.raises(asyncpg.PostgresError):
+        await stores.results.end_jobs([new_end(good), new_end(bad, Status.FAILED, failure=Failure("a\x00", "", True))])
+    assert (await look(database, good.row.id)).status is Status.PROCESSING
+    assert await trace(database, good.row.id) == ([], [], [])
+
+
+async def test_an_event_of_a_running_job_changes_no_state(database: Database, stores: Stores, tenant: UUID) -> None:
+    job = await claim(database, await submit(database, tenant))
+    started = new_end(job, Status.FAILED).event
+    assert job.row.started_at is not None
+    await stores.results.record_events([AttemptStart(job.row, job.row.started_at, started)])
+    assert (await look(database, job.row.id)).status is Status.PROCESSING
+    assert (await trace(database, job.row.id)).wake_ups == [started.message.routing_key]
+    assert ids.parse(ids.Kind.EVENT, ids.encode(ids.Kind.EVENT, started.id)) == started.id

@@ -1,0 +1,185 @@
+"""A claimed job on a real Triton: heartbeats, cancels, stops and concurrency."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import pytest
+
+from common import tensors
+from common.jobs import Priority, Status
+from common.postgres.database import Database
+from common.rabbitmq.messages import CancelJob, JobQueued
+from services.dispatcher.claims.claims import Claims
+from services.dispatcher.control import ControlHandler
+from services.dispatcher.heartbeat import Heartbeat
+from services.dispatcher.models.catalogue import Catalogue
+from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.runner import Runner
+from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.waiter_presence import WaiterPresence
+from services.gateway.jobs.store import JobStore
+from tests.integration.dispatcher.inference import integer
+from tests.integration.jobs import LEASE, TRACEPARENT, JobState, lapse, look, submit
+from tests.integration.waiting import until, until_blocked
+from tests.integration.world import World
+
+SOON = LEASE / 6  # seconds: half of the time between two heartbeats
+LONG = 30_000  # ms
+
+
+class LocalDispatcher:
+    """A dispatcher without a broker, and jobs for it."""
+
+    def __init__(self, world: World, triton: TritonClient, model: ServedModel) -> None:
+        self.world, self.triton, self.model = world, triton, model
+        self.set_lease(LEASE)
+
+    def set_lease(self, lease: float) -> None:
+        """Replace the heartbeat and the runner."""
+        stores = self.world.stores
+        self.heartbeat = Heartbeat(stores.claims, lease)
+        self.control = ControlHandler(self.heartbeat, WaiterPresence())
+        claims = Claims(stores.claims, worker="w", lease=lease)
+        self.runner = Runner(
+            self.triton, claims, stores.results, self.world.recorder, self.world.changes, self.heartbeat
+        )
+
+    async def submit(self, ms: int) -> UUID:
+        """Submit a job that takes this long."""
+        packed = tensors.pack([integer("ms", ms, (1, 1))])
+        return await submit(self.world.database, self.world.tenant, model="work", tensors=packed, timeout=60.0)
+
+    async def handle(self, job: UUID) -> None:
+        await self.runner.handle(self.model, Priority.NORMAL, JobQueued(job), TRACEPARENT)
+
+    async def start(self, ms: int) -> UUID:
+        """Submit a job that takes this long, and return once Triton runs it."""
+        await self.handle(job := await self.submit(ms))
+        await until(lambda: any(each.inference for each in self.heartbeat.jobs.values()), "the inference starts")
+        return job
+
+    async def look(self, job: UUID) -> JobState:
+        return await look(self.world.database, job)
+
+    async def until_idle(self) -> None:
+        """Return once nothing runs, long before the job would have ended by itself."""
+        await until(lambda: not self.heartbeat.jobs, "nothing runs", SOON)
+        assert (self.model.concurrency.used, self.model.concurrency.saving) == (0, 0)
+
+
+@pytest.fixture
+async def dispatcher(database: Database, tenant: UUID, client: TritonClient) -> AsyncIterator[LocalDispatcher]:
+    async def ignore(_model: ServedModel) -> None:
+        """There is no broker to consume from."""
+
+    world = World(database, tenant)
+    catalogue = Catalogue(client, world.stores.models, ignore, interval=60.0, slots=0, grace=60.0)
+    assert await catalogue.refresh()
+    dispatcher = LocalDispatcher(world, client, catalogue.models["work"])
+    heartbeat = asyncio.create_task(dispatcher.heartbeat.run())
+    yield dispatcher
+    heartbeat.cancel()
+    await dispatcher.runner.stop(0)
+    await asyncio.wait([heartbeat])
+
+
+async def test_a_cancel_reaches_the_inference_without_waiting_for_a_heartbeat(dispatcher: LocalDispatcher) -> None:
+    job = await dispatcher.start(LONG)
+    assert await dispatcher.world.cancel(job) is Status.CANCELING
+    await dispatcher.control.handle(CancelJob(job), None)
+    await dispatcher.until_idle()
+    assert (await dispatcher.look(job)).status is Status.CANCELED
+
+
+async def test_the_next_heartbeat_finds_a_cancel_whose_message_was_lost(dispatcher: LocalDispatcher) -> None:
+    dispatcher.set_lease(1.0)
+    job = await dispatcher.start(LONG)
+    assert await dispatcher.world.cancel(job) is Status.CANCELING
+    heartbeat = asyncio.create_task(dispatcher.heartbeat.run())
+    await dispatcher.until_idle()
+    heartbeat.cancel()
+    assert (await dispatcher.look(job)).status is Status.CANCELED
+
+
+async def test_a_late_message_of_an_earlier_cancel_has_no_effect(dispatcher: LocalDispatcher) -> None:
+    job = await dispatcher.submit(1000)
+    assert await dispatcher.world.cancel(job) is Status.CANCELED
+    assert await dispatcher.world.retry(job) == {job}
+    await dispatcher.handle(job)
+    await dispatcher.control.handle(CancelJob(job), None)
+    await dispatcher.until_idle()
+    assert (await dispatcher.look(job)).status is Status.SUCCEEDED
+
+
+async def test_heartbeats_renew_the_lease(dispatcher: LocalDispatcher) -> None:
+    dispatcher.set_lease(1.0)
+    job = await dispatcher.start(LONG)
+    first = (await dispatcher.look(job)).lease_until
+    assert first is not None
+    heartbeat = asyncio.create_task(dispatcher.heartbeat.run())
+
+    async def outlived() -> bool:
+        state = await dispatcher.look(job)
+        return state.lease_until is not None and state.now > first and state.lease_until > state.now
+
+    await until(outlived, "the lease holds after its first end")
+    heartbeat.cancel()
+    assert (await dispatcher.look(job)).claim == 1
+
+
+async def test_a_job_whose_claim_is_lost_is_cancelled(dispatcher: LocalDispatcher) -> None:
+    job = await dispatcher.start(LONG)
+    await lapse(dispatcher.world.database, job)
+    await dispatcher.world.sweep()
+    assert (await dispatcher.look(job)).status is Status.QUEUED
+    dispatcher.heartbeat.request()
+    await dispatcher.until_idle()
+    state = await dispatcher.look(job)
+    assert (state.status, state.attempt, state.error_code) == (Status.QUEUED, 1, "worker_lost")
+
+
+async def test_a_job_that_outlasts_the_grace_period_is_given_back_uncounted(dispatcher: LocalDispatcher) -> None:
+    job = await dispatcher.start(LONG)
+    await dispatcher.runner.stop(0.1)
+    state = await dispatcher.look(job)
+    assert (state.status, state.attempt, state.claim) == (Status.QUEUED, 0, 1)
+    assert (state.error_code, state.interruptions) == ("worker_stopped", 0)
+    await dispatcher.world.sweep()
+    ((claimed,), (attempt,)) = (
+        await dispatcher.world.claim([job]),
+        await JobStore(dispatcher.world.database).list_attempts(job, dispatcher.world.tenant),
+    )
+    assert (claimed.row.attempt, claimed.claim) == (1, 2)
+    assert (attempt.status, attempt.error_code) == ("returned", "worker_stopped")
+
+
+async def test_a_message_is_not_done_before_its_claim_is_committed(dispatcher: LocalDispatcher) -> None:
+    job = await dispatcher.submit(1)
+    async with dispatcher.world.database.transaction() as other:
+        await other.execute("LOCK TABLE jobs IN SHARE MODE")
+        handling = asyncio.create_task(dispatcher.handle(job))
+        await until_blocked(dispatcher.world.database)
+        assert not handling.done()
+    await handling
+    assert (await dispatcher.look(job)).claim == 1
+    await dispatcher.until_idle()
+
+
+async def test_a_success_raises_the_limit_by_one(dispatcher: LocalDispatcher) -> None:
+    concurrency = dispatcher.model.concurrency
+    concurrency.limit = 1.0
+    await dispatcher.start(1)
+    await dispatcher.until_idle()
+    assert concurrency.limit == 2.0
+
+
+async def test_the_next_job_begins_while_a_result_is_saved(dispatcher: LocalDispatcher) -> None:
+    dispatcher.model.concurrency.resize(1)
+    first = await dispatcher.start(100)
+    async with dispatcher.world.database.transaction() as other, asyncio.timeout(SOON):
+        await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", first)
+        second = await dispatcher.submit(1)
+        await dispatcher.handle(second)
+    await dispatcher.until_idle()
+    assert [(await dispatcher.look(job)).status for job in (first, second)] == [Status.SUCCEEDED] * 2

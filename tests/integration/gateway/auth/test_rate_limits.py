@@ -1,0 +1,107 @@
+"""Rate limits, counted in the database."""
+
+import asyncio
+import time
+from uuid import UUID
+
+import pytest
+
+from common import ids
+from common.postgres.database import Connection, Database
+from services.gateway.auth.authentication import hash_key
+from services.gateway.auth.rate_limits import RateLimiter
+from services.gateway.auth.store import QUERIES, Key, KeyStore, RateLimitStore, Taken
+from services.gateway.http.problems import Problem
+from tests.integration.waiting import until_blocked
+
+MOVE = "UPDATE rate_limits SET full_at = full_at + make_interval(secs => $1)"
+
+
+@pytest.fixture
+async def key(database: Database, tenant: UUID) -> UUID:
+    """Has a bucket, full."""
+    key = ids.new()
+    await KeyStore(database).add_key(key, tenant, "test", hash_key("a"))
+    await RateLimitStore(database).add_buckets([key])
+    return key
+
+
+async def take(connection: Connection, key: UUID, wanted: int, rate: int) -> Taken:
+    (record,) = await connection.fetch(QUERIES["take_permits"], [key], [wanted], [rate])
+    return Taken(record["permits"], record["full_in"])
+
+
+@pytest.mark.parametrize("rate", [1, 2, 3, 6, 7, 30, 49, 100])
+async def test_a_bucket_holds_what_a_second_brings_and_fills_evenly(database: Database, key: UUID, rate: int) -> None:
+    async with database.transaction() as connection:  # within which now() stands still
+        assert [(await take(connection, key, 1, rate)).permits for _ in range(rate + 1)] == [1] * rate + [0]
+        await connection.execute(MOVE, -1 / rate)
+        assert [(await take(connection, key, 1, rate)).permits for _ in range(2)] == [1, 0]
+        await connection.execute(MOVE, -60)
+        all_of_it = await take(connection, key, rate + 5, rate)
+        assert all_of_it.permits == rate
+        assert all_of_it.full_in == pytest.approx(1.0, abs=1e-4)
+
+
+async def test_what_is_refused_costs_nothing(database: Database, key: UUID) -> None:
+    async with database.transaction() as connection:
+        assert (await take(connection, key, 2, 2)).permits == 2
+        for _ in range(3):  # each time a third of a permit comes in
+            await connection.execute(MOVE, -1 / 6)
+            last = await take(connection, key, 1, 2)
+        assert last.permits == 1
+
+
+async def test_a_clock_that_was_set_back_leaves_no_bucket_empty_for_long(database: Database, key: UUID) -> None:
+    async with database.transaction() as connection:
+        await connection.execute(MOVE, 3600)
+        assert await take(connection, key, 1, 5) == Taken(0, 2.0)
+        await connection.execute(MOVE, -1.2)
+        assert (await take(connection, key, 5, 5)).permits == 1
+
+
+async def test_a_gateway_that_waits_for_another_sees_what_it_took(database: Database, key: UUID) -> None:
+    async with database.transaction() as connection:
+        assert (await take(connection, key, 5, 5)).permits == 5
+        asking = asyncio.create_task(RateLimitStore(database).take_permits([(key, 5, 5)]))
+        await until_blocked(database)
+    found = await asking
+    assert found[key].permits < 5  # what came in meanwhile, at most
+
+
+async def test_two_gateways_together_give_no_more_than_the_limit(
+    database: Database, database_url: str, tenant: UUID
+) -> None:
+    rate, each = 20, 100
+    keys = [Key(ids.new(), tenant, rate_limit=rate) for _ in range(3)]
+    for number, key in enumerate(keys):
+        await KeyStore(database).add_key(key.id, tenant, "test", hash_key(str(number)))
+    other = await Database.connect(database_url, application="tests")
+    gateways = [RateLimiter(RateLimitStore(database), 0), RateLimiter(RateLimitStore(other), 0)]
+
+    async def ask(gateway: RateLimiter, key: Key) -> bool:
+        try:
+            await gateway.admit(key, {})
+        except Problem:
+            return False
+        return True
+
+    began = time.monotonic()
+    first, second = gateways  # each in an order of its own
+    pairs = [*((first, key) for key in keys), *((second, key) for key in reversed(keys))]
+    asked = pairs * each
+    granted = await asyncio.gather(*(ask(*each) for each in asked))
+    took = time.monotonic() - began
+    await other.close()
+    for key in keys:
+        count = sum(yes for yes, (_, whose) in zip(granted, asked, strict=True) if whose is key)
+        assert rate <= count <= rate + rate * took + 1
+
+
+async def test_buckets_are_made_when_they_are_first_asked(database: Database, key: UUID) -> None:
+    await database.fetch("DELETE FROM rate_limits")  # as a crash of the server leaves it
+    store = RateLimitStore(database)
+    assert await store.take_permits([(key, 1, 5)]) == {}
+    await RateLimiter(store, 5).admit(Key(key, ids.new()), {})
+    await store.add_buckets([key])  # another gateway's, late
+    assert (await store.take_permits([(key, 5, 5)]))[key].permits == 4

@@ -1,0 +1,98 @@
+"""Tenants and keys in the database."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from common import ids
+from common.errors import DatabaseUnavailable
+from common.postgres.database import Database
+from services.gateway.auth.authentication import KeyCache, hash_key
+from services.gateway.auth.scopes import ALL, Scope
+from services.gateway.auth.store import KeyStore
+from services.gateway.webhooks.store import WebhookStore
+
+
+@pytest.fixture
+def store(database: Database) -> KeyStore:
+    return KeyStore(database)
+
+
+async def test_a_key_finds_its_tenant_until_it_is_revoked(database: Database, store: KeyStore, tenant: UUID) -> None:
+    hashes = [hash_key("a"), hash_key("b"), hash_key("unknown")]
+    for key_hash in hashes[:2]:
+        await store.add_key(ids.new(), tenant, "test", key_hash)
+    await database.fetch("UPDATE api_keys SET revoked_at = now() WHERE key_hash = $1", hashes[1])
+    found = await store.find_keys(hashes)
+    assert {key_hash: key.tenant_id for key_hash, key in found.items()} == {hashes[0]: tenant}
+
+
+async def test_a_key_has_all_scopes_and_no_limit_of_its_own_unless_it_was_given_them(
+    database: Database, store: KeyStore, tenant: UUID
+) -> None:
+    await database.fetch(
+        "INSERT INTO api_keys (id, tenant_id, name, key_hash) VALUES ($1, $2, 'before there were scopes', $3)",
+        *(ids.new(), tenant, hash_key("old")),
+    )
+    await store.add_key(ids.new(), tenant, "new", hash_key("new"), [Scope.READ], 7)
+    found = await store.find_keys([hash_key("old"), hash_key("new")])
+    old, new = found[hash_key("old")], found[hash_key("new")]
+    assert (old.scopes, old.rate_limit) == (ALL, None)
+    assert (new.scopes, new.rate_limit) == (frozenset({Scope.READ}), 7)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await database.fetch("UPDATE api_keys SET scopes = '{read,write}'")
+    with pytest.raises(asyncpg.CheckViolationError):
+        await database.fetch("UPDATE api_keys SET scopes = '{}'")
+
+
+async def test_the_last_use_is_noted_once_a_minute(database: Database, store: KeyStore, tenant: UUID) -> None:
+    async def use() -> datetime | None:
+        await KeyCache(store).find("Bearer a")
+        (row,) = await store.list_keys(tenant)
+        return row.last_used_at
+
+    await store.add_key(ids.new(), tenant, "test", hash_key("a"))
+    first = await use()
+    assert first is not None
+    assert await use() == first
+    await database.fetch("UPDATE api_keys SET last_used_at = now() - interval '61 seconds'")
+    second = await use()
+    assert second is not None
+    assert second > first
+
+
+async def test_a_use_that_cannot_be_noted_is_let_in_all_the_same(
+    database: Database, store: KeyStore, tenant: UUID
+) -> None:
+    class ReadOnly(KeyStore):
+        async def note_uses(self, keys: Sequence[UUID]) -> None:
+            raise DatabaseUnavailable
+
+    await store.add_key(ids.new(), tenant, "test", hash_key("a"))
+    assert (await KeyCache(ReadOnly(database)).find("Bearer a")).tenant_id == tenant
+
+
+async def test_a_use_that_another_gateway_notes_is_not_waited_for(
+    database: Database, store: KeyStore, tenant: UUID
+) -> None:
+    key = ids.new()
+    await store.add_key(key, tenant, "test", hash_key("a"))
+    async with database.transaction() as connection:
+        await connection.execute("SELECT FROM api_keys FOR UPDATE")
+        await asyncio.wait_for(store.note_uses([key]), 5)
+    (row,) = await store.list_keys(None)
+    assert row.last_used_at is None
+
+
+async def test_making_a_tenant_or_key_again_changes_nothing(database: Database, store: KeyStore, tenant: UUID) -> None:
+    await store.add_tenant(ids.new(), "default", b"another secret")
+    assert await store.find_tenant("default") == tenant
+    assert await WebhookStore(database).find_tenant_secret(tenant) == b"sealed"
+    first = ids.new()
+    for key in (first, ids.new()):
+        await store.add_key(key, tenant, "test", hash_key("a"))
+    assert (await store.find_keys([hash_key("a")]))[hash_key("a")].id == first

@@ -1,0 +1,212 @@
+"""An erased payload is gone from every table, and nothing of it is sent."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from uuid import UUID
+
+import asyncpg
+import msgspec
+import pytest
+
+from common import ids
+from common.jobs import Failure, Status
+from common.outbox import event_wake_up
+from common.postgres.database import Database
+from services.dispatcher.results.store import AttemptStart, NewEvent, ResultStore
+from services.gateway.http.problems import Problem
+from services.gateway.jobs.erasure import Eraser
+from services.gateway.jobs.idempotency_store import IdempotencyStore
+from services.gateway.jobs.schemas import DeadFilter
+from services.gateway.jobs.store import JobStore
+from services.notifier.attempt_result import AttemptError, AttemptResult
+from services.notifier.retry_schedule import Exhausted, Rescheduled
+from tests.integration.deliveries import look_at, subscribe
+from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_job, new_requeue, submit
+from tests.integration.notifier.steps import OK, Steps
+from tests.integration.waiting import until_blocked
+from tests.integration.world import World
+from tests.support.database_columns import find_columns
+
+SECRET = "hunter2-of-this-test"
+RAW = f'{{"a":"{SECRET}"}}'.encode()
+ANSWERED = AttemptResult(status_code=500, error=AttemptError.HTTP_STATUS, response=SECRET.encode())
+PAYLOAD = {
+    "tensors": SECRET.encode(),
+    "parameters": RAW,
+    "metadata": RAW,
+    "callback_url": f"https://a/{SECRET}",
+    "callback_events": ["job.succeeded", "job.failed"],
+}
+
+
+@pytest.fixture
+def world(database: Database, tenant: UUID) -> World:
+    return World(database, tenant)
+
+
+@pytest.fixture
+def eraser(database: Database) -> Eraser:
+    return Eraser(database, delivery_wait=0.0)
+
+
+@pytest.fixture
+async def connection(database_url: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()
+
+
+async def end(database: Database, job: UUID, status: Status) -> UUID:
+    """End a queued job with the secret in every field of its end. Return its event."""
+    event = NewEvent(ids.new(), f"job.{status}", RAW, event_wake_up(ids.new(), f"job.{status}", TRACEPARENT))
+    failure = None if status is Status.SUCCEEDED else Failure("inference_failed", SECRET, False)
+    outputs = RAW if status is Status.SUCCEEDED else None
+    ended = new_end(await claim(database, job), status, event=event, failure=failure, outputs=outputs)
+    assert await ResultStore(database).end_jobs([ended]) == {event.id}
+    return event.id
+
+
+@pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.FAILED])
+async def test_no_column_of_any_table_has_the_payload(
+    world: World, eraser: Eraser, connection: "asyncpg.Connection[asyncpg.Record]", status: Status
+) -> None:
+    """Neither inputs, outputs, errors, events and responses, nor the events about its deliveries."""
+    database, tenant = world.database, world.tenant
+    await subscribe(database, tenant, events=["*"])
+    steps = Steps(database)
+    job = await submit(database, tenant, **PAYLOAD)
+    first = new_requeue(await claim(database, job), failure=Failure("inference_failed", SECRET, True))
+    await ResultStore(database).requeue_jobs([first])
+    event = await end(database, job, status)
+    await steps.fan_out(event)
+    assert len(await steps.attempt((ANSWERED, Exhausted()))) == 2
+    about = [record["id"] for record in await database.fetch("SELECT id FROM events WHERE about_job_id = $1", job)]
+    assert len(about) == 2
+    await steps.fan_out(about[0])  # the other event is not fanned out yet
+    await steps.attempt((ANSWERED, Rescheduled(60.0)))
+    before = set(await find_columns(connection, SECRET))
+    everywhere = {"job_inputs.tensors", "job_inputs.parameters", "job_inputs.metadata", "job_inputs.callback_url"}
+    everywhere |= {"events.body", "attempts.response", "deliveries.url", "job_attempts.error_message"}
+    everywhere |= {"job_outputs.outputs"} if status is Status.SUCCEEDED else {"jobs.error_message"}
+    assert before == everywhere
+
+    assert await eraser.erase(tenant, job)
+    assert await find_columns(connection, SECRET) == []
+    assert not await eraser.erase(tenant, job)
+    found = await JobStore(database).find_job(job, tenant)
+    assert found is not None
+    assert (found.row.status, found.outputs, found.row.metadata) == (status, None, None)
+    assert (found.webhook_status, found.row.error_message) == ("none", None)
+    assert found.row.finished_at is not None
+    assert await JobStore(database).find_outputs(job) is None
+    assert await steps.claim() == []
+
+
+async def test_pending_deliveries_and_events_are_not_sent(world: World, eraser: Eraser) -> None:
+    webhook = await subscribe(world.database, world.tenant, events=["*"])
+    steps = Steps(world.database)
+    told, untold = [await submit(world.database, world.tenant, **PAYLOAD) for _ in range(2)]
+    event = await end(world.database, told, Status.SUCCEEDED)
+    late = await end(world.database, untold, Status.SUCCEEDED)
+    await steps.fan_out(event)
+    assert await eraser.erase(world.tenant, told)
+    assert await eraser.erase(world.tenant, untold)
+    assert await steps.fan_out(event, late) == 0
+    assert await steps.claim() == []
+    kept = await end(world.database, await submit(world.database, world.tenant), Status.SUCCEEDED)
+    await steps.fan_out(kept)
+    assert [claim.webhook_id for claim in await steps.attempt(OK)] == [webhook.id]
+
+
+async def test_erasure_waits_for_a_running_delivery(world: World, eraser: Eraser) -> None:
+    steps = Steps(world.database)
+    job = await submit(world.database, world.tenant, **PAYLOAD)
+    await steps.fan_out(await end(world.database, job, Status.SUCCEEDED))
+    claims = await steps.claim()
+    with pytest.raises(Problem) as refused:
+        await eraser.erase(world.tenant, job)
+    assert (refused.value.status, refused.value.headers) == (409, {"Retry-After": "5"})
+    assert (await look_at(world.database, claims[0].id)).leased
+    erasing = asyncio.create_task(Eraser(world.database, delivery_wait=20.0).erase(world.tenant, job))
+    assert await steps.record(claims, (ANSWERED, Rescheduled(60.0))) == [True]
+    assert await erasing
+
+
+async def test_a_late_start_event_is_not_recorded(world: World, eraser: Eraser) -> None:
+    """Neither after the erasure, nor during it."""
+    store = ResultStore(world.database)
+    jobs = [await submit(world.database, world.tenant, **PAYLOAD) for _ in range(2)]
+    starts = []
+    for job in jobs:
+        claimed = await claim(world.database, job)
+        assert claimed.row.started_at is not None
+        event = NewEvent(ids.new(), "job.started", RAW, event_wake_up(ids.new(), "job.started", TRACEPARENT))
+        starts.append(AttemptStart(claimed.row, claimed.row.started_at, event))
+        await store.end_jobs([new_end(claimed)])
+    assert await eraser.erase(world.tenant, jobs[0])
+    async with world.database.transaction() as connection:
+        await connection.execute("SELECT 1 FROM jobs WHERE id = $1 FOR UPDATE", jobs[1])
+        late = asyncio.create_task(store.record_events(starts))
+        await until_blocked(world.database)
+        await connection.execute("UPDATE jobs SET erased_at = now() WHERE id = $1", jobs[1])
+    await late
+    assert await world.database.fetch("SELECT 1 FROM events WHERE type = 'job.started'") == []
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELED])
+async def test_an_erased_job_is_not_retried(world: World, eraser: Eraser, status: Status) -> None:
+    await world.begin()
+    job, other = [await submit(world.database, world.tenant) for _ in range(2)]
+    for each in (job, other):
+        claimed = await claim(world.database, each)
+        if status is Status.CANCELED:
+            await world.cancel(each)
+        await world.stores.results.end_jobs([new_end(claimed, status)])
+    assert await eraser.erase(world.tenant, job)
+    dead = await JobStore(world.database).list_dead_letters(world.tenant, None, DeadFilter(), 10)
+    assert [row.id for row in dead] == ([other] if status is Status.FAILED else [])
+    assert await world.retry(job) == set()
+    assert await world.retry(job, "small") == set()
+    assert await world.replay([job]) == set()
+    assert await world.retry(other) == {other}
+    with pytest.raises(asyncpg.CheckViolationError):
+        await world.database.fetch("UPDATE jobs SET status = 'queued', next_wake_up_at = now(), finished_at = NULL")
+
+
+async def test_only_the_tenants_own_ended_jobs_are_erased(world: World, eraser: Eraser) -> None:
+    stranger = await add_tenant(world.database, "stranger")
+    job = await submit(world.database, world.tenant, **PAYLOAD)
+    await expect(eraser, world.tenant, job, 409)
+    await claim(world.database, job)
+    await expect(eraser, world.tenant, job, 409)
+    await world.cancel(job)
+    await expect(eraser, world.tenant, job, 409)
+    await expect(eraser, stranger, job, 404)
+    await expect(eraser, world.tenant, ids.new(), 404)
+
+
+async def expect(eraser: Eraser, tenant: UUID, job: UUID, status: int) -> None:
+    with pytest.raises(Problem) as refused:
+        await eraser.erase(tenant, job)
+    assert refused.value.status == status
+
+
+async def test_the_key_of_an_erased_job_still_belongs_to_it(world: World, eraser: Eraser) -> None:
+    store = JobStore(world.database)
+    job = new_job(world.tenant, idempotency_key="k", fingerprint=bytes(32), **PAYLOAD)
+    await store.submit_jobs([job])
+    await end(world.database, job.id, Status.SUCCEEDED)
+    assert await eraser.erase(world.tenant, job.id)
+    again = msgspec.structs.replace(job, id=ids.new())
+    assert await store.submit_jobs([again]) == {}
+    record = (await IdempotencyStore(world.database).find_records([(world.tenant, "k")]))[world.tenant, "k"]
+    assert (record.id, record.erased) == (job.id, True)
+
+
+async def test_an_erased_job_is_purged_after_its_retention(world: World, eraser: Eraser) -> None:
+    job = await submit(world.database, world.tenant, **PAYLOAD)
+    await end(world.database, job, Status.SUCCEEDED)
+    assert await eraser.erase(world.tenant, job)
+    await world.pass_time(timedelta(days=1).total_seconds())
+    assert (await world.stores.retention.purge_jobs(3600.0, 10)).removed == 1

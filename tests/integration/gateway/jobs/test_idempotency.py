@@ -1,0 +1,113 @@
+"""For a day, a repeated request gets the first response, whatever has changed since."""
+
+from collections.abc import AsyncIterator
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from common.outbox import Outbox
+from common.postgres.database import Database
+from common.rabbitmq.publisher import Publisher
+from common.security.ssrf import AddressPolicy
+from common.tensors import Datatype, Signature
+from common.views.job import JobRow
+from services.dispatcher.triton.client import ModelVersion
+from services.gateway.http.problems import Problem
+from services.gateway.http.worker_processes import Workers
+from services.gateway.jobs.idempotency import IdempotencyKeys, parse_request_key
+from services.gateway.jobs.idempotency_store import IdempotencyStore
+from services.gateway.jobs.queue_limit_store import QueueLimitStore
+from services.gateway.jobs.queue_limits import QueueLimits
+from services.gateway.jobs.schemas import SubmitJob
+from services.gateway.jobs.store import JobStore
+from services.gateway.jobs.submit import Submitter
+from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.store import ModelStore
+from tests.integration.jobs import TRACEPARENT, claim, new_end
+from tests.integration.stores import Stores
+
+REQUEST = SubmitJob(model="echo", inputs={"x": [[1.0]]}, metadata={"order": 7}, expires_in=60.0)
+FLAT = [Signature("x", Datatype.FP32, [-1, -1])]
+
+
+@pytest.fixture
+async def outbox(database: Database) -> AsyncIterator[Outbox]:
+    outbox = Outbox(database, Publisher("amqp://127.0.0.1:1/", "tests"))
+    yield outbox
+    await outbox.drain(5)
+
+
+def new_submitter(database: Database, outbox: Outbox, most: int = 100) -> Submitter:
+    """Return the submitter of a new gateway. At most `most` jobs of a tenant may wait."""
+    store = JobStore(database)
+    queues = QueueLimits(QueueLimitStore(database), most, 100)
+    policy = AddressPolicy.parse((), allow_http=False)
+    repeats = IdempotencyKeys(IdempotencyStore(database))
+    return Submitter(store, Catalogue(ModelStore(database)), outbox, policy, queues, repeats, Workers())
+
+
+async def submit(
+    submitter: Submitter, tenant: UUID, key: str | None = "key", request: SubmitJob = REQUEST
+) -> tuple[JobRow, bool]:
+    """Submit a job. Return it, and whether it was replayed."""
+    body = msgspec.json.encode(request)
+    submitted = await submitter.submit(
+        body, await submitter.make_context(tenant, TRACEPARENT, parse_request_key(key, body))
+    )
+    return submitted.row, submitted.replayed
+
+
+async def offer(database: Database, inputs: list[Signature]) -> None:
+    await Stores(database).models.save_models([(ModelVersion("echo", "1", False, 0, 1, inputs, []), True)])
+
+
+async def test_a_repeat_needs_no_capacity_and_no_model(database: Database, outbox: Outbox, tenant: UUID) -> None:
+    await offer(database, FLAT)
+    submitter = new_submitter(database, outbox, most=1)
+    first, replayed = await submit(submitter, tenant)
+    assert not replayed
+    for change, refusal in [
+        ("SELECT", "queue_full"),
+        ("UPDATE models SET inputs = '[]'", "invalid_request"),
+        ("DELETE FROM models", "model_not_found"),
+    ]:
+        await database.fetch(change)
+        later = new_submitter(database, outbox, most=1)
+        assert await submit(later, tenant) == (first, True)
+        for other in (None, "another"):
+            with pytest.raises(Problem) as caught:
+                await submit(later, tenant, other)
+            assert caught.value.code == refusal
+        changed = msgspec.structs.replace(REQUEST, timeout=1.0)
+        with pytest.raises(Problem) as caught:
+            await submit(later, tenant, request=changed)
+        assert [error.pointer for error in caught.value.errors] == ["Idempotency-Key"]
+    assert len(await database.fetch("SELECT FROM jobs")) == 1
+
+
+async def test_repeats_do_not_count_against_the_limit(database: Database, outbox: Outbox, tenant: UUID) -> None:
+    await offer(database, FLAT)
+    submitter = new_submitter(database, outbox, most=2)
+    for _ in range(5):
+        await submit(submitter, tenant)
+    assert not (await submit(submitter, tenant, None))[1]
+
+
+async def test_a_key_outlives_its_job(database: Database, outbox: Outbox, tenant: UUID) -> None:
+    """With a retention of less than a day."""
+    await offer(database, FLAT)
+    submitter = new_submitter(database, outbox)
+    first, _ = await submit(submitter, tenant)
+    stores = Stores(database)
+    ended = new_end(await claim(database, first.id))
+    await stores.results.end_jobs([ended])
+    await database.fetch("UPDATE events SET fanned_out_at = now()")
+    await database.fetch("UPDATE jobs SET finished_at = now() - interval '1 hour'")
+    assert (await stores.retention.purge_jobs(60.0, 10)).removed == 1
+    assert await stores.retention.purge_keys(10) == 0
+    assert await submit(submitter, tenant) == (first, True)
+    assert await database.fetch("SELECT FROM jobs") == []
+    await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
+    assert await stores.retention.purge_keys(10) == 1
+    assert not (await submit(submitter, tenant))[1]

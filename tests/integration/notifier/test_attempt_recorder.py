@@ -1,0 +1,194 @@
+"""Recorded attempts: their deliveries' rows, and the health of their endpoints."""
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from common.postgres.database import Database
+from services.notifier.circuit_breaker import OPEN_AFTER, OPEN_SECONDS
+from services.notifier.retry_schedule import Rescheduled
+from services.notifier.store.claims import claim_deliveries
+from services.notifier.store.endpoints import lock_endpoints
+from services.notifier.store.fanout import ClaimOptions, fan_out
+from tests.integration.deliveries import add_due, add_event, examine, look_at, subscribe
+from tests.integration.notifier.steps import FAILED, GIVEN_UP, INTERNAL, LEASE, OK, Steps
+from tests.integration.waiting import until_blocked
+
+ATTEMPTS = (
+    "SELECT number, duration_ms, status_code, error, response FROM attempts WHERE delivery_id = $1 ORDER BY number"
+)
+
+
+@pytest.fixture
+def steps(database: Database) -> Steps:
+    return Steps(database, endpoint_concurrency=2)
+
+
+@pytest.fixture
+async def webhook(database: Database, tenant: UUID) -> UUID:
+    return (await subscribe(database, tenant)).id
+
+
+async def list_attempts(database: Database, delivery: UUID) -> list[tuple[object, ...]]:
+    return [tuple(record.values()) for record in await database.fetch(ATTEMPTS, delivery)]
+
+
+async def make_due(database: Database) -> None:
+    """Make waiting deliveries due, and end every endpoint's pause."""
+    await database.fetch("UPDATE deliveries SET next_at = now() WHERE status = 'pending' AND lease_until IS NULL")
+    await database.fetch("UPDATE endpoints SET next_at = now(), open_until = open_until - interval '1 hour'")
+
+
+async def test_every_counted_attempt_is_recorded_once(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    (delivery,) = await add_due(database, tenant, webhook)
+    (claim,) = await steps.attempt(FAILED)
+    state = await look_at(database, delivery)
+    assert (state.status, state.attempt, state.tries, state.leased, state.finished) == ("pending", 1, 1, False, False)
+    assert 59 < (state.waits or 0) <= 60
+    assert await steps.record([claim], OK) == [False]  # already recorded
+    await make_due(database)
+    await steps.attempt(INTERNAL)
+    assert (await look_at(database, delivery))[:3] == ("pending", 2, 1)
+    await make_due(database)
+    await steps.attempt(OK)
+    assert (await look_at(database, delivery))[:4] == ("succeeded", 3, 2, None)
+    assert await list_attempts(database, delivery) == [(1, 0.0, 500, "http_status", b"oh"), (3, 250.0, 204, None, b"")]
+
+
+async def test_one_batch_may_mix_results(database: Database, tenant: UUID, steps: Steps) -> None:
+    webhooks = [(await subscribe(database, tenant)).id for _ in range(3)]
+    deliveries = [(await add_due(database, tenant, each))[0] for each in webhooks]
+    claims = {claim.id: claim for claim in await steps.claim()}
+    for delivery, result in zip(deliveries, (OK, FAILED, GIVEN_UP), strict=True):
+        await steps.record([claims[delivery]], result)
+    states = [await look_at(database, each) for each in deliveries]
+    assert [state.status for state in states] == ["succeeded", "pending", "exhausted"]
+    assert [(await examine(database, each)).failures for each in webhooks] == [0, 1, 1]
+
+
+async def test_a_circuit_opens_after_enough_failures_and_for_longer_each_time(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, 2)
+    failures = 0
+    while failures < OPEN_AFTER - 1:
+        await make_due(database)
+        failures += len(await steps.attempt(FAILED))
+    health = await examine(database, webhook)
+    assert (health.failures, health.opens) == (OPEN_AFTER - 1, None)
+    assert -60 < (health.failing_since or 0) < 0
+    for seconds in (*OPEN_SECONDS, OPEN_SECONDS[-1]):
+        await make_due(database)
+        assert len(await steps.attempt(FAILED)) == 1
+        health = await examine(database, webhook)
+        assert seconds - 5 < (health.opens or 0) <= seconds
+        assert (health.next or 0) >= (health.opens or 0)
+
+
+async def test_one_outage_opens_the_circuit_once(database: Database, tenant: UUID, webhook: UUID) -> None:
+    steps = Steps(database, endpoint_concurrency=64)
+    await add_due(database, tenant, webhook, 100)
+    claims = await steps.claim()
+    assert len(claims) == 64
+    for some in (claims[:40], claims[40:44], claims[44:]):
+        await steps.record(some, FAILED)
+        health = await examine(database, webhook)
+        assert (health.failures, (health.opens or 0) <= OPEN_SECONDS[0]) == (OPEN_AFTER, True)
+        assert OPEN_SECONDS[0] - 5 < (health.opens or 0)
+    assert await steps.claim() == []
+
+
+async def test_a_success_closes_the_circuit(database: Database, tenant: UUID, webhook: UUID, steps: Steps) -> None:
+    await add_due(database, tenant, webhook, 3)
+    await database.fetch(
+        "UPDATE endpoints SET failures = 30, failing_since = now(), open_until = now() - interval '1 second'"
+    )
+    assert len(await steps.attempt(OK)) == 1
+    assert (await examine(database, webhook))[:3] == (0, None, None)
+    assert len(await steps.claim()) == 2
+
+
+async def test_a_success_behind_an_open_circuit_releases_the_others_at_once(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, 3)
+    late, _ = await steps.claim()
+    await database.fetch(
+        "UPDATE endpoints SET failures = 30, failing_since = now(), open_until = now() + interval '1 minute',"
+        " next_at = now() + interval '1 minute', has_backlog = false"
+    )
+    await steps.record([late], OK)
+    assert steps.woken == 1
+    assert len(await steps.claim()) == 1
+
+
+async def test_a_newer_claim_wins_over_a_waiting_record(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    (delivery,) = await add_due(database, tenant, webhook)
+    (lapsed,) = await steps.claim(lease=0.0)
+    async with database.transaction() as connection:
+        await lock_endpoints(connection, [webhook])
+        recording = asyncio.create_task(steps.record([lapsed], OK))
+        await until_blocked(database)
+        assert await claim_deliveries(connection, [webhook], 10, LEASE, 10)
+    assert await recording == [False]
+    state = await look_at(database, delivery)
+    assert (state.status, state.attempt, state.leased) == ("pending", 2, True)
+
+
+async def test_internal_errors_do_not_affect_the_endpoint(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, 2)
+    for _ in range(2 * OPEN_AFTER):
+        await make_due(database)
+        assert len(await steps.attempt(INTERNAL)) == 2
+    assert (await examine(database, webhook))[:3] == (0, None, None)
+
+
+async def test_the_next_check_is_when_the_first_delivery_is_due(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, 2)
+    first, second = await steps.claim()
+    await steps.record([first], (FAILED[0], Rescheduled(60.0)))
+    await steps.record([second], (FAILED[0], Rescheduled(40.0)))
+    assert 39 < ((await examine(database, webhook)).next or 0) <= 40
+    await make_due(database)
+    await steps.attempt(OK, 1)
+    await steps.attempt(OK, 1)
+    assert (await examine(database, webhook)).next is None
+
+
+async def test_an_attempt_in_flight_keeps_its_check(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, 2)
+    first, second = await steps.claim()
+    await steps.record([first], OK)
+    assert 0 < ((await examine(database, webhook)).next or 0) <= LEASE
+    event = await add_event(database, tenant)
+    async with database.transaction() as connection:
+        await lock_endpoints(connection, [webhook])
+        recording = asyncio.create_task(steps.record([second], OK))
+        await until_blocked(database)
+        fanned = await fan_out(connection, {event: ""}, ClaimOptions(0.0, LEASE, 2, 10))
+        assert len(fanned.claims) == 1
+    assert await recording == [True]
+    assert 0 < ((await examine(database, webhook)).next or 0) <= LEASE
+
+
+async def test_the_worker_is_woken_for_a_waiting_delivery(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, 3)
+    first, second = await steps.claim()
+    await steps.record([first], OK)
+    assert steps.woken == 1
+    await steps.claim()
+    await steps.record([second], OK)
+    assert steps.woken == 1  # nothing more is due

@@ -1,0 +1,76 @@
+"""Rows that no delivery needs are deleted, and no others."""
+
+from uuid import UUID
+
+import pytest
+
+from common import ids
+from common.postgres.database import Database
+from services.gateway.webhooks.store import WebhookStore
+from services.notifier.store.cleanup import (
+    delete_expired_secrets,
+    delete_old_events,
+    delete_old_recoveries,
+    delete_unused_endpoints,
+)
+from tests.integration.deliveries import CALLBACK, add_event, subscribe
+from tests.integration.notifier.steps import GIVEN_UP, OK, Steps
+
+OLD = 60.0  # seconds
+HOUR = 3600.0
+
+
+@pytest.fixture
+def steps(database: Database) -> Steps:
+    return Steps(database)
+
+
+async def make_old(database: Database, table: str) -> None:
+    change = f"UPDATE {table} SET created_at = created_at - interval '1 hour'"  # noqa: S608 -- a constant of the callers
+    await database.fetch(change)
+
+
+async def test_operational_events_are_deleted_when_old_and_delivered(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    await subscribe(database, tenant, events=["*"])
+    await steps.fan_out(job_event := await add_event(database, tenant))
+    await steps.attempt(GIVEN_UP)
+    (exhausted,) = await database.fetch("SELECT id FROM events WHERE type = 'delivery.exhausted'")
+    await make_old(database, "events")
+    assert await delete_old_events(database, OLD, 10) == 0  # not fanned out
+    await steps.fan_out(exhausted["id"])
+    assert await delete_old_events(database, OLD, 10) == 0  # pending
+    await steps.attempt(OK)
+    assert await delete_old_events(database, 2 * HOUR, 10) == 0  # younger than that
+    assert await delete_old_events(database, OLD, 10) == 1
+    assert [record["id"] for record in await database.fetch("SELECT id FROM events")] == [job_event]
+    assert len(await database.fetch("SELECT id FROM deliveries")) == 1
+
+
+async def test_callback_endpoints_are_deleted_after_their_last_delivery(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    webhook = await subscribe(database, tenant, events=["job.failed"])
+    await steps.fan_out(await add_event(database, tenant, **CALLBACK))
+    await steps.attempt(OK)
+    assert await delete_unused_endpoints(database, 10) == 0
+    await database.fetch("DELETE FROM deliveries")
+    assert await delete_unused_endpoints(database, 10) == 1
+    assert [record["id"] for record in await database.fetch("SELECT id FROM endpoints")] == [webhook.id]
+
+
+async def test_recoveries_and_secrets_are_deleted_when_they_end(database: Database, tenant: UUID) -> None:
+    webhook, store = await subscribe(database, tenant), WebhookStore(database)
+    async with database.transaction() as connection:
+        for _ in range(2):
+            await store.add_recovery(connection, ids.new(), webhook.id, webhook.created_at, None)
+        for grace in (-1.0, 60.0):
+            await store.keep_old_secret(connection, ids.new(), tenant, webhook.id, b"old", grace)
+    await database.fetch("UPDATE recoveries SET next_at = NULL WHERE id = (SELECT id FROM recoveries LIMIT 1)")
+    assert await delete_old_recoveries(database, OLD, 10) == 0
+    await make_old(database, "recoveries")
+    assert await delete_old_recoveries(database, OLD, 10) == 1
+    assert len(await database.fetch("SELECT id FROM recoveries WHERE next_at IS NOT NULL")) == 1
+    assert await delete_expired_secrets(database) == 1
+    assert len(await database.fetch("SELECT id FROM old_secrets WHERE until > now()")) == 1

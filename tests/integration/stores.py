@@ -1,0 +1,19 @@
+"""All stores of the dispatcher on one database."""
+
+from common.postgres.database import Database
+from services.dispatcher.claims.store import ClaimStore
+from services.dispatcher.maintenance.batch_store import BatchStore
+from services.dispatcher.maintenance.retention_store import RetentionStore
+from services.dispatcher.maintenance.sweeper_store import SweeperStore
+from services.dispatcher.models.store import ModelStore
+from services.dispatcher.results.store import ResultStore
+
+
+class Stores:
+    def __init__(self, database: Database) -> None:
+        self.batches = BatchStore(database)
+        self.claims = ClaimStore(database)
+        self.models = ModelStore(database)
+        self.results = ResultStore(database)
+        self.retention = RetentionStore(database)
+        self.sweeper = SweeperStore(database)

@@ -1,0 +1,84 @@
+"""What the API says about the jobs once all of them have ended."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tests.storm.client import Client, NotFound
+from tests.support.api_client import TERMINAL, Attempt, Attempts, Job
+from tests.support.api_shapes import SendAttempt, WebhookDelivery
+
+CONCURRENCY = 24  # concurrent reads
+POLL_SECONDS = 0.5
+
+T = TypeVar("T")
+
+
+@dataclass
+class ApiState:
+    """Jobs and attempts by job id, and attempts to deliver by the ids of doubtful webhooks.
+
+    `completion_seconds` is the time until every job and its webhooks had ended.
+    """
+
+    jobs: dict[str, Job] = field(default_factory=dict)
+    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    delivery_attempts: dict[str, list[SendAttempt]] = field(default_factory=dict)
+    completion_seconds: float = 0.0
+
+
+async def read_state(client: Client, list_jobs: Callable[[], Iterable[str]], within: float) -> ApiState:
+    """Wait at most `within` seconds until every job and its webhooks have ended. Read all of them.
+
+    `list_jobs` may return more jobs later: a webhook reveals a job whose submit had no response.
+    """
+    state, clock = ApiState(), asyncio.get_running_loop().time
+    known: set[str] = set()
+    pending: set[str] = set()
+    began = clock()
+
+    async def poll(job_id: str) -> None:
+        try:
+            job = state.jobs[job_id] = await client.read(f"/v1/jobs/{job_id}", Job)
+        except NotFound:
+            pending.discard(job_id)  # the checker reports it
+            return
+        if job.status in TERMINAL and job.webhook_status != "pending":
+            pending.discard(job_id)
+
+    async def list_attempts(job_id: str) -> None:
+        state.attempts[job_id] = (await client.read(f"/v1/jobs/{job_id}/attempts", Attempts)).items
+
+    while True:
+        pending |= {*list_jobs()} - known
+        known |= pending
+        await for_each(poll, list(pending))
+        if not pending or clock() - began > within:
+            break
+        await asyncio.sleep(POLL_SECONDS)
+    state.completion_seconds = clock() - began
+    await for_each(list_attempts, list(state.jobs))
+    return state
+
+
+async def add_delivery_attempts(client: Client, state: ApiState, deliveries: Iterable[str]) -> None:
+    """Read the attempts to deliver these webhooks."""
+
+    async def poll(delivery_id: str) -> None:
+        found = await client.read(f"/v1/deliveries/{delivery_id}", WebhookDelivery)
+        state.delivery_attempts[delivery_id] = found.attempts
+
+    await for_each(poll, list(deliveries))
+
+
+async def for_each(work: Callable[[T], Awaitable[None]], items: list[T]) -> None:
+    """Do the work for all items, a few at a time."""
+
+    async def run() -> None:
+        while items:
+            await work(items.pop())
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(CONCURRENCY):
+            group.create_task(run())

@@ -1,0 +1,106 @@
+"""Injects the planned faults into a stack, and restarts processes that crashed, as a supervisor would."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from deploy.local.errors import LocalError
+from deploy.local.server import Server
+from deploy.local.stack import Stack
+from tests.storm.fault_schedule import Action, FaultSchedule, PlannedFault
+from tests.storm.storm_log import Fault, StormLog
+
+MAX_STARTS = 3  # starts of a member before the storm gives up
+SUPERVISION_SECONDS = 0.2
+CRASH_SECONDS = 3.0  # seconds in which a crash may have effects before the process has ended
+
+
+class FaultInjector:
+    def __init__(
+        self, stack: Stack, log: StormLog, report: Callable[[str], None], *, seed: int, pace: float = 1.0
+    ) -> None:
+        self._members: list[Server] = [*stack.servers, *stack.services]
+        self._locks = {member.name: asyncio.Lock() for member in self._members}
+        self._log = log
+        self._report = report
+        self._ended = asyncio.Event()
+        groups = zip(stack.gateways, stack.dispatchers, stack.notifiers, strict=True)
+        self._schedules = [FaultSchedule("servers", stack.servers, seed, pace)]
+        self._schedules += [
+            FaultSchedule(f"services-{index}", members, seed, pace) for index, members in enumerate(groups)
+        ]
+
+    async def run(self, until: float) -> None:
+        """Inject faults until `until` (monotonic seconds), and kill each member at least once.
+
+        Return when every member is ready again.
+        """
+        async with asyncio.TaskGroup() as group:
+            supervisors = [group.create_task(self._supervise(member)) for member in self._members]
+            async with asyncio.TaskGroup() as schedules:
+                for schedule in self._schedules:
+                    schedules.create_task(self._inject_faults(schedule, until))
+            self._ended.set()
+            await asyncio.wait(supervisors)
+        for member in self._members:
+            await asyncio.to_thread(self._wait_until_ready, member)
+
+    async def _inject_faults(self, schedule: FaultSchedule, until: float) -> None:
+        for count, fault in enumerate(schedule.plan()):
+            if count >= schedule.minimum and time.monotonic() >= until:
+                return
+            await asyncio.sleep(fault.gap)
+            async with self._locks[fault.member.name]:
+                await asyncio.to_thread(self._inject, fault)
+
+    async def _supervise(self, member: Server) -> None:
+        """Restart a member whenever it has ended by itself."""
+        while not self._ended.is_set():
+            async with self._locks[member.name]:
+                if not member.process.running:
+                    await asyncio.to_thread(self._restart_crashed, member)
+            await asyncio.sleep(SUPERVISION_SECONDS)
+
+    def _inject(self, fault: PlannedFault) -> None:
+        member, began, pid = fault.member, time.time(), fault.member.process.pid or 0
+        match fault.action:
+            case "kill":
+                member.kill()
+                time.sleep(fault.duration)
+            case "restart":
+                member.stop()
+            case "freeze":
+                member.freeze()
+                time.sleep(fault.duration)
+                member.thaw()
+        self._record_fault(fault.action, member, pid, began)
+
+    def _restart_crashed(self, member: Server) -> None:
+        """Restart a member that the storm did not stop, and note the crash."""
+        began, pid = time.time() - CRASH_SECONDS, member.process.pid or 0
+        self._log.crashes.append(f"{member.name} ended by itself with code {member.process.returncode}")
+        self._record_fault("crash", member, pid, began)
+
+    def _record_fault(self, action: Action, member: Server, pid: int, began: float) -> None:
+        restarted = time.time()
+        self._wait_until_ready(member)
+        ready = time.time()
+        self._log.faults.append(Fault(action, getattr(member, "kind", member.name), member.name, pid, began, ready))
+        times = f"down for {restarted - began:4.1f} s, ready after {ready - began:4.1f} s"
+        self._report(f"{action:8}{member.name:14} {times}")
+
+    def _wait_until_ready(self, member: Server) -> None:
+        """Start the member if it does not run, and wait until it is ready.
+
+        Raise LocalError if it does not start after several tries.
+        """
+        for remaining in reversed(range(MAX_STARTS)):
+            try:
+                if not member.process.running:
+                    member.launch()
+                member.wait_ready()
+                return
+            except LocalError as error:
+                if remaining == 0:
+                    raise
+                self._log.crashes.append(f"{member.name} did not start at once: {str(error)[:300]}")

@@ -1,0 +1,89 @@
+"""What the storm did and observed. Besides the public API, the checker uses nothing else."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tests.storm.job_requests import JobRequest
+from tests.support.api_client import TERMINAL
+from tests.support.webhook_receiver import Event
+
+SUBSCRIPTION = "/subscription"
+TERMINAL_EVENTS = tuple(f"job.{status}" for status in TERMINAL)
+Operation = Literal["submit", "cancel", "retry"]
+# `unknown`: the call may have been accepted, but no response said so.
+Outcome = Literal["accepted", "unknown", "refused"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that changes something, with times in Unix seconds.
+
+    `status` is None without a response. `detail` is the job's status in the response, or what went wrong.
+    """
+
+    operation: Operation
+    outcome: Outcome
+    status: int | None
+    began: float
+    ended: float
+    detail: str = ""
+
+
+@dataclass
+class Submission:
+    """One submit of a job request, under a unique key."""
+
+    key: str
+    request: JobRequest
+    call: Call
+    job_id: str | None = None
+    cancels: list[Call] = field(default_factory=list)
+    retries: list[Call] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A webhook as received. `event` is None if it is invalid, and `fault` says why."""
+
+    path: str
+    id: str
+    at: float
+    digest: bytes  # of the body
+    response: int | str
+    event: Event | None
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of one process, from `began` until the process was ready again."""
+
+    action: str
+    kind: str
+    name: str
+    pid: int
+    began: float
+    ended: float
+
+
+@dataclass
+class StormLog:
+    submissions: dict[str, Submission] = field(default_factory=dict)
+    deliveries: list[Delivery] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    crashes: list[str] = field(default_factory=list)  # processes that ended by themselves
+    anomalies: list[str] = field(default_factory=list)  # responses of the API that no fault explains
+
+    def resolve_unknown_submission(self, event: Event) -> None:
+        """Note that a submit without a response was accepted, because its webhook came."""
+        found = self.submissions.get(read_key(event))
+        if found is not None and found.job_id is None and found.call.outcome == "unknown":
+            found.job_id = event.data.id
+
+    def list_jobs(self) -> list[str]:
+        return [each.job_id for each in self.submissions.values() if each.job_id is not None]
+
+
+def read_key(event: Event) -> str:
+    """Return the key of the submission of the event's job."""
+    return str(event.data.metadata.get("key"))

@@ -1,0 +1,22 @@
+"""The command that manages API keys, run with a stack's settings."""
+
+import asyncio
+import subprocess
+import sys
+
+from deploy.local.settings import ROOT
+from deploy.local.stack import Stack
+
+
+async def run_keys(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-m", "services.gateway.commands.keys", *arguments]
+    return await asyncio.to_thread(
+        subprocess.run, argv, cwd=ROOT, env=stack.environment, capture_output=True, text=True, check=False, timeout=30
+    )
+
+
+async def make_key(stack: Stack, tenant: str, *options: str) -> str:
+    """Create a key and return it. `options` are arguments of the command."""
+    made = await run_keys(stack, "create", tenant, *options)
+    assert (made.returncode, made.stderr) == (0, "")
+    return made.stdout.strip()

@@ -1,0 +1,10 @@
+"""Every Python process with this folder and the repository in its PYTHONPATH loads this module at its start.
+
+A dispatcher then remembers waiters for TEST_MEMORY seconds.
+"""
+
+import os
+
+from services.dispatcher import waiter_presence
+
+waiter_presence.PRESENCE_SECONDS = waiter_presence.REPEAT_SECONDS = float(os.environ["TEST_MEMORY"])

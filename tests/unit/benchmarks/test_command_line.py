@@ -1,0 +1,18 @@
+"""The options of `make bench`."""
+
+import pytest
+
+from benchmarks.command_line import read_options
+
+
+def test_the_aims_are_the_default() -> None:
+    aims, speed = read_options([]), read_options(["speed", "--rounds", "5"])
+    assert (aims.what, aims.rounds, aims.seconds) == ("aims", 3, 4.0)
+    assert (speed.what, speed.rounds, speed.seconds) == ("speed", 5, 4.0)
+
+
+@pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--seconds", "301"], ["--jobs", "4500"], ["--name", "a/b"]])
+def test_a_wrong_option_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read_options(arguments)
+    assert arguments[0] in capsys.readouterr().err

@@ -1,0 +1,43 @@
+"""Named queries."""
+
+from importlib.resources import files
+
+import pytest
+
+from common.postgres import sql
+
+FILES = [
+    ("common", "outbox.sql"),
+    ("services.gateway.auth", "queries.sql"),
+    ("services.gateway.jobs", "queries.sql"),
+    ("services.dispatcher.claims", "queries.sql"),
+    ("services.dispatcher.results", "queries.sql"),
+    ("services.notifier.store", "attempts.sql"),
+    ("services.notifier.store", "claims.sql"),
+    ("services.notifier.store", "cleanup.sql"),
+    ("services.notifier.store", "clock.sql"),
+    ("services.notifier.store", "endpoints.sql"),
+    ("services.notifier.store", "fanout.sql"),
+    ("services.notifier.store", "operational_events.sql"),
+    ("services.notifier.store", "recovery.sql"),
+]
+
+
+@pytest.mark.parametrize(("package", "file"), FILES)
+def test_each_block_is_a_name_and_one_statement(package: str, file: str) -> None:
+    queries = sql.load(package, file)
+    assert queries
+    names = sql._NAME_LINE.findall((files(package) / file).read_text())
+    assert sorted(names) == sorted(queries), "two queries of one name"
+    for name, query in queries.items():
+        lines = query.splitlines()
+        assert lines[0] == f"-- {name}"
+        code = [line.split("--")[0].strip() for line in lines]
+        assert not any(";" in line for line in code), f"{name} is more than one statement"
+
+
+def test_the_separator_goes_and_comments_stay() -> None:
+    assert sql.load("common", "outbox.sql")["delete_confirmed"] == (
+        "-- delete_confirmed\n-- Delete messages that the broker has confirmed.\n"
+        "DELETE FROM outbox WHERE id = ANY($1::uuid[])"
+    )

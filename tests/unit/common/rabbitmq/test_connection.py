@@ -1,0 +1,61 @@
+"""Every error of a lost connection becomes one exception. A bug keeps its own."""
+
+import asyncio
+import contextlib
+
+import pytest
+from aio_pika.exceptions import AMQPConnectionError, ChannelInvalidStateError
+
+from common.errors import BrokerUnavailable
+from common.rabbitmq import connection
+
+
+async def fail(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AMQPConnectionError(),
+        ChannelInvalidStateError(),
+        ConnectionResetError(),
+        asyncio.CancelledError(),
+        Exception(),  # aiormq's, for calls under way when we close the connection
+    ],
+    ids=repr,
+)
+async def test_a_lost_connection_is_an_outage(error: BaseException) -> None:
+    with pytest.raises(BrokerUnavailable):
+        await connection.with_deadline(fail(error))
+
+
+async def test_a_call_that_takes_too_long_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "CALL_SECONDS", 0.01)
+    with pytest.raises(BrokerUnavailable):
+        await connection.with_deadline(asyncio.Event().wait())
+
+
+async def test_a_bug_is_no_outage() -> None:
+    with pytest.raises(ValueError, match="a bug"):
+        await connection.with_deadline(fail(ValueError("a bug")))
+
+
+async def test_a_cancelled_caller_stays_cancelled() -> None:
+    call = asyncio.create_task(connection.with_deadline(asyncio.Event().wait()))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
+async def test_a_cancellation_that_a_call_swallows_still_counts() -> None:
+    async def swallow() -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(connection.with_deadline(swallow()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -1,0 +1,31 @@
+"""Signed URLs of outputs."""
+
+from datetime import UTC, datetime
+from urllib.parse import parse_qs
+from uuid import UUID
+
+from common.security.signed_urls import VALID, UrlSigner
+
+JOB, OTHER = UUID(int=1), UUID(int=2)
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def read(query: str) -> tuple[int, str]:
+    values = parse_qs(query)
+    return int(values["expires"][0]), values["signature"][0]
+
+
+def test_what_was_signed_is_genuine_for_that_job_and_time_only() -> None:
+    grants = UrlSigner(["key"])
+    expires, signature = read(grants.sign(JOB, AT))
+    assert expires == (AT + VALID).timestamp()
+    assert grants.is_valid(JOB, expires, signature)
+    assert not grants.is_valid(OTHER, expires, signature)
+    assert not grants.is_valid(JOB, expires + 1, signature)
+    assert not grants.is_valid(JOB, expires, signature[:-1] + "é")
+
+
+def test_an_older_key_still_verifies_and_an_unknown_one_does_not() -> None:
+    expires, signature = read(UrlSigner(["old"]).sign(JOB, AT))
+    assert UrlSigner(["new", "old"]).is_valid(JOB, expires, signature)
+    assert not UrlSigner(["new"]).is_valid(JOB, expires, signature)

@@ -1,0 +1,17 @@
+"""What every process counts of itself."""
+
+import asyncio
+import time
+
+from common.telemetry.metrics import TICK_SECONDS, measure_loop_lag
+from tests.support.process_metrics import count
+
+
+async def test_a_loop_that_is_held_up_shows_as_lag() -> None:
+    before = count("charonia_loop_lag_seconds_sum") or 0.0
+    measuring = asyncio.create_task(measure_loop_lag())
+    await asyncio.sleep(0)  # it sleeps
+    time.sleep(2 * TICK_SECONDS)  # noqa: ASYNC251 -- that is the fault
+    await asyncio.sleep(0.01)
+    measuring.cancel()
+    assert (count("charonia_loop_lag_seconds_sum") or 0.0) - before >= TICK_SECONDS * 0.9

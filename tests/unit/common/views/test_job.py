@@ -1,0 +1,157 @@
+"""The Job as clients and receivers see it."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from common.errors import SettingsError
+from common.jobs import Priority, Status
+from common.security.signed_urls import UrlSigner
+from common.settings import load
+from common.views.job import MAX_OUTPUTS, JobRow, JobUrls, format_time, render_event, view_job
+from services.dispatcher.settings import DispatcherSettings
+
+REQUIRED = {
+    "CHARONIA_DATABASE_URL": "postgres://d",
+    "CHARONIA_AMQP_URL": "amqp://a",
+    "CHARONIA_PORT": "1",
+    "CHARONIA_TRITON_URL": "t:1",
+    "CHARONIA_ENCRYPTION_KEYS": "k",
+}
+AT = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+JOB = "job_01h455vb4pex5vsknk084sn02q"
+ROW = JobRow(
+    id=UUID("01890a5d-ac96-774b-bcce-b302099a8057"),
+    tenant_id=UUID(int=1),
+    model="ocr",
+    version="1",
+    priority=Priority.NORMAL,
+    status=Status.SUCCEEDED,
+    attempt=1,
+    max_attempts=5,
+    created_at=AT,
+    run_at=AT,
+    started_at=AT + timedelta(milliseconds=12),
+    finished_at=AT + timedelta(milliseconds=671),
+    expires_at=None,
+    error_code=None,
+    error_message=None,
+    error_retryable=None,
+    inference_ms=640.4,
+    traceparent=f"00-{TRACE}-00f067aa0ba902b7-01",
+    metadata=b'{"z": 1, "a": 1.50}',
+)
+OUTPUTS = b'[{"name":"TEXT","datatype":"BYTES","shape":[1],"data":["\xc3\xbc"]}]'
+
+
+def test_a_succeeded_job() -> None:
+    view = view_job(ROW, JobUrls(), webhook_status="pending", outputs=OUTPUTS)
+    assert json.loads(msgspec.json.encode(view)) == {
+        "id": JOB,
+        "status": "succeeded",
+        "model": "ocr",
+        "version": "1",
+        "priority": "normal",
+        "attempt": 1,
+        "max_attempts": 5,
+        "created_at": "2026-11-20T12:00:00.123Z",
+        "run_at": "2026-11-20T12:00:00.123Z",
+        "started_at": "2026-11-20T12:00:00.135Z",
+        "finished_at": "2026-11-20T12:00:00.794Z",
+        "expires_at": None,
+        "outputs": [{"name": "TEXT", "datatype": "BYTES", "shape": [1], "data": ["ü"]}],
+        "error": None,
+        "queue_position": None,
+        "webhook_status": "pending",
+        "metadata": {"z": 1, "a": 1.5},
+        "trace_id": TRACE,
+        "metrics": {"queue_ms": 12, "inference_ms": 640, "total_ms": 671},
+        "urls": {
+            "self": f"/v1/jobs/{JOB}",
+            "cancel": f"/v1/jobs/{JOB}/cancel",
+            "events": f"/v1/jobs/{JOB}/events",
+            "deliveries": f"/v1/jobs/{JOB}/deliveries",
+            "trace": None,
+        },
+    }
+
+
+def test_metadata_and_outputs_keep_their_bytes() -> None:
+    body = render_event(ROW, JobUrls(), "job.succeeded", AT, OUTPUTS)
+    assert ROW.metadata is not None
+    assert ROW.metadata in body
+    assert OUTPUTS in body
+
+
+def test_urls_have_the_configured_hosts() -> None:
+    links = JobUrls("https://api.example.com", "https://traces.example.com")
+    urls = view_job(ROW, links, webhook_status="none").urls
+    assert urls.self == f"https://api.example.com/v1/jobs/{JOB}"
+    assert urls.trace == f"https://traces.example.com/trace/{TRACE}"
+
+
+def test_values_not_known_yet_are_null() -> None:
+    row = msgspec.structs.replace(
+        ROW, status=Status.QUEUED, started_at=None, finished_at=None, inference_ms=None, metadata=None
+    )
+    view = view_job(row, JobUrls(), webhook_status="none", queue_position=3)
+    assert (view.started_at, view.finished_at, view.outputs, view.queue_position) == (None, None, None, 3)
+    assert view.metrics == type(view.metrics)(None, None, None)
+    assert bytes(view.metadata) == b"{}"
+
+
+def test_the_wait_for_run_at_is_not_time_in_the_queue() -> None:
+    start = AT + timedelta(hours=1)
+    row = msgspec.structs.replace(ROW, run_at=start, started_at=start + timedelta(milliseconds=7))
+    assert view_job(row, JobUrls(), webhook_status="none").metrics.queue_ms == 7
+
+
+def test_the_last_error_is_shown() -> None:
+    row = msgspec.structs.replace(ROW, error_code="triton_unavailable", error_message="down", error_retryable=True)
+    error = view_job(row, JobUrls(), webhook_status="none").error
+    assert error is not None
+    assert (error.code, error.message, error.retryable) == ("triton_unavailable", "down", True)
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_a_url_replaces_outputs_over_the_limit(extra: int) -> None:
+    outputs = b'["' + b"x" * (MAX_OUTPUTS - 4 + extra) + b'"]'
+    links = JobUrls("https://api.example.com", signer=UrlSigner(["key"]))
+    body = json.loads(render_event(ROW, links, "job.succeeded", AT, outputs))
+    assert body["type"] == "job.succeeded"
+    assert body["timestamp"] == "2026-11-20T12:00:00.123Z"
+    if extra:
+        assert body["data"]["outputs"] is None
+        signed = UrlSigner(["key"]).sign(ROW.id, AT)
+        assert body["data"]["outputs_url"] == f"https://api.example.com/v1/jobs/{JOB}/outputs?{signed}"
+    else:
+        assert len(body["data"]["outputs"][0]) == MAX_OUTPUTS - 4
+        assert "outputs_url" not in body["data"]
+
+
+def test_times_are_in_utc_with_milliseconds() -> None:
+    assert format_time(datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=2)))) == "2025-12-31T23:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("setting", "url"),
+    [
+        ("", None),
+        ("http://localhost:16686", "http://localhost:16686/trace/abc"),
+        ("http://localhost:16686/jaeger/", "http://localhost:16686/jaeger/trace/abc"),
+        ("https://traces.example.com/explore?id={trace_id}&org=1", "https://traces.example.com/explore?id=abc&org=1"),
+    ],
+)
+def test_the_url_of_a_trace_follows_the_setting(setting: str, url: str | None) -> None:
+    settings = load(DispatcherSettings, REQUIRED | {"CHARONIA_TRACE_URL": setting})
+    assert JobUrls(traces=settings.trace_url).trace("abc") == url
+
+
+@pytest.mark.parametrize("setting", ["localhost:16686", "http://", "http://localhost/{trace}", "http://localhost/a b"])
+def test_a_wrong_trace_url_is_refused(setting: str) -> None:
+    with pytest.raises(SettingsError, match=r"^CHARONIA_TRACE_URL is wrong"):
+        load(DispatcherSettings, REQUIRED | {"CHARONIA_TRACE_URL": setting})

@@ -1,0 +1,56 @@
+"""The retention loop works in batches and survives outages."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from common.errors import DatabaseUnavailable
+from services.dispatcher.maintenance import retention
+from services.dispatcher.maintenance.retention_store import OLDEST, EndedJobCursor, PurgedBatch, RetentionStore
+
+LATER = EndedJobCursor(datetime(2026, 11, 21, tzinfo=UTC), UUID(int=1))
+
+
+class FakeStore:
+    """Returns or raises what was planned, then stops the loop."""
+
+    def __init__(self, *plan: int | Exception) -> None:
+        self.plan = list(plan)
+        self.calls: list[tuple[float, int, EndedJobCursor]] = []
+
+    async def purge_jobs(self, age: float, limit: int, after: EndedJobCursor) -> PurgedBatch:
+        self.calls.append((age, limit, after))
+        if not self.plan:
+            raise asyncio.CancelledError
+        planned = self.plan.pop(0)
+        if isinstance(planned, Exception):
+            raise planned
+        return PurgedBatch(planned, planned, LATER)
+
+    async def purge_keys(self, _limit: int) -> int:
+        return 0
+
+    async def purge_batches(self, _age: float, _limit: int) -> int:
+        return 0
+
+
+async def run(store: FakeStore) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await retention.run(cast("RetentionStore", store), 60.0)
+
+
+async def test_it_removes_old_jobs_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "SHARE", 1)
+    store = FakeStore(retention.BATCH, retention.BATCH)
+    await run(store)
+    assert store.calls == [(60.0, retention.BATCH, OLDEST), *[(60.0, retention.BATCH, LATER)] * 2]
+
+
+async def test_it_continues_after_a_rest_and_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "REST_SECONDS", 0.0)
+    store = FakeStore(0, DatabaseUnavailable(), 3)
+    await run(store)
+    assert len(store.calls) == 4

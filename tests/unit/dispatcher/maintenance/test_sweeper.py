@@ -1,0 +1,130 @@
+"""A sweeper reclaims the leases of lost dispatchers, but none after an outage of the database."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import cast
+
+import pytest
+
+from common.errors import DatabaseUnavailable
+from common.jobs import Status
+from common.outbox import Outbox, OutboxRow
+from services.dispatcher import retry
+from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
+from services.dispatcher.maintenance.sweeper_store import DueJobs, JobsAtTime, SweeperStore
+from services.dispatcher.results.result_recorder import ResultRecorder
+from tests.unit.clock import Clock
+from tests.unit.dispatcher.jobs import NOW, claimed
+
+LEASE = 30.0
+INTERVAL = 0.5
+
+
+class World:
+    """A database with lapsed leases, and a recorder of what the sweeper did."""
+
+    def __init__(self, *lapsed: ClaimedJob) -> None:
+        self.clock = Clock()
+        self.lapsed = list(lapsed)
+        self.read_only = False
+        self.hangs = 0.0  # seconds that the next search for lapsed leases takes
+        self.failed: list[ClaimedJob] = []
+        self.canceled: list[ClaimedJob] = []
+        grace = LeaseGrace(LEASE, INTERVAL, self.clock)
+        parts = cast("SweeperStore", self), cast("ResultRecorder", self), cast("Outbox", self)
+        self.sweeper = Sweeper(*parts, grace, INTERVAL)
+
+    async def take_due_jobs(self, _limit: int) -> DueJobs:
+        if self.read_only:
+            raise DatabaseUnavailable
+        return DueJobs([], [])
+
+    async def find_abandoned(self, _limit: int) -> JobsAtTime:
+        self.clock.now += self.hangs
+        self.hangs = 0.0
+        return [(job, NOW) for job in self.lapsed]
+
+    async def find_expired(self, _limit: int) -> JobsAtTime:
+        return []
+
+    def announce(self, rows: Sequence[OutboxRow]) -> None:
+        assert rows == []
+
+    async def record_failure(self, job: ClaimedJob, outcome: retry.Outcome, _at: datetime, _trace: str) -> None:
+        assert outcome.failure.code == "worker_lost"
+        self.failed.append(job)
+
+    async def cancel(self, job: ClaimedJob, _at: datetime, _trace: str) -> None:
+        self.canceled.append(job)
+
+    async def pass_by(self, seconds: float) -> None:
+        """Sweep every half second for this long."""
+        for _ in range(round(seconds / INTERVAL)):
+            self.clock.now += INTERVAL
+            await self.sweeper.sweep()
+
+
+@pytest.fixture
+async def running() -> World:
+    """A sweeper that has run for longer than a lease."""
+    world = World()
+    await world.pass_by(2 * LEASE)
+    return world
+
+
+async def test_a_lapsed_lease_is_reclaimed_at_once(running: World) -> None:
+    running.lapsed = [claimed(), claimed(Status.CANCELING)]
+    await running.sweeper.sweep()
+    assert (running.failed, running.canceled) == (running.lapsed[:1], running.lapsed[1:])
+
+
+async def test_a_new_sweeper_reclaims_nothing_for_a_lease() -> None:
+    world = World(claimed())
+    await world.pass_by(LEASE)
+    assert world.failed == []
+    await world.pass_by(INTERVAL)
+    assert world.failed == world.lapsed
+
+
+async def test_a_long_outage_costs_no_lease(running: World) -> None:
+    running.clock.now += 2 * LEASE
+    running.lapsed = [claimed()]
+    await running.pass_by(LEASE)
+    assert running.failed == []
+    await running.pass_by(INTERVAL)
+    assert running.failed == running.lapsed
+
+
+async def test_a_short_outage_delays_nothing(running: World) -> None:
+    running.clock.now += LEASE / 3 - INTERVAL
+    running.lapsed = [claimed()]
+    await running.pass_by(INTERVAL)
+    assert running.failed == running.lapsed
+
+
+async def test_a_read_only_server_counts_as_an_outage(running: World) -> None:
+    running.read_only = True
+    for _ in range(100):
+        running.clock.now += INTERVAL
+        with pytest.raises(DatabaseUnavailable):
+            await running.sweeper.sweep()
+    running.lapsed, running.read_only = [claimed()], False
+    await running.pass_by(LEASE)
+    assert running.failed == []
+
+
+async def test_a_server_that_hangs_during_a_sweep_costs_no_lease(running: World) -> None:
+    running.lapsed, running.hangs = [claimed()], 2 * LEASE
+    await running.sweeper.sweep()
+    await running.pass_by(LEASE)
+    assert running.failed == []
+
+
+async def test_an_interval_longer_than_a_lease_is_not_an_outage() -> None:
+    clock = Clock()
+    grace = LeaseGrace(1.0, 60.0, clock)
+    grace.note_write()
+    clock.now += 60.0
+    grace.note_write()
+    assert grace.is_over

@@ -1,0 +1,138 @@
+"""The catalogue follows Triton's models and saves them."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+
+from common.jobs import Failure
+from services.dispatcher.models.catalogue import Catalogue
+from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.models.store import ModelStore
+from services.dispatcher.triton.client import ModelVersion, TritonClient
+from services.dispatcher.triton.errors import TritonUnavailable
+from services.dispatcher.triton.quarantine import Quarantine
+
+
+def model(version: str, *, instances: int = 1, max_batch_size: int = 0) -> ModelVersion:
+    return ModelVersion("echo", version, False, max_batch_size, instances, [], [])
+
+
+class FakeTriton:
+    """Serves one version. A reload may change its declaration without an outage."""
+
+    def __init__(self, served: ModelVersion) -> None:
+        self.served = served
+        self.described = 0
+        self.unavailable = False
+        self.quarantine = Quarantine()
+
+    async def list_ready(self) -> set[tuple[str, str]]:
+        if self.unavailable:
+            raise TritonUnavailable(Failure("triton_unavailable", "it is away", True))
+        return {(self.served.name, self.served.version)}
+
+    async def describe(self, _name: str, _version: str) -> ModelVersion:
+        self.described += 1
+        return self.served
+
+
+class FakeStore:
+    def __init__(self) -> None:
+        self.saved: list[tuple[ModelVersion, bool]] = []
+        self.retired: list[float] = []
+
+    async def retire_models(self, grace: float) -> list[tuple[str, str]]:
+        self.retired.append(grace)
+        return []
+
+    async def save_models(self, models: Sequence[tuple[ModelVersion, bool]]) -> None:
+        self.saved = [*models]
+
+
+async def test_a_model_that_was_reloaded_in_place_is_described_again_on_request() -> None:
+    triton, store = FakeTriton(model("1", max_batch_size=64)), FakeStore()
+
+    async def on_new_model(_model: ServedModel) -> None:
+        pass
+
+    catalogue = Catalogue(
+        cast("TritonClient", triton), cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0
+    )
+    assert await catalogue.refresh()
+    assert await catalogue.refresh()
+    assert (triton.described, catalogue.models["echo"].concurrency.size) == (1, 128)
+
+    triton.served = model("1", max_batch_size=8)
+    catalogue.models["echo"].describe_again()
+    assert catalogue.refresh_requested.is_set()
+    assert await catalogue.refresh()
+    assert (catalogue.models["echo"].describe(None), catalogue.models["echo"].concurrency.size) == (triton.served, 16)
+    assert store.saved == [(triton.served, True)]
+
+
+@pytest.mark.parametrize(("configured", "size", "max_size"), [(0, 16, 32), (3, 3, 3), (64, 64, 64)])
+async def test_configured_slots_do_not_grow_for_a_quick_model(configured: int, size: int, max_size: int) -> None:
+    async def on_new_model(_model: ServedModel) -> None:
+        pass
+
+    triton, store = FakeTriton(model("1", max_batch_size=8)), FakeStore()
+    catalogue = Catalogue(
+        cast("TritonClient", triton),
+        cast("ModelStore", store),
+        on_new_model,
+        interval=1.0,
+        slots=configured,
+        grace=60.0,
+    )
+    assert await catalogue.refresh()
+    limit = catalogue.models["echo"].concurrency
+    assert (limit.size, limit.max_size) == (size, max_size)
+
+
+async def test_no_model_is_retired_while_triton_is_unavailable() -> None:
+    triton, store = FakeTriton(model("1")), FakeStore()
+
+    async def on_new_model(_model: ServedModel) -> None:
+        pass
+
+    catalogue = Catalogue(
+        cast("TritonClient", triton), cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0
+    )
+    await catalogue.refresh()
+    assert store.retired == [60.0]
+    triton.unavailable = True
+    await catalogue.refresh()
+    assert (store.saved, store.retired) == ([(triton.served, False)], [60.0])
+    triton.unavailable = False
+    await catalogue.refresh()
+    assert store.retired == [60.0, 60.0]
+
+
+async def test_the_catalogue_refreshes_more_often_while_a_model_is_in_quarantine() -> None:
+    triton = FakeTriton(model("1"))
+
+    async def on_new_model(_model: ServedModel) -> None:
+        pass
+
+    catalogue = Catalogue(
+        cast("TritonClient", triton), cast("ModelStore", FakeStore()), on_new_model, interval=1.0, slots=0, grace=60.0
+    )
+    assert await catalogue.refresh()
+    triton.quarantine.add("echo")
+    assert not await catalogue.refresh()
+
+
+@pytest.mark.parametrize(("patterns", "runs"), [(("*",), True), (("llm-*", "ec*"), True), (("llm-*", "ECHO"), False)])
+async def test_only_models_that_match_a_pattern_are_run(patterns: tuple[str, ...], runs: bool) -> None:
+    store, consumed = FakeStore(), list[str]()
+
+    async def on_new_model(found: ServedModel) -> None:
+        consumed.append(found.name)
+
+    triton = cast("TritonClient", FakeTriton(model("1")))
+    catalogue = Catalogue(
+        triton, cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0, patterns=patterns
+    )
+    assert await catalogue.refresh()
+    assert (consumed, len(store.saved)) == ((["echo"], 1) if runs else ([], 0))

@@ -1,0 +1,143 @@
+"""Results are recorded once, also after an outage of the database."""
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import pytest
+
+from common.errors import DatabaseUnavailable
+from common.jobs import Failure, Status
+from common.outbox import Outbox, OutboxRow
+from common.rabbitmq.change_publisher import ChangePublisher
+from common.rabbitmq.publisher import Publisher
+from common.views.job import JobUrls
+from services.dispatcher import retry
+from services.dispatcher.results import result_writer
+from services.dispatcher.results.result_recorder import ResultRecorder
+from services.dispatcher.results.result_writer import ResultWriter
+from services.dispatcher.results.store import AttemptStart, JobEnd, Requeue, ResultStore
+from services.dispatcher.triton.attempt import InferenceResult
+from tests.unit.dispatcher.jobs import NOW, TRACE, claimed
+
+TRANSIENT = Failure("inference_failed", "try again", True)
+PERMANENT = Failure("invalid_input", "never", False)
+
+
+class FakeStore:
+    """Fails this many calls, then records what it gets."""
+
+    def __init__(self, failures: int, *, fenced: bool = False) -> None:
+        self.failures = failures
+        self.fenced = fenced
+        self.starts: list[AttemptStart] = []
+        self.ends: list[JobEnd] = []
+        self.requeues: list[Requeue] = []
+
+    def fail(self) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise DatabaseUnavailable
+
+    async def record_events(self, starts: Sequence[AttemptStart]) -> None:
+        self.fail()
+        self.starts += starts
+
+    async def end_jobs(self, ends: Sequence[JobEnd]) -> set[object]:
+        self.fail()
+        self.ends += ends
+        return set() if self.fenced else {end.event.id for end in ends}
+
+    async def requeue_jobs(self, requeues: Sequence[Requeue]) -> set[object]:
+        self.fail()
+        self.requeues += requeues
+        return set() if self.fenced else {back.id for back in requeues}
+
+
+class FakeOutbox:
+    def __init__(self) -> None:
+        self.announced: list[OutboxRow] = []
+
+    def announce(self, rows: Iterable[OutboxRow]) -> None:
+        self.announced += rows
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_writer, "RETRY_SECONDS", 0.0)
+
+
+def build(store: FakeStore) -> tuple[ResultRecorder, FakeOutbox]:
+    outbox, changes = FakeOutbox(), ChangePublisher(Publisher("amqp://nobody/", "w"))
+    writer = ResultWriter(cast("ResultStore", store), cast("Outbox", outbox), changes)
+    return ResultRecorder(writer, JobUrls()), outbox
+
+
+async def test_a_start_is_announced_after_an_outage() -> None:
+    store = FakeStore(failures=3)
+    recorder, outbox = build(store)
+    recorder.announce_start(claimed(), TRACE)
+    await recorder.drain(5)
+    assert [start.event.type for start in store.starts] == ["job.started"]
+    assert outbox.announced == [store.starts[0].event.message]
+
+
+async def test_a_result_survives_an_outage_and_is_announced_once() -> None:
+    store = FakeStore(failures=3)
+    recorder, outbox = build(store)
+    await recorder.succeed(claimed(), InferenceResult("1", b"[]"), NOW, 5.0, TRACE)
+    assert [(end.status, end.outputs) for end in store.ends] == [(Status.SUCCEEDED, b"[]")]
+    assert outbox.announced == [store.ends[0].event.message]
+
+
+async def test_a_result_under_an_old_claim_is_not_announced() -> None:
+    store = FakeStore(failures=0, fenced=True)
+    recorder, outbox = build(store)
+    await recorder.succeed(claimed(), InferenceResult("1", b"[]"), NOW, 5.0, TRACE)
+    assert (len(store.ends), outbox.announced) == (1, [])
+
+
+async def test_a_requeue_survives_an_outage() -> None:
+    store = FakeStore(failures=3)
+    await build(store)[0].record_failure(claimed(), retry.Attempted(TRANSIENT), NOW, TRACE)
+    assert [back.failure for back in store.requeues] == [TRANSIENT]
+    assert store.ends == []
+
+
+async def test_each_failure_draws_its_own_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, chances = FakeStore(failures=0), [0.25, 0.75]
+    monkeypatch.setattr(random, "random", lambda: chances.pop(0))
+    for _ in range(2):
+        await build(store)[0].record_failure(claimed(), retry.Attempted(TRANSIENT), NOW, TRACE)
+    assert [back.delay for back in store.requeues] == [0.25, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "given_back", "interrupted"),
+    [
+        (retry.Attempted(TRANSIENT), False, False),
+        (retry.Interrupted(TRANSIENT), True, True),
+        (retry.Refused(TRANSIENT), True, False),
+    ],
+)
+async def test_only_an_outage_of_triton_is_an_interruption(
+    outcome: retry.Outcome, given_back: bool, interrupted: bool
+) -> None:
+    store = FakeStore(failures=0)
+    await build(store)[0].record_failure(claimed(), outcome, NOW, TRACE)
+    assert [(back.given_back, back.interrupted) for back in store.requeues] == [(given_back, interrupted)]
+
+
+async def test_a_permanent_failure_falls_back_or_ends_the_job() -> None:
+    store = FakeStore(failures=0)
+    recorder, _ = build(store)
+    await recorder.record_failure(claimed(fallback_model="small"), retry.Attempted(PERMANENT), NOW, TRACE)
+    assert [(back.fallback, back.failure) for back in store.requeues] == [("small", PERMANENT)]
+    await recorder.record_failure(claimed(), retry.Attempted(PERMANENT), NOW, TRACE)
+    assert [(end.status, end.failure) for end in store.ends] == [(Status.FAILED, PERMANENT)]
+
+
+async def test_a_job_that_is_being_canceled_ends_canceled_instead_of_going_back() -> None:
+    store = FakeStore(failures=0, fenced=True)
+    await build(store)[0].record_failure(claimed(), retry.Attempted(TRANSIENT), NOW, TRACE)
+    assert [(end.status, end.failure) for end in store.ends] == [(Status.CANCELED, None)]

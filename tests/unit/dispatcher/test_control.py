@@ -1,0 +1,38 @@
+"""Control messages request a heartbeat or announce waiters."""
+
+from typing import cast
+
+import pytest
+
+from common import ids
+from common.errors import Reject
+from common.rabbitmq.messages import CancelJob, JobEvent, WaitersPresent
+from services.dispatcher.claims.store import ClaimStore
+from services.dispatcher.control import ControlHandler
+from services.dispatcher.heartbeat import Heartbeat
+from services.dispatcher.waiter_presence import PRESENCE_SECONDS, WaiterPresence
+
+JOB = ids.new()
+
+
+async def test_a_cancel_requests_a_heartbeat() -> None:
+    waiters, heartbeat = WaiterPresence(), Heartbeat(cast("ClaimStore", None), 60.0)
+    await ControlHandler(heartbeat, waiters).handle(CancelJob(JOB), None)
+    assert heartbeat.is_requested
+
+
+async def test_a_message_of_waiters_is_noted() -> None:
+    now = [0.0]
+    waiters, heartbeat = WaiterPresence(lambda: now[0]), Heartbeat(cast("ClaimStore", None), 60.0)
+    handler = ControlHandler(heartbeat, waiters)
+    now[0] = PRESENCE_SECONDS
+    await handler.handle(CancelJob(JOB), None)
+    assert not waiters.has_waiters()
+    await handler.handle(WaitersPresent(), None)
+    assert waiters.has_waiters()
+
+
+async def test_another_message_is_rejected() -> None:
+    handler = ControlHandler(Heartbeat(cast("ClaimStore", None), 60.0), WaiterPresence())
+    with pytest.raises(Reject):
+        await handler.handle(JobEvent(JOB), None)

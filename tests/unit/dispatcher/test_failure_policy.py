@@ -1,0 +1,47 @@
+"""A failed attempt changes its model and gets its outcome."""
+
+import asyncio
+
+import pytest
+
+from common.jobs import Failure
+from services.dispatcher import retry
+from services.dispatcher.failure_policy import classify
+from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.triton.errors import MODEL_CRASHED, QUEUE_FULL, InferenceError
+
+
+@pytest.fixture
+def model() -> ServedModel:
+    found = ServedModel("echo", asyncio.Event())
+    found.concurrency.resize(8)
+    found.available.set()
+    return found
+
+
+def test_an_outage_makes_the_model_unavailable(model: ServedModel) -> None:
+    failure = Failure("triton_unavailable", "away", True)
+    assert classify(model, InferenceError(failure, outage=True)) == retry.Interrupted(failure)
+    assert (model.available.is_set(), model.refresh_requested.is_set()) == (False, True)
+
+
+def test_a_stalled_model_requests_a_refresh_and_uses_up_an_attempt(model: ServedModel) -> None:
+    failure = Failure(MODEL_CRASHED, "Stub process 'echo_0_0' is not healthy.", True)
+    assert classify(model, InferenceError(failure)) == retry.Attempted(failure)
+    assert (model.available.is_set(), model.refresh_requested.is_set()) == (True, True)
+
+
+def test_a_full_queue_halves_the_limit(model: ServedModel) -> None:
+    failure = Failure(QUEUE_FULL, "Exceeds maximum queue size", True)
+    model.concurrency.used = 8
+    assert classify(model, InferenceError(failure, refused=True)) == retry.Refused(failure)
+    assert (model.concurrency.limit, model.available.is_set()) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "refresh"), [("inference_failed", False), ("invalid_input", True), ("invalid_output", True)]
+)
+def test_a_failure_of_the_job_counts_and_may_mean_a_reload(model: ServedModel, code: str, refresh: bool) -> None:
+    failure = Failure(code, "as it happens", True)
+    assert classify(model, InferenceError(failure)) == retry.Attempted(failure)
+    assert (model.concurrency.limit, model.available.is_set(), model.refresh_requested.is_set()) == (8, True, refresh)

@@ -1,0 +1,106 @@
+"""A message starts jobs, goes back to its queue, or is rejected."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from common import ids
+from common.errors import DatabaseUnavailable, Reject, Retry
+from common.jobs import Priority
+from common.rabbitmq.change_publisher import ChangePublisher
+from common.rabbitmq.messages import CancelJob, JobQueued, JobsQueued
+from common.rabbitmq.publisher import Publisher
+from services.dispatcher import runner as module
+from services.dispatcher.claims.claims import Claims
+from services.dispatcher.claims.store import ClaimBatch, ClaimStore
+from services.dispatcher.heartbeat import Heartbeat
+from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.results.result_recorder import ResultRecorder
+from services.dispatcher.results.store import ResultStore
+from services.dispatcher.runner import Runner
+from services.dispatcher.triton.client import TritonClient
+
+JOB = ids.new()
+
+
+@pytest.fixture
+def model() -> ServedModel:
+    found = ServedModel("echo", asyncio.Event())
+    found.concurrency.resize(8)
+    found.available.set()
+    return found
+
+
+class FakeStore:
+    """Has no job to claim, or is away."""
+
+    def __init__(self, *, away: bool) -> None:
+        self.away = away
+        self.calls: list[tuple[object, ...]] = []
+
+    async def claim_jobs(self, *values: object) -> ClaimBatch:
+        self.calls.append(values[:3])
+        if self.away:
+            raise DatabaseUnavailable
+        return ClaimBatch([], False)
+
+
+def build(store: FakeStore) -> Runner:
+    claims = cast("ClaimStore", store)
+    return Runner(
+        cast("TritonClient", None),
+        Claims(claims, worker="w", lease=60.0),
+        cast("ResultStore", None),
+        cast("ResultRecorder", None),
+        ChangePublisher(Publisher("amqp://nobody/", "w")),
+        Heartbeat(claims, 60.0),
+    )
+
+
+async def test_a_message_goes_back_while_the_database_is_away(
+    model: ServedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
+    store = FakeStore(away=True)
+    with pytest.raises(Retry):
+        await build(store).handle(model, Priority.HIGH, JobQueued(JOB), None)
+    assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 1)], 0)
+
+
+async def test_a_message_without_a_job_to_claim_is_done(model: ServedModel) -> None:
+    store = FakeStore(away=False)
+    await build(store).handle(model, Priority.HIGH, JobQueued(JOB), None)
+    assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 1)], 0)
+
+
+async def test_a_message_goes_back_if_no_slot_becomes_free(model: ServedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HOLD_SECONDS", 0.01)
+    model.available.clear()
+    store = FakeStore(away=False)
+    with pytest.raises(Retry):
+        await build(store).handle(model, Priority.HIGH, JobQueued(JOB), None)
+    assert store.calls == []
+
+
+async def test_a_message_for_several_jobs_claims_as_many_as_there_are_slots(
+    model: ServedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HOLD_SECONDS", 0.01)
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.1)
+    model.concurrency.resize(2)
+    store = FakeStore(away=True)  # so each claim holds its slot for a while
+    with pytest.raises(Retry):
+        await build(store).handle(model, Priority.HIGH, JobsQueued([JOB] * 3), None)
+    assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 2)], 0)
+
+
+async def test_a_message_for_several_jobs_is_done_after_all_claims(model: ServedModel) -> None:
+    store = FakeStore(away=False)
+    await build(store).handle(model, Priority.HIGH, JobsQueued([JOB] * 3), None)
+    assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 3)], 0)
+
+
+async def test_another_message_is_rejected(model: ServedModel) -> None:
+    with pytest.raises(Reject):
+        await build(FakeStore(away=False)).handle(model, Priority.HIGH, CancelJob(JOB), None)

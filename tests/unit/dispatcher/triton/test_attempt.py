@@ -1,0 +1,142 @@
+"""A job's tensors become Triton's request; its responses become the result."""
+
+from collections.abc import AsyncIterator
+from typing import cast
+
+import msgspec
+import pytest
+from opentelemetry.trace import get_current_span, use_span
+
+from common import tensors
+from common.telemetry import tracing
+from common.tensors import Datatype, Signature, Tensor
+from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult, OnResponse, build_request, infer
+from services.dispatcher.triton.client import ModelVersion, Response, TritonClient
+from services.dispatcher.triton.errors import InferenceError
+
+X = Tensor("x", Datatype.FP32, [1, 2], bytes(8))
+TEXT = Tensor("text", Datatype.BYTES, [1], b"\x02\x00\x00\x00\xff\x00")
+
+
+def make_request(*given: Tensor, version: str | None = None, parameters: bytes | None = None) -> InferenceRequest:
+    return InferenceRequest("job_1", "echo", version, tensors.pack(list(given)), parameters, 10.0)
+
+
+def model(*, decoupled: bool) -> ModelVersion:
+    return ModelVersion("echo", "1", decoupled, 0, 1, [], [Signature("y", Datatype.UINT8, [-1])])
+
+
+def response(*values: int) -> list[Tensor]:
+    return [Tensor("y", Datatype.UINT8, [len(values)], bytes(values))]
+
+
+def test_a_request_carries_the_tensors_byte_for_byte_and_the_id() -> None:
+    request = build_request(make_request(X, TEXT, version="3"))
+    assert (request.model_name, request.model_version, request.id) == ("echo", "3", "job_1")
+    assert [(each.name, each.datatype, list(each.shape)) for each in request.inputs] == [
+        ("x", "FP32", [1, 2]),
+        ("text", "BYTES", [1]),
+    ]
+    assert list(request.raw_input_contents) == [X.data, TEXT.data]
+
+
+def test_without_a_version_triton_chooses() -> None:
+    assert build_request(make_request(X)).model_version == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "field"),
+    [
+        (True, "bool_param"),
+        (False, "bool_param"),
+        (1, "int64_param"),
+        (-(2**63), "int64_param"),
+        (1.0, "double_param"),
+        ("1", "string_param"),
+    ],
+)
+def test_a_parameter_keeps_its_type(value: bool | int | float | str, field: str) -> None:
+    request = build_request(make_request(X, parameters=msgspec.json.encode({"p": value})))
+    parameter = request.parameters["p"]
+    assert parameter.WhichOneof("parameter_choice") == field
+    assert getattr(parameter, field) == value
+
+
+class FakeTriton:
+    """Returns these responses."""
+
+    def __init__(self, *responses: list[Tensor]) -> None:
+        self.responses = responses
+        self.max_message = 1000
+        self.read = 0
+        self.metadata: object = None
+
+    async def infer(self, _request: object, metadata: object) -> AsyncIterator[Response]:
+        self.metadata = metadata
+        for response in self.responses:
+            self.read += 1
+            yield Response("2", response)
+
+
+async def run(triton: FakeTriton, declared: ModelVersion, on_response: OnResponse | None = None) -> InferenceResult:
+    return await infer(cast("TritonClient", triton), make_request(X), declared, on_response)
+
+
+async def test_a_response_is_rendered_as_the_list_of_the_api() -> None:
+    found = await run(FakeTriton(response(7, 8)), model(decoupled=False))
+    assert found.version == "2"
+    assert msgspec.json.decode(found.outputs) == [{"name": "y", "datatype": "UINT8", "shape": [2], "data": [7, 8]}]
+
+
+async def test_streamed_responses_keep_their_order_and_number_and_are_passed_on_as_they_arrive() -> None:
+    passed_on: list[bytes] = []
+    triton = FakeTriton(response(7), [], response(8))
+
+    async def on_response(response: bytes) -> None:
+        assert triton.read == len(passed_on) + 1
+        passed_on.append(response)
+
+    found = await run(triton, model(decoupled=True), on_response)
+    outputs = msgspec.json.decode(found.outputs)
+    assert [(each["response"], each["data"]) for each in outputs] == [(0, [7]), (2, [8])]
+    assert [msgspec.json.decode(each) for each in passed_on] == [outputs[:1], [], outputs[1:]]
+
+
+async def test_a_stream_may_end_without_a_response() -> None:
+    assert (await run(FakeTriton(), model(decoupled=True))).outputs == b"[]"
+
+
+@pytest.mark.parametrize(
+    ("responses", "decoupled", "text"),
+    [([], False, "without a response"), ([[]], False, "'y'"), ([response(1), [X], response(2)], True, "'x'")],
+    ids=["none", "incomplete", "undeclared"],
+)
+async def test_a_response_other_than_declared_fails_once_the_stream_is_read(
+    responses: list[list[Tensor]], decoupled: bool, text: str
+) -> None:
+    triton = FakeTriton(*responses)
+    passed_on: list[bytes] = []
+
+    async def on_response(response: bytes) -> None:
+        passed_on.append(response)
+
+    with pytest.raises(InferenceError, match=text) as caught:
+        await run(triton, model(decoupled=decoupled), on_response)
+    assert caught.value.failure.code == "invalid_output"
+    assert triton.read == len(responses)
+    assert len(passed_on) == (1 if decoupled else 0)
+
+
+async def test_the_total_size_of_the_responses_is_limited() -> None:
+    with pytest.raises(InferenceError) as caught:
+        await run(FakeTriton(*[response(*range(250))] * 5), model(decoupled=True))
+    assert caught.value.failure.code == "too_large"
+
+
+@pytest.mark.parametrize("flags", ["00", "01"])
+async def test_triton_gets_a_traceparent_only_if_the_trace_is_sampled(flags: str) -> None:
+    traceparent = f"00-{'a' * 32}-{'b' * 16}-{flags}"
+    triton = FakeTriton(response(7))
+    with use_span(get_current_span(tracing.to_context(traceparent))):
+        await run(triton, model(decoupled=False))
+    assert triton.metadata == ([("traceparent", traceparent)] if flags == "01" else [])

@@ -1,0 +1,130 @@
+"""Raw output tensors as the JSON of the API."""
+
+import math
+import struct
+
+import msgspec
+import pytest
+
+from common.tensors import Datatype, Signature, Tensor
+from services.dispatcher.triton.tensors import BadOutput, check_outputs, render_output
+
+WHOLE: list[tuple[Datatype, bytes, list[object]]] = [
+    (Datatype.BOOL, b"\x00\x01\x02", [False, True, True]),
+    (Datatype.UINT8, b"\x00\xff", [0, 255]),
+    (Datatype.UINT16, b"\x01\x00\xff\xff", [1, 65_535]),
+    (Datatype.UINT32, b"\x01\x00\x00\x00\xff\xff\xff\xff", [1, 2**32 - 1]),
+    (Datatype.UINT64, b"\x01" + bytes(7) + b"\xff" * 8, [1, 2**64 - 1]),
+    (Datatype.INT8, b"\x80\x7f", [-128, 127]),
+    (Datatype.INT16, b"\x00\x80\xff\x7f", [-(2**15), 2**15 - 1]),
+    (Datatype.INT32, b"\x00\x00\x00\x80\xff\xff\xff\x7f", [-(2**31), 2**31 - 1]),
+    (Datatype.INT64, bytes(7) + b"\x80" + b"\xff" * 7 + b"\x7f", [-(2**63), 2**63 - 1]),
+]
+FRACTIONS: list[tuple[Datatype, bytes, list[object]]] = [
+    (Datatype.FP16, struct.pack("<3e", 0.5, -2.0, 65_504), [0.5, -2.0, 65_504.0]),
+    (Datatype.BF16, b"\x00\x3f\x00\xc0\x80\x3f", [0.5, -2.0, 1.0]),
+    (Datatype.FP32, struct.pack("<3f", 0.5, -2.0, 1e30), [0.5, -2.0, struct.unpack("<f", struct.pack("<f", 1e30))[0]]),
+    (Datatype.FP64, struct.pack("<3d", 0.1, -2.0, 1e300), [0.1, -2.0, 1e300]),
+]
+SPECIAL = [
+    (Datatype.FP16, struct.pack("<4e", 1.5, math.nan, math.inf, -math.inf)),
+    (Datatype.BF16, b"\xc0\x3f\xc0\x7f\x80\x7f\x80\xff"),
+    (Datatype.FP32, struct.pack("<4f", 1.5, math.nan, math.inf, -math.inf)),
+    (Datatype.FP64, struct.pack("<4d", 1.5, math.nan, math.inf, -math.inf)),
+]
+
+
+@pytest.mark.parametrize(("datatype", "raw", "data"), WHOLE + FRACTIONS, ids=lambda value: str(value)[:8])
+def test_numbers_are_read_exactly(datatype: Datatype, raw: bytes, data: list[object]) -> None:
+    output = render_output(Tensor("y", datatype, [len(data)], raw))
+    assert output.data == data
+    assert [type(value) for value in output.data] == [type(value) for value in data]
+
+
+@pytest.mark.parametrize(("datatype", "raw"), SPECIAL, ids=lambda value: str(value)[:4])
+def test_non_finite_numbers_are_strings(datatype: Datatype, raw: bytes) -> None:
+    output = render_output(Tensor("y", datatype, [4], raw))
+    assert output.data == [1.5, "NaN", "Infinity", "-Infinity"]
+    assert msgspec.json.decode(msgspec.json.encode(output))["data"] == [1.5, "NaN", "Infinity", "-Infinity"]
+
+
+def test_large_finite_numbers_stay_numbers_even_if_their_sum_is_infinite() -> None:
+    output = render_output(Tensor("y", Datatype.FP64, [2], struct.pack("<2d", 1e308, 1e308)))
+    assert output.data == [1e308, 1e308]
+
+
+def test_infinities_that_cancel_out_are_still_strings() -> None:
+    output = render_output(Tensor("y", Datatype.FP32, [2], struct.pack("<2f", math.inf, -math.inf)))
+    assert output.data == ["Infinity", "-Infinity"]
+
+
+def packed(*elements: bytes) -> bytes:
+    return b"".join(struct.pack("<I", len(element)) + element for element in elements)
+
+
+def test_bytes_are_text_if_they_are_utf8_and_base64_otherwise() -> None:
+    raw = packed("né\x00e".encode(), b"", b"\xff\x00")
+    output = render_output(Tensor("y", Datatype.BYTES, [3], raw))
+    assert output.data == ["né\x00e", "", {"base64": "/wA="}]
+
+
+@pytest.mark.parametrize("raw", [b"\x01\x00", packed(b"a") + b"\x00", b"\x05\x00\x00\x00abc"])
+def test_truncated_bytes_are_refused(raw: bytes) -> None:
+    with pytest.raises(BadOutput, match="ends inside"):
+        render_output(Tensor("y", Datatype.BYTES, [1], raw))
+
+
+@pytest.mark.parametrize("elements", [(), (b"a", b"b", b"c")])
+def test_bytes_whose_count_differs_from_the_shape_are_refused(elements: tuple[bytes, ...]) -> None:
+    with pytest.raises(BadOutput, match="elements"):
+        render_output(Tensor("y", Datatype.BYTES, [1, 2], packed(*elements)))
+
+
+@pytest.mark.parametrize("datatype", [datatype for datatype in Datatype if datatype is not Datatype.BYTES])
+@pytest.mark.parametrize("excess", [-1, 1])
+def test_numbers_whose_length_differs_from_the_shape_are_refused(datatype: Datatype, excess: int) -> None:
+    size = next(len(raw) // len(data) for kind, raw, data in WHOLE + FRACTIONS if kind is datatype)
+    with pytest.raises(BadOutput, match="do not fill"):
+        render_output(Tensor("y", datatype, [2, 2], bytes(4 * size + excess)))
+
+
+@pytest.mark.parametrize("datatype", list(Datatype))
+def test_a_tensor_may_be_empty(datatype: Datatype) -> None:
+    assert render_output(Tensor("y", datatype, [0, 4], b"")).data == []
+
+
+def test_only_a_streamed_output_has_the_number_of_its_response() -> None:
+    tensor = Tensor("y", Datatype.UINT8, [1], b"\x07")
+    assert b"response" not in msgspec.json.encode(render_output(tensor))
+    assert msgspec.json.decode(msgspec.json.encode(render_output(tensor, 0)))["response"] == 0
+
+
+DECLARED = [Signature("y", Datatype.FP32, [-1, 2]), Signature("z", Datatype.INT8, [1])]
+Y, Z = Tensor("y", Datatype.FP32, [3, 2], bytes(24)), Tensor("z", Datatype.INT8, [1], b"\x00")
+
+
+def test_declared_outputs_pass_in_any_order() -> None:
+    check_outputs([Z, Y], DECLARED, complete=True)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "reason"),
+    [
+        (Tensor("x", Datatype.FP32, [3, 2], bytes(24)), "does not declare"),
+        (Tensor("y", Datatype.FP64, [3, 2], bytes(48)), "declared as FP32"),
+        (Tensor("y", Datatype.FP32, [3, 3], bytes(36)), "has shape"),
+        (Tensor("y", Datatype.FP32, [6], bytes(24)), "has shape"),
+    ],
+)
+def test_outputs_that_differ_from_the_declaration_are_refused(tensor: Tensor, reason: str) -> None:
+    with pytest.raises(BadOutput, match=reason):
+        check_outputs([tensor, Z], DECLARED, complete=True)
+
+
+def test_a_missing_output_is_refused_by_name() -> None:
+    with pytest.raises(BadOutput, match="'z'"):
+        check_outputs([Y], DECLARED, complete=True)
+
+
+def test_a_streamed_response_may_have_some_of_the_outputs() -> None:
+    check_outputs([Z], DECLARED, complete=False)

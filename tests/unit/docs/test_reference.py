@@ -1,0 +1,27 @@
+"""The reference pages say what the code does: their generated sections are current and complete."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from deploy.docs.markdown import SECTION
+from deploy.docs.pages import SECTIONS, list_pages, renew
+
+EMPTY_CELL = re.compile(r"^\| `.*\| +\|$", re.MULTILINE)
+PAGES = {page.stem: page for page in list_pages()}
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_a_page_is_as_it_would_be_generated(page: Path) -> None:
+    assert renew(page) == page.read_text(), "run `make docs`"
+
+
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_every_row_says_what_it_means(page: Path) -> None:
+    assert EMPTY_CELL.findall(page.read_text()) == []
+
+
+def test_every_section_is_on_one_page() -> None:
+    found = [name for page in PAGES.values() for name, _ in SECTION.findall(page.read_text())]
+    assert sorted(found) == sorted(SECTIONS)

@@ -1,0 +1,77 @@
+"""API keys."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+import pytest
+
+from common import ids
+from services.gateway.auth.authentication import CACHED_SECONDS, MAX_CACHED, KeyCache, hash_key, new_key
+from services.gateway.auth.store import Key, KeyStore
+from services.gateway.http.problems import Problem
+
+KEY = Key(ids.new(), ids.new())
+
+
+class MemoryKeyStore(KeyStore):
+    """Keys without a database."""
+
+    def __init__(self, *keys: str) -> None:
+        self.hashes = {hash_key(key): KEY for key in keys}
+
+    async def find_keys(self, hashes: Sequence[bytes]) -> dict[bytes, Key]:
+        return {key_hash: self.hashes[key_hash] for key_hash in hashes if key_hash in self.hashes}
+
+
+def test_a_key_is_kept_as_its_sha256() -> None:
+    assert hash_key("abc").hex() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_a_key_of_any_characters_can_be_hashed() -> None:
+    assert hash_key("\udcff") != hash_key("ÿ")
+
+
+def test_new_keys_are_long_and_differ() -> None:
+    first, second = new_key(), new_key()
+    assert first != second
+    assert first.startswith("ch_")
+    assert len(first) >= 40
+
+
+@pytest.mark.parametrize("header", ["Bearer ch_a", "bearer ch_a", "Bearer   ch_a "])
+async def test_a_known_key_is_let_in(header: str) -> None:
+    assert await KeyCache(MemoryKeyStore("ch_a")).find(header) == KEY
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "ch_a", "Basic ch_a", "Bearer", "Bearer  ", "Bearer ch_b", "Bearer ch_a x"]
+)
+async def test_anything_else_is_refused_and_told_how(header: str | None) -> None:
+    with pytest.raises(Problem) as caught:
+        await KeyCache(MemoryKeyStore("ch_a")).find(header)
+    assert caught.value.status == HTTPStatus.UNAUTHORIZED
+    assert caught.value.headers == {"WWW-Authenticate": "Bearer"}
+
+
+async def test_a_key_is_remembered_for_a_while_until_it_is_found_revoked() -> None:
+    now = 0.0
+    store = MemoryKeyStore("ch_a")
+    keys = KeyCache(store, lambda: now)
+    assert keys.find_cached("Bearer ch_a") is None
+    await keys.find("Bearer ch_a")
+    assert keys.find_cached("Bearer ch_a") == KEY._replace(cached=True)
+    assert keys.find_cached("Bearer ch_b") is None
+    now = CACHED_SECONDS
+    assert keys.find_cached("Bearer ch_a") is None
+    await keys.find("Bearer ch_a")
+    store.hashes.clear()
+    with pytest.raises(Problem):
+        await keys.find("Bearer ch_a")
+    assert keys.find_cached("Bearer ch_a") is None
+
+
+async def test_so_many_keys_are_remembered_and_no_more() -> None:
+    keys = KeyCache(MemoryKeyStore(*(f"ch_{number}" for number in range(MAX_CACHED + 1))))
+    for number in range(MAX_CACHED + 1):
+        await keys.find_keys([hash_key(f"ch_{number}")])
+    assert len(keys) == 1

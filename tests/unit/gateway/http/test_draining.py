@@ -1,0 +1,56 @@
+"""A gateway that drains."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from services.gateway.http.draining import DrainMiddleware, DrainState
+
+SCOPE: Any = {"type": "http"}
+
+
+async def cut(state: DrainState, *, started: bool) -> list[Any]:
+    """What is sent of a request that is cancelled while it waits."""
+    sent: list[Any] = []
+    waiting = asyncio.Event()
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        if started:
+            await send({"type": "http.response.start", "status": 200})
+        waiting.set()
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    none: Any = None
+    task = asyncio.create_task(DrainMiddleware(app, state)(SCOPE, none, send))
+    await waiting.wait()
+    task.cancel()
+    await task
+    return sent
+
+
+async def test_what_the_grace_cuts_off_is_answered_503() -> None:
+    state = DrainState()
+    state.start()
+    start, body = await cut(state, started=False)
+    headers = dict(start["headers"])
+    assert (start["status"], headers[b"connection"]) == (503, b"close")
+    assert int(headers[b"content-length"]) == len(body["body"])
+    assert int(headers[b"retry-after"]) > 0
+    assert msgspec.json.decode(body["body"])["type"] == "urn:charonia:problem:unavailable"
+
+
+async def test_an_answer_that_has_begun_is_not_begun_again() -> None:
+    state = DrainState()
+    state.start()
+    with pytest.raises(asyncio.CancelledError):
+        await cut(state, started=True)
+
+
+async def test_a_cancellation_at_any_other_time_is_one() -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await cut(DrainState(), started=False)

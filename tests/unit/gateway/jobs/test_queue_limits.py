@@ -1,0 +1,226 @@
+"""How many jobs may wait, and the Retry-After of a full queue."""
+
+import asyncio
+from collections.abc import Collection
+from http import HTTPStatus
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from common import ids
+from common.errors import DatabaseUnavailable
+from services.gateway.http.problems import Problem
+from services.gateway.jobs.queue_limit_store import DueJobs, EndedJobs, Queue, QueueCount, QueueLimitStore
+from services.gateway.jobs.queue_limits import (
+    DEFAULT_RETRY_SECONDS,
+    MAX_CACHED_QUEUES,
+    MAX_RETRY_SECONDS,
+    QueueLimits,
+    estimate_wait,
+)
+from services.gateway.models.cached_read import FRESH_SECONDS, LONGEST_FRESH
+
+TENANT, OTHER = ids.new(), ids.new()
+PER_TENANT, PER_MODEL = 10, 15
+
+
+class FakeStore(QueueLimitStore):
+    """Counts without a database, and a clock that the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.seconds = 0.0  # seconds of each count
+        self.begun = asyncio.Event()  # set when a count begins
+        self.go = asyncio.Event()  # no count ends before it is set
+        self.go.set()
+        self.is_down = False
+        self.jobs: dict[Queue, int] = {}
+        self.own: dict[Queue, int] = {}
+        self.ended: dict[Queue, EndedJobs] = {}
+        self.due: dict[Queue, DueJobs] = {}
+        self.counted: list[set[Queue]] = []
+        self.samples = 0
+
+    def clock(self) -> float:
+        return self.now
+
+    async def count_queues(self, queues: Collection[Queue], per_tenant: int, per_model: int) -> dict[Queue, QueueCount]:
+        if self.is_down:
+            raise DatabaseUnavailable
+        self.counted.append(set(queues))
+        self.begun.set()
+        await self.go.wait()
+        self.now += self.seconds
+        most = {queue: self.own.get(queue, per_model if isinstance(queue, str) else per_tenant) for queue in queues}
+        return {queue: QueueCount(min(self.jobs.get(queue, 0), most[queue]), most[queue]) for queue in queues}
+
+    async def count_ended(self, limit: int) -> dict[Queue, EndedJobs]:
+        self.samples += 1
+        return self.ended
+
+    async def count_due(self, queues: Collection[Queue], limit: int) -> dict[Queue, DueJobs]:
+        self.samples += 1
+        return {queue: self.due[queue] for queue in queues if queue in self.due}
+
+
+@pytest.fixture
+def store() -> FakeStore:
+    return FakeStore()
+
+
+@pytest.fixture
+def limits(store: FakeStore) -> QueueLimits:
+    return QueueLimits(store, PER_TENANT, PER_MODEL, store.clock)
+
+
+async def submit(limits: QueueLimits, count: int, tenant: Any = TENANT, model: str = "echo") -> int:
+    """Submit single jobs concurrently. Return how many were admitted."""
+    outcomes = await asyncio.gather(*(limits.admit(tenant, model) for _ in range(count)), return_exceptions=True)
+    refused = [outcome for outcome in outcomes if isinstance(outcome, Problem)]
+    assert {(each.status, each.code) for each in refused} <= {(HTTPStatus.TOO_MANY_REQUESTS, "queue_full")}
+    assert all(outcome is None or isinstance(outcome, Problem) for outcome in outcomes)
+    return count - len(refused)
+
+
+async def test_concurrent_submits_share_one_count(store: FakeStore, limits: QueueLimits) -> None:
+    store.jobs[TENANT] = 7
+    assert await submit(limits, 50) == 3
+    assert store.counted == [{TENANT, "echo"}]
+
+
+async def test_admitted_jobs_count_until_the_next_count_includes_them(store: FakeStore, limits: QueueLimits) -> None:
+    assert await submit(limits, 6) == 6
+    assert await submit(limits, 6) == 4
+    store.now = FRESH_SECONDS - 0.01
+    assert await submit(limits, 1) == 0
+    store.now = 2 * FRESH_SECONDS
+    store.jobs[TENANT] = 8
+    assert await submit(limits, 6) == 2
+    assert len(store.counted) == 2
+
+
+async def test_no_submit_waits_while_the_last_count_is_valid(store: FakeStore, limits: QueueLimits) -> None:
+    assert await submit(limits, 3) == 3
+    store.now, store.jobs[TENANT] = FRESH_SECONDS, 7
+    store.go.clear()
+    store.begun.clear()
+    assert await submit(limits, 4) == 4
+    await asyncio.wait_for(store.begun.wait(), 5)
+    assert await submit(limits, 2) == 2  # after the count began, so it does not include them
+    assert store.counted == [{TENANT, "echo"}] * 2
+    store.go.set()
+    await asyncio.gather(*limits._tasks)
+    assert await submit(limits, 4) == 1
+
+
+async def test_without_a_database_the_last_count_expires(limits: QueueLimits, store: FakeStore) -> None:
+    await submit(limits, 1)
+    store.now, store.is_down = FRESH_SECONDS, True
+    await limits.admit(TENANT, "echo")
+    await asyncio.gather(*limits._tasks)
+    await limits.admit(TENANT, "echo")
+    store.now = 2 * FRESH_SECONDS
+    with pytest.raises(DatabaseUnavailable):
+        await limits.admit(TENANT, "echo")
+
+
+async def test_a_tenant_may_have_its_own_limit(store: FakeStore, limits: QueueLimits) -> None:
+    store.own[OTHER] = 100
+    assert await submit(limits, 20, OTHER) == PER_MODEL
+    assert await submit(limits, 1) == 0
+    assert await submit(limits, 20, model="ocr") == PER_TENANT
+    with pytest.raises(Problem, match="the model 'echo' is full: at most 15 jobs"):
+        await limits.admit(OTHER, "echo")
+    with pytest.raises(Problem, match="this tenant is full: at most 10 jobs"):
+        await limits.admit(TENANT, "ocr")
+
+
+async def test_jobs_are_admitted_together_or_not_at_all(limits: QueueLimits) -> None:
+    await limits.admit(TENANT, "echo", PER_TENANT - 1)
+    with pytest.raises(Problem):
+        await limits.admit(TENANT, "echo", 2)
+    assert await submit(limits, 3) == 1
+
+
+async def test_more_jobs_than_the_limit_get_no_retry_after(store: FakeStore, limits: QueueLimits) -> None:
+    store.own[OTHER] = 0  # paused by an operator
+    for tenant, jobs, status in ((TENANT, PER_TENANT + 1, 422), (OTHER, 1, 429)):
+        with pytest.raises(Problem) as caught:
+            await limits.admit(tenant, "echo", jobs)
+        assert (caught.value.status, "Retry-After" in caught.value.headers) == (status, status == 429)
+
+
+@pytest.mark.parametrize(("seconds", "fresh_for"), [(0.01, FRESH_SECONDS), (0.3, 6.0), (10.0, LONGEST_FRESH)])
+async def test_a_slow_count_is_repeated_less_often(
+    store: FakeStore, limits: QueueLimits, seconds: float, fresh_for: float
+) -> None:
+    store.seconds = seconds
+    await submit(limits, 1)
+    counted_at = store.now
+    store.now = counted_at + fresh_for - 0.01
+    await submit(limits, 1)
+    assert (len(store.counted), limits._tasks) == (1, set())
+    store.now = counted_at + fresh_for + 0.01
+    await submit(limits, 1)
+    await asyncio.gather(*limits._tasks)
+    assert len(store.counted) == 2
+
+
+async def test_unused_queues_are_dropped(store: FakeStore, limits: QueueLimits) -> None:
+    for _ in range(MAX_CACHED_QUEUES):
+        await limits.admit(ids.new(), "echo")
+        store.jobs.clear()
+        store.now += 0.0001
+        limits._levels["echo"].jobs = 0
+    assert len(limits._levels) == MAX_CACHED_QUEUES + 1
+    store.now += 2 * FRESH_SECONDS
+    await submit(limits, 1)
+    assert limits._levels.keys() == {TENANT, "echo"}
+
+
+async def test_retry_after_follows_ended_and_due_jobs_read_once_a_second(store: FakeStore, limits: QueueLimits) -> None:
+    store.jobs = dict.fromkeys((TENANT, OTHER), PER_TENANT)
+    store.ended[TENANT] = EndedJobs(2, 30.0)
+    store.due[OTHER] = DueJobs(0, 20.0)
+
+    async def retry_after(tenant: UUID = TENANT) -> str:
+        with pytest.raises(Problem) as caught:
+            await limits.admit(tenant, "echo")
+        return caught.value.headers["Retry-After"]
+
+    assert [await retry_after() for _ in range(5)] == ["15"] * 5
+    assert store.samples == 2
+    assert [await retry_after(OTHER) for _ in range(5)] == ["20"] * 5
+    store.ended, store.due = {TENANT: EndedJobs(2, 60.0)}, {OTHER: DueJobs(0, 10.0)}
+    assert (await retry_after(), await retry_after(OTHER), store.samples) == ("15", "20", 3)
+    store.now = FRESH_SECONDS
+    assert (await retry_after(), await retry_after(OTHER), store.samples) == ("30", "10", 6)
+    await asyncio.gather(*limits._tasks)
+
+
+@pytest.mark.parametrize(
+    ("excess", "ended", "due", "seconds"),
+    [
+        (1, None, DueJobs(0, None), DEFAULT_RETRY_SECONDS),
+        (1, EndedJobs(100, 1.0), DueJobs(9, None), 1),
+        (150, EndedJobs(100, 1.0), DueJobs(200, None), 2),
+        (10, EndedJobs(4, 60.0), DueJobs(9, None), 150),
+        (1, EndedJobs(1, 0.0), DueJobs(9, None), 1),
+        (1, EndedJobs(1, -0.5), DueJobs(9, None), 1),
+        (1_000_000, EndedJobs(1, 60.0), DueJobs(9, None), MAX_RETRY_SECONDS),
+        (1, None, DueJobs(0, 7.5), 8),  # every job is scheduled: the rate does not matter
+        (1, EndedJobs(1, 60.0), DueJobs(0, 7.5), 8),
+        (1, EndedJobs(100, 1.0), DueJobs(0, 86_400.0), MAX_RETRY_SECONDS),
+        (1, EndedJobs(100, 1.0), DueJobs(1, 1800.0), 1),  # one due job leaves in time
+        (2, EndedJobs(100, 1.0), DueJobs(1, 1800.0), 1800),
+        (2, EndedJobs(1, 60.0), DueJobs(1, 7.5), 120),
+        (2, None, DueJobs(1, 7.5), DEFAULT_RETRY_SECONDS),
+        (1, EndedJobs(100, 1.0), DueJobs(0, 3600.0, whole=False), 1),  # uncounted jobs may be due
+        (1, None, DueJobs(0, 1800.0, whole=False), 1800),
+    ],
+)
+def test_the_estimate_is_how_long_the_excess_takes_to_leave(
+    excess: int, ended: EndedJobs | None, due: DueJobs, seconds: int
+) -> None:
+    assert estimate_wait(excess, ended, due) == seconds

@@ -1,0 +1,34 @@
+"""Whether a model accepts inputs that were packed for another model."""
+
+import pytest
+
+from common.tensors import Datatype, Signature, Tensor
+from services.gateway.jobs.retry import accepts
+
+X = Tensor("x", Datatype.FP32, [2, 3], bytes(24))
+DECLARED = Signature("x", Datatype.FP32, [-1, 3])
+HINT = Signature("hint", Datatype.INT32, [1], optional=True)
+
+
+def test_a_model_with_the_same_inputs_accepts_them() -> None:
+    assert accepts([DECLARED], 0, [X])
+    assert accepts([DECLARED, HINT], 0, [X])
+
+
+@pytest.mark.parametrize(
+    ("given", "declared", "max_batch_size"),
+    [
+        ([X], [Signature("z", Datatype.FP32, [-1, 3])], 0),
+        ([X], [DECLARED, Signature("z", Datatype.FP32, [1])], 0),
+        ([X, Tensor("z", Datatype.FP32, [1], bytes(4))], [DECLARED], 0),
+        ([X], [Signature("x", Datatype.INT32, [-1, 3])], 0),
+        ([X], [Signature("x", Datatype.FP32, [-1, 4])], 0),
+        ([X], [Signature("x", Datatype.FP32, [-1])], 0),
+        ([X], [DECLARED], 1),
+    ],
+    ids=["name", "one missing", "one too many", "datatype", "size", "dimensions", "batch"],
+)
+def test_a_model_with_other_inputs_does_not(
+    given: list[Tensor], declared: list[Signature], max_batch_size: int
+) -> None:
+    assert not accepts(declared, max_batch_size, given)

@@ -1,0 +1,103 @@
+"""Waiting for a job in a submit and in a get."""
+
+import asyncio
+import warnings
+from http import HTTPStatus
+from typing import Any, cast
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from common import ids
+from common.errors import DatabaseUnavailable
+from common.jobs import Status
+from common.views.job import JobUrls
+from services.gateway.auth.authentication import Authenticator, unauthorized
+from services.gateway.auth.store import Key
+from services.gateway.events.waiters import Waiters
+from services.gateway.http.problems import Problem
+from services.gateway.jobs.store import FoundJob, JobStore
+from tests.unit.gateway.samples import ROW
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of Litestar's own parameters
+    from services.gateway.jobs.dependencies import JobServices
+    from services.gateway.jobs.read_routes import get_job
+    from services.gateway.jobs.routes import await_end
+
+OVERLOADED = Problem(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", "too many wait")
+REVOKED = unauthorized("it was revoked")
+
+
+class World:
+    """A request and its services. Its job ends during the wait."""
+
+    def __init__(self, failure: Exception | None = None, refusal: Exception | None = None) -> None:
+        self.failure = failure  # of the wait
+        self.refusal = refusal  # of the key, after the wait
+        self.row = ROW
+        self.user = Key(ids.new(), ids.new())
+        self.headers: dict[str, str] = {}
+
+    async def wait(self, _job_id: UUID, _key: Key, _seconds: float) -> None:
+        if self.failure:
+            raise self.failure
+        self.row = msgspec.structs.replace(ROW, status=Status.SUCCEEDED)
+
+    async def recheck(self, _connection: object) -> None:
+        if self.refusal:
+            raise self.refusal
+
+    async def find_job(self, _job_id: UUID, _tenant_id: UUID) -> FoundJob:
+        return FoundJob(self.row, b"[]", "none", None, erased=False)
+
+    @property
+    def services(self) -> JobServices:
+        none = cast("Any", None)
+        return JobServices(
+            authenticator=cast("Authenticator", self),
+            store=cast("JobStore", self),
+            submitter=none,
+            canceler=none,
+            retrier=none,
+            eraser=none,
+            waiters=cast("Waiters", self),
+            signer=none,
+            urls=JobUrls("", ""),
+        )
+
+    async def receive(self) -> Any:
+        await asyncio.Event().wait()
+
+    async def await_end(self) -> FoundJob | None:
+        return await await_end(cast("Any", self), ROW, 1.0, self.services)
+
+
+async def test_an_ended_job_is_returned() -> None:
+    found = await World().await_end()
+    assert found is not None
+    assert found.row.status is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("failure", "refusal"),
+    [(OVERLOADED, None), (DatabaseUnavailable(), None), (None, DatabaseUnavailable()), (None, REVOKED)],
+)
+async def test_a_job_whose_end_cannot_be_read_is_still_accepted(
+    failure: Exception | None, refusal: Exception | None
+) -> None:
+    assert await World(failure, refusal).await_end() is None
+
+
+async def test_a_key_revoked_during_the_wait_is_refused() -> None:
+    for refusal, wait in [(None, 1), (REVOKED, 0)]:
+        assert await ask(World(refusal=refusal), wait)
+    with pytest.raises(Problem) as caught:
+        await ask(World(refusal=REVOKED), wait=1)
+    assert caught.value is REVOKED
+
+
+async def ask(world: World, wait: float) -> object:
+    given = {"request": world, "job_id": ids.encode(ids.Kind.JOB, ROW.id), "wait": wait, "services": world.services}
+    return await cast("Any", get_job.fn)(**given)

@@ -1,0 +1,88 @@
+"""Which version of a model a request means."""
+
+import asyncio
+from http import HTTPStatus
+
+import pytest
+
+from common.errors import DatabaseUnavailable
+from services.gateway.http.problems import Problem
+from services.gateway.models.catalogue import Catalogue, order_version
+from services.gateway.models.store import ModelStore, ModelVersion
+
+
+class Shelf(ModelStore):
+    """A catalogue's rows without a database."""
+
+    def __init__(self, *rows: ModelVersion) -> None:
+        self.rows = list(rows)
+        self.reads = 0
+
+    async def list_models(self) -> list[ModelVersion]:
+        self.reads += 1
+        return self.rows
+
+
+def version(number: str, *, ready: bool = True, name: str = "ocr") -> ModelVersion:
+    return ModelVersion(name, number, ready, False, 0, [], [])
+
+
+@pytest.mark.parametrize(
+    ("versions", "newest"),
+    [(["2", "10", "9"], "10"), (["old", "1"], "1"), (["a", "b"], "b"), (["1"], "1")],
+)
+def test_versions_are_ordered_as_numbers_and_names_come_first(versions: list[str], newest: str) -> None:
+    assert max(map(version, versions), key=order_version).version == newest
+
+
+async def test_the_newest_ready_version_is_meant_where_none_is_asked_for() -> None:
+    catalogue = Catalogue(Shelf(version("2"), version("10", ready=False), version("9")))
+    assert (await catalogue.find("ocr")).version == "9"
+
+
+async def test_the_newest_is_meant_where_none_is_ready() -> None:
+    catalogue = Catalogue(Shelf(version("9", ready=False), version("10", ready=False)))
+    assert (await catalogue.find("ocr")).version == "10"
+
+
+async def test_a_version_asked_for_is_meant_ready_or_not() -> None:
+    catalogue = Catalogue(Shelf(version("1", ready=False), version("2")))
+    assert (await catalogue.find("ocr", "1")).version == "1"
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "known"), [("ocrr", None, "'echo', 'ocr'"), ("ocr", "3", "known versions: '1', '2'")]
+)
+async def test_what_is_unknown_is_answered_with_what_is_known(name: str, number: str | None, known: str) -> None:
+    catalogue = Catalogue(Shelf(version("1", name="echo"), version("1"), version("2")))
+    with pytest.raises(Problem) as caught:
+        await catalogue.find(name, number)
+    assert caught.value.status == HTTPStatus.NOT_FOUND
+    assert known in caught.value.detail
+
+
+async def test_an_empty_catalogue_asks_for_a_dispatcher() -> None:
+    with pytest.raises(Problem, match="is a dispatcher running"):
+        await Catalogue(Shelf()).find("ocr")
+
+
+async def test_rows_are_not_read_again_for_every_request() -> None:
+    shelf = Shelf(version("1"))
+    catalogue = Catalogue(shelf)
+    for _ in range(3):
+        await catalogue.find("ocr")
+    assert shelf.reads == 1
+
+
+async def test_those_who_wait_for_the_same_rows_share_one_read_and_its_failure() -> None:
+    class Away(Shelf):
+        async def list_models(self) -> list[ModelVersion]:
+            await asyncio.sleep(0)
+            await super().list_models()
+            raise DatabaseUnavailable
+
+    shelf = Away()
+    catalogue = Catalogue(shelf)
+    results = await asyncio.gather(*(catalogue.find("ocr") for _ in range(3)), return_exceptions=True)
+    assert [type(result) for result in results] == [DatabaseUnavailable] * 3
+    assert shelf.reads == 1

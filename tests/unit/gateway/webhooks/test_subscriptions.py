@@ -1,0 +1,52 @@
+"""Validation of a subscription's headers and event patterns. The header rules are in common/webhook_headers.py."""
+
+import pytest
+
+from services.gateway.webhooks.subscriptions import check_headers, check_patterns
+
+
+def test_custom_headers_are_allowed() -> None:
+    assert check_headers({"Authorization": "Bearer a b", "X-Api-Key": "~"}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "pointer"), [("", "/headers/"), ("a b", "/headers/a b"), ("a/~\n", "/headers/a~1~0\n")]
+)
+def test_an_invalid_name_is_refused_with_its_pointer(name: str, pointer: str) -> None:
+    assert [error.pointer for error in check_headers({name: "v"})] == [pointer]
+
+
+@pytest.mark.parametrize("name", ["Host", "content-length", "WEBHOOK-ID", "webhook-anything", "Traceparent"])
+def test_reserved_headers_are_refused_in_any_case(name: str) -> None:
+    assert [error.pointer for error in check_headers({name: "v"})] == [f"/headers/{name}"]
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Evil: b", "a\nb", "a\x00b"])
+def test_values_with_control_characters_are_refused(value: str) -> None:
+    assert [error.pointer for error in check_headers({"X-A": value})] == ["/headers/X-A"]
+
+
+def test_a_duplicate_header_is_refused() -> None:
+    (error,) = check_headers({"X-A": "1", "X-B": "1", "x-a": "2"})
+    assert (error.pointer, "X-A" in error.detail) == ("/headers/x-a", True)
+
+
+def test_every_invalid_header_is_reported() -> None:
+    found = check_headers({"Host": "v", "X-A": "fine", "X-B": "\n"})
+    assert [error.pointer for error in found] == ["/headers/Host", "/headers/X-B"]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["job.succeeded", "job.*", "*.succeeded", "*.*", "*", "batch.completed", "webhook.*"]
+)
+def test_a_pattern_that_matches_an_event_is_allowed(pattern: str) -> None:
+    assert check_patterns([pattern]) == []
+
+
+@pytest.mark.parametrize(
+    "pattern", ["", "job.", "Job.*", "job.*.x", "**", "job.suc*", "job succeeded", "job.succeeded\n", "x", "job.nope"]
+)
+def test_a_pattern_that_matches_no_event_is_refused(pattern: str) -> None:
+    (error,) = check_patterns([pattern])
+    assert error.pointer == "/events/0"
+    assert "job.succeeded" in error.detail

@@ -1,0 +1,157 @@
+"""Records of attempts, and the time of the next claim."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from services.notifier.attempt_recorder import make_record
+from services.notifier.attempt_result import AttemptError, AttemptResult
+from services.notifier.delivery_worker import MAX_CLAIMS, POLL_SECONDS, SLOTS_PER_EVENT, DeliveryWorker, to_label
+from services.notifier.retry_schedule import Exhausted, Rescheduled, Succeeded
+from services.notifier.sender import Sender
+from services.notifier.store.claims import Claim, ClaimBatch, ClaimStore
+from tests.unit.notifier.samples import AT, CLAIM, RecorderStub
+
+
+def test_a_success() -> None:
+    result = AttemptResult(status_code=204, response=b"thanks", seconds=0.25)
+    record = make_record(CLAIM, result, Succeeded())
+    assert (record.id, record.attempt, record.status, record.delay) == (CLAIM.id, 3, "succeeded", None)
+    assert (record.started_at, record.duration_ms, record.response) == (AT, 250.0, b"thanks")
+    assert (record.status_code, record.error, record.counted) == (204, None, True)
+
+
+def test_a_failure_is_rescheduled() -> None:
+    record = make_record(CLAIM, AttemptResult(error=AttemptError.TIMEOUT), Rescheduled(5.0))
+    assert (record.status, record.delay, record.counted, record.error) == ("pending", 5.0, True, "timeout")
+
+
+def test_an_internal_error_does_not_count() -> None:
+    assert not make_record(
+        CLAIM, AttemptResult(error=AttemptError.LOCAL_FAULT), Rescheduled(5.0, counted=False)
+    ).counted
+
+
+def test_a_410_disables_the_subscription() -> None:
+    record = make_record(
+        CLAIM, AttemptResult(status_code=410, error=AttemptError.HTTP_STATUS), Exhausted(disables_webhook=True)
+    )
+    assert (record.status, record.disables_webhook, record.webhook_id) == ("exhausted", True, CLAIM.webhook_id)
+
+
+def test_each_decision_has_a_label() -> None:
+    decisions = (Succeeded(), Rescheduled(1.0), Rescheduled(1.0, counted=False), Exhausted())
+    assert [to_label(decision) for decision in decisions] == ["succeeded", "failed", "postponed", "exhausted"]
+
+
+class ClaimStoreStub(ClaimStore):
+    """Claims nothing, and returns a fixed wait."""
+
+    def __init__(self, wait: float) -> None:
+        self.wait = wait
+        self.limits: asyncio.Queue[int] = asyncio.Queue()
+
+    async def claim_due(self, limit: int, lease: float, endpoint_concurrency: int) -> ClaimBatch:
+        self.limits.put_nowait(limit)
+        return ClaimBatch([], self.wait)
+
+
+@pytest.mark.parametrize(
+    ("wait", "pause", "woken"), [(0.1, 0.1, False), (60.0, POLL_SECONDS, False), (0.0, POLL_SECONDS, True)]
+)
+async def test_the_next_claim_is_when_more_is_due(wait: float, pause: float, woken: bool) -> None:
+    unused = cast("Any", None)  # nothing is sent here
+    worker = DeliveryWorker(
+        ClaimStoreStub(wait),
+        unused,
+        unused,
+        asyncio.Event(),
+        (0.0,),
+        timeout=1.0,
+        concurrency=1,
+        endpoint_concurrency=1,
+    )
+    await worker.claim()
+    assert (worker._pause, worker._wake_up.is_set()) == (pause, woken)
+
+
+async def test_one_statement_claims_a_limited_number_and_the_next_follows_at_once() -> None:
+    store, woken, unused = ClaimStoreStub(0.0), asyncio.Event(), cast("Any", None)
+    worker = DeliveryWorker(
+        store, unused, unused, woken, (0.0,), timeout=1.0, concurrency=2 * MAX_CLAIMS, endpoint_concurrency=1
+    )
+    await worker.claim()
+    with worker.reserve_for_fanout(MAX_CLAIMS) as slots:
+        assert slots == 0  # other deliveries wait for a slot
+    worker._has_backlog = False
+    with worker.reserve_for_fanout(MAX_CLAIMS) as slots:
+        assert (store.limits.get_nowait(), slots) == (MAX_CLAIMS, MAX_CLAIMS)
+    assert woken.is_set()
+
+
+class PausedSender(Sender):
+    """Every attempt succeeds after `resume` is set."""
+
+    def __init__(self) -> None:
+        self.resume = asyncio.Event()
+
+    async def send(self, claim: Claim) -> AttemptResult:
+        await self.resume.wait()
+        return AttemptResult(status_code=204)
+
+
+def make_worker(
+    store: ClaimStore, recorder: RecorderStub, woken: asyncio.Event, sender: Sender, concurrency: int = 1
+) -> DeliveryWorker:
+    return DeliveryWorker(
+        store, sender, recorder, woken, (0.0,), timeout=1.0, concurrency=concurrency, endpoint_concurrency=concurrency
+    )
+
+
+async def test_fanout_claims_are_sent_before_shutdown_and_never_ahead_of_the_backlog() -> None:
+    sender, recorder, woken = PausedSender(), RecorderStub(), asyncio.Event()
+    worker = make_worker(ClaimStoreStub(60.0), recorder, woken, sender)
+    with worker.reserve_for_fanout(1) as slots:
+        assert slots == 1
+        stopping = asyncio.create_task(worker.stop(60.0))
+        await asyncio.sleep(0)
+        assert worker._stopping
+        worker.start([CLAIM])
+    with worker.reserve_for_fanout(1) as slots:
+        assert slots == 0
+    worker._stopping = False
+    await worker.claim()  # no slot is free
+    sender.resume.set()
+    await stopping
+    assert len(recorder.records) == 1
+    with worker.reserve_for_fanout(1) as slots:
+        assert slots == 0  # before the next claim
+    assert woken.is_set()
+
+
+async def test_a_long_fanout_leaves_slots_to_the_loop() -> None:
+    store, woken = ClaimStoreStub(60.0), asyncio.Event()
+    worker = make_worker(store, RecorderStub(), woken, PausedSender(), 10)
+    with worker.reserve_for_fanout(1) as first:
+        assert first == SLOTS_PER_EVENT
+        loop = asyncio.create_task(worker.run())
+        assert await asyncio.wait_for(store.limits.get(), 5) == 10 - SLOTS_PER_EVENT
+        loop.cancel()
+        with worker.reserve_for_fanout(100) as second:
+            assert second == 5  # of the remaining 6
+    assert worker.count_free_slots() == 10
+
+
+async def test_no_slot_is_reserved_twice() -> None:
+    class ReservingStore(ClaimStoreStub):
+        async def claim_due(self, limit: int, lease: float, endpoint_concurrency: int) -> ClaimBatch:
+            with worker.reserve_for_fanout(100) as slots:
+                assert (limit, slots) == (10, 0)
+            return await super().claim_due(limit, lease, endpoint_concurrency)
+
+    store = ReservingStore(60.0)
+    worker = make_worker(store, RecorderStub(), asyncio.Event(), PausedSender(), 10)
+    await worker.claim()
+    assert store.limits.qsize() == 1
+    assert worker.count_free_slots() == 10
