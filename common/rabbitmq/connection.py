@@ -26,6 +26,22 @@ CONNECTION_ERRORS = (AMQPError, ChannelInvalidStateError, OSError, TimeoutError,
 log = Log("broker")
 
 
+class _Connection(aio_pika.Connection):
+    def __del__(self) -> None:
+        """Do nothing. The base class calls `close` here, and without a running loop nobody awaits it."""
+
+
+async def connect(url: str, name: str) -> AbstractConnection:
+    """Connect within CALL_SECONDS. The caller closes the connection. `name` is its name in the management UI."""
+    return await aio_pika.connect(
+        url,
+        timeout=CALL_SECONDS,
+        heartbeat=HEARTBEAT_SECONDS,
+        client_properties={"connection_name": name},
+        connection_class=_Connection,
+    )
+
+
 async def with_deadline(call: Awaitable[object]) -> object:
     """Await a call for at most CALL_SECONDS. Raise BrokerUnavailable if the connection is lost meanwhile."""
     task = asyncio.current_task()
@@ -124,12 +140,7 @@ class BrokerConnection:
 
     async def _connect(self) -> AbstractConnection:
         async with asyncio.timeout(CONNECT_SECONDS):
-            return await aio_pika.connect(
-                self._url,
-                timeout=CALL_SECONDS,
-                heartbeat=HEARTBEAT_SECONDS,
-                client_properties={"connection_name": self._name},
-            )
+            return await connect(self._url, self._name)
 
     async def _use(self, connection: AbstractConnection) -> None:
         """Set up a new connection. Return when any part of it is lost."""

@@ -15,7 +15,7 @@ from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
 from common.errors import CharoniaError, SettingsError
 from common.rabbitmq import topology
-from common.rabbitmq.connection import CALL_SECONDS, CONNECTION_ERRORS
+from common.rabbitmq.connection import CALL_SECONDS, CONNECTION_ERRORS, connect
 from common.rabbitmq.consumer import QUEUE_HEADER, REASON_HEADER
 from common.settings import AmqpUrl, load
 
@@ -31,7 +31,7 @@ class DeadMessageSettings(msgspec.Struct, frozen=True):
 @asynccontextmanager
 async def open_channel(url: str) -> AsyncIterator[AbstractChannel]:
     """Open a channel on a connection of its own."""
-    connection = await aio_pika.connect(url, timeout=CALL_SECONDS)
+    connection = await connect(url, "charonia-dead-messages")
     async with connection:
         yield await connection.channel(on_return_raises=True)
 

@@ -2,6 +2,9 @@
 
 import asyncio
 import contextlib
+import gc
+import logging
+import warnings
 
 import pytest
 from aio_pika.exceptions import AMQPConnectionError, ChannelInvalidStateError
@@ -59,3 +62,15 @@ async def test_a_cancellation_that_a_call_swallows_still_counts() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+def test_a_failed_connection_is_collected_without_a_loop(caplog: pytest.LogCaptureFixture) -> None:
+    """Its error keeps it until no loop runs any more."""
+    caplog.set_level(logging.CRITICAL, "aiormq.connection")  # a log record would keep the error
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner, warnings.catch_warnings(record=True) as caught:
+        with pytest.raises(connection.CONNECTION_ERRORS) as raised:
+            runner.run(connection.connect("amqp://127.0.0.1:1/", "tests"))
+        asyncio.set_event_loop(None)
+        del raised
+        gc.collect()
+    assert caught == []
