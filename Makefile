@@ -59,12 +59,14 @@ migrate: $(STAMP) ## brings the database of CHARONIA_DATABASE_URL to the newest 
 ci: check test docs ## everything that CI runs
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-  --no-emit-index-url --no-emit-find-links pyproject.toml
+  --no-emit-index-url --no-emit-find-links
+PEERS := benchmarks/peers/requirements
 
-lock: ## requirements.txt anew from pyproject.toml, and of it what each image needs (needs uv)
-	$(LOCK) --all-extras -o requirements.txt
+lock: ## requirements.txt anew from pyproject.toml, and of it what each image and the benchmarks' peer need (needs uv)
+	$(LOCK) pyproject.toml --all-extras -o requirements.txt
+	$(LOCK) $(PEERS).in -c requirements.txt -o $(PEERS).txt
 	for service in gateway dispatcher notifier; do \
-	  $(LOCK) --extra $$service -c requirements.txt -o deploy/compose/requirements/$$service.txt; done
+	  $(LOCK) pyproject.toml --extra $$service -c requirements.txt -o deploy/compose/requirements/$$service.txt; done
 
 clean: ## removes what make has made, data of the stacks included
 	rm -rf $(VENV) .charonia .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .cache build *.egg-info

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.harness.aims import AIMS, format_aims
-from benchmarks.harness.bench import open_bench
+from benchmarks.harness.private_stack import open_bench
 from benchmarks.harness.report import Figures, describe, format_table, round_figure, summarize
 from benchmarks.scenarios import SCENARIOS
 from deploy.local.errors import LocalError

@@ -4,24 +4,23 @@ import argparse
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
 from benchmarks.harness.child_process import ChildProcess, Function
+from benchmarks.harness.counters import CounterMeter
 from benchmarks.harness.load_generator import run_closed, run_open, submit
-from benchmarks.harness.processes import CpuMeter
+from benchmarks.harness.processes import CpuMeter, SwitchMeter
 from benchmarks.harness.receiver import Receiver
 from benchmarks.harness.report import Figures
 from benchmarks.harness.triton_client import call_triton
 from common.postgres import sql
 from deploy.local.errors import LocalError
-from deploy.local.ports import free_ports
 from deploy.local.postgres import DATABASE
-from deploy.local.settings import Settings
+from deploy.local.server import Server
 from deploy.local.stack import Stack
 
 IN_FLIGHT = 64
@@ -29,8 +28,6 @@ RATE = 50  # jobs per second
 SERVICES = ("gateway", "dispatcher", "notifier")
 RECORDED_SECONDS = 30.0  # from a webhook's arrival until the database has it
 POLL_SECONDS = 0.2
-SLOW = Path(__file__).parents[1] / "models" / "slow.pbtxt"
-SETTINGS = {"CHARONIA_RETENTION": str(10 * 365 * 86_400)}  # seconds: the stack removes nothing by itself
 QUERIES = sql.load("benchmarks.harness")
 
 
@@ -40,7 +37,10 @@ class BenchmarkFailed(LocalError):
 
 @dataclass
 class Bench:
-    """`spans_port` is where a receiver of spans may listen; `closing` is left before the stack is stopped."""
+    """`spans_port` is where a receiver of spans may listen; `closing` is left before the stack is stopped.
+
+    While a `peer` runs in place of the services, its API on `peer_port` gets their load.
+    """
 
     stack: Stack
     options: argparse.Namespace
@@ -48,6 +48,18 @@ class Bench:
     closing: ExitStack
     children: dict[str, ChildProcess] = field(default_factory=dict)
     webhook_url: str = ""
+    peer: Sequence[Server] = ()
+    peer_port: int = 0
+
+    @property
+    def services(self) -> Sequence[Server]:
+        """The processes that do the jobs, besides PostgreSQL, RabbitMQ and Triton."""
+        return self.peer or self.stack.services
+
+    @property
+    def ports(self) -> list[int]:
+        """Where jobs are submitted."""
+        return [self.peer_port] if self.peer else [gateway.port for gateway in self.stack.gateways]
 
     @property
     def seconds(self) -> float:
@@ -63,9 +75,12 @@ class Bench:
 
     def meter(self, *children: str) -> CpuMeter:
         """Measure the CPU time of the stack's processes and of these children from now on."""
-        members = (*self.stack.servers, *self.stack.services)
-        pids = {member.name: member.process.pid for member in members if member.process.pid is not None}
+        pids = find_pids([*self.stack.servers, *self.services])
         return CpuMeter(pids | {name: self.child(name).pid for name in children})
+
+    def count(self) -> CounterMeter:
+        """Count what PostgreSQL does from now on."""
+        return CounterMeter(self.stack.postgres, DATABASE, QUERIES)
 
     def measure_idle(self, seconds: float, *children: str) -> Figures:
         """Return CPU in ms per second while nothing is done."""
@@ -73,28 +88,29 @@ class Bench:
         time.sleep(seconds)
         return meter.read(seconds)
 
-    def call_triton(self, seconds: float, model: str = "echo") -> Figures:
-        """Keep IN_FLIGHT calls of Triton under way, without Charonia."""
+    def call_triton(self, seconds: float, model: str = "echo", in_flight: int = IN_FLIGHT) -> Figures:
+        """Keep calls of Triton under way, without Charonia."""
         address = self.stack.triton.grpc_address
-        return self._run(call_triton, ["direct client"], seconds, model=model, address=address, in_flight=IN_FLIGHT)
+        return self._run(call_triton, ["direct client"], seconds, model=model, address=address, in_flight=in_flight)
 
-    def run_closed(self, seconds: float, model: str = "echo", more: Sequence[str] = ()) -> Figures:
-        """Keep IN_FLIGHT jobs under way; measure the CPU time of `more` children too."""
-        ports = [gateway.port for gateway in self.stack.gateways]
-        return self._run(run_closed, ["load", *more], seconds, model=model, ports=ports, in_flight=IN_FLIGHT)
+    def run_closed(
+        self, seconds: float, model: str = "echo", more: Sequence[str] = (), in_flight: int = IN_FLIGHT
+    ) -> Figures:
+        """Keep jobs under way; measure the CPU time of `more` children too."""
+        return self._run(run_closed, ["load", *more], seconds, model=model, ports=self.ports, in_flight=in_flight)
 
     def run_open(
         self, seconds: float, names: Sequence[str] = ("load",), model: str = "echo", rate: float = RATE
     ) -> Figures:
         """Submit `rate` jobs a second from the first of these children; measure the CPU time of all."""
-        return self._run(run_open, names, seconds, model=model, port=self.stack.settings.gateway_port, rate=rate)
+        return self._run(run_open, names, seconds, model=model, port=self.ports[0], rate=rate)
 
     def _run(self, function: Function[Figures], names: Sequence[str], seconds: float, **arguments: Any) -> Figures:
-        """Return the function's figures, the rate per second, and CPU in ms per job."""
-        meter = self.meter(*names)
+        """Return the function's figures, the rate per second, and CPU in ms and context switches per job."""
+        meter, switches = self.meter(*names), SwitchMeter(find_pids(self.services))
         found = check(self.child(names[0]).call(function, seconds=seconds, **arguments))
-        cpu = meter.read(found["jobs"])
-        own = sum(cpu[f"cpu.{name}"] for name in SERVICES)
+        cpu = meter.read(found["jobs"]) | switches.read(found["jobs"])
+        own = sum(cpu[f"cpu.{service.name}"] for service in self.services)
         return {"rate": found.get("counted", 0) / seconds, **found, **cpu, "own": own}
 
     def submit(self, port: int | None = None, model: str = "echo", **arguments: Any) -> Figures:
@@ -135,6 +151,11 @@ class Bench:
             time.sleep(POLL_SECONDS)
 
 
+def find_pids(members: Sequence[Server]) -> dict[str, int]:
+    """Return the process ids by name."""
+    return {member.name: member.process.pid for member in members if member.process.pid is not None}
+
+
 def check(found: Figures) -> Figures:
     """Return the figures; raise BenchmarkFailed if something was lost or repeated."""
     if found["failed"] or found.get("duplicates"):
@@ -164,25 +185,3 @@ def rotate(variants: Sequence[str]) -> Iterator[list[str]]:
     while True:
         for first in range(len(variants)):
             yield [*variants[first:], *variants[:first]]
-
-
-@contextmanager
-def open_bench(
-    directory: Path, options: argparse.Namespace, environment: Mapping[str, str], **counts: int
-) -> Iterator[Bench]:
-    """Start a stack with one instance of each service, unless `counts` say otherwise; delete its data at the end.
-
-    `environment` may contain {spans_port}.
-    """
-    private, (spans_port,) = Settings.private(directory, **counts), free_ports(1)
-    variables = {name: value.format(spans_port=spans_port) for name, value in environment.items()}
-    models, slow = directory / "models", directory / "models" / "slow"
-    slow.mkdir(parents=True)  # the program of `work` with a configuration of its own
-    (slow / "config.pbtxt").symlink_to(SLOW)
-    (slow / "1").symlink_to(private.model_repository / "work" / "1")
-    for model in private.model_repository.iterdir():
-        (models / model.name).symlink_to(model)
-    stack = Stack(replace(private, durable=True, environment=SETTINGS | variables, model_repository=models))
-    with ExitStack() as closing:
-        closing.callback(stack.postgres.delete)  # its data may be elsewhere
-        yield Bench(closing.enter_context(stack), options, spans_port, closing)

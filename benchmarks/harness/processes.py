@@ -1,6 +1,7 @@
-"""CPU time and memory of processes, as Linux shows them in /proc."""
+"""CPU time, context switches and memory of processes, as Linux shows them in /proc."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Literal
 from deploy.local.tree import members
 
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")  # CPU time is counted in ticks, so only sums over many jobs are precise
+
+SWITCHES = re.compile(r"^(?:non)?voluntary_ctxt_switches:\s+(\d+)$", re.MULTILINE)
 
 
 class CpuMeter:
@@ -29,6 +32,36 @@ class CpuMeter:
         user, nice, system, _idle, _disk, *more = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
         machine = sum(map(int, (user, nice, system, *more))) * TICK_MS
         return {name: _sum_up(pid, "stat", _read_cpu) for name, pid in self._pids.items()} | {"machine": machine}
+
+
+class SwitchMeter:
+    """Counts the context switches of processes, voluntary or not, from now on; threads that end do not count."""
+
+    def __init__(self, pids: Mapping[str, int]) -> None:
+        self._before = {name: (pid, _read_switches(pid)) for name, pid in pids.items()}
+
+    def read(self, divisor: float) -> dict[str, float]:
+        """Return the switches of all processes, and of each by name, per job or second."""
+        counts = {}
+        for name, (pid, before) in self._before.items():
+            after = _read_switches(pid)
+            counts[name] = sum(count - before.get(thread, 0) for thread, count in after.items()) / divisor
+        return {"switches": sum(counts.values())} | {f"switches/{name}": count for name, count in counts.items()}
+
+
+def count_switches(status: str) -> int:
+    """Return the context switches of one thread, from its file `status`."""
+    return sum(map(int, SWITCHES.findall(status)))
+
+
+def _read_switches(leader: int) -> dict[str, int]:
+    """Return the context switches of each thread of a process and its descendants."""
+    counts = {}
+    for member in members(leader):
+        for path in Path(f"/proc/{member}/task").glob("*/status"):
+            with suppress(OSError):  # it has ended
+                counts[path.parent.name] = count_switches(path.read_text())
+    return counts
 
 
 def read_memory(pid: int, kind: Literal["VmRSS", "VmHWM"] = "VmRSS") -> float:

@@ -32,3 +32,35 @@ SELECT count(*) FROM jobs WHERE model = 'slow' AND status = 'succeeded';
 -- name: count_queued
 -- Jobs of all tenants that are queued.
 SELECT count(*) FROM jobs WHERE status = 'queued';
+
+-- name: read_counters
+-- What the server has counted so far, by name: rows written to each table, commits, and the write-ahead log. One sync of the
+-- log may serve several commits; whole pages are those that were logged in full, because they were new to a checkpoint.
+SELECT json_object_agg(name, value)
+FROM (
+  SELECT 'rows/' || relname || '.' || kind AS name, value
+  FROM pg_stat_user_tables, LATERAL (
+    VALUES ('inserted', n_tup_ins), ('updated', n_tup_upd), ('deleted', n_tup_del)
+  ) AS kinds (kind, value)
+  UNION ALL
+  SELECT 'commits', xact_commit FROM pg_stat_database WHERE datname = current_database()
+  UNION ALL
+  SELECT name, value
+  FROM pg_stat_wal, LATERAL (
+    VALUES ('wal.records', wal_records::numeric), ('wal.bytes', wal_bytes), ('wal.pages', wal_fpi), ('wal.syncs', wal_sync)
+  ) AS kinds (name, value)
+) counters;
+
+-- name: list_statements
+-- The database, text, calls, and milliseconds of planning and execution of each statement so far, without our own.
+SELECT json_agg(json_build_array(datname, query, calls, total_plan_time + total_exec_time))
+FROM pg_stat_statements JOIN pg_database ON pg_database.oid = dbid
+WHERE query NOT LIKE '-- read_counters%';
+
+-- name: list_sessions
+-- The other sessions of clients: their states, and for how many seconds.
+SELECT coalesce(
+  json_agg(json_build_array(coalesce(state, ''), extract(epoch FROM clock_timestamp() - state_change))), '[]'
+)
+FROM pg_stat_activity
+WHERE backend_type = 'client backend' AND pid <> pg_backend_pid();

@@ -21,6 +21,8 @@ from deploy.local.stack import Stack
 Figures = dict[str, float]
 LIBRARIES = ("aio-pika", "asyncpg", "httpx", "aiohttp", "litestar", "msgspec", "tritonclient", "uvicorn", "uvloop")
 ROW = "{:<34} {:>10} {:>10} {:>10}"
+DETAIL_WIDTH = 42
+DETAIL_SHARE = 0.05  # of its column, for a detail to be shown
 
 
 class Figure(msgspec.Struct):
@@ -63,10 +65,30 @@ def round_figure(value: float) -> float:
 
 
 def format_table(figures: Mapping[str, Figure]) -> Iterator[str]:
-    """Return the table, line by line."""
+    """Return the table, line by line, and then the tables of details."""
     yield ROW.format("", "median", "min", "max")
+    details: dict[str, dict[str, dict[str, float]]] = {}  # medians by group, part and item
     for name, figure in figures.items():
-        yield ROW.format(name, *(f"{value:g}" for value in msgspec.structs.astuple(figure)))
+        path, _, item = name.partition("/")
+        if item:
+            part, _, group = path.rpartition(".")
+            details.setdefault(group, {}).setdefault(part, {})[item] = figure.median
+        else:
+            yield ROW.format(name, *(f"{value:g}" for value in msgspec.structs.astuple(figure)))
+    for group, parts in details.items():
+        yield from ["", *_format_details(group, parts)]
+
+
+def _format_details(group: str, parts: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """Return a table of medians: a column for each part, and a row for each item that has its share of one."""
+    widths = [max(DETAIL_WIDTH // 4, len(part) + 1) for part in parts]
+    yield f"{group:<{DETAIL_WIDTH}}" + "".join(f"{part:>{width}}" for part, width in zip(parts, widths, strict=True))
+    totals = [sum(column.values()) for column in parts.values()]
+    for item in dict.fromkeys(item for column in parts.values() for item in column):
+        values = [column.get(item, 0.0) for column in parts.values()]
+        if any(value > DETAIL_SHARE * total for value, total in zip(values, totals, strict=True)):
+            cells = (f"{value:>{width}.3g}" for value, width in zip(values, widths, strict=True))
+            yield f"{item:<{DETAIL_WIDTH}}" + "".join(cells)
 
 
 def describe(stack: Stack) -> dict[str, Any]:

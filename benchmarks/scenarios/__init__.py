@@ -11,6 +11,7 @@ from benchmarks.scenarios import (
     memory,
     notifier,
     pair,
+    peers,
     retention,
     speed,
     submit,
@@ -28,7 +29,7 @@ def measure_core(bench: Bench) -> Iterator[Figures]:
         parts = parts[:4]
 
 
-MODULES = (speed, work, submit, burst, pair, memory, big, retention, fairness, waiting, notifier, tracing)
+MODULES = (speed, peers, work, submit, burst, pair, memory, big, retention, fairness, waiting, notifier, tracing)
 SCENARIOS = {module.__name__.rpartition(".")[2]: module.SCENARIO for module in MODULES} | {
     "core": Scenario(measure_core, {**speed.SCENARIO.setup, **work.SCENARIO.setup}, check_jobs=True),
     "deliveries": notifier.DELIVERIES,

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from benchmarks.harness.bench import IN_FLIGHT, Bench, Scenario, open_bench, rotate
+from benchmarks.harness.bench import IN_FLIGHT, Bench, Scenario, rotate
 from benchmarks.harness.fill_tables import fill_tables
+from benchmarks.harness.private_stack import open_bench
 from benchmarks.harness.report import Figures, pick, with_prefix
 from benchmarks.scenarios.retention import RETENTION
 

@@ -70,14 +70,14 @@ def run_steps(steps: Sequence[Step], out: TextIO = sys.stdout, clock: Callable[[
         out.flush()
 
 
-def make_venv(directory: Path) -> None:
-    """Create or update the environment of the services and the tools; raise CommandFailed."""
+def make_venv(directory: Path, requirements: Path = REQUIREMENTS) -> None:
+    """Create or update an environment, by default that of the services and the tools; raise CommandFailed."""
     for link in (directory / "bin").glob("python*"):
         link.unlink()  # it may lead to another interpreter
     run([sys.executable, "-m", "venv", str(directory)], timeout=120)
     options = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--require-hashes"]
     pip = [str(directory / "bin" / "python"), "-m", "pip", "install", *options]
-    run([*pip, "-r", str(REQUIREMENTS)], timeout=PIP_SECONDS)
+    run([*pip, "-r", str(requirements)], timeout=PIP_SECONDS)
     (directory / STAMP).touch()
 
 

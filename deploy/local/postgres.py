@@ -25,7 +25,7 @@ class Postgres(Server):
     """Listens on loopback only, with a generated password. Its data is below `directory`.
 
     With `durable=False`, for tests, data survives kill -9 of the server, but no crash of the machine. `environment`
-    is for the server only.
+    and `options`, which win, are for the server only.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class Postgres(Server):
         *,
         durable: bool = True,
         environment: Mapping[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
         on_line: Listener | None = None,
     ) -> None:
         self._bin = find_programs()
@@ -45,13 +46,13 @@ class Postgres(Server):
         self._home = self._account.place(self._wanted)
         self._data = self._home / "data"
         self._password = self._remembered_password()
-        options = {
+        settings = {
             "listen_addresses": HOST,
             "port": str(port),
             "max_connections": str(CONNECTIONS),
             "unix_socket_directories": "",  # not needed, and their path may have 107 bytes at most
         }
-        options |= {} if durable else FAST
+        settings |= ({} if durable else FAST) | dict(options or {})
         self.process = Process(
             "postgres",
             [
@@ -59,7 +60,7 @@ class Postgres(Server):
                 str(self._bin / "postgres"),
                 "-D",
                 str(self._data),
-                *(f"--{key}={value}" for key, value in options.items()),
+                *(f"--{key}={value}" for key, value in settings.items()),
             ],
             env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
             cwd=Path("/"),

@@ -64,6 +64,8 @@ class Settings:
     """Port of Triton's metrics."""
     durable: bool = True
     """Whether PostgreSQL survives a crash of the machine; tests do not need that."""
+    postgres_options: Mapping[str, str] = field(default_factory=dict)
+    """Options of PostgreSQL; they win over those of the stack. Benchmarks have it count more."""
     model_control: Literal["none", "explicit", "poll"] = "none"
     """How Triton loads models; tests load and unload them."""
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -29,7 +29,9 @@ class Stack:
         self._lock = Lock(settings.stack_dir)
         directory = settings.stack_dir
         # PostgreSQL and RabbitMQ print much when they start; their lines stay in their files.
-        self.postgres = Postgres(directory, settings.postgres_port, durable=settings.durable)
+        self.postgres = Postgres(
+            directory, settings.postgres_port, durable=settings.durable, options=settings.postgres_options
+        )
         self.rabbitmq = RabbitMQ(
             directory,
             settings.rabbitmq_port,

@@ -1,7 +1,7 @@
 """Figures of several rounds."""
 
 from benchmarks.harness.bench import rotate
-from benchmarks.harness.report import Figure, percentiles, pick, summarize
+from benchmarks.harness.report import Figure, format_table, percentiles, pick, summarize
 
 
 def test_each_figure_has_its_median_and_spread_over_the_rounds_that_have_it() -> None:
@@ -22,3 +22,19 @@ def test_figures_are_picked_by_the_beginnings_of_their_names() -> None:
 def test_each_round_begins_with_another_variant() -> None:
     orders = rotate(("off", "some", "all"))
     assert [next(orders)[0] for _ in range(4)] == ["off", "some", "all", "off"]
+
+
+def test_details_have_tables_of_their_own_without_small_ones() -> None:
+    values = {
+        "open.rows": 3,
+        "open.rows/jobs.inserted": 2,
+        "open.rows/rare.updated": 0.01,
+        "full.rows/jobs.inserted": 1,
+    }
+    _, *lines = format_table({name: Figure(value, value, value) for name, value in values.items()})
+    assert [line.split() for line in lines] == [
+        ["open.rows", "3", "3", "3"],
+        [],
+        ["rows", "open", "full"],
+        ["jobs.inserted", "2", "1"],
+    ]
