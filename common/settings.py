@@ -18,6 +18,7 @@ PREFIX = "CHARONIA_"
 DatabaseUrl = Annotated[str, Meta(pattern=r"^postgres(ql)?://.")]
 AmqpUrl = Annotated[str, Meta(pattern=r"^amqps?://.")]
 _SERVER_URLS = ("database_url", "amqp_url")
+QueueType = Literal["classic", "quorum"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 # Where to look at traces: a URL with {trace_id}, or Jaeger's address.
 TraceUrl = Annotated[str, Meta(pattern=r"^(https?://[^\s{}/]+(/[^\s{}]*(\{trace_id\}[^\s{}]*)?)?)?$")]
@@ -31,6 +32,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """PostgreSQL: `postgresql://user:password@host:port/database`."""
     amqp_url: AmqpUrl
     """RabbitMQ: `amqp://user:password@host:port/vhost`."""
+    queue_type: QueueType = "classic"
+    """The type of the queues for wake-ups, the same for all services. `quorum` for a cluster of RabbitMQ nodes."""
     host: str = "127.0.0.1"
     """The address to listen on."""
     port: Annotated[int, Meta(ge=1, le=65535)]

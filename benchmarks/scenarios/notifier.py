@@ -10,21 +10,17 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from uuid import UUID
 
-import aio_pika
-
 from benchmarks.harness.bench import Bench, Scenario
 from benchmarks.harness.receiver import Receiver
 from benchmarks.harness.report import Figures, with_prefix
-from common.rabbitmq import messages, topology
-from common.rabbitmq.messages import JobEvent
 from deploy.local.postgres import DATABASE
 from tests.support.backlog import open_backlog
+from tests.support.event_messages import publish
 from tests.support.seed import Seeded, add_events
 
 SIZES = (1, 100, 10_000)  # endpoints, each of a tenant of its own
 EVENTS = 5_000  # in the queue, or one for each endpoint if there are more
 WARM_EVENTS = 2_000
-IN_FLIGHT = 500  # messages without a confirm
 LOST_SECONDS = 240.0
 
 
@@ -64,24 +60,6 @@ async def _subscribe(bench: Bench, urls: Sequence[str]) -> list[UUID]:
 async def _add_events(bench: Bench, tenants: Sequence[UUID]) -> list[Seeded]:
     async with open_backlog(bench.stack.environment) as backlog:
         return await add_events(backlog.database, tenants)
-
-
-async def publish(amqp_url: str, events: Sequence[Seeded]) -> None:
-    """Publish the messages of events, as the dispatcher does when jobs end."""
-    async with await aio_pika.connect(amqp_url) as connection:
-        exchange = await (await connection.channel()).get_exchange(topology.EVENTS_EXCHANGE)
-        limit = asyncio.Semaphore(IN_FLIGHT)
-
-        async def publish_one(event: Seeded) -> None:
-            message = aio_pika.Message(
-                messages.encode(JobEvent(event.id)),
-                headers={"traceparent": event.traceparent},
-                delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
-            )
-            async with limit:
-                await exchange.publish(message, "job.succeeded")
-
-        await asyncio.gather(*map(publish_one, events))
 
 
 COUNTS = {"gateways": 0, "dispatchers": 0}

@@ -18,17 +18,17 @@ RELEASE_SECONDS = 1.0  # for the server to confirm a cancelled statement; then i
 TRANSACTION_SECONDS = STATEMENT_SECONDS + RELEASE_SECONDS
 CHECK_SECONDS = 2.0
 # By default the server plans most of our statements each time: an array of one row looks cheaper than the ten rows
-# that it assumes. That takes up to 1.5 ms for a statement of 0.3 ms. A service that runs few statements all day
-# therefore keeps one plan for each (GENERIC_PLANS). Such a plan is made without the values, perhaps while the tables
-# are small. So plans that read whole tables are off. JIT is off too: it only pays for reports.
-CUSTOM_PLANS: Mapping[str, str] = {"jit": "off"}
-GENERIC_PLANS: Mapping[str, str] = {
-    **CUSTOM_PLANS,
+# that it assumes. That takes up to 1.5 ms for a statement of 0.3 ms. So a session keeps one plan for each statement.
+# Such a plan is made without the values, perhaps while the tables are small. So plans that read whole tables are off.
+# JIT is off too: it only pays for reports.
+PLANNING: Mapping[str, str] = {
+    "jit": "off",
     "plan_cache_mode": "force_generic_plan",
     "enable_mergejoin": "off",
     "enable_hashjoin": "off",
     "enable_seqscan": "off",
 }
+RELAXED_COMMITS: Mapping[str, str] = {"synchronous_commit": "off"}
 
 # What asyncpg raises while a server is down, starts, stops, fails over, is full or closes connections. InterfaceError
 # and InternalClientError mean that a connection broke during a call. A retry also helps after a deadlock.
@@ -66,17 +66,18 @@ class Database:
 
     def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
         self._pool = pool
+        metrics.database_connections_limit.inc(pool.get_max_size())
 
     @classmethod
-    async def connect(
-        cls, url: str, *, size: int = 10, application: str, planning: Mapping[str, str] = CUSTOM_PLANS
-    ) -> "Database":
+    async def connect(cls, url: str, *, size: int = 10, application: str, relaxed: bool = False) -> "Database":
         """Return a pool of at most `size` connections, even while the server is down.
+
+        Commits of a `relaxed` pool do not wait for the disk. A crash of the server may lose those of its last second.
 
         Raise SettingsError if the server denies access. Raise SchemaError if this version cannot use the schema; every
         new connection checks it.
         """
-        settings = {"application_name": application, **planning}
+        settings = {"application_name": application, **PLANNING, **(RELAXED_COMMITS if relaxed else {})}
         pool = await asyncpg.create_pool(
             url,
             min_size=0,
@@ -88,7 +89,6 @@ class Database:
             init=check_schema,
             reset=_keep_session,
         )
-        metrics.database_connections_limit.set(size)
         database = cls(pool)
         with contextlib.suppress(DatabaseUnavailable):
             await database._check_access()
@@ -164,6 +164,7 @@ class Database:
 
     async def close(self) -> None:
         """Let running statements end within 5 seconds, then close their connections."""
+        metrics.database_connections_limit.dec(self._pool.get_max_size())
         try:
             await asyncio.wait_for(self._pool.close(), 5)
         except TimeoutError:

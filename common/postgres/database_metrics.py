@@ -1,4 +1,4 @@
-"""Metrics that only the database can count: queues, dead letters, the outbox, webhooks.
+"""Metrics that only the database can count: queues, dead letters, events, webhooks.
 
 Every dispatcher and every notifier counts, so the metrics outlive either. Take the maximum over instances. Counts are
 bounded. The pause after a count is many times as long as the count took.
@@ -13,7 +13,6 @@ from uuid import UUID
 import asyncpg
 from prometheus_client import Gauge
 
-from common import ids
 from common.errors import Unavailable
 from common.jobs import Priority, Status
 from common.postgres import sql
@@ -34,10 +33,8 @@ queue_depth = Gauge("charonia_queue_depth", "Jobs that can run now.", ["model", 
 queue_oldest = Gauge("charonia_queue_oldest_seconds", "How long the oldest of them has waited.", ["model", "priority"])
 running_oldest = Gauge("charonia_running_oldest_seconds", "How long the oldest attempt has run.", ["model"])
 dead_letters = Gauge("charonia_dead_letters", "Failed jobs that are kept.")
-outbox_messages = Gauge("charonia_outbox_messages", "Messages that the broker has not confirmed.")
-outbox_oldest = Gauge("charonia_outbox_oldest_seconds", "Age of the oldest of them.")
-events_waiting = Gauge("charonia_events_waiting", "Events without deliveries yet.")
-events_oldest = Gauge("charonia_events_oldest_seconds", "Age of the oldest of them.")
+new_deliveries = Gauge("charonia_new_deliveries", "Deliveries that no notifier has taken yet.")
+new_deliveries_oldest = Gauge("charonia_new_deliveries_oldest_seconds", "Age of the oldest of them.")
 delivery_lag = Gauge("charonia_delivery_lag_seconds", "How long the oldest due delivery has been due.")
 endpoints_disabled = Gauge("charonia_endpoints_disabled", "Subscriptions that were disabled after failures.")
 circuits_open = Gauge("charonia_circuits_open", "Endpoints with at most one attempt at a time.")
@@ -47,10 +44,8 @@ metrics_time = Gauge("charonia_database_metrics_time_seconds", "Unix time of the
 _BY_MODEL = (jobs, queue_depth, queue_oldest, running_oldest)
 _WITHOUT_LABELS = (
     dead_letters,
-    outbox_messages,
-    outbox_oldest,
-    events_waiting,
-    events_oldest,
+    new_deliveries,
+    new_deliveries_oldest,
     delivery_lag,
     endpoints_disabled,
     circuits_open,
@@ -125,12 +120,9 @@ def _set_running(running: Iterable[asyncpg.Record]) -> None:
 
 
 def _set_totals(totals: asyncpg.Record) -> None:
-    oldest = totals["oldest_message"]
     dead_letters.set(totals["dead_letters"])
-    outbox_messages.set(totals["messages"])
-    outbox_oldest.set(0.0 if oldest is None else _to_age(time.time() - ids.made_at(oldest)))
-    events_waiting.set(totals["events"])
-    events_oldest.set(_to_age(totals["event_seconds"]))
+    new_deliveries.set(totals["new_deliveries"])
+    new_deliveries_oldest.set(_to_age(totals["new_seconds"]))
     delivery_lag.set(_to_age(totals["due_seconds"]))
     endpoints_disabled.set(totals["disabled"])
     circuits_open.set(totals["open"])

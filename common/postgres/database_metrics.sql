@@ -3,18 +3,18 @@
 SELECT set_config('jit', 'off', true);
 
 -- name: count_queues
--- Return each model's waiting jobs by priority ($1): how many there are, how many can run now (their wake-up was published),
--- and how many seconds the oldest of these has waited. Count up to $2 jobs, in the order of their ids.
+-- Return each model's waiting jobs by priority ($1): how many there are, how many can run now, and how many
+-- seconds the oldest of these has waited. Count up to $2 jobs, in the order of their ids.
 SELECT m.name AS model, p.priority, queue.*
 FROM (SELECT DISTINCT name FROM models) m
 CROSS JOIN unnest($1::text[]) p(priority)
 CROSS JOIN LATERAL (
   SELECT
     count(*) AS waiting,
-    count(*) FILTER (WHERE next_wake_up_at > run_at) AS ready,
-    extract(epoch FROM now() - min(run_at) FILTER (WHERE next_wake_up_at > run_at))::double precision AS seconds
+    count(*) FILTER (WHERE scheduled_at IS NULL) AS ready,
+    extract(epoch FROM now() - min(run_at) FILTER (WHERE scheduled_at IS NULL))::double precision AS seconds
   FROM (
-    SELECT next_wake_up_at, run_at
+    SELECT scheduled_at, run_at
     FROM jobs j
     WHERE j.model = m.name AND j.priority >= p.priority AND j.priority <= p.priority
       AND j.finished_at IS NULL AND j.lease_until IS NULL
@@ -44,21 +44,22 @@ SELECT
       SELECT FROM jobs WHERE tenant_id >= $2::uuid AND status = 'failed' AND erased_at IS NULL ORDER BY tenant_id, id LIMIT $1
     ) counted
   ) AS dead_letters,
-  (SELECT count(*) FROM (SELECT FROM outbox WHERE id > $2 ORDER BY id LIMIT $1) counted) AS messages,
-  (SELECT id FROM outbox WHERE id > $2 ORDER BY id LIMIT 1) AS oldest_message,
   (
     SELECT count(*)
     FROM (
-      SELECT FROM events WHERE fanned_out_at IS NULL AND created_at > '-infinity' ORDER BY created_at LIMIT $1
+      SELECT FROM deliveries
+      WHERE status = 'pending' AND next_at IS NULL AND created_at > '-infinity'
+      ORDER BY created_at
+      LIMIT $1
     ) counted
-  ) AS events,
+  ) AS new_deliveries,
   (
     SELECT extract(epoch FROM now() - created_at)::double precision
-    FROM events
-    WHERE fanned_out_at IS NULL AND created_at > '-infinity'
+    FROM deliveries
+    WHERE status = 'pending' AND next_at IS NULL AND created_at > '-infinity'
     ORDER BY created_at
     LIMIT 1
-  ) AS event_seconds,
+  ) AS new_seconds,
   (
     SELECT extract(epoch FROM now() - min(d.next_at))::double precision
     FROM (SELECT id FROM endpoints WHERE next_at <= now() ORDER BY next_at LIMIT 100) e

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import aio_pika
 import msgspec
@@ -14,6 +15,7 @@ from common.rabbitmq import messages, topology
 from common.rabbitmq.connection import BrokerConnection, with_deadline
 from common.rabbitmq.handler_failures import FailureCounter
 from common.rabbitmq.messages import Message
+from common.settings import QueueType
 from common.telemetry import metrics
 from common.telemetry.logs import Log
 
@@ -41,7 +43,8 @@ class Subscription(msgspec.Struct, frozen=True):
 class Consumer:
     """Consumes queues over a connection of its own, each on its own channel. Run `connection` to open it."""
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, queue_type: QueueType = "classic") -> None:
+        self._declare = partial(topology.declare_exchanges, queue_type=queue_type)
         self.connection = BrokerConnection(url, f"{name}-consumer", self._set_up, self._probe)
         self._subscriptions: dict[str, Subscription] = {}
         self._consumed: list[tuple[AbstractQueue, str]] = []  # with their consumer tags
@@ -83,7 +86,7 @@ class Consumer:
 
     async def _set_up(self, connection: AbstractConnection) -> None:
         self._consumed.clear()
-        await topology.declare_with(connection, topology.declare_exchanges)
+        await topology.declare_with(connection, self._declare)
         channel = await connection.channel(on_return_raises=True)
         channel.close_callbacks.add(self.connection.mark_lost)
         self._dead_letters = await channel.get_exchange(topology.DEAD_LETTERS, ensure=False)

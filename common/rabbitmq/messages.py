@@ -1,17 +1,17 @@
 """Every message that crosses the broker: one tagged union, with the version in the tag.
 
-    JobQueued       gateway, sweeper    → charonia.jobs    → dispatcher
-    JobsQueued      the same, for several that were committed together
-    JobEvent        gateway, dispatcher → charonia.events  → notifier
-    JobEvents       the same, for several
+    JobsQueued      gateway, dispatcher → charonia.jobs    → dispatcher
+    EventsRecorded  every service       → charonia.events  → notifier
     CancelJob       gateway             → charonia.control → every dispatcher
     WaitersPresent  gateway             → charonia.control → every dispatcher
     JobsChanged     gateway, dispatcher → charonia.changes → every gateway
+    KeysRevoked     the keys command    → charonia.changes → every gateway
 
 A message is a wake-up: it names a row and carries no state of its own. It can be lost, doubled or reordered without
 harm.
 """
 
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
@@ -19,26 +19,14 @@ import msgspec
 from common.errors import Reject
 
 
-class JobQueued(msgspec.Struct, frozen=True, tag="job.queued/1"):
-    """A job can be claimed."""
-
-    job_id: UUID
-
-
 class JobsQueued(msgspec.Struct, frozen=True, tag="jobs.queued/1"):
-    """Several jobs can be claimed."""
+    """Jobs of the queue's model can be claimed: any of them, so a count is enough."""
 
-    job_ids: list[UUID]
-
-
-class JobEvent(msgspec.Struct, frozen=True, tag="job.event/1"):
-    """An event was recorded, and its deliveries are due."""
-
-    event_id: UUID
+    count: Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
-class JobEvents(msgspec.Struct, frozen=True, tag="job.events/1"):
-    """Several events were recorded. Each comes with the traceparent of a message of its own."""
+class EventsRecorded(msgspec.Struct, frozen=True, tag="events.recorded/1"):
+    """Events were recorded, each with its traceparent. Their deliveries are due."""
 
     events: list[tuple[UUID, str]]
 
@@ -59,7 +47,11 @@ class JobsChanged(msgspec.Struct, frozen=True, tag="jobs.changed/1"):
     job_ids: list[UUID]
 
 
-Message = JobQueued | JobsQueued | JobEvent | JobEvents | CancelJob | WaitersPresent | JobsChanged
+class KeysRevoked(msgspec.Struct, frozen=True, tag="keys.revoked/1"):
+    """An API key was revoked: look up every key again."""
+
+
+Message = JobsQueued | EventsRecorded | CancelJob | WaitersPresent | JobsChanged | KeysRevoked
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)

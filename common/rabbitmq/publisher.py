@@ -1,14 +1,17 @@
 """Publish messages, with or without the broker's confirm."""
 
+from collections.abc import Iterable
+from functools import partial
 from uuid import UUID
 
 import aio_pika
 from aio_pika.abc import AbstractConnection, AbstractExchange
-from aio_pika.exceptions import DeliveryError, PublishError
+from aio_pika.exceptions import ChannelNotFoundEntity, DeliveryError, PublishError
 
 from common.errors import BrokerUnavailable, Unroutable
 from common.rabbitmq import topology
 from common.rabbitmq.connection import BrokerConnection, with_deadline
+from common.settings import QueueType
 from common.telemetry import metrics
 
 CONFIRMED = (topology.JOBS_EXCHANGE, topology.EVENTS_EXCHANGE, topology.CONTROL_EXCHANGE)
@@ -18,7 +21,8 @@ UNCONFIRMED = (topology.CONTROL_EXCHANGE, topology.CHANGES_EXCHANGE)
 class Publisher:
     """Publishes over a connection of its own. Run `connection` to open it."""
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, queue_type: QueueType = "classic") -> None:
+        self._declare = partial(topology.declare_exchanges, queue_type=queue_type)
         self.connection = BrokerConnection(url, f"{name}-publisher", self._set_up, self._probe)
         self._confirming: dict[str, AbstractExchange] = {}
         self._unconfirmed: dict[str, AbstractExchange] = {}
@@ -26,7 +30,7 @@ class Publisher:
         metrics.broker_blocked.set_function(lambda: self.connection.is_blocked)
 
     async def _set_up(self, connection: AbstractConnection) -> None:
-        await topology.declare_with(connection, topology.declare_exchanges)
+        await topology.declare_with(connection, self._declare)
         channel = await connection.channel(on_return_raises=True)
         channel.close_callbacks.add(self.connection.mark_lost)
         self._confirming = {name: await channel.get_exchange(name, ensure=False) for name in CONFIRMED}
@@ -40,10 +44,30 @@ class Publisher:
         metrics.messages_dead.set(dead_letters.declaration_result.message_count or 0)
         await channel.close()
 
+    async def count_ready(self, queues: Iterable[str]) -> dict[str, int]:
+        """Return the number of ready messages of each of these queues that exists. Raise BrokerUnavailable."""
+        ready: dict[str, int] = {}
+
+        async def count(queue: str) -> None:
+            if self.connection.current is None:
+                raise BrokerUnavailable
+            channel = await self.connection.current.channel()  # one for each queue: a missing queue closes it
+            found = await channel.declare_queue(queue, passive=True)
+            ready[queue] = found.declaration_result.message_count or 0
+            await channel.close()
+
+        for queue in queues:
+            try:
+                await with_deadline(count(queue))
+            except BrokerUnavailable as error:
+                if not isinstance(error.__cause__, ChannelNotFoundEntity):
+                    raise
+        return ready
+
     async def publish(
         self, exchange: str, routing_key: str, body: bytes, *, message_id: UUID, headers: dict[str, str]
     ) -> None:
-        """Publish a persistent message. Return when the broker has confirmed it.
+        """Publish a message. Return when the broker has confirmed it.
 
         Raise Unroutable if no queue takes it. Raise BrokerUnavailable if the outcome is unknown: the message may still
         arrive.
@@ -54,7 +78,7 @@ class Publisher:
             body,
             message_id=str(message_id),
             content_type="application/json",
-            delivery_mode=aio_pika.DeliveryMode.PERSISTENT,
+            delivery_mode=aio_pika.DeliveryMode.NOT_PERSISTENT,  # the rows bring back what a broker loses
             headers={**headers},
         )
         try:

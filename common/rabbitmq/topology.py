@@ -7,9 +7,12 @@ connection.
 from collections.abc import Awaitable, Callable
 
 from aio_pika import ExchangeType
-from aio_pika.abc import AbstractChannel, AbstractConnection
+from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractQueue
+from aio_pika.exceptions import ChannelPreconditionFailed
 
 from common.jobs import Priority
+from common.settings import QueueType
+from common.telemetry.logs import Log
 
 JOBS_EXCHANGE = "charonia.jobs"
 EVENTS_EXCHANGE = "charonia.events"
@@ -20,15 +23,19 @@ NOTIFIER_QUEUE = "notifier.events"
 OWN_QUEUE_EXPIRES = 60_000  # ms without a consumer
 OWN_QUEUE_LENGTH = 10_000  # messages; the oldest are dropped, and a process that is behind reads the rows in the end
 
-# Valid on RabbitMQ 3.10 and 4.x. The delivery limit is explicit because 4.x defaults to 20, and 3.10 to none. It guards
-# only against a handler that kills its process. So it is far above the count of an outage, at one return a second.
-# consumer.py counts the failures that a process survives.
-QUORUM: dict[str, str | int] = {
-    "x-queue-type": "quorum",
-    "x-delivery-limit": 100_000,
-    "x-dead-letter-exchange": DEAD_LETTERS,
-    "x-dead-letter-strategy": "at-least-once",
-    "x-overflow": "reject-publish",  # without it, at-least-once silently becomes at-most-once
+log = Log("broker")
+
+# Valid on RabbitMQ 3.10 and 4.x. The delivery limit is explicit because 4.x defaults to 20, and 3.10 to none. It is far
+# above the count of an outage, at one return a second: consumer.py counts the failures of a handler, for both types.
+WORK_QUEUE: dict[QueueType, dict[str, str | int]] = {
+    "classic": {"x-queue-type": "classic", "x-dead-letter-exchange": DEAD_LETTERS},
+    "quorum": {
+        "x-queue-type": "quorum",
+        "x-delivery-limit": 100_000,
+        "x-dead-letter-exchange": DEAD_LETTERS,
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",  # without it, at-least-once silently becomes at-most-once
+    },
 }
 
 
@@ -49,19 +56,39 @@ async def declare_with(connection: AbstractConnection, declare: Callable[[Abstra
     await channel.close()
 
 
-async def declare_exchanges(channel: AbstractChannel) -> None:
+async def declare_exchanges(channel: AbstractChannel, queue_type: QueueType = "classic") -> None:
     """Declare what every service needs: the exchanges, the dead-letter queue, the notifier's queue."""
     await channel.declare_exchange(JOBS_EXCHANGE, ExchangeType.TOPIC, durable=True)
     events = await channel.declare_exchange(EVENTS_EXCHANGE, ExchangeType.TOPIC, durable=True)
     await channel.declare_exchange(CONTROL_EXCHANGE, ExchangeType.FANOUT, durable=True)
     await channel.declare_exchange(CHANGES_EXCHANGE, ExchangeType.FANOUT, durable=True)
     exchange = await channel.declare_exchange(DEAD_LETTERS, ExchangeType.FANOUT, durable=True)
-    # Again an explicit limit: each listing of the dead letters returns them, which counts as a delivery.
+    # Nothing brings a lost dead letter back. Each listing returns them, which counts as a delivery.
     arguments: dict[str, str | int] = {"x-queue-type": "quorum", "x-delivery-limit": 1_000_000}
     dead_letters = await channel.declare_queue(DEAD_LETTERS, durable=True, arguments={**arguments})
     await dead_letters.bind(exchange)
-    notifier = await channel.declare_queue(NOTIFIER_QUEUE, durable=True, arguments={**QUORUM})
+    notifier = await declare_work_queue(channel, NOTIFIER_QUEUE, queue_type)
     await notifier.bind(events, "#")
+
+
+async def declare_work_queue(channel: AbstractChannel, name: str, queue_type: QueueType) -> AbstractQueue:
+    """Declare a queue of wake-ups. Replace a queue of another type, unless somebody consumes it.
+
+    The rows bring back the wake-ups of a deleted queue. A queue in use is used as it is: services with different
+    settings would otherwise delete each other's queues for ever.
+    """
+    arguments = WORK_QUEUE[queue_type]
+    try:
+        return await channel.declare_queue(name, durable=True, arguments={**arguments})
+    except ChannelPreconditionFailed as error:
+        await channel.reopen()
+        found = await channel.declare_queue(name, passive=True)
+        if found.declaration_result.consumer_count:
+            log.error("broker.queue_type_differs", queue=name, error=error)
+            return found
+        await channel.queue_delete(name)
+        log.warning("broker.queue_replaced", queue=name, error=error)
+        return await channel.declare_queue(name, durable=True, arguments={**arguments})
 
 
 async def declare_exclusive_queue(channel: AbstractChannel, queue: str, exchange: str) -> None:
@@ -75,10 +102,10 @@ async def declare_exclusive_queue(channel: AbstractChannel, queue: str, exchange
     await own.bind(exchange)
 
 
-async def declare_model_queues(channel: AbstractChannel, model: str) -> None:
+async def declare_model_queues(channel: AbstractChannel, model: str, queue_type: QueueType = "classic") -> None:
     """Declare the queues of one model, one for each priority."""
     for priority in Priority:
-        queue = await channel.declare_queue(job_queue(model, priority), durable=True, arguments={**QUORUM})
+        queue = await declare_work_queue(channel, job_queue(model, priority), queue_type)
         await queue.bind(JOBS_EXCHANGE, job_key(priority, model))
 
 

@@ -22,8 +22,8 @@ database_wait_seconds = Histogram(
     "Time that statements waited for a connection of the pool.",
     buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 1, 2, 5),
 )
-database_connections = Gauge("charonia_database_connections", "Connections of the pool in use.")
-database_connections_limit = Gauge("charonia_database_connections_limit", "Connections that the pool may have.")
+database_connections = Gauge("charonia_database_connections", "Connections of the pools in use.")
+database_connections_limit = Gauge("charonia_database_connections_limit", "Connections that the pools may have.")
 batcher_items = Histogram(
     "charonia_batcher_items",
     "Items in one batch.",

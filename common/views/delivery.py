@@ -32,7 +32,7 @@ class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of `attempts`."""
+    """An attempt, from `attempts` or from the row of the delivery that it ended."""
 
     delivery_id: UUID
     number: int
@@ -84,11 +84,17 @@ def view_delivery(row: DeliveryRow, attempts: Sequence[AttemptRow]) -> DeliveryV
         url=row.url,
         status=row.status,
         created_at=format_time(row.created_at),
-        # A redelivery is due since 1970, so that it comes first.
-        next_attempt_at=None if row.next_at is None else format_time(max(row.next_at, row.created_at)),
+        next_attempt_at=format_optional_time(find_next_attempt(row)),
         finished_at=format_optional_time(row.finished_at),
         attempts=[view_attempt(attempt) for attempt in attempts if attempt.delivery_id == row.id],
     )
+
+
+def find_next_attempt(row: DeliveryRow) -> datetime | None:
+    """Return when the delivery is due: at once if it is new, or was re-sent and is due since 1970 to come first."""
+    if row.status != "pending":
+        return None
+    return max(row.next_at or row.created_at, row.created_at)
 
 
 def view_attempt(row: AttemptRow) -> DeliveryAttempt:

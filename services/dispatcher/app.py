@@ -10,13 +10,13 @@ from aio_pika.abc import AbstractChannel
 from common.http import health
 from common.jobs import Priority
 from common.lifecycle import run_until_stopped
-from common.outbox import Outbox
 from common.postgres import database_metrics
-from common.postgres.database import GENERIC_PLANS, Database
+from common.postgres.database import Database
 from common.rabbitmq import topology
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.consumer import Consumer, Subscription
 from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.security.signed_urls import UrlSigner
 from common.telemetry.logs import Log
 from common.telemetry.metrics import measure_loop_lag
@@ -29,6 +29,8 @@ from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.maintenance import retention
 from services.dispatcher.maintenance.batch_store import BatchStore
 from services.dispatcher.maintenance.batches import BatchCompleter
+from services.dispatcher.maintenance.reconciler import Reconciler
+from services.dispatcher.maintenance.reconciler_store import ReconcilerStore
 from services.dispatcher.maintenance.retention_store import RetentionStore
 from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
 from services.dispatcher.maintenance.sweeper_store import SweeperStore
@@ -39,20 +41,24 @@ from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.store import ResultStore
 from services.dispatcher.runner import Runner
+from services.dispatcher.sessions.lost_sessions import LostSessions
+from services.dispatcher.sessions.session_lock import SessionLock
+from services.dispatcher.sessions.store import SessionStore
 from services.dispatcher.settings import DispatcherSettings
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.waiter_presence import WaiterPresence
 
 HANDLERS_SECONDS = 1.0  # for claims that run when the dispatcher stops
-OUTBOX_SECONDS = 5.0  # for messages that are not confirmed when the dispatcher stops
+WAKE_UP_SECONDS = 5.0  # for messages that are not confirmed when the dispatcher stops
 CONTROL_PREFETCH = 100
+CONNECTIONS = 11  # one of them holds the session's lock
 
 log = Log("dispatcher")
 
 
 async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     """Serve until `stopping` is set, then drain."""
-    database = await Database.connect(settings.database_url, application="charonia-dispatcher", planning=GENERIC_PLANS)
+    database = await Database.connect(settings.database_url, size=CONNECTIONS, application="charonia-dispatcher")
     dispatcher = Dispatcher(settings, database)
     await dispatcher.subscribe_control()
     log.info("dispatcher.started", worker=settings.worker, triton=settings.triton_url)
@@ -69,18 +75,22 @@ class Dispatcher:
     def __init__(self, settings: DispatcherSettings, database: Database) -> None:
         self._settings = settings
         self._database = database
-        self._publisher = Publisher(settings.amqp_url, settings.worker)
-        self._consumer = Consumer(settings.amqp_url, settings.worker)
-        self._outbox = Outbox(database, self._publisher)
+        self._publisher = Publisher(settings.amqp_url, settings.worker, settings.queue_type)
+        self._consumer = Consumer(settings.amqp_url, settings.worker, settings.queue_type)
+        self._wake_ups = WakeUpPublisher(self._publisher)
         self._waiters = WaiterPresence()
         changes = ChangePublisher(self._publisher, self._waiters.has_waiters)
         results, claims = ResultStore(database), ClaimStore(database)
         urls = JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.encryption_keys))
-        self._recorder = ResultRecorder(ResultWriter(results, self._outbox, changes), urls)
+        self._recorder = ResultRecorder(ResultWriter(results, self._wake_ups, changes), urls)
         self._triton = TritonClient(settings.triton_url, settings.max_message)
         self._heartbeat = Heartbeat(claims, settings.lease)
         self._control = ControlHandler(self._heartbeat, self._waiters)
-        claimer = Claims(claims, worker=settings.worker, lease=settings.lease)
+        self._sessions = SessionStore(database)
+        self._session_lock = SessionLock(self._sessions, settings.lease)
+        claimer = Claims(
+            claims, worker=settings.worker, lease=settings.lease, read_session=lambda: self._session_lock.session
+        )
         self._runner = Runner(self._triton, claimer, results, self._recorder, changes, self._heartbeat)
         self._catalogue = Catalogue(
             self._triton,
@@ -98,7 +108,10 @@ class Dispatcher:
         settings, database = self._settings, self._database
         interval = settings.sweep_interval
         grace = LeaseGrace(settings.lease, interval)
-        completer = BatchCompleter(BatchStore(database), self._outbox, settings.public_url, interval)
+        lost_sessions = LostSessions(self._sessions, self._session_lock, interval)
+        sweeper = Sweeper(SweeperStore(database), self._recorder, self._wake_ups, grace, lost_sessions, interval)
+        reconciler = Reconciler(ReconcilerStore(database), self._recorder, self._publisher, self._wake_ups)
+        completer = BatchCompleter(BatchStore(database), self._wake_ups, settings.public_url, interval)
         checks = {
             "database": database.check,
             "broker": self._consumer.connection.check,
@@ -107,10 +120,11 @@ class Dispatcher:
         return {
             "publisher": self._publisher.connection.run(),
             "consumer": self._consumer.connection.run(),
-            "relay": self._outbox.relay(),
             "catalogue": self._catalogue.run(),
+            "session": self._session_lock.run(),
             "heartbeat": self._heartbeat.run(),
-            "sweeper": Sweeper(SweeperStore(database), self._recorder, self._outbox, grace, interval).run(),
+            "sweeper": sweeper.run(),
+            "reconciler": reconciler.run(),
             "retention": retention.run(RetentionStore(database), settings.retention),
             "batches": completer.run(),
             "database_metrics": database_metrics.collect_metrics(database),
@@ -128,7 +142,7 @@ class Dispatcher:
                 Subscription(
                     topology.job_queue(model.name, priority),
                     model.count_prefetch(),
-                    partial(topology.declare_model_queues, model=model.name),
+                    partial(topology.declare_model_queues, model=model.name, queue_type=self._settings.queue_type),
                     partial(self._runner.handle, model, priority),
                 )
             )
@@ -147,8 +161,8 @@ class Dispatcher:
     async def drain(self) -> None:
         await self._consumer.stop(HANDLERS_SECONDS)
         await self._runner.stop(self._settings.shutdown_grace)
-        await self._recorder.drain(OUTBOX_SECONDS)
-        await self._outbox.drain(OUTBOX_SECONDS)
+        await self._recorder.drain(WAKE_UP_SECONDS)
+        await self._wake_ups.drain(WAKE_UP_SECONDS)
 
     async def close(self) -> None:
         await self._triton.close()

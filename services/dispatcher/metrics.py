@@ -10,7 +10,8 @@ ATTEMPT_RESULTS = ("succeeded", "failed", "canceled", "returned")  # as in job_a
 
 attempts = Counter("charonia_attempts", "Attempts that this process recorded, by result.", ["model", "result"])
 inference_errors = Counter("charonia_inference_errors", "Attempts that failed on Triton, by error.", ["model", "code"])
-leases_lapsed = Counter("charonia_leases_lapsed", "Running jobs whose lease lapsed because their dispatcher was lost.")
+leases_lapsed = Counter("charonia_leases_lapsed", "Running jobs that were taken from a lost dispatcher.")
+wake_ups_repeated = Counter("charonia_wake_ups_repeated", "Wake-ups for jobs that waited without a message.")
 stale_messages = Counter("charonia_stale_messages", "Duplicate or late messages that found no job to claim.")
 stale_results = Counter("charonia_stale_results", "Results that came too late because the claim was lost.")
 jobs_purged = Counter("charonia_jobs_purged", "Ended jobs that were removed because of their age.")

@@ -11,7 +11,7 @@ from common import ids, job_spans
 from common.errors import Reject, Retry, Unavailable
 from common.jobs import Failure, Priority
 from common.rabbitmq.change_publisher import ChangePublisher
-from common.rabbitmq.messages import JobQueued, JobsQueued, Message
+from common.rabbitmq.messages import JobsQueued, Message
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.job import job_log_fields
@@ -198,10 +198,6 @@ class Runner:
 
 def count_jobs(message: Message) -> int:
     """Return how many jobs a message announces. Raises Reject for a message of another kind."""
-    match message:
-        case JobQueued():
-            return 1
-        case JobsQueued():
-            return len(message.job_ids)
-        case _:
-            raise Reject(f"a {type(message).__name__} does not belong in a queue of jobs")
+    if not isinstance(message, JobsQueued):
+        raise Reject(f"a {type(message).__name__} does not belong in a queue of jobs")
+    return message.count

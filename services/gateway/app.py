@@ -6,17 +6,17 @@ from litestar import Litestar, Router
 from litestar.routes import WebSocketRoute
 from litestar.types import ASGIApp
 
-from common.outbox import Outbox
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.security.encryption import Encryptor
 from common.security.signed_urls import UrlSigner
 from common.security.ssrf import AddressPolicy
 from common.views.job import JobUrls
 from services.gateway.auth.authentication import AuthenticationMiddleware, Authenticator, KeyCache
 from services.gateway.auth.rate_limits import RateLimiter, RateLimitHeadersMiddleware
-from services.gateway.auth.store import KeyStore, RateLimitStore
+from services.gateway.auth.store import RateLimitStore
 from services.gateway.batches import routes as batches
 from services.gateway.batches.routes import BatchServices
 from services.gateway.batches.store import BatchStore
@@ -72,8 +72,9 @@ class Connections:
 
     database: Database
     publisher: Publisher
-    outbox: Outbox
+    wake_ups: WakeUpPublisher
     waiters: Waiters
+    keys: KeyCache
     workers: Workers
 
 
@@ -151,9 +152,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
     """Create every service once."""
     database = connections.database
     checks = {"database": database.check, "broker": connections.publisher.connection.check}
-    authenticator = Authenticator(
-        KeyCache(KeyStore(database)), RateLimiter(RateLimitStore(database), settings.rate_limit)
-    )
+    authenticator = Authenticator(connections.keys, RateLimiter(RateLimitStore(database), settings.rate_limit))
     readiness = Readiness(checks, drain)
     catalogue = Catalogue(ModelStore(database))
     policy = AddressPolicy.parse(settings.allowed_networks, settings.allow_http)
@@ -183,7 +182,7 @@ def compose_jobs(
     catalogue: Catalogue,
     policy: AddressPolicy,
 ) -> JobServices:
-    database, outbox = connections.database, connections.outbox
+    database, wake_ups = connections.database, connections.wake_ups
     store = JobStore(database)
     changes = ChangePublisher(connections.publisher)
     urls = JobUrls(settings.public_url.rstrip("/"), settings.trace_url)
@@ -192,9 +191,9 @@ def compose_jobs(
     return JobServices(
         authenticator=authenticator,
         store=store,
-        submitter=Submitter(store, catalogue, outbox, policy, limits, keys, connections.workers),
-        canceler=Canceler(database, outbox, changes, urls),
-        retrier=Retrier(database, catalogue, outbox, changes),
+        submitter=Submitter(store, catalogue, wake_ups, policy, limits, keys, connections.workers),
+        canceler=Canceler(database, wake_ups, changes, urls),
+        retrier=Retrier(database, catalogue, wake_ups, changes),
         eraser=Eraser(database),
         waiters=connections.waiters,
         signer=UrlSigner(settings.encryption_keys),
@@ -205,7 +204,7 @@ def compose_jobs(
 def compose_batches(settings: GatewaySettings, connections: Connections, services: JobServices) -> BatchServices:
     store = BatchStore(connections.database)
     return BatchServices(
-        submitter=BatchSubmitter(store, services.submitter, connections.outbox),
+        submitter=BatchSubmitter(store, services.submitter, connections.wake_ups),
         store=store,
         workers=connections.workers,
         urls=services.urls,

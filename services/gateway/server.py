@@ -1,24 +1,27 @@
 """Serving: the gateway's connections, its loops, and its shutdown."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from common import ids
 from common.http import health
 from common.lifecycle import run_until_stopped
-from common.outbox import Outbox
 from common.postgres.database import Database
 from common.process_name import name_process
 from common.rabbitmq import topology
 from common.rabbitmq.consumer import Consumer, Subscription
+from common.rabbitmq.messages import Message
 from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.security.encryption import Encryptor
 from common.telemetry.logs import Log
 from common.telemetry.metrics import measure_loop_lag
 from services.gateway.app import Connections, Gateway, build
-from services.gateway.auth.authentication import ensure_tenant, hash_key
+from services.gateway.auth.authentication import KeyCache, ensure_tenant, hash_key
 from services.gateway.auth.store import KeyStore
+from services.gateway.events.changes import handle_change
 from services.gateway.events.store import EventStore
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
@@ -28,7 +31,7 @@ from services.gateway.open_inference import parse
 from services.gateway.settings import GatewaySettings
 
 STARTUP_SECONDS = 30.0  # for the database to answer
-OUTBOX_SECONDS = 5.0  # for messages on their way to the broker when the gateway stops
+WAKE_UP_SECONDS = 5.0  # for messages on their way to the broker when the gateway stops
 SERVER_SECONDS = 5.0  # beyond the grace period, for uvicorn to stop
 KEEP_ALIVE_SECONDS = 75
 CHANGES_PREFETCH = 100
@@ -41,17 +44,18 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
     database = await Database.connect(
         settings.database_url, size=settings.database_pool, application="charonia-gateway"
     )
-    publisher = Publisher(settings.amqp_url, "charonia-gateway")
+    publisher = Publisher(settings.amqp_url, "charonia-gateway", settings.queue_type)
     process = f"gateway-{name_process()}"
-    consumer = Consumer(settings.amqp_url, process)
+    consumer = Consumer(settings.amqp_url, process, settings.queue_type)
     waiters = Waiters(
         EventStore(database),
         WaiterPresence(publisher),
         lambda: publisher.connection.is_up and consumer.connection.is_up,
     )
-    await subscribe_to_changes(consumer, process, waiters)
+    keys = KeyCache(KeyStore(database))
+    await subscribe_to_changes(consumer, process, partial(handle_change, waiters, keys))
     workers = Workers(preload=[parse.__name__])
-    connections = Connections(database, publisher, Outbox(database, publisher), waiters, workers)
+    connections = Connections(database, publisher, WakeUpPublisher(publisher), waiters, keys, workers)
     gateway = build(settings, connections)
     await database.wait(STARTUP_SECONDS)
     await add_bootstrap_key(settings, KeyStore(database))
@@ -66,7 +70,6 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         "http": serve(),
         "publisher": publisher.connection.run(),
         "consumer": consumer.connection.run(),
-        "relay": connections.outbox.relay(),
         "waiters": waiters.poll(),
         "keys": waiters.poll_keys(),
         "lag": measure_loop_lag(),
@@ -94,7 +97,7 @@ async def stop(
     gateway.deadlines.close()
     server.should_exit = True
     await asyncio.wait([serving], timeout=settings.shutdown_grace + SERVER_SECONDS)
-    await connections.outbox.drain(OUTBOX_SECONDS)
+    await connections.wake_ups.drain(WAKE_UP_SECONDS)
 
 
 def drain_seconds(settings: GatewaySettings) -> float:
@@ -110,11 +113,13 @@ def make_server(settings: GatewaySettings, gateway: Gateway) -> health.Server:
     return health.Server(health.server_config(gateway.asgi, settings.host, settings.port, **options))
 
 
-async def subscribe_to_changes(consumer: Consumer, process: str, waiters: Waiters) -> None:
-    """Wake this gateway's waiters when the broker announces a change of a job."""
+async def subscribe_to_changes(
+    consumer: Consumer, process: str, handle: Callable[[Message, str | None], Awaitable[None]]
+) -> None:
+    """Handle what the broker announces to every gateway."""
     queue = f"changes.{process}"
     declare = partial(topology.declare_exclusive_queue, queue=queue, exchange=topology.CHANGES_EXCHANGE)
-    await consumer.subscribe(Subscription(queue, CHANGES_PREFETCH, declare, waiters.handle))
+    await consumer.subscribe(Subscription(queue, CHANGES_PREFETCH, declare, handle))
 
 
 async def add_bootstrap_key(settings: GatewaySettings, store: KeyStore) -> None:

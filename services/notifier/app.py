@@ -1,15 +1,16 @@
 """The notifier's composition root."""
 
 import asyncio
+from functools import partial
 
 from common.http import health
 from common.lifecycle import run_until_stopped
-from common.outbox import Outbox
 from common.postgres import database_metrics
-from common.postgres.database import GENERIC_PLANS, Database
+from common.postgres.database import Database
 from common.rabbitmq import topology
 from common.rabbitmq.consumer import Consumer, Subscription
 from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy
 from common.telemetry.logs import Log
@@ -18,20 +19,30 @@ from services.notifier.attempt_recorder import AttemptRecorder
 from services.notifier.cleanup import run_cleanup
 from services.notifier.clock_correction import watch_clock
 from services.notifier.delivery_worker import DeliveryWorker
-from services.notifier.endpoint_mutex import EndpointMutex
-from services.notifier.fanout import Fanout
+from services.notifier.due_endpoints import DueEndpoints
+from services.notifier.new_deliveries import NewDeliveries
 from services.notifier.recovery import Recovery
 from services.notifier.sender import Sender
 from services.notifier.settings import NotifierSettings
 from services.notifier.store.attempts import AttemptStore
 from services.notifier.store.claims import ClaimStore
-from services.notifier.store.fanout import FanoutStore
+from services.notifier.store.new_deliveries import NewDeliveryStore
 
-PREFETCH = 200  # events: one fan-out batch
-HANDLERS_SECONDS = 2.0  # at shutdown, for running fan-outs
-OUTBOX_SECONDS = 2.0  # at shutdown, for messages being published
+PREFETCH = 200  # events: one batch
+HANDLERS_SECONDS = 2.0  # at shutdown, for running handlers
+CONNECTIONS = 5  # of each of two pools: each loop and batcher uses one at a time
+WAKE_UP_SECONDS = 2.0  # at shutdown, for messages being published
 
 log = Log("notifier")
+
+
+async def connect(settings: NotifierSettings, *, relaxed: bool) -> Database:
+    return await Database.connect(
+        settings.database_url,
+        size=CONNECTIONS,
+        application="charonia-notifier",
+        relaxed=relaxed,
+    )
 
 
 def open_sender(settings: NotifierSettings) -> Sender:
@@ -45,21 +56,21 @@ def open_sender(settings: NotifierSettings) -> Sender:
 
 
 def build_worker(
-    settings: NotifierSettings, database: Database, mutex: EndpointMutex, outbox: Outbox, sender: Sender
+    settings: NotifierSettings, database: Database, relaxed: Database, wake_ups: WakeUpPublisher, sender: Sender
 ) -> DeliveryWorker:
-    wake_up = asyncio.Event()
+    due = DueEndpoints()
     recorder = AttemptRecorder(
-        AttemptStore(database, mutex),
-        outbox,
-        wake_up.set,
+        AttemptStore(database, relaxed),
+        wake_ups,
+        due,
         endpoint_concurrency=settings.endpoint_concurrency,
         disable_after=settings.disable_after,
     )
     return DeliveryWorker(
-        ClaimStore(database, mutex),
+        ClaimStore(relaxed),
         sender,
         recorder,
-        wake_up,
+        due,
         settings.delivery_schedule,
         timeout=settings.delivery_timeout,
         concurrency=settings.delivery_concurrency,
@@ -70,32 +81,33 @@ def build_worker(
 async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
     """Serve until `stopping` is set, then drain."""
     schedule = settings.delivery_schedule
-    database = await Database.connect(settings.database_url, application="charonia-notifier", planning=GENERIC_PLANS)
-    publisher = Publisher(settings.amqp_url, "notifier")
-    consumer = Consumer(settings.amqp_url, "notifier")
-    outbox = Outbox(database, publisher)
-    mutex, sender = EndpointMutex(), open_sender(settings)
-    worker = build_worker(settings, database, mutex, outbox, sender)
-    recovery = Recovery(database, outbox, worker.wake, rate=settings.recovery_rate, schedule=schedule)
-    fanout = Fanout(FanoutStore(database, mutex), worker, schedule[0])
-    await consumer.subscribe(Subscription(topology.NOTIFIER_QUEUE, PREFETCH, topology.declare_exchanges, fanout.handle))
+    database = await connect(settings, relaxed=False)
+    relaxed = await connect(settings, relaxed=True)
+    publisher = Publisher(settings.amqp_url, "notifier", settings.queue_type)
+    consumer = Consumer(settings.amqp_url, "notifier", settings.queue_type)
+    wake_ups = WakeUpPublisher(publisher)
+    sender = open_sender(settings)
+    worker = build_worker(settings, database, relaxed, wake_ups, sender)
+    recovery = Recovery(database, wake_ups, worker.due.wake, rate=settings.recovery_rate, schedule=schedule)
+    new_deliveries = NewDeliveries(NewDeliveryStore(relaxed), worker, schedule[0])
+    declare = partial(topology.declare_exchanges, queue_type=settings.queue_type)
+    await consumer.subscribe(Subscription(topology.NOTIFIER_QUEUE, PREFETCH, declare, new_deliveries.handle))
     checks = {"database": database.check, "broker": consumer.connection.check}
     server = health.serve(settings.host, settings.port, checks)
 
     async def drain() -> None:
         await consumer.stop(HANDLERS_SECONDS)
         await worker.stop(settings.shutdown_grace)
-        await outbox.drain(OUTBOX_SECONDS)
+        await wake_ups.drain(WAKE_UP_SECONDS)
 
     log.info("notifier.started", schedule=len(schedule), timeout=settings.delivery_timeout)
     loops = {
         "publisher": publisher.connection.run(),
         "consumer": consumer.connection.run(),
-        "relay": outbox.relay(),
-        "fanout": fanout.sweep(),
+        "new_deliveries": new_deliveries.sweep(),
         "delivery_worker": worker.run(),
         "recovery": recovery.run(),
-        "clock": watch_clock(database, worker.wake, lease=worker.lease),
+        "clock": watch_clock(database, worker.due.wake, lease=worker.lease),
         "cleanup": run_cleanup(database, settings.retention),
         "database_metrics": database_metrics.collect_metrics(database),
         "lag": measure_loop_lag(),
@@ -105,5 +117,6 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
         await run_until_stopped(loops, stopping, drain)
     finally:
         await sender.close()
+        await relaxed.close()
         await database.close()
     log.info("notifier.stopped")

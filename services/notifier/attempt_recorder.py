@@ -1,18 +1,20 @@
 """Records the results of attempts in batches, with the effects on their endpoints and subscriptions."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, assert_never
+from uuid import UUID
 
 from common.errors import Unavailable
-from common.outbox import Outbox, OutboxRow
 from common.postgres.batcher import Batcher
 from common.postgres.database import Connection
+from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.notifier import retry_schedule
 from services.notifier.attempt_result import AttemptResult
+from services.notifier.due_endpoints import DueEndpoints
 from services.notifier.operational_events import add_disabled_events, add_exhausted_events
 from services.notifier.store import attempts
-from services.notifier.store.attempts import AttemptRecord, AttemptStore, RecordedAttempts
+from services.notifier.store.attempts import AttemptRecord, AttemptStore, Health
 from services.notifier.store.claims import Claim
 from services.notifier.store.endpoints import lock_endpoints, reschedule_endpoints
 
@@ -26,60 +28,60 @@ class AttemptRecorder:
     def __init__(
         self,
         store: AttemptStore,
-        outbox: Outbox,
-        wake: Callable[[], None],
+        wake_ups: WakeUpPublisher,
+        due: DueEndpoints,
         *,
         endpoint_concurrency: int,
         disable_after: float,
     ) -> None:
-        """`disable_after`: seconds a subscription may fail without a success.
-
-        `wake` is called if something is due.
-        """
+        """`disable_after`: seconds a subscription may fail without a success."""
         self._store = store
-        self._outbox = outbox
-        self._wake = wake
+        self._wake_ups = wake_ups
+        self._due = due
         self._endpoint_concurrency = endpoint_concurrency
         self._disable_after = disable_after
-        self._batches: Batcher[AttemptRecord, bool] = Batcher(self.write, name="attempts")
+        self._successes: Batcher[AttemptRecord, bool] = Batcher(self._write_successes, name="successes")
+        self._attempts: Batcher[AttemptRecord, bool] = Batcher(self._write_attempts, name="attempts")
 
     async def record(self, record: AttemptRecord) -> bool:
         """Record an attempt. Return False if a newer claim exists or the database stayed unavailable."""
         deadline = asyncio.get_running_loop().time() + PERSIST_SECONDS
         while True:
             try:
-                return await self._batches.submit(record)
+                if record.error is None and await self._successes.submit(record):
+                    return True
+                return await self._attempts.submit(record)
             except Unavailable:
                 if asyncio.get_running_loop().time() >= deadline:
                     return False
                 await asyncio.sleep(PAUSE_SECONDS)  # shorter than the pause before this process claims again
 
-    async def write(self, records: list[AttemptRecord]) -> list[bool]:
-        if all(
-            record.error is None for record in records
-        ):  # successes have no further effects: one statement is enough
-            recorded = await self._store.record_successes(records)
-        else:
-            recorded = await self._write_failures(records)
-        if recorded.due:
-            self._wake()
-        return [record.id in recorded.statuses for record in records]
+    async def _write_successes(self, records: list[AttemptRecord]) -> list[bool]:
+        """Record successes to healthy endpoints, which change nothing else. They wait for no failure."""
+        recorded = await self._store.record_successes(records, self._endpoint_concurrency)
+        has_waiting = {each.id: each.has_waiting for each in recorded}
+        self._due.add(record.endpoint_id for record in records if has_waiting.get(record.id))
+        return [record.id in has_waiting for record in records]
 
-    async def _write_failures(self, records: Sequence[AttemptRecord]) -> RecordedAttempts:
+    async def _write_attempts(self, records: list[AttemptRecord]) -> list[bool]:
+        """Record any attempts, with their effects on endpoints and subscriptions."""
         endpoints = list({record.endpoint_id for record in records})
         async with self._store.transaction() as connection:
             await lock_endpoints(connection, endpoints)
-            statuses, _ = await attempts.record_attempts(connection, records)
-            messages: list[OutboxRow] = []
+            statuses = await attempts.record_attempts(connection, records)
+            await attempts.update_health(connection, list(summarize(each for each in records if each.id in statuses)))
+            messages: list[WakeUp] = []
             if exhausted := [delivery for delivery, status in statuses.items() if status == "exhausted"]:
                 messages += await add_exhausted_events(connection, exhausted)
             if failed := [each for each in records if each.error is not None and each.counted and each.id in statuses]:
                 messages += await self._disable(connection, failed)
             wait = await reschedule_endpoints(connection, endpoints, self._endpoint_concurrency)
-        self._outbox.announce(messages)
-        return RecordedAttempts(statuses, wait == 0)
+        self._wake_ups.announce(messages)
+        if wait == 0:
+            self._due.wake()
+        return [record.id in statuses for record in records]
 
-    async def _disable(self, connection: Connection, failed: Sequence[AttemptRecord]) -> list[OutboxRow]:
+    async def _disable(self, connection: Connection, failed: Sequence[AttemptRecord]) -> list[WakeUp]:
         """Disable subscriptions after a 410 or after failing for too long. Return the wake-up messages."""
         webhooks = list({each.webhook_id for each in failed if each.disables_webhook and each.webhook_id is not None})
         endpoints = list({each.endpoint_id for each in failed})
@@ -88,6 +90,16 @@ class AttemptRecorder:
             return []
         await attempts.cancel_pending(connection, [each.id for each in disabled])
         return await add_disabled_events(connection, disabled)
+
+
+def summarize(records: Iterable[AttemptRecord]) -> Iterator[Health]:
+    """Yield what counted attempts say of each endpoint."""
+    by_endpoint: dict[UUID, list[AttemptRecord]] = {}
+    for record in records:
+        if record.counted:
+            by_endpoint.setdefault(record.endpoint_id, []).append(record)
+    for endpoint, counted in by_endpoint.items():
+        yield Health(endpoint, any(record.error is None for record in counted), len(counted))
 
 
 def make_record(claim: Claim, result: AttemptResult, decision: retry_schedule.Decision) -> AttemptRecord:

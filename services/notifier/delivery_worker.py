@@ -14,16 +14,18 @@ from common.telemetry.logs import Log
 from services.notifier import metrics, retry_schedule
 from services.notifier.attempt_recorder import AttemptRecorder, make_record
 from services.notifier.attempt_result import AttemptResult
+from services.notifier.due_endpoints import DueEndpoints
 from services.notifier.metrics import ResultLabel
 from services.notifier.sender import Sender
 from services.notifier.store.claims import Claim, ClaimStore
 
 POLL_SECONDS = 0.5  # the longest time between two claims
 PAUSE_SECONDS = 1.0  # before the next claim while the database is unavailable
+HELD_SECONDS = 0.05  # before the next claim from an endpoint that another transaction has locked
 LEASE_MARGIN = 15.0  # seconds of a lease after the attempt's deadline, for recording the result
 
 MAX_CLAIMS = 200  # in one statement, which also reads their bodies
-SLOTS_PER_EVENT = 4  # reserved for a fan-out; further receivers of an event wait for the loop
+SLOTS_PER_EVENT = 4  # reserved for new deliveries; further receivers of an event wait for the loop
 
 TEST_SCHEDULE = (0.0,)  # a test event has one attempt, so its result is known at once
 
@@ -35,8 +37,7 @@ class DeliveryWorker:
 
     A claim moves a delivery's due time behind a lease that is longer than the attempt's deadline. A
     claim that lapses is due again, so every delivery arrives at least once, always under the same
-    id. `Fanout` claims most deliveries when it creates them. This loop claims the others and the
-    retries.
+    id. `NewDeliveries` claims most of them at once. This loop claims the others and the retries.
     """
 
     def __init__(
@@ -44,23 +45,20 @@ class DeliveryWorker:
         store: ClaimStore,
         sender: Sender,
         recorder: AttemptRecorder,
-        wake_up: asyncio.Event,
+        due: DueEndpoints,
         schedule: tuple[float, ...],
         *,
         timeout: float,
         concurrency: int,
         endpoint_concurrency: int,
     ) -> None:
-        """`wake_up` starts the next claim at once.
-
-        `timeout` is an attempt's deadline in seconds. `schedule` is in seconds.
-        """
+        """`timeout` is an attempt's deadline in seconds. `schedule` is in seconds."""
         self.lease = timeout + LEASE_MARGIN
         self.endpoint_concurrency = endpoint_concurrency
         self._store = store
         self._sender = sender
         self._recorder = recorder
-        self._wake_up = wake_up
+        self.due = due
         self._schedule = schedule
         self._concurrency = concurrency
         self._stopping = False
@@ -68,9 +66,6 @@ class DeliveryWorker:
         self._has_backlog = False  # whether more may be due than there were free slots
         self._pause = POLL_SECONDS  # before the next claim
         self._attempts: set[asyncio.Task[None]] = set()
-
-    def wake(self) -> None:
-        self._wake_up.set()
 
     async def run(self) -> None:
         """Claim and send until cancelled. After `stop`, claim no more.
@@ -80,7 +75,7 @@ class DeliveryWorker:
         """
         clock = asyncio.get_running_loop().time
         while True:
-            self._wake_up.clear()
+            self.due.clear()
             began = clock()
             try:
                 await self.claim()
@@ -88,9 +83,7 @@ class DeliveryWorker:
                 log.warning("delivery.database_unavailable", error=error)
                 await asyncio.sleep(PAUSE_SECONDS)
             ended = clock()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._pause):
-                    await self._wake_up.wait()
+            await self.due.wait(self._pause)
             await asyncio.sleep(max(0.0, 2 * ended - began - clock()))
 
     async def claim(self) -> None:
@@ -100,14 +93,22 @@ class DeliveryWorker:
         if slots == 0:
             self._has_backlog = True
             return
-        with self._reserve(slots):
-            claims, wait = await self._store.claim_due(slots, self.lease, self.endpoint_concurrency)
-        self._has_backlog = wait == 0
+        endpoints = self.due.take()
+        try:
+            with self._reserve(slots):
+                found = await self._store.claim_due(slots, self.lease, self.endpoint_concurrency, list(endpoints))
+        except Unavailable:
+            self.due.put_back(endpoints)
+            raise
+        self.due.put_back(found.held)
+        self._has_backlog = found.wait == 0
         if not self._has_backlog:
-            self._pause = min(wait, POLL_SECONDS)  # a rate limit may allow the next attempt before the next poll
-        self.start(claims)
+            self._pause = min(found.wait, POLL_SECONDS)  # a rate limit may allow the next attempt before the next poll
+        if found.held:
+            self._pause = HELD_SECONDS
+        self.start(found.claims)
         if self._has_backlog and self.count_free_slots() > 0:
-            self.wake()
+            self.due.wake()
 
     def count_free_slots(self) -> int:
         used = len(self._attempts) + sum(self._reserved.values())
@@ -124,21 +125,15 @@ class DeliveryWorker:
             ended.set()
 
     @contextlib.contextmanager
-    def reserve_for_fanout(self, events: int) -> Iterator[int]:
-        """Reserve slots for the claims of a fan-out. Yields how many: none while other deliveries wait
-        for a slot.
-
-        A quarter of the free slots stays with the loop, because a fan-out may have to wait for a
-        locked row.
-        """
-        free = self.count_free_slots()
-        slots = 0 if self._has_backlog else min(free - free // 4, SLOTS_PER_EVENT * events, MAX_CLAIMS)
+    def reserve_for_new(self, events: int) -> Iterator[int]:
+        """Reserve slots for the new deliveries of events. Yields how many: none while others wait for a slot."""
+        slots = 0 if self._has_backlog else min(self.count_free_slots(), SLOTS_PER_EVENT * events, MAX_CLAIMS)
         try:
             with self._reserve(slots):
                 yield slots
         finally:
             if self._has_backlog:
-                self.wake()
+                self.due.wake()
 
     def start(self, claims: Sequence[Claim]) -> None:
         for claim in claims:
@@ -151,7 +146,7 @@ class DeliveryWorker:
         self._attempts.discard(task)
         metrics.deliveries_in_flight.set(len(self._attempts))
         if self._has_backlog:
-            self.wake()
+            self.due.wake()
         if not task.cancelled() and (error := task.exception()) is not None:
             # A bug. The claim lapses, and the delivery is attempted again.
             log.exception("delivery.task_failed", error)

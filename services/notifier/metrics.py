@@ -8,7 +8,7 @@ from services.notifier.attempt_result import AttemptError
 
 ResultLabel = Literal["succeeded", "failed", "postponed", "exhausted"]
 
-events_fanned_out = Counter("charonia_events_fanned_out", "Events whose deliveries were created.")
+events_taken = Counter("charonia_events_taken", "Events whose deliveries a notifier claimed or scheduled.")
 deliveries = Counter("charonia_deliveries", "Delivery attempts, by result.", ["result"])
 delivery_errors = Counter("charonia_delivery_errors", "Failed delivery attempts, by error.", ["error"])
 deliveries_in_flight = Gauge("charonia_deliveries_in_flight", "Delivery attempts in flight.")

@@ -7,8 +7,8 @@ from uuid import UUID
 import msgspec
 
 from common import ids
-from common.outbox import OutboxRow, event_wake_up
 from common.postgres.database import Connection
+from common.rabbitmq.wake_ups import WakeUp, event_wake_up
 from common.telemetry import tracing
 from common.views.delivery import DeliveryView
 from common.views.job import format_time
@@ -36,7 +36,7 @@ class EventBody(msgspec.Struct, frozen=True):
     data: DisabledView | DeliveryView
 
 
-async def add_exhausted_events(connection: Connection, deliveries: Sequence[UUID]) -> list[OutboxRow]:
+async def add_exhausted_events(connection: Connection, deliveries: Sequence[UUID]) -> list[WakeUp]:
     """Add an event for each exhausted delivery.
 
     Return the wake-up messages, to announce after the commit.
@@ -45,10 +45,10 @@ async def add_exhausted_events(connection: Connection, deliveries: Sequence[UUID
         make_event(each.tenant_id, "delivery.exhausted", each.finished_at, each.view, each.traceparent, each.job_id)
         for each in await find_exhausted(connection, deliveries)
     ]
-    return await add_events(connection, events) if events else []
+    return await save(connection, events)
 
 
-async def add_disabled_events(connection: Connection, webhooks: Sequence[DisabledWebhook]) -> list[OutboxRow]:
+async def add_disabled_events(connection: Connection, webhooks: Sequence[DisabledWebhook]) -> list[WakeUp]:
     """Add an event for each disabled subscription.
 
     Return the wake-up messages, to announce after the commit.
@@ -57,7 +57,13 @@ async def add_disabled_events(connection: Connection, webhooks: Sequence[Disable
         make_event(each.tenant_id, "webhook.disabled", each.disabled_at, view_disabled(each), tracing.new_traceparent())
         for each in webhooks
     ]
-    return await add_events(connection, events) if events else []
+    return await save(connection, events)
+
+
+async def save(connection: Connection, events: Sequence[OperationalEvent]) -> list[WakeUp]:
+    if events:
+        await add_events(connection, events)
+    return [event_wake_up(each.id, each.type, each.traceparent) for each in events]
 
 
 def view_disabled(webhook: DisabledWebhook) -> DisabledView:
@@ -81,4 +87,4 @@ def make_event(
 ) -> OperationalEvent:
     event_id = ids.new()
     body = msgspec.json.encode(EventBody(kind, format_time(at), data))
-    return OperationalEvent(event_id, tenant_id, kind, body, event_wake_up(event_id, kind, traceparent), job_id)
+    return OperationalEvent(event_id, tenant_id, kind, body, traceparent, job_id)

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from common import ids
 from common.errors import Unavailable
-from common.outbox import Outbox
 from common.postgres.database import Connection, Database
+from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from services.notifier.operational_events import add_exhausted_events
@@ -29,11 +29,17 @@ log = Log("recovery")
 
 class Recovery:
     def __init__(
-        self, database: Database, outbox: Outbox, wake: Callable[[], None], *, rate: float, schedule: Sequence[float]
+        self,
+        database: Database,
+        wake_ups: WakeUpPublisher,
+        wake: Callable[[], None],
+        *,
+        rate: float,
+        schedule: Sequence[float],
     ) -> None:
         """`rate` is in deliveries a second for each subscription. `schedule` is in seconds."""
         self._database = database
-        self._outbox = outbox
+        self._wake_ups = wake_ups
         self._wake = wake
         self._batch_size = max(1, round(rate * TICK_SECONDS))
         self._schedule_seconds = sum(schedule) * (1 + JITTER)
@@ -92,7 +98,7 @@ class Recovery:
             await lock_endpoints(connection, list({each.endpoint_id for each in found}))
             ended = await store.exhaust_deliveries(connection, [each.id for each in found])
             messages = await add_exhausted_events(connection, [each.id for each in ended])
-        self._outbox.announce(messages)
+        self._wake_ups.announce(messages)
         for each in ended:
             log_exhausted(each)
 

@@ -16,29 +16,37 @@ ON CONFLICT (tenant_id, origin) DO UPDATE SET origin = excluded.origin
 RETURNING id
 """
 DELIVERY = """
-INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, status, traceparent,
+INSERT INTO deliveries (event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, status, traceparent,
                         next_at, finished_at)
-SELECT $1, id, tenant_id, job_id, $2, 'https://a', type, $3, $4, '', CASE WHEN $5 THEN now() END,
-       CASE WHEN $6 THEN now() END
+SELECT id, tenant_id, job_id, $1, 'https://a', type, $2, $3, '', CASE WHEN $4 THEN now() END,
+       CASE WHEN $5 THEN now() END
 FROM events
-WHERE id = $7
+WHERE id = $6
+RETURNING id
 """
-EVENT = "INSERT INTO events (id, tenant_id, job_id, model, type, body) VALUES ($1, $2, $3, $4, $5, '{}')"
+EVENT = """
+INSERT INTO events (id, tenant_id, job_id, model, type, body, traceparent) VALUES ($1, $2, $3, $4, $5, '{}', '')
+"""
+# A test event gets no deliveries of its own.
+DUE_EVENTS = """
+INSERT INTO events (id, tenant_id, job_id, model, type, body, traceparent)
+SELECT event_id, tenant_id, jobs.id, model, 'webhook.test', '{}', ''
+FROM unnest($2::uuid[]) AS new(event_id), jobs
+WHERE jobs.id = $1
+"""
 DUE = """
 WITH new AS (
-  SELECT * FROM unnest($3::uuid[], $4::uuid[]) WITH ORDINALITY AS t(delivery_id, event_id, number)
+  SELECT event_id, row_number() OVER (ORDER BY derive_id(event_id, $2)) AS number FROM unnest($3::uuid[]) t(event_id)
 ), happened AS (
-  INSERT INTO events (id, tenant_id, job_id, model, type, body, fanned_out_at)
-  SELECT event_id, tenant_id, jobs.id, model, 'job.succeeded', '{}', now() FROM new, jobs WHERE jobs.id = $1
+  UPDATE events SET type = 'job.succeeded' FROM new WHERE id = event_id
 ), scheduled AS (
   UPDATE endpoints SET next_at = now() WHERE id = $2
 )
-INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, status, traceparent,
-                        next_at)
-SELECT delivery_id, event_id, tenant_id, $1, id, url, 'job.succeeded', id, 'pending', '',
-       now() + (number - 1000) * interval '1 ms'
+INSERT INTO deliveries (event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, traceparent, next_at)
+SELECT event_id, tenant_id, $1, id, url, 'job.succeeded', id, '', now() + (number - 1000) * interval '1 ms'
 FROM new, webhooks
 WHERE id = $2
+RETURNING id
 """
 DELIVERY_STATE = """
 SELECT status, attempt, tries, extract(epoch FROM next_at - now())::double precision, lease_until > now() IS TRUE,
@@ -89,16 +97,17 @@ async def add_delivery(
         record = await database.fetch_one(ENDPOINT, ids.new(), event)
         assert record is not None
         endpoint = record["id"]
-    delivery, pending = ids.new(), status == "pending"
+    pending = status == "pending"
     due, finished = pending if due is None else due, not pending if finished is None else finished
-    await database.fetch(DELIVERY, delivery, webhook, endpoint, status, due, finished, event)
+    (added,) = await database.fetch(DELIVERY, webhook, endpoint, status, due, finished, event)
+    delivery: UUID = added["id"]
     return delivery
 
 
 async def add_event(
     database: Database, tenant: UUID, kind: str = "job.succeeded", *, model: str = "echo", **job: Any
 ) -> UUID:
-    """Insert an event without deliveries, of a new job with the fields `job`. Return its id."""
+    """Insert an event of a new job with the fields `job`. Return its id."""
     event, job_id = ids.new(), await submit(database, tenant, model=model, **job)
     await database.fetch(EVENT, event, tenant, job_id, model, kind)
     return event
@@ -107,9 +116,9 @@ async def add_event(
 async def add_due(database: Database, tenant: UUID, webhook: UUID, count: int = 1) -> list[UUID]:
     """Insert due deliveries of a new job to a subscription. Return their ids, the longest due first."""
     job = await submit(database, tenant)
-    deliveries = sorted(ids.new() for _ in range(count))
-    await database.fetch(DUE, job, webhook, deliveries, [ids.new() for _ in deliveries])
-    return deliveries
+    events = [ids.new() for _ in range(count)]
+    await database.fetch(DUE_EVENTS, job, events)
+    return sorted(record["id"] for record in await database.fetch(DUE, job, webhook, events))
 
 
 class DeliveryState(NamedTuple):

@@ -10,7 +10,8 @@ from common import ids
 from common.jobs import Priority
 from common.rabbitmq import messages, topology
 from common.rabbitmq.consumer import Subscription
-from common.rabbitmq.messages import JobQueued, Message
+from common.rabbitmq.messages import CancelJob, Message
+from common.settings import QueueType
 from tests.integration.brokers import connected
 
 
@@ -23,7 +24,7 @@ class Handler:
         self.traceparents: list[str | None] = []
 
     async def __call__(self, message: Message, traceparent: str | None) -> None:
-        assert isinstance(message, JobQueued)
+        assert isinstance(message, CancelJob)
         self.seen.append(message.job_id)
         self.traceparents.append(traceparent)
         if self.plan:
@@ -31,17 +32,21 @@ class Handler:
 
 
 def subscription(
-    model: str, handler: Handler, prefetch: int = 10, priority: Priority = Priority.NORMAL
+    model: str,
+    handler: Handler,
+    prefetch: int = 10,
+    priority: Priority = Priority.NORMAL,
+    queue_type: QueueType = "classic",
 ) -> Subscription:
     """Return a subscription to one of the model's queues."""
-    declare = partial(declare_all, model=model)
+    declare = partial(declare_all, model=model, queue_type=queue_type)
     return Subscription(topology.job_queue(model, priority), prefetch, declare, handler)
 
 
-async def declare_all(channel: AbstractChannel, model: str) -> None:
+async def declare_all(channel: AbstractChannel, model: str, queue_type: QueueType = "classic") -> None:
     """Declare the exchanges and the model's queues."""
     await topology.declare_exchanges(channel)
-    await topology.declare_model_queues(channel, model)
+    await topology.declare_model_queues(channel, model, queue_type)
 
 
 async def publish_wake_up(url: str, model: str, body: bytes | None = None, traceparent: str | None = None) -> UUID:
@@ -50,7 +55,7 @@ async def publish_wake_up(url: str, model: str, body: bytes | None = None, trace
     headers: HeadersType = {"traceparent": traceparent} if traceparent else {}
     async with connected(url) as channel:
         exchange = await channel.get_exchange(topology.JOBS_EXCHANGE, ensure=False)
-        body = messages.encode(JobQueued(job)) if body is None else body
+        body = messages.encode(CancelJob(job)) if body is None else body
         raw = Raw(body, headers=headers, message_id=str(ids.new()))
         await exchange.publish(raw, topology.job_key(Priority.NORMAL, model))
     return job

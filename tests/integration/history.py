@@ -1,6 +1,7 @@
 """The history of a job's row, recorded by a trigger, and the checks of each step."""
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -10,8 +11,8 @@ import msgspec
 from common import ids
 from common.jobs import TERMINAL, TRANSITIONS, Status
 from common.postgres.database import Database
-from common.rabbitmq import messages, topology
-from common.rabbitmq.messages import CancelJob, JobEvent, Message
+from common.rabbitmq.messages import CancelJob, EventsRecorded
+from common.rabbitmq.wake_ups import WakeUp
 from tests.integration.jobs import LEASE, JobState
 
 RUNNING = frozenset({Status.PROCESSING, Status.CANCELING})
@@ -54,13 +55,12 @@ class Step(NamedTuple):
 
 
 class JobHistory(NamedTuple):
-    """The records of a job. Attempts are (claim, attempt, status). Messages are those of all jobs."""
+    """The records of a job. Attempts are (claim, attempt, status)."""
 
     steps: list[Step]
     attempts: list[tuple[int, int, str]]
     events: list[str]
     event_ids: list[UUID]
-    messages: list[Message]
 
 
 async def install_history(database: Database) -> None:
@@ -72,10 +72,9 @@ async def read(database: Database, job: UUID) -> JobHistory:
     columns = ", ".join(Step._fields)
     steps = await database.fetch(f"SELECT {columns} FROM history WHERE job_id = $1 ORDER BY number", job)  # noqa: S608
     attempts = await database.fetch(
-        "SELECT claim, attempt, status FROM job_attempts WHERE job_id = $1 ORDER BY claim", job
+        "SELECT claim, attempt, status FROM ended_attempts WHERE job_id = $1 ORDER BY claim", job
     )
     events = await database.fetch("SELECT id, type, body FROM events WHERE job_id = $1", job)
-    outbox = await database.fetch("SELECT body FROM outbox WHERE exchange <> $1", topology.JOBS_EXCHANGE)
     for event in events:
         check_body(job, event["type"], event["body"])
     return JobHistory(
@@ -83,18 +82,16 @@ async def read(database: Database, job: UUID) -> JobHistory:
         [(record["claim"], record["attempt"], record["status"]) for record in attempts],
         [record["type"] for record in events],
         [record["id"] for record in events],
-        [messages.decode(record["body"]) for record in outbox],
     )
 
 
 def check_findable(state: JobState) -> None:
-    """Check that a job that has not ended has a bounded next wake-up or a bounded lease."""
+    """Check that a job that has not ended is claimable, scheduled or leased, for a bounded time."""
     assert (state.status in TERMINAL) == (state.finished_at is not None)
     assert (state.status in RUNNING) == (state.lease_until is not None)
-    assert (state.status is Status.QUEUED) == (state.next_wake_up_at is not None)
-    if state.next_wake_up_at is not None:
-        longest = max(timedelta(minutes=1), state.now - state.run_at)
-        assert state.next_wake_up_at <= max(state.run_at, state.now) + longest
+    if state.scheduled_at is not None:
+        assert state.status is Status.QUEUED
+        assert state.scheduled_at == state.run_at
     if state.status is Status.EXPIRED:
         assert state.started_at is None
         assert state.expires_at is not None
@@ -110,8 +107,8 @@ def check_body(job: UUID, kind: str, body: bytes) -> None:
     assert decoded["data"]["id"] == ids.encode(ids.Kind.JOB, job)
 
 
-def check(job: UUID, found: JobHistory, *, revived: int, wants_started: bool) -> None:
-    """Check that every step was legal and recorded once. The client retried the job `revived` times."""
+def check(job: UUID, found: JobHistory, announced: Sequence[WakeUp], *, revived: int, wants_started: bool) -> None:
+    """Check that every step was legal, recorded once and announced once. The client retried the job `revived` times."""
     for step in found.steps:
         check_step(step)
     assert sum(step.revives for step in found.steps) == revived, found
@@ -119,10 +116,13 @@ def check(job: UUID, found: JobHistory, *, revived: int, wants_started: bool) ->
     starts = [step for step in found.steps if step.after is Status.PROCESSING and wants_started]
     ends = [f"job.{step.after}" for step in found.steps if step.after in TERMINAL]
     assert Counter(found.events) == Counter([*ends, *("job.started" for _ in starts)]), found
-    wake_ups = Counter(message.event_id for message in found.messages if isinstance(message, JobEvent))
+    messages = [wake_up.message for wake_up in announced]
+    wake_ups = Counter(
+        event for message in messages if isinstance(message, EventsRecorded) for event, _ in message.events
+    )
     assert [wake_ups[event] for event in found.event_ids] == [1] * len(found.event_ids), found
     cancels = [step for step in found.steps if step.after is Status.CANCELING]
-    assert found.messages.count(CancelJob(job)) == len(cancels), found
+    assert messages.count(CancelJob(job)) == len(cancels), found
 
 
 def check_step(step: Step) -> None:

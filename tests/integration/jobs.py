@@ -6,12 +6,12 @@ from uuid import UUID
 
 from common import ids, tensors
 from common.jobs import Failure, Priority, Status
-from common.outbox import event_wake_up, job_wake_up
-from common.postgres.database import Database, to_columns
+from common.postgres.database import Database
+from common.rabbitmq.wake_ups import job_wake_up
 from common.tensors import Datatype, Tensor
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.store import ClaimStore
-from services.dispatcher.models.fair_share import START
+from services.dispatcher.models.fair_share import NIL
 from services.dispatcher.results.store import JobEnd, NewEvent, Requeue
 from services.gateway.auth.store import KeyStore
 from services.gateway.jobs.store import JobStore, NewJob
@@ -50,8 +50,8 @@ def new_job(tenant: UUID, **changes: Any) -> NewJob:
         "callback_url": None,
         "callback_events": None,
     } | changes
-    message = job_wake_up(job_id, values["priority"], values["model"], TRACEPARENT)
-    return NewJob(**{"message": message} | values)
+    wake_up = job_wake_up(values["priority"], values["model"], TRACEPARENT)
+    return NewJob(**{"wake_up": wake_up} | values)
 
 
 async def submit(database: Database, tenant: UUID, **changes: Any) -> UUID:
@@ -65,7 +65,7 @@ async def take(database: Database, count: int = 1, **changes: Any) -> list[Claim
     values: dict[str, Any] = {
         "model": "echo",
         "priority": Priority.NORMAL,
-        "cursor": START,
+        "last_tenant": NIL,
         "running": {},
         "worker": "w",
         "lease": LEASE,
@@ -74,27 +74,20 @@ async def take(database: Database, count: int = 1, **changes: Any) -> list[Claim
 
 
 ASIDE = """
-UPDATE jobs SET next_wake_up_at = jobs.run_at
-FROM (SELECT id, next_wake_up_at FROM jobs WHERE status = 'queued' AND id <> $1) old
-WHERE jobs.id = old.id
-RETURNING jobs.id, old.next_wake_up_at
+UPDATE jobs SET scheduled_at = 'infinity'
+WHERE status = 'queued' AND scheduled_at IS NULL AND id <> $1
+RETURNING id
 """
-BACK = """
-UPDATE jobs SET next_wake_up_at = old.next_wake_up_at
-FROM unnest($1::uuid[], $2::timestamptz[]) old(id, next_wake_up_at)
-WHERE jobs.id = old.id
-"""
+BACK = "UPDATE jobs SET scheduled_at = NULL WHERE id = ANY($1::uuid[])"
 
 
 async def claim(database: Database, job_id: UUID, worker: str = "w", lease: float = LEASE) -> ClaimedJob:
-    """Claim this job, as if only its wake-up were published."""
+    """Claim this job, as if it were the only claimable one."""
     aside = await database.fetch(ASIDE, job_id)
-    await database.fetch(
-        "UPDATE jobs SET next_wake_up_at = next_wake_up_at + interval '1 minute' WHERE id = $1", job_id
-    )
+    await database.fetch("UPDATE jobs SET scheduled_at = NULL WHERE id = $1", job_id)
     wanted = await database.fetch("SELECT model, priority FROM jobs WHERE id = $1", job_id)
     (job,) = await take(database, worker=worker, lease=lease, **dict(wanted[0]))
-    await database.fetch(BACK, *to_columns([tuple(record) for record in aside], 2))
+    await database.fetch(BACK, [record["id"] for record in aside])
     return job
 
 
@@ -108,7 +101,7 @@ def new_end(job: ClaimedJob, status: Status = Status.SUCCEEDED, **changes: Any) 
         "model": job.row.model,
         "status": status,
         "finished_at": (job.row.started_at or job.row.created_at) + timedelta(seconds=1),
-        "event": NewEvent(event_id, kind, b"{}", event_wake_up(event_id, kind, TRACEPARENT)),
+        "event": NewEvent(event_id, kind, b"{}", TRACEPARENT),
         "failure": None if status is Status.SUCCEEDED else TRANSIENT,
         "outputs": b"[]" if status is Status.SUCCEEDED else None,
     }
@@ -128,7 +121,7 @@ class JobState(NamedTuple):
     interruptions: int
     model: str
     run_at: datetime
-    next_wake_up_at: datetime | None
+    scheduled_at: datetime | None
     lease_until: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
@@ -149,20 +142,16 @@ async def look(database: Database, job_id: UUID) -> JobState:
 
 
 class Traces(NamedTuple):
-    """What ends leave behind: the types of their events, the wake-ups in the outbox, the outputs."""
+    """What ends leave behind: the types of their events, the outputs."""
 
     events: list[str]
-    wake_ups: list[str]
     outputs: list[bytes]
 
 
 async def trace(database: Database, job_id: UUID) -> Traces:
     events = await database.fetch("SELECT type FROM events WHERE job_id = $1 ORDER BY type", job_id)
-    wake_ups = await database.fetch(
-        "SELECT routing_key FROM outbox WHERE exchange = 'charonia.events' ORDER BY routing_key"
-    )
     outputs = await database.fetch("SELECT outputs FROM job_outputs WHERE job_id = $1", job_id)
-    return Traces(*([record[0] for record in found] for found in (events, wake_ups, outputs)))
+    return Traces(*([record[0] for record in found] for found in (events, outputs)))
 
 
 async def lapse(database: Database, job_id: UUID) -> None:
@@ -170,9 +159,7 @@ async def lapse(database: Database, job_id: UUID) -> None:
     await database.fetch("UPDATE jobs SET lease_until = now() - interval '1 second' WHERE id = $1", job_id)
 
 
-MAKE_CLAIMABLE = """
-UPDATE jobs SET run_at = least(run_at, now()), next_wake_up_at = now() + interval '1 minute' WHERE status = 'queued'
-"""
+MAKE_CLAIMABLE = "UPDATE jobs SET run_at = least(run_at, now()), scheduled_at = NULL WHERE status = 'queued'"
 
 
 async def make_claimable(database: Database) -> None:
@@ -181,7 +168,7 @@ async def make_claimable(database: Database) -> None:
 
 
 async def make_due(database: Database, job_id: UUID) -> None:
-    """Make a queued job due, with its next wake-up."""
+    """Make a queued job due: a sweeper promotes it next."""
     await database.fetch(
-        "UPDATE jobs SET run_at = now(), next_wake_up_at = now() WHERE id = $1 AND status = 'queued'", job_id
+        "UPDATE jobs SET run_at = now(), scheduled_at = now() WHERE id = $1 AND status = 'queued'", job_id
     )

@@ -20,7 +20,11 @@ OPTIONS = st.fixed_dictionaries(
     }
 )
 # Frequent kinds come first. They are not rules of their own, because Hypothesis leaves whole rules out of most runs.
-KINDS = ["act"] * 4 + ["act late", "retry", "cancel"] * 2 + ["claim", "freeze", "replay", "sweep", "sweep late", "wait"]
+KINDS = (
+    ["act"] * 4
+    + ["act late", "retry", "cancel"] * 2
+    + ["claim", "freeze", "crash", "replay", "sweep", "sweep late", "wait"]
+)
 
 
 class Move(NamedTuple):

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from common.jobs import TERMINAL, Status
 from common.postgres.database import Database
 from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.sessions.lost_sessions import FREE_SECONDS
 from services.gateway.jobs.retry import RETRYABLE
 from tests.integration import history
 from tests.integration.history import RUNNING
@@ -23,6 +24,7 @@ from tests.integration.world import CANCELING, OUTCOMES, QUEUED, Action, World
 
 T = TypeVar("T")
 YEAR = 366 * DAY
+DEAD = 2  # the session of a dispatcher that died
 SETTINGS = settings(
     max_examples=40,
     stateful_step_count=40,
@@ -72,6 +74,8 @@ class JobLives(RuleBasedStateMachine):
                 self.act_late(move.action)
             case "freeze":
                 self.freeze()
+            case "crash":
+                self.crash()
             case "cancel":
                 expected = None if before in TERMINAL else Status.CANCELED if before is QUEUED else CANCELING
                 assert self.do(self.world.cancel(job)) == expected
@@ -108,9 +112,12 @@ class JobLives(RuleBasedStateMachine):
             case _:
                 await self.claim()
 
-    async def claim(self) -> list[ClaimedJob]:
+    async def answer_lost_wake_ups(self) -> list[ClaimedJob]:
+        return await self.world.answer(await self.world.find_lost_wake_ups())
+
+    async def claim(self, session: int | None = None) -> list[ClaimedJob]:
         """Claim after a wake-up for each job, one of them doubled."""
-        claimed = await self.world.claim([*self.jobs, self.jobs[0]])
+        claimed = await self.world.claim([*self.jobs, self.jobs[0]], session)
         self.claims += claimed
         return claimed
 
@@ -118,7 +125,7 @@ class JobLives(RuleBasedStateMachine):
         """Act under the job's last claim. Claim a queued job first."""
         if self.now[job].status is QUEUED:
             self.do(make_due(self.database, job))
-            self.do(self.world.stores.sweeper.take_due_jobs(JOBS))
+            self.do(self.world.stores.sweeper.promote_jobs(JOBS))
             self.do(self.claim())
             self.every_step_was_legal_and_no_job_is_lost()
         claims = [claim for claim in self.claims if claim.row.id == job]
@@ -145,6 +152,16 @@ class JobLives(RuleBasedStateMachine):
             self.do(self.world.sweep())
         self.do(self.claim())
 
+    def crash(self) -> None:
+        """A dispatcher claims the jobs and dies. A sweeper sees that, long before the leases lapse."""
+        claimed = self.do(self.claim(DEAD))
+        for _ in range(2):
+            self.do(self.world.sweep())
+            self.do(self.world.pass_time(FREE_SECONDS))
+        self.do(self.world.sweep())
+        self.every_step_was_legal_and_no_job_is_lost()
+        assert not any(self.holds(job) for job in claimed)
+
     def holds(self, job: ClaimedJob) -> bool:
         state = self.now[job.row.id]
         return state.status in RUNNING and state.claim == job.claim
@@ -169,16 +186,18 @@ class JobLives(RuleBasedStateMachine):
             history.check_findable(state)
             assert state.expires_at is None or not self.revived[job]  # only the first run has the deadline
             kept = self.do(history.read(self.database, job))
-            history.check(job, kept, revived=self.revived[job], wants_started=job in self.wants_started)
+            announced = self.world.wake_ups.all
+            history.check(job, kept, announced, revived=self.revived[job], wants_started=job in self.wants_started)
 
     def teardown(self) -> None:
         """Check that all jobs end from any state, even after every wake-up is lost."""
-        self.do(self.world.take_wake_ups())
         for _ in range(3):
-            self.do(self.world.pass_time(YEAR))  # longer than any job has waited, so that all wake-ups are repeated
+            self.do(self.world.pass_time(YEAR))
+            self.world.wake_ups.take()
             self.do(self.world.sweep())
             self.every_step_was_legal_and_no_job_is_lost()
-            for job in self.do(self.world.answer_wake_ups()):
+            self.world.wake_ups.take()
+            for job in self.do(self.answer_lost_wake_ups()):
                 self.claims.append(job)
                 self.do(self.world.act(job, "succeed"))
             self.every_step_was_legal_and_no_job_is_lost()

@@ -1,4 +1,4 @@
-"""At any time there are at least as many wake-ups on their way as claimable jobs."""
+"""A queue with claimable jobs has wake-ups, or the reconciler finds them missing. A lost wake-up strands no job."""
 
 import asyncio
 from collections import Counter
@@ -13,15 +13,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from common.jobs import Priority
 from common.postgres.database import Database
-from common.rabbitmq import topology
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.models.served_model import ServedModel
 from tests.integration.jobs import LEASE, add_tenant, submit
+from tests.integration.recorded_wake_ups import Queue
 from tests.integration.world import Action, World
 
 T = TypeVar("T")
-Queue = tuple[str, Priority]
 SETTINGS = settings(
     max_examples=25,
     stateful_step_count=30,
@@ -33,12 +32,9 @@ SETTINGS = settings(
 CLAIMABLE = """
 SELECT model, priority, count(*)
 FROM jobs
-WHERE next_wake_up_at > run_at AND (expires_at IS NULL OR expires_at > now() OR started_at IS NOT NULL)
+WHERE status = 'queued' AND scheduled_at IS NULL
+  AND (expires_at IS NULL OR expires_at > now() OR started_at IS NOT NULL)
 GROUP BY model, priority
-"""
-WAKE_UPS = "SELECT routing_key FROM outbox WHERE exchange = $1"
-TAKE_WAKE_UP = """
-DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE exchange = $1 AND routing_key = $2 LIMIT 1) RETURNING id
 """
 
 
@@ -58,6 +54,7 @@ class WakeUps(RuleBasedStateMachine):
         self.dispatchers = [Dispatcher(world) for _ in range(2)]
         self.jobs: list[UUID] = []
         self.claimed: list[ClaimedJob] = []
+        self.queues: Counter[Queue] = Counter()  # the wake-ups in the broker
 
     def do(self, call: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(call)
@@ -65,6 +62,7 @@ class WakeUps(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.do(self.world.begin())
+        self.queues.clear()
 
     @rule(
         tenant=st.integers(0, 1),
@@ -78,13 +76,15 @@ class WakeUps(RuleBasedStateMachine):
         options = {"priority": priority, "run_at": run_at, "expires_in": expires_in, "fallback_model": "small"}
         for _ in range(number):
             self.jobs.append(self.do(submit(self.world.database, self.tenants[tenant], **options)))
+            if not scheduled:
+                self.queues["echo", priority] += 1
 
     @rule(number=st.integers(1, 4))
     def answer(self, number: int) -> None:
         """Two dispatchers answer wake-ups at the same time."""
 
         async def run() -> None:
-            queues = await self.take_wake_ups(number)
+            queues = self.take_wake_ups(number)
             answers = [self.dispatchers[index % 2].answer(queue) for index, queue in enumerate(queues)]
             self.claimed += [job for job in await asyncio.gather(*answers) if job is not None]
 
@@ -103,6 +103,7 @@ class WakeUps(RuleBasedStateMachine):
             self.do(self.world.cancel(job))
             if again:
                 self.do(self.world.retry(job))
+            self.queues.update(self.world.wake_ups.take_jobs())
 
     @rule(seconds=st.sampled_from([1.0, 5.0, 55.0, LEASE + 1]))
     def wait(self, seconds: float) -> None:
@@ -112,31 +113,41 @@ class WakeUps(RuleBasedStateMachine):
     def sweep(self) -> None:
         self.do(self.world.sweep())
 
+    @rule(number=st.integers(1, 8))
+    def lose(self, number: int) -> None:
+        """The broker loses messages."""
+        for queue in list(self.queues):
+            self.queues[queue] = max(0, self.queues[queue] - number)
+
+    @rule()
+    def reconcile(self) -> None:
+        found = self.do(self.world.find_lost_wake_ups())
+        self.queues.update({queue: jobs for queue, jobs in found.items() if not self.queues[queue]})
+
     @invariant()
-    def each_claimable_job_has_a_wake_up(self) -> None:
+    def the_reconciler_sees_every_queue_with_claimable_jobs(self) -> None:
+        self.queues.update(self.world.wake_ups.take_jobs())
         claimable = self.do(self.world.database.fetch(CLAIMABLE))
-        wake_ups = Counter(
-            record["routing_key"] for record in self.do(self.world.database.fetch(WAKE_UPS, topology.JOBS_EXCHANGE))
-        )
+        found = self.do(self.world.find_lost_wake_ups())
         for model, priority, jobs in claimable:
-            assert wake_ups[topology.job_key(priority, model)] >= jobs
+            assert found[model, Priority(priority)] >= jobs
 
     def teardown(self) -> None:
-        """Check that no claimable job is left when all wake-ups are answered."""
+        """Check that no claimable job is left when all wake-ups are answered, lost ones after reconciling."""
         self.do(self.world.sweep())
-        while self.do(self.world.database.fetch(WAKE_UPS, topology.JOBS_EXCHANGE)):
+        self.queues.update(self.world.wake_ups.take_jobs())
+        for _ in range(1000):
+            if not self.do(self.world.database.fetch(CLAIMABLE)):
+                return
+            self.reconcile()
             self.answer(4)
-        assert self.do(self.world.database.fetch(CLAIMABLE)) == []
+        raise AssertionError("claimable jobs are left")
 
-    async def take_wake_ups(self, number: int) -> list[Queue]:
+    def take_wake_ups(self, number: int) -> list[Queue]:
         """Take up to `number` wake-ups of each queue."""
-        queues = [(model, priority) for model in ("echo", "small") for priority in Priority for _ in range(number)]
-        return [queue for queue in queues if await self.take_wake_up(*queue)]
-
-    async def take_wake_up(self, model: str, priority: Priority) -> bool:
-        return bool(
-            await self.world.database.fetch(TAKE_WAKE_UP, topology.JOBS_EXCHANGE, topology.job_key(priority, model))
-        )
+        taken = Counter({queue: min(number, count) for queue, count in self.queues.items()})
+        self.queues.subtract(taken)
+        return list(taken.elements())
 
 
 def test_no_claimable_job_is_left_without_a_wake_up(database_url: str) -> None:

@@ -1,28 +1,30 @@
 """Clients, dispatchers and time, which act on jobs in a real database with the code of the services.
 
-There is no broker: messages stay in the outbox.
+There is no broker: wake-ups are recorded.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Literal, assert_never
 from uuid import UUID
 
-from common.jobs import Failure, Status
-from common.outbox import Outbox
+from common.jobs import Failure, Priority, Status
 from common.postgres.database import Database
-from common.rabbitmq import messages, topology
 from common.rabbitmq.change_publisher import ChangePublisher
-from common.rabbitmq.messages import JobQueued
 from common.rabbitmq.publisher import Publisher
 from common.tensors import Datatype, Signature
 from common.views.job import JobUrls
 from services.dispatcher import retry
 from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.maintenance.reconciler import find_missing
 from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
+from services.dispatcher.sessions.lost_sessions import LostSessions
+from services.dispatcher.sessions.session_lock import SessionLock
+from services.dispatcher.sessions.store import SessionStore
 from services.dispatcher.triton.attempt import InferenceResult
 from services.dispatcher.triton.client import ModelVersion
 from services.gateway.http.problems import Problem
@@ -31,6 +33,7 @@ from services.gateway.jobs.retry import REPLAYABLE, RETRYABLE, Retrier
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
 from tests.integration.jobs import LEASE, TRACEPARENT, TRANSIENT, new_requeue, take
+from tests.integration.recorded_wake_ups import Queue, RecordedWakeUps, read_queue
 from tests.integration.stores import Stores
 
 PERMANENT = Failure("invalid_input", "never", False)
@@ -38,7 +41,7 @@ MODELS = {"echo": "x", "small": "x", "other": "z"}  # with their inputs; `other`
 PASS_TIME = """
 UPDATE jobs
 SET created_at = created_at - $1::interval, run_at = run_at - $1::interval,
-    next_wake_up_at = next_wake_up_at - $1::interval,
+    scheduled_at = scheduled_at - $1::interval,
     started_at = started_at - $1::interval, finished_at = finished_at - $1::interval,
     expires_at = expires_at - $1::interval, lease_until = lease_until - $1::interval
 """
@@ -65,6 +68,18 @@ OUTCOMES: dict[Action, dict[Status, set[Status]]] = {
 }
 
 
+class SteadyLock(SessionLock):
+    """The lock of a sweeper that has run for long."""
+
+    session = 1
+    is_steady = True
+
+
+class SteadyStore(SessionStore):
+    async def find_free_sessions(self, own: int) -> set[int]:
+        return await super().find_free_sessions(own) - {own}
+
+
 class LateStore(SweeperStore):
     """A sweeper that freezes between a search and its writes: it finds what the search before found."""
 
@@ -87,20 +102,24 @@ class World:
         self.database = database
         self.tenant = tenant
         publisher = Publisher("amqp://127.0.0.1:1/", "tests")
-        outbox, self.changes = Outbox(database, publisher), ChangePublisher(publisher)
+        self.publisher = publisher
+        self.wake_ups, self.changes = wake_ups, changes = RecordedWakeUps(), ChangePublisher(publisher)
         self.stores = Stores(database)
-        self.recorder = ResultRecorder(ResultWriter(self.stores.results, outbox, self.changes), JobUrls())
+        self.recorder = ResultRecorder(ResultWriter(self.stores.results, wake_ups, changes), JobUrls())
         no_grace = LeaseGrace(0.0, float("inf"))  # time passes in the rows only
-        self.sweeper = Sweeper(self.stores.sweeper, self.recorder, outbox, no_grace, 1.0)
-        self.late_sweeper = Sweeper(LateStore(database), self.recorder, outbox, no_grace, 1.0)
-        self.outbox = outbox
-        self.canceler = Canceler(database, outbox, self.changes, JobUrls())
-        self.retrier = Retrier(database, Catalogue(ModelStore(database)), outbox, self.changes)
+        self.seconds = 0.0
+        sessions = SteadyStore(database)
+        lost = LostSessions(sessions, SteadyLock(sessions, LEASE), float("inf"), lambda: self.seconds)
+        self.sweeper = Sweeper(self.stores.sweeper, self.recorder, wake_ups, no_grace, lost, 1.0)
+        self.late_sweeper = Sweeper(LateStore(database), self.recorder, wake_ups, no_grace, lost, 1.0)
+        self.canceler = Canceler(database, wake_ups, changes, JobUrls())
+        self.retrier = Retrier(database, Catalogue(ModelStore(database)), wake_ups, changes)
 
     async def begin(self) -> None:
         """Delete everything but the models."""
         await self.database.fetch("DELETE FROM jobs")
-        await self.database.fetch("DELETE FROM outbox")
+        self.wake_ups.take()
+        self.wake_ups.all.clear()
         models = [
             ModelVersion(name, "1", False, 0, 1, [Signature(given, Datatype.FP32, [-1, -1])], [])
             for name, given in MODELS.items()
@@ -108,12 +127,22 @@ class World:
         await self.stores.models.save_models([(model, True) for model in models])
 
     async def pass_time(self, seconds: float) -> None:
+        self.seconds += seconds
         await self.database.fetch(PASS_TIME, timedelta(seconds=seconds))
 
-    async def claim(self, jobs: Sequence[UUID]) -> list[ClaimedJob]:
-        """Claim as a dispatcher does after one wake-up for each job."""
+    async def claim(self, jobs: Sequence[UUID], session: int | None = None) -> list[ClaimedJob]:
+        """Claim as a dispatcher does after one wake-up for each job. Nobody holds the lock of the session."""
         counts = await self.database.fetch(WAKE_UP_COUNTS, jobs)
-        claimed = [job for each in counts for job in await take(self.database, **dict(each))]
+        queues = {(each["model"], Priority(each["priority"])): each["count"] for each in counts}
+        return await self.answer(queues, session)
+
+    async def answer(self, wake_ups: Mapping[Queue, int], session: int | None = None) -> list[ClaimedJob]:
+        """Claim as a dispatcher does after wake-ups."""
+        claimed = [
+            job
+            for (model, priority), count in wake_ups.items()
+            for job in await take(self.database, count, model=model, priority=priority, session=session)
+        ]
         for job in claimed:
             if job.wants_started:
                 self.recorder.announce_start(job, TRACEPARENT)
@@ -152,11 +181,16 @@ class World:
 
     async def retry(self, job: UUID, model: str | None = None) -> set[UUID]:
         """Retry as a client. Return the jobs that are queued again."""
-        return await self.retrier.retry(self.tenant, [job], RETRYABLE, model)
+        return await self._retry([job], RETRYABLE, model)
 
     async def replay(self, jobs: Sequence[UUID], model: str | None = None) -> set[UUID]:
         """Replay dead letters. Return the jobs that are queued again."""
-        return await self.retrier.retry(self.tenant, jobs, REPLAYABLE, model)
+        return await self._retry(jobs, REPLAYABLE, model)
+
+    async def _retry(self, jobs: Sequence[UUID], statuses: Sequence[Status], model: str | None) -> set[UUID]:
+        retried = await self.retrier.retry(self.tenant, jobs, statuses, model)
+        self.retrier.announce(retried)
+        return set(retried)
 
     async def sweep(self, *, late: bool = False) -> None:
         await (self.late_sweeper if late else self.sweeper).sweep()
@@ -167,13 +201,13 @@ class World:
         assert row is not None
         return str(row["row"])
 
-    async def take_wake_ups(self) -> list[UUID]:
-        """Remove the wake-ups from the outbox. Return their jobs."""
-        removed = await self.database.fetch(
-            "DELETE FROM outbox WHERE exchange = $1 RETURNING body", topology.JOBS_EXCHANGE
-        )
-        wake_ups = [messages.decode(each["body"]) for each in removed]
-        return [message.job_id for message in wake_ups if isinstance(message, JobQueued)]
+    async def find_lost_wake_ups(self) -> Counter[Queue]:
+        """Return the wake-ups that the reconciler finds missing when the broker has lost all messages."""
+        async with self.stores.reconciler.try_lock() as connection:
+            assert connection is not None
+            queues = await self.stores.reconciler.find_waiting_queues(connection, 0.0, 100)
 
-    async def answer_wake_ups(self) -> list[ClaimedJob]:
-        return await self.claim(await self.take_wake_ups())
+        async def count_ready(names: Sequence[str]) -> dict[str, int]:
+            return dict.fromkeys(names, 0)
+
+        return Counter(map(read_queue, await find_missing(queues, count_ready)))

@@ -27,7 +27,7 @@ ENVIRONMENT = {
     "CHARONIA_DELIVERY_TIMEOUT": "6",  # the receiver shares the machine with everything that restarts
     "CHARONIA_SHUTDOWN_GRACE": "1",  # short, so that running jobs are returned
 }
-COMPLETION_SECONDS = 180.0  # a lost wake-up is repeated after 60 s, a lost fan-out after up to 75 s
+COMPLETION_SECONDS = 180.0  # many times the seconds after which a lost wake-up is sent again
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,15 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common import ids
-from common.outbox import event_wake_up, to_values
-from common.postgres.database import Database, to_columns
+from common.postgres.database import Database
 from common.security.encryption import Encryptor
 from common.security.webhook_signatures import new_secret
 from tests.support.api_shapes import Subscription
+from tests.support.event_messages import publish
 from tests.support.seed import NUMBER, Seeded, Subscriber, add_events, add_subscribers
 from tests.support.webhook_receiver import Delivery
 
 SELECT_TENANT = "SELECT tenant_id FROM webhooks WHERE id = $1"
-INSERT_WAKE_UPS = """
-INSERT INTO outbox (id, exchange, routing_key, body, traceparent, due_at)
-SELECT *, now() + make_interval(secs => $6::double precision)
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[])
-"""
 ENDPOINT_CONCURRENCY = 32  # the default number of attempts in flight to one endpoint
 SELECT_CLAIMED = "SELECT id FROM deliveries WHERE lease_until IS NOT NULL"
 # While no notifier runs, moving the times in the database is as good as waiting.
@@ -31,7 +26,12 @@ WITH delivery AS (
 UPDATE endpoints SET next_at = next_at - interval '1 minute'
 """
 # The tenants stay, because they do no harm.
-DELETE_WEBHOOKS = "DELETE FROM webhooks WHERE tenant_id = ANY($1::uuid[])"
+DELETE_WEBHOOKS = """
+WITH in_flight AS MATERIALIZED (
+  SELECT id FROM deliveries WHERE tenant_id = ANY($1::uuid[]) AND lease_until IS NOT NULL ORDER BY id FOR UPDATE
+)
+DELETE FROM webhooks WHERE tenant_id = ANY($1::uuid[]) AND (SELECT count(*) FROM in_flight) >= 0
+"""
 COUNT = """
 SELECT
   count(*) FILTER (WHERE status = 'pending' AND lease_until IS NULL) AS waiting,
@@ -51,15 +51,16 @@ class Counts(NamedTuple):
 
 
 class Backlog:
-    def __init__(self, database: Database, encryptor: Encryptor) -> None:
+    def __init__(self, database: Database, encryptor: Encryptor, amqp_url: str) -> None:
         self.database = database
         self._encryptor = encryptor
+        self._amqp_url = amqp_url
 
-    async def add_events(self, tenants: Sequence[UUID], delay: float = 0.0) -> list[Seeded]:
-        """Add an event for each tenant, and its wake-up message in the outbox, due after `delay` seconds."""
+    async def add_events(self, tenants: Sequence[UUID], *, lose_messages: bool = False) -> list[Seeded]:
+        """Add an event for each tenant, and publish its message."""
         events = await add_events(self.database, tenants)
-        rows = [to_values(event_wake_up(event.id, "job.succeeded", event.traceparent)) for event in events]
-        await self.database.fetch(INSERT_WAKE_UPS, *to_columns(rows, 5), delay)
+        if not lose_messages:
+            await publish(self._amqp_url, events)
         return events
 
     async def count(self, endpoints: Sequence[UUID]) -> Counts:
@@ -100,7 +101,8 @@ async def open_backlog(environment: Mapping[str, str]) -> AsyncIterator[Backlog]
     """Open the backlog of services with this environment."""
     database = await Database.connect(environment["CHARONIA_DATABASE_URL"], application="tests")
     try:
-        yield Backlog(database, Encryptor([environment["CHARONIA_ENCRYPTION_KEYS"]]))
+        encryptor = Encryptor([environment["CHARONIA_ENCRYPTION_KEYS"]])
+        yield Backlog(database, encryptor, environment["CHARONIA_AMQP_URL"])
     finally:
         await database.close()
 

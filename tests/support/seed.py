@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -66,9 +67,9 @@ async def add_pending(database: Database, subscriber: Subscriber, count: int, de
     added: dict[UUID, int] = {}
     for first in range(0, count, BATCH):
         events = await add_events(database, [subscriber.tenant_id] * min(BATCH, count - first))
-        new, old = sorted(ids.new() for _ in events), [event.id for event in events]
-        await database.fetch(QUERIES["add_pending"], new, subscriber.webhook_id, old, delay)
-        added |= zip(new, [event.number for event in events], strict=True)
+        numbers_by_event = {event.id: event.number for event in events}
+        found = await database.fetch(QUERIES["add_pending"], subscriber.webhook_id, list(numbers_by_event), delay)
+        added |= {record["id"]: numbers_by_event[record["event_id"]] for record in sorted(found, key=itemgetter("id"))}
     return added
 
 

@@ -11,7 +11,7 @@ WITH new AS (
 INSERT INTO endpoints (id, tenant_id, webhook_id) SELECT webhook_id, tenant_id, webhook_id FROM new;
 
 -- name: add_events
--- Events ($1) of jobs ($2) of tenants ($3), as a dispatcher leaves them: each job ended well, nothing fanned out.
+-- Events ($1) of jobs ($2) of tenants ($3), as a dispatcher leaves them: each job ended well, no delivery was taken.
 WITH new AS (
   SELECT *
   FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bytea[], $5::text[]) AS t(id, job_id, tenant_id, body, traceparent)
@@ -22,23 +22,19 @@ WITH new AS (
 ), input AS (
   INSERT INTO job_inputs (job_id, tensors) SELECT job_id, '' FROM new
 )
-INSERT INTO events (id, tenant_id, job_id, model, type, body)
-SELECT id, tenant_id, job_id, 'echo', 'job.succeeded', body FROM new;
+INSERT INTO events (id, tenant_id, job_id, model, type, body, traceparent)
+SELECT id, tenant_id, job_id, 'echo', 'job.succeeded', body, traceparent FROM new;
 
 -- name: add_pending
--- Deliveries ($1) of a subscription's ($2) events ($3), due after a delay ($4, seconds), as the fan-out leaves them.
-WITH fanned AS (
-  UPDATE events SET fanned_out_at = now() WHERE id = ANY($3::uuid[])
-), due AS (
-  UPDATE endpoints SET next_at = least(next_at, now() + make_interval(secs => $4::double precision)) WHERE id = $2
+-- Schedule the new deliveries of a subscription's ($1) events ($2) after a delay ($3, seconds), as a notifier does that
+-- cannot send them. Return each event with its delivery.
+WITH due AS (
+  UPDATE endpoints SET next_at = least(next_at, now() + make_interval(secs => $3::double precision)) WHERE id = $1
 )
-INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, traceparent, status,
-                        next_at)
-SELECT new.id, e.id, e.tenant_id, e.job_id, w.id, w.url, e.type, w.id, '', 'pending',
-       now() + make_interval(secs => $4::double precision)
-FROM unnest($1::uuid[], $3::uuid[]) AS new(id, event_id)
-JOIN events e ON e.id = new.event_id
-JOIN webhooks w ON w.id = $2::uuid;
+UPDATE deliveries
+SET next_at = now() + make_interval(secs => $3::double precision), traceparent = ''
+WHERE event_id = ANY($2::uuid[]) AND endpoint_id = $1
+RETURNING id, event_id;
 
 -- name: fill_ended
 -- Ended jobs number $1 to $2 of $3, with their inputs, outputs, attempts, events and deliveries, as a tenant ($4) would
@@ -48,7 +44,6 @@ WITH new AS MATERIALIZED (
     at, number % 50 = 0 AS bad,
     (stamp || '7000800' || tail)::uuid AS job_id,
     (stamp || '7000801' || tail)::uuid AS event_id,
-    (stamp || '7000802' || tail)::uuid AS delivery_id,
     '00-' || md5(number::text) || '-b7ad6b7169203331-01' AS traceparent
   FROM (
     SELECT
@@ -63,30 +58,29 @@ WITH new AS MATERIALIZED (
 ), jobs AS (
   INSERT INTO jobs (id, tenant_id, model, version, priority, status, attempt, max_attempts, claim, created_at, run_at,
                     started_at, finished_at, timeout, initial_delay, max_delay, error_code, error_message,
-                    error_retryable, inference_ms, traceparent)
+                    error_retryable, inference_ms, traceparent, worker)
   SELECT job_id, $4::uuid, 'echo', '1', 'normal', CASE WHEN bad THEN 'failed' ELSE 'succeeded' END, 1, 3, 1, at, at,
          at, at, 600, 1, 300, CASE WHEN bad THEN 'invalid_input' END, CASE WHEN bad THEN 'it was bad' END,
-         CASE WHEN bad THEN false END, 3, traceparent
+         CASE WHEN bad THEN false END, 3, traceparent, 'worker'
   FROM new
 ), inputs AS (
   INSERT INTO job_inputs (job_id, tensors, callback_url, callback_events)
   SELECT job_id, '\x00000000', 'https://receiver.example/', '{job.succeeded,job.failed}' FROM new
 ), outputs AS (
   INSERT INTO job_outputs (job_id, outputs) SELECT job_id, '[]' FROM new WHERE NOT bad
-), tried AS (
-  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status)
-  SELECT job_id, 1, 1, 'echo', 'worker', at, at, CASE WHEN bad THEN 'failed' ELSE 'succeeded' END FROM new
 ), new_events AS (
-  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, fanned_out_at)
-  SELECT event_id, $4, job_id, 'echo', CASE WHEN bad THEN 'job.failed' ELSE 'job.succeeded' END, at, '{}', at FROM new
+  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent)
+  SELECT event_id, $4, job_id, 'echo', CASE WHEN bad THEN 'job.failed' ELSE 'job.succeeded' END, at, '{}', traceparent
+  FROM new
 ), endpoint AS (
   INSERT INTO endpoints (id, tenant_id, origin) VALUES ($4, $4, 'https://receiver.example') ON CONFLICT DO NOTHING
 ), delivered AS (
-  INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, event_type, endpoint_id, status, attempt, traceparent,
-                          created_at, schedule_started_at, finished_at)
-  SELECT delivery_id, event_id, $4, job_id, 'https://receiver.example/', 'job.succeeded', $4, 'succeeded', 1,
-         traceparent, at, at, at
+  INSERT INTO deliveries (event_id, event_type, tenant_id, job_id, endpoint_id, url, status, attempt, tries,
+                          traceparent, created_at, schedule_started_at, finished_at, started_at, duration_ms,
+                          status_code, response)
+  SELECT event_id, 'job.succeeded', $4, job_id, $4, 'https://receiver.example/', 'succeeded',
+         1 + bad::integer, 1 + bad::integer, traceparent, at, at, at, at, 10, 204, ''
   FROM new
 )
-INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, response)
-SELECT delivery_id, 1, at, 10, 204, '' FROM new;
+INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
+SELECT derive_id(event_id, $4), 1, at, 10, 500, 'http_status', '' FROM new WHERE bad;

@@ -90,13 +90,14 @@ CREATE TABLE jobs (
   interruptions integer NOT NULL DEFAULT 0, -- attempts that do not count, because Triton died during them
   created_at timestamptz NOT NULL DEFAULT now(),
   run_at timestamptz NOT NULL DEFAULT now(), -- not claimed before
-  next_wake_up_at timestamptz, -- when a sweeper publishes a wake-up, if the job is still queued; at first this is run_at
+  scheduled_at timestamptz, -- a queued job waits until a sweeper finds that this time has come; NULL: claimable now
   started_at timestamptz,
   finished_at timestamptz,
   expires_at timestamptz, -- a job that has not started by then expires
   erased_at timestamptz, -- when a client erased the payload; the job never runs again
   lease_until timestamptz,
-  worker text,
+  worker text, -- which runs the job, or made its last attempt
+  session bigint, -- the worker's: its lock shows that the worker lives; NULL: the lease alone shows it
   timeout double precision NOT NULL CHECK (timeout > 0), -- seconds for one attempt
   initial_delay double precision NOT NULL CHECK (initial_delay >= 0), -- seconds before the first retry
   max_delay double precision NOT NULL CHECK (max_delay >= initial_delay), -- seconds
@@ -108,10 +109,12 @@ CREATE TABLE jobs (
   traceparent text NOT NULL,
   CHECK (attempt <= max_attempts),
   CONSTRAINT jobs_lease_while_running CHECK ((status IN ('processing', 'canceling')) = (lease_until IS NOT NULL)),
-  CONSTRAINT jobs_lease_has_worker CHECK ((lease_until IS NULL) = (worker IS NULL)),
+  CONSTRAINT jobs_lease_has_worker CHECK (lease_until IS NULL OR worker IS NOT NULL),
+  CONSTRAINT jobs_no_worker_while_queued CHECK (worker IS NULL OR status <> 'queued'),
+  CONSTRAINT jobs_session_with_lease CHECK (session IS NULL OR lease_until IS NOT NULL),
   CONSTRAINT jobs_finished_when_terminal
     CHECK ((status IN ('succeeded', 'failed', 'canceled', 'expired')) = (finished_at IS NOT NULL)),
-  CONSTRAINT jobs_wake_up_while_queued CHECK ((status = 'queued') = (next_wake_up_at IS NOT NULL)),
+  CONSTRAINT jobs_scheduled_while_queued CHECK (scheduled_at IS NULL OR status = 'queued'),
   CONSTRAINT jobs_error_when_failed CHECK (status <> 'failed' OR error_code IS NOT NULL),
   CONSTRAINT jobs_erased_after_end CHECK (erased_at IS NULL OR finished_at IS NOT NULL)
 ) WITH (
@@ -121,38 +124,65 @@ CREATE TABLE jobs (
   autovacuum_vacuum_scale_factor = 0.05
 );
 
--- For claims. A claim skips from tenant to tenant in this index, so one tenant's long queue costs nothing. A job is left
--- out until its first wake-up is published: until then next_wake_up_at is run_at.
-CREATE INDEX jobs_claimable ON jobs (model, priority, tenant_id, id) WHERE next_wake_up_at > run_at;
+-- For claims. A claim skips from tenant to tenant in this index, so one tenant's long queue costs nothing.
+CREATE INDEX jobs_claimable ON jobs (model, priority, tenant_id, id) WHERE status = 'queued' AND scheduled_at IS NULL;
 
 -- For sweepers.
-CREATE INDEX jobs_by_next_wake_up ON jobs (next_wake_up_at) WHERE next_wake_up_at IS NOT NULL;
+CREATE INDEX jobs_scheduled ON jobs (scheduled_at) WHERE scheduled_at IS NOT NULL;
 CREATE INDEX jobs_by_expiry ON jobs (expires_at)
   WHERE expires_at IS NOT NULL AND started_at IS NULL AND finished_at IS NULL;
 CREATE INDEX jobs_by_lease ON jobs (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX jobs_by_finished_at ON jobs (finished_at) WHERE finished_at IS NOT NULL;
 
--- Jobs that may be what kills Triton (MAX_INTERRUPTIONS in services/dispatcher/retry.py) run one at a time. A claim looks
--- for another such job first. Two claims at once see none, so the later one fails here and tries again.
-CREATE UNIQUE INDEX jobs_one_suspected_poison ON jobs ((lease_until IS NOT NULL))
-  WHERE lease_until IS NOT NULL AND interruptions >= 3;
+-- Jobs that may be what kills Triton (MAX_INTERRUPTIONS in services/dispatcher/retry.py) run one at a time. So only one of
+-- them is claimable or running; the others stay scheduled.
+CREATE UNIQUE INDEX jobs_one_suspected_poison ON jobs ((finished_at IS NULL))
+  WHERE finished_at IS NULL AND scheduled_at IS NULL AND interruptions >= 3;
 
--- For the depths and the limits of queues. A job without a worker is a job without a lease, but only the query of the
--- second index says it that way.
+-- For the depths and the limits of models' queues.
 CREATE INDEX jobs_in_queue ON jobs (model, priority, id) WHERE finished_at IS NULL AND lease_until IS NULL;
-CREATE INDEX jobs_in_queue_by_tenant ON jobs (tenant_id) WHERE finished_at IS NULL AND worker IS NULL;
 
--- For lists, newest first. Each change of a job writes it into every index whose condition it meets. So none of these
--- holds a job that runs: two hold it while it waits, two others after its end. Few jobs run at a time.
-CREATE INDEX jobs_waiting ON jobs (tenant_id, created_at, id) WHERE finished_at IS NULL AND lease_until IS NULL;
-CREATE INDEX jobs_waiting_of_model ON jobs (tenant_id, model, created_at, id)
-  WHERE finished_at IS NULL AND lease_until IS NULL;
+-- For lists, newest first, and for the limits of tenants. Each change of a job writes it into every index whose condition
+-- it meets. So none of these holds a job that runs: one holds it while it waits, two others after its end. Few jobs run
+-- at a time. A list of one model reads past the entries of a tenant's other models, up to the limit of its queue: 0.2 s
+-- for a million. Ended jobs may be many more, so they have an index for it.
+CREATE INDEX jobs_waiting ON jobs (tenant_id, created_at, id, model) WHERE finished_at IS NULL AND lease_until IS NULL;
 CREATE INDEX jobs_ended ON jobs (tenant_id, status, created_at, id)
   WHERE status IN ('succeeded', 'failed', 'canceled', 'expired');
 CREATE INDEX jobs_ended_of_model ON jobs (tenant_id, model, status, created_at, id)
   WHERE status IN ('succeeded', 'failed', 'canceled', 'expired');
 CREATE INDEX jobs_dead_letters ON jobs (tenant_id, id) WHERE status = 'failed' AND erased_at IS NULL;
 CREATE INDEX jobs_of_batch ON jobs (batch_id, status) WHERE batch_id IS NOT NULL;
+
+-- Return the tenants with claimable jobs of a model and a priority in the order of their turns: those after a tenant, those
+-- before it, then itself. Return `count` at most. Each costs one probe of jobs_claimable.
+CREATE FUNCTION waiting_tenants(model text, priority text, after uuid, count integer) RETURNS SETOF uuid
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  tenant uuid;
+  previous uuid := after;
+  wrapped boolean := false;
+BEGIN
+  WHILE count > 0 LOOP
+    SELECT j.tenant_id INTO tenant
+    FROM jobs j
+    WHERE j.model = waiting_tenants.model AND j.priority = waiting_tenants.priority AND j.tenant_id > previous
+      AND j.status = 'queued' AND j.scheduled_at IS NULL
+    ORDER BY j.tenant_id, j.id
+    LIMIT 1;
+    IF FOUND AND NOT (wrapped AND tenant > after) THEN
+      RETURN NEXT tenant;
+      previous := tenant;
+      count := count - 1;
+    ELSIF wrapped THEN
+      RETURN;
+    ELSE
+      wrapped := true;
+      previous := '00000000-0000-0000-0000-000000000000';
+    END IF;
+  END LOOP;
+END
+$$;
 
 CREATE TABLE job_inputs (
   job_id uuid PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
@@ -169,7 +199,7 @@ CREATE TABLE job_outputs (
   outputs bytea COMPRESSION lz4 NOT NULL -- the JSON list of the API, byte for byte
 );
 
--- The outcome of each attempt at a job, written when the attempt ends.
+-- The outcome of each attempt at a job before the one that ended it. That one is in the row of the job.
 CREATE TABLE job_attempts (
   job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
   claim bigint NOT NULL,
@@ -183,6 +213,14 @@ CREATE TABLE job_attempts (
   error_message text,
   PRIMARY KEY (job_id, claim)
 );
+
+-- All attempts that have ended.
+CREATE VIEW ended_attempts AS
+SELECT job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code, error_message FROM job_attempts
+UNION ALL
+SELECT id, claim, attempt, model, worker, started_at, greatest(started_at, finished_at), status, error_code, error_message
+FROM jobs
+WHERE lease_until IS NULL AND worker IS NOT NULL; -- an ended job; written so that no partial index fits
 
 -- The rest of a job's history, in the order of (claim, number): each response of a streaming model (1, 2, …), a cancel
 -- request, a retry.
@@ -220,6 +258,18 @@ CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
 -- Events --------------------------------------------------------------------------------------------------------------
 
+-- Return the patterns that match an event type (`job.succeeded`): five, because it has two words.
+CREATE FUNCTION event_patterns(type text) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT ARRAY[type, split_part(type, '.', 1) || '.*', '*.' || split_part(type, '.', 2), '*.*', '*']
+$$;
+
+-- Return the scheme, host and port of a URL.
+CREATE FUNCTION url_origin(url text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT lower(substring(url FROM '^[^/]*//[^/?#]*'))
+$$;
+
 -- Operational events belong to no job.
 CREATE TABLE events (
   id uuid PRIMARY KEY,
@@ -231,13 +281,11 @@ CREATE TABLE events (
   type text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now(),
   body bytea NOT NULL, -- the webhook's body, byte for byte
-  fanned_out_at timestamptz, -- when its deliveries were inserted
-  traceparent text
+  traceparent text NOT NULL
 );
 CREATE INDEX events_by_job ON events (job_id);
 CREATE INDEX events_about_job ON events (about_job_id) WHERE about_job_id IS NOT NULL;
 CREATE INDEX events_of_no_job ON events (created_at) WHERE job_id IS NULL;
-CREATE INDEX events_not_fanned_out ON events (created_at) WHERE fanned_out_at IS NULL;
 
 
 -- Webhooks, endpoints, deliveries -------------------------------------------------------------------------------------
@@ -283,18 +331,25 @@ CREATE TABLE endpoints (
   failures integer NOT NULL DEFAULT 0, -- failed attempts in a row
   failing_since timestamptz, -- the first of them
   open_until timestamptz, -- the circuit is open: no attempt before, then one at a time until one succeeds
-  backoff_level integer NOT NULL GENERATED ALWAYS AS (CASE WHEN open_until IS NULL THEN failures ELSE 1000000 END) STORED,
-  has_backlog boolean NOT NULL DEFAULT false, -- more is due than may be under way: look again when an attempt ends
   UNIQUE (tenant_id, origin),
   CONSTRAINT endpoints_webhook_or_origin CHECK ((webhook_id IS NULL) <> (origin IS NULL)),
-  CONSTRAINT endpoints_failing_since_first_failure CHECK ((failures > 0) = (failing_since IS NOT NULL))
+  CONSTRAINT endpoints_failing_since_first_failure CHECK ((failures > 0) = (failing_since IS NOT NULL)),
+  CONSTRAINT endpoints_open_after_failures CHECK (open_until IS NULL OR failures > 0)
 ) WITH (fillfactor = 70);
 CREATE INDEX endpoints_by_due ON endpoints (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX endpoints_open ON endpoints (open_until) WHERE open_until IS NOT NULL; -- for metrics
 
--- One for each event and receiver. Its id is the webhook-id of every attempt.
+-- Return a UUIDv7 with the time of `id` and a hash of both ids.
+CREATE FUNCTION derive_id(id uuid, other uuid) RETURNS uuid
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT overlay(overlay(left(encode(sha256(uuid_send(id) || uuid_send(other)), 'hex'), 32)
+    PLACING left(translate(id::text, '-', ''), 12) || '7' FROM 1) PLACING '8' FROM 17)::uuid
+$$;
+
+-- One for each event and receiver. Its id is the webhook-id of every attempt. A new delivery is pending without a due time
+-- until a notifier takes it.
 CREATE TABLE deliveries (
-  id uuid PRIMARY KEY,
+  id uuid PRIMARY KEY GENERATED ALWAYS AS (derive_id(event_id, endpoint_id)) STORED,
   event_id uuid NOT NULL REFERENCES events ON DELETE CASCADE,
   event_type text NOT NULL,
   tenant_id uuid NOT NULL REFERENCES tenants,
@@ -302,7 +357,7 @@ CREATE TABLE deliveries (
   endpoint_id uuid NOT NULL REFERENCES endpoints ON DELETE CASCADE,
   webhook_id uuid, -- NULL: the job's own callback; no foreign key, because its endpoint has one
   url text NOT NULL,
-  status text NOT NULL CHECK (status IN ('pending', 'succeeded', 'exhausted', 'canceled')),
+  status text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'succeeded', 'exhausted', 'canceled')),
   attempt integer NOT NULL DEFAULT 0, -- attempts made or under way
   next_at timestamptz, -- when it is due; a claim sets it behind the lease, so it is due again when the lease lapses
   schedule_started_at timestamptz NOT NULL DEFAULT now(), -- when its retry schedule began, or began again
@@ -311,17 +366,26 @@ CREATE TABLE deliveries (
   traceparent text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now(),
   finished_at timestamptz,
-  UNIQUE NULLS NOT DISTINCT (event_id, webhook_id),
-  CONSTRAINT deliveries_due_while_pending CHECK ((status = 'pending') = (next_at IS NOT NULL)),
+  -- The attempt that ended it, number `attempt`. The table `attempts` has those before it.
+  started_at timestamptz,
+  duration_ms double precision,
+  status_code integer,
+  error text,
+  response bytea,
+  CONSTRAINT deliveries_due_while_pending CHECK (status = 'pending' OR next_at IS NULL),
   CONSTRAINT deliveries_finished_unless_pending CHECK ((status = 'pending') = (finished_at IS NULL)),
-  CONSTRAINT deliveries_leased_while_pending CHECK (lease_until IS NULL OR status = 'pending'),
-  CONSTRAINT deliveries_webhook_is_endpoint CHECK (webhook_id IS NULL OR webhook_id = endpoint_id)
+  CONSTRAINT deliveries_leased_while_due CHECK (lease_until IS NULL OR next_at IS NOT NULL),
+  CONSTRAINT deliveries_webhook_is_endpoint CHECK (webhook_id IS NULL OR webhook_id = endpoint_id),
+  CONSTRAINT deliveries_attempt_of_finished CHECK (started_at IS NULL OR finished_at IS NOT NULL),
+  CONSTRAINT deliveries_attempt_is_whole CHECK (num_nulls(started_at, duration_ms, response) IN (0, 3))
 ) WITH (autovacuum_vacuum_scale_factor = 0.05); -- as for jobs
+CREATE INDEX deliveries_new ON deliveries (created_at) WHERE status = 'pending' AND next_at IS NULL;
 CREATE INDEX deliveries_by_due ON deliveries (endpoint_id, next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX deliveries_in_flight ON deliveries (endpoint_id, lease_until) WHERE lease_until IS NOT NULL;
-CREATE INDEX deliveries_by_job ON deliveries (job_id, id) WHERE job_id IS NOT NULL;
+CREATE INDEX deliveries_by_event ON deliveries (event_id);
 CREATE INDEX deliveries_by_endpoint ON deliveries (endpoint_id, id);
 
+-- The attempts of a delivery before its last, and those of a delivery that is not finished.
 CREATE TABLE attempts (
   delivery_id uuid NOT NULL REFERENCES deliveries ON DELETE CASCADE,
   number integer NOT NULL,
@@ -332,6 +396,73 @@ CREATE TABLE attempts (
   response bytea NOT NULL, -- its first bytes
   PRIMARY KEY (delivery_id, number)
 );
+
+-- Add the deliveries of new events, one for each receiver: the job's callback, and the tenant's matching subscriptions.
+-- An event type has two words, so five patterns can match it. A test event brings its own delivery.
+--
+-- The locks keep receivers from being deleted meanwhile, and skip those that were. First comes the endpoint of each
+-- callback: it is locked, or added if it is missing.
+CREATE FUNCTION add_deliveries() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO endpoints (id, tenant_id, origin)
+  SELECT derive_id(event_id, tenant_id), tenant_id, origin
+  FROM (
+    SELECT DISTINCT ON (2, 3) e.id AS event_id, e.tenant_id, url_origin(i.callback_url) AS origin
+    FROM new_events e
+    JOIN job_inputs i ON i.job_id = e.job_id
+    WHERE i.callback_events && event_patterns(e.type)
+    ORDER BY 2, 3
+  ) callback
+  WHERE NOT EXISTS (
+    SELECT FROM endpoints e WHERE e.tenant_id = callback.tenant_id AND e.origin = callback.origin FOR KEY SHARE
+  )
+  ON CONFLICT (tenant_id, origin) DO NOTHING;
+
+  INSERT INTO deliveries (event_id, event_type, tenant_id, job_id, endpoint_id, webhook_id, url, traceparent)
+  SELECT e.id, e.type, e.tenant_id, e.job_id, r.endpoint_id, r.webhook_id, r.url, e.traceparent
+  FROM new_events e
+  CROSS JOIN LATERAL (
+    SELECT w.id AS endpoint_id, w.id AS webhook_id, w.url
+    FROM webhooks w
+    WHERE w.tenant_id = e.tenant_id
+      AND w.disabled_at IS NULL
+      AND w.events && event_patterns(e.type)
+      AND (w.models IS NULL OR e.model IS NULL OR e.model = ANY(w.models))
+    UNION ALL
+    SELECT known.id, NULL, i.callback_url
+    FROM job_inputs i
+    JOIN endpoints known ON known.tenant_id = e.tenant_id AND known.origin = url_origin(i.callback_url)
+    WHERE i.job_id = e.job_id AND i.callback_events && event_patterns(e.type)
+  ) r
+  JOIN endpoints ON endpoints.id = r.endpoint_id
+  WHERE e.type <> 'webhook.test'
+  ORDER BY r.endpoint_id
+  FOR KEY SHARE OF endpoints;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER add_deliveries AFTER INSERT ON events
+  REFERENCING NEW TABLE AS new_events FOR EACH STATEMENT EXECUTE FUNCTION add_deliveries();
+
+-- What sending a delivery now needs. Secrets (newest first) and headers are encrypted. Ages are in seconds.
+CREATE VIEW delivery_requests AS
+SELECT
+  d.id, d.tenant_id, d.job_id, d.webhook_id, d.endpoint_id, d.event_type, d.tries,
+  coalesce(w.url, d.url) AS url, -- a subscription's may have changed since
+  w.headers, e.body, now() AS claimed_at,
+  extract(epoch FROM now() - d.schedule_started_at)::double precision AS age,
+  extract(epoch FROM now() - e.created_at)::double precision AS event_age,
+  ARRAY[coalesce(w.secret, t.webhook_secret)] || ARRAY(
+    SELECT old.secret
+    FROM old_secrets old
+    WHERE old.tenant_id = d.tenant_id AND old.webhook_id IS NOT DISTINCT FROM d.webhook_id AND old.until > now()
+    ORDER BY old.id DESC
+  ) AS secrets
+FROM deliveries d
+JOIN events e ON e.id = d.event_id
+JOIN tenants t ON t.id = d.tenant_id
+LEFT JOIN webhooks w ON w.id = d.webhook_id;
 
 -- A request to send again what failed in a time span. It goes on in small portions.
 CREATE TABLE recoveries (
@@ -347,20 +478,6 @@ CREATE TABLE recoveries (
 );
 CREATE INDEX recoveries_by_due ON recoveries (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX recoveries_by_webhook ON recoveries (webhook_id);
-
-
--- Outbox --------------------------------------------------------------------------------------------------------------
-
--- Messages that are committed with the change they announce, and not yet confirmed by the broker.
-CREATE TABLE outbox (
-  id uuid PRIMARY KEY, -- also the message id
-  exchange text NOT NULL,
-  routing_key text NOT NULL,
-  body bytea NOT NULL,
-  traceparent text NOT NULL,
-  due_at timestamptz NOT NULL DEFAULT now() + interval '5 seconds' -- before, the committing process publishes it
-);
-CREATE INDEX outbox_by_due ON outbox (due_at);
 
 
 -- Housekeeping --------------------------------------------------------------------------------------------------------

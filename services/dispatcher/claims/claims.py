@@ -1,6 +1,7 @@
 """Claims jobs for wake-ups. A wake-up claims the fairest job of its queue, not necessarily its own."""
 
 import asyncio
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 
@@ -9,7 +10,6 @@ from common.jobs import Priority
 from common.postgres.batcher import Batcher
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.store import ClaimStore
-from services.dispatcher.models.fair_share import NIL
 from services.dispatcher.models.served_model import ServedModel
 
 BATCH = 50  # claims in one statement, which examines as many tenants and twice as many jobs of each
@@ -21,18 +21,21 @@ class NoJob(Enum):
     """Why a claim got no job."""
 
     QUEUE_EMPTY = "the queue is empty"
-    LOCKED = "other transactions hold all queued jobs"  # or the search did not reach them
+    LOCKED = "other transactions hold all queued jobs"
 
 
 ClaimResult = ClaimedJob | NoJob
 
 
 class Claims:
-    def __init__(self, store: ClaimStore, *, worker: str, lease: float) -> None:
-        """`lease` is in seconds."""
+    def __init__(
+        self, store: ClaimStore, *, worker: str, lease: float, read_session: Callable[[], int | None] = lambda: None
+    ) -> None:
+        """`lease` is in seconds. `read_session` returns the worker's session while it holds the lock."""
         self._store = store
         self._worker = worker
         self._lease = lease
+        self._read_session = read_session
         self._batchers: dict[tuple[str, Priority], Batcher[None, ClaimResult]] = {}
 
     async def claim(self, model: ServedModel, priority: Priority) -> ClaimedJob | None:
@@ -56,14 +59,11 @@ class Claims:
     async def claim_batch(self, model: ServedModel, priority: Priority, claims: list[None]) -> list[ClaimResult]:
         """Claim up to one job for each item in one statement."""
         share = model.fair_share
-        cursor = share.next_cursor(priority)
+        turn = len(claims), share.last_tenant[priority], share.running
         claimed = await self._store.claim_jobs(
-            model.name, priority, len(claims), cursor, share.running, self._worker, self._lease
+            model.name, priority, *turn, self._worker, self._lease, self._read_session()
         )
         for job in claimed.jobs:
-            share.note_start(job.row.tenant_id, job.row.id, priority)
-        missing = len(claims) - len(claimed.jobs)
-        if missing:
-            share.request_full_search(priority)
-        no_job = NoJob.LOCKED if claimed.contended or cursor.job != NIL else NoJob.QUEUE_EMPTY
-        return [*claimed.jobs, *[no_job] * missing]
+            share.note_start(job.row.tenant_id, priority)
+        no_job = NoJob.LOCKED if claimed.contended else NoJob.QUEUE_EMPTY
+        return [*claimed.jobs, *[no_job] * (len(claims) - len(claimed.jobs))]

@@ -4,14 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-import asyncpg
-
 from common.jobs import Priority
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
 from services.dispatcher.claims.claimed_job import ClaimedJob, read_claimed_job
-from services.dispatcher.models.fair_share import Cursor
-from services.dispatcher.retry import MAX_INTERRUPTIONS
 
 QUERIES = sql.load("services.dispatcher.claims")
 
@@ -32,20 +28,19 @@ class ClaimStore:
         model: str,
         priority: Priority,
         count: int,
-        cursor: Cursor,
+        last_tenant: UUID,
         running: Mapping[UUID, int],
         worker: str,
         lease: float,
+        session: int | None = None,
     ) -> ClaimBatch:
-        """Claim up to `count` jobs fairly. `running` is the number of running jobs of each tenant."""
-        try:
-            found = await self._database.fetch(
-                QUERIES["claim_jobs"],
-                *(model, priority, count, cursor.tenant, list(running), list(running.values())),
-                *(worker, lease, MAX_INTERRUPTIONS, cursor.job),
-            )
-        except asyncpg.UniqueViolationError:  # a concurrent claim: jobs_one_suspected_poison
-            return ClaimBatch([], True)
+        """Claim up to `count` jobs fairly.
+
+        `last_tenant` is the tenant served last. `running` is the number of running jobs of each tenant.
+        `session` is the worker's, while it holds the lock.
+        """
+        turn = count, last_tenant, list(running), list(running.values())
+        found = await self._database.fetch(QUERIES["claim_jobs"], model, priority, *turn, worker, lease, session)
         return ClaimBatch([read_claimed_job(dict(record)) for record in found if record["id"]], found[0]["contended"])
 
     async def renew_leases(self, claims: Sequence[tuple[UUID, int]], lease: float) -> dict[UUID, bool]:

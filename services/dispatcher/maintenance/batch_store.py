@@ -8,7 +8,6 @@ from uuid import UUID
 
 import msgspec
 
-from common.outbox import OutboxRow, to_values
 from common.postgres import sql
 from common.postgres.database import Connection, Database, to_columns
 from common.views import batch
@@ -34,14 +33,14 @@ class LockedBatch(NamedTuple):
 
 
 class CompletedBatch(msgspec.Struct, frozen=True):
-    """The end of a batch with its event and the event's wake-up."""
+    """The end of a batch with its event."""
 
     id: UUID
     finished_at: datetime | None
     event_id: UUID
     type: str
     body: bytes
-    message: OutboxRow
+    traceparent: str
 
 
 class BatchStore:
@@ -69,11 +68,5 @@ class BatchStore:
         return read_counts(await connection.fetch(batch.QUERIES["count_jobs"], batches))
 
     async def save_completed(self, connection: Connection, completed: Sequence[CompletedBatch]) -> None:
-        rows = [
-            (
-                *(each.id, each.finished_at, each.event_id, each.type, each.body, each.message.traceparent),
-                *to_values(each.message)[:4],
-            )
-            for each in completed
-        ]
-        await connection.execute(QUERIES["complete_batches"], *to_columns(rows, 10))
+        rows = [msgspec.structs.astuple(each) for each in completed]
+        await connection.execute(QUERIES["complete_batches"], *to_columns(rows, 6))

@@ -8,8 +8,8 @@ import msgspec
 
 from common import ids
 from common.errors import Unavailable
-from common.outbox import Outbox, OutboxRow, event_wake_up
 from common.postgres.database import Connection
+from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.batch import BatchBody, Counts, view_batch
@@ -27,10 +27,10 @@ log = Log("batch")
 class BatchCompleter:
     """Scans all open batches in turn, however many there are. It keeps its position between two scans."""
 
-    def __init__(self, store: BatchStore, outbox: Outbox, public_url: str, interval: float) -> None:
+    def __init__(self, store: BatchStore, wake_ups: WakeUpPublisher, public_url: str, interval: float) -> None:
         """`interval` is in seconds. `public_url` is the prefix of a batch's URLs."""
         self._store = store
-        self._outbox = outbox
+        self._wake_ups = wake_ups
         self._public_url = public_url
         self._interval = interval
         self._after = FIRST
@@ -58,8 +58,8 @@ class BatchCompleter:
         """Complete the given batches, except those that another instance completes. Return how many."""
         async with self._store.transaction() as connection:
             locked = await self._store.lock(connection, batches)
-            messages = await self._record_completed(connection, locked) if locked else []
-        self._outbox.announce(messages)
+            completed = await self._record_completed(connection, locked) if locked else []
+        self._wake_ups.announce(event_wake_up(each.event_id, each.type, each.traceparent) for each in completed)
         for batch in locked:
             log.info(
                 "batch.completed",
@@ -70,16 +70,15 @@ class BatchCompleter:
             )
         return len(locked)
 
-    async def _record_completed(self, connection: Connection, locked: Sequence[LockedBatch]) -> list[OutboxRow]:
-        """Save the ends. Return the wake-ups, to be announced after the commit."""
+    async def _record_completed(self, connection: Connection, locked: Sequence[LockedBatch]) -> list[CompletedBatch]:
+        """Save the ends. Return them, to be announced after the commit."""
         counts = await self._store.count_jobs(connection, [batch.row.id for batch in locked])
         completed = [self._build(batch, counts.get(batch.row.id, {})) for batch in locked]
         await self._store.save_completed(connection, completed)
-        return [each.message for each in completed]
+        return completed
 
     def _build(self, batch: LockedBatch, counts: Counts) -> CompletedBatch:
         event_id = ids.new()
         view = view_batch(batch.row, counts, self._public_url)
         body = msgspec.json.encode(BatchBody(COMPLETED, format_time(batch.now), view))
-        message = event_wake_up(event_id, COMPLETED, batch.traceparent)
-        return CompletedBatch(batch.row.id, batch.row.finished_at, event_id, COMPLETED, body, message)
+        return CompletedBatch(batch.row.id, batch.row.finished_at, event_id, COMPLETED, body, batch.traceparent)

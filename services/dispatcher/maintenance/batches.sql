@@ -22,21 +22,17 @@ ORDER BY b.id
 FOR UPDATE OF b SKIP LOCKED;
 
 -- name: complete_batches
--- Completes locked batches, each with its event and the event's wake-up.
+-- Completes locked batches, each with its event.
 WITH done AS (
   SELECT *
-  FROM unnest($1::uuid[], $2::timestamptz[], $3::uuid[], $4::text[], $5::bytea[], $6::text[],
-              $7::uuid[], $8::text[], $9::text[], $10::bytea[])
-    AS t(id, finished_at, event_id, type, body, traceparent, message_id, exchange, routing_key, message)
+  FROM unnest($1::uuid[], $2::timestamptz[], $3::uuid[], $4::text[], $5::bytea[], $6::text[])
+    AS t(id, finished_at, event_id, type, body, traceparent)
 ), ended AS (
   UPDATE batches b
   SET finished_at = done.finished_at
   FROM done
   WHERE b.id = done.id AND b.finished_at IS NULL
   RETURNING b.id, b.tenant_id
-), recorded AS (
-  INSERT INTO events (id, tenant_id, type, body, traceparent)
-  SELECT event_id, tenant_id, type, body, traceparent FROM done JOIN ended USING (id)
 )
-INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
-SELECT message_id, exchange, routing_key, message, traceparent FROM done JOIN ended USING (id);
+INSERT INTO events (id, tenant_id, type, body, traceparent)
+SELECT event_id, tenant_id, type, body, traceparent FROM done JOIN ended USING (id);

@@ -1,7 +1,7 @@
 -- name: purge_jobs
 -- Examines the next $2 jobs that ended more than $1 seconds ago, in the order of their ends, after a given one ($3,
--- $4). Removes them with everything that belongs to them. It keeps jobs that are locked, and jobs with an event that
--- is not fanned out or a pending delivery. Returns the last job examined, and how many were examined and removed.
+-- $4). Removes them with everything that belongs to them. It keeps jobs that are locked, and jobs with a pending
+-- delivery. Returns the last job examined, and how many were examined and removed.
 WITH old AS MATERIALIZED (
   SELECT id, finished_at
   FROM jobs
@@ -13,8 +13,9 @@ WITH old AS MATERIALIZED (
   SELECT j.id
   FROM old
   JOIN jobs j ON j.id = old.id AND j.finished_at IS NOT DISTINCT FROM old.finished_at -- not retried in the meantime
-  WHERE (SELECT bool_or(d.status = 'pending') FROM deliveries d WHERE d.job_id = j.id) IS NOT TRUE
-    AND (SELECT bool_or(e.fanned_out_at IS NULL) FROM events e WHERE e.job_id = j.id) IS NOT TRUE
+  WHERE (
+    SELECT bool_or(d.status = 'pending') FROM events e JOIN deliveries d ON d.event_id = e.id WHERE e.job_id = j.id
+  ) IS NOT TRUE
   FOR UPDATE OF j SKIP LOCKED
 ), gone AS (
   DELETE FROM jobs USING free WHERE jobs.id = free.id RETURNING jobs.id

@@ -1,4 +1,4 @@
-"""Wakes due jobs, ends expired jobs and reclaims abandoned jobs. Any instance may sweep."""
+"""Promotes scheduled jobs that are due, ends expired jobs and reclaims abandoned jobs. Any instance may sweep."""
 
 import asyncio
 import time
@@ -8,12 +8,13 @@ from datetime import datetime
 from common import job_spans
 from common.errors import Unavailable
 from common.jobs import Failure, Status
-from common.outbox import Outbox
+from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.telemetry.logs import Log
 from services.dispatcher import metrics, retry
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
+from services.dispatcher.sessions.lost_sessions import LostSessions
 
 BATCH = 200
 ABANDONED = Failure("worker_lost", "the worker that ran the attempt was lost", True)
@@ -52,13 +53,20 @@ class LeaseGrace:
 
 class Sweeper:
     def __init__(
-        self, store: SweeperStore, recorder: ResultRecorder, outbox: Outbox, grace: LeaseGrace, interval: float
+        self,
+        store: SweeperStore,
+        recorder: ResultRecorder,
+        wake_ups: WakeUpPublisher,
+        grace: LeaseGrace,
+        lost_sessions: LostSessions,
+        interval: float,
     ) -> None:
         """`interval` is in seconds."""
         self._store = store
         self._recorder = recorder
-        self._outbox = outbox
+        self._wake_ups = wake_ups
         self._grace = grace
+        self._lost_sessions = lost_sessions
         self._interval = interval
 
     async def run(self) -> None:
@@ -74,22 +82,25 @@ class Sweeper:
 
     async def sweep(self) -> bool:
         """Handle one batch of each kind. Return whether any batch was full."""
-        due = await self._store.take_due_jobs(BATCH)
-        self._outbox.announce(due.wake_ups)
+        promoted = await self._store.promote_jobs(BATCH)
+        self._wake_ups.announce(promoted)
         self._grace.note_write()  # a read-only server would have refused the write
         abandoned = await self._find_abandoned()
         metrics.leases_lapsed.inc(len(abandoned))
         await asyncio.gather(*(self._reclaim(job, now) for job, now in abandoned))
-        if due.unserved:
-            unserved = await self._store.find_queued(due.unserved)
-            await asyncio.gather(*(self._recorder.fail_unserved(job, now) for job, now in unserved))
         expired = await self._store.find_expired(BATCH)
         await asyncio.gather(*(self._recorder.expire(job, now) for job, now in expired))
-        return BATCH in (len(due.wake_ups) + len(due.unserved), len(abandoned), len(expired))
+        return max(len(promoted), len(abandoned), len(expired)) >= BATCH
 
     async def _find_abandoned(self) -> JobsAtTime:
+        """Return jobs whose lease has lapsed, and jobs of dispatchers that died."""
         found = await self._store.find_abandoned(BATCH)
-        return found if self._grace.is_over else []  # checked after the query, which may have hung for long
+        lapsed = found if self._grace.is_over else []  # checked after the query, which may have hung for long
+        lost = await self._lost_sessions.find()
+        orphaned = await self._store.find_orphaned(lost, BATCH) if lost else []
+        if orphaned:
+            log.warning("sweeper.dispatcher_lost", jobs=len(orphaned))
+        return list({job.row.id: (job, now) for job, now in (*lapsed, *orphaned)}.values())
 
     async def _reclaim(self, job: ClaimedJob, now: datetime) -> None:
         """Record the attempt of a lost worker, with a span in place of those that the worker did not export."""

@@ -1,22 +1,30 @@
--- name: take_due_jobs
--- Takes up to $1 queued jobs whose wake-up is due, each with whether its model is in the catalogue. They are
--- scheduled jobs, retries, and jobs whose message may have been lost. The next wake-up comes after the time they have
--- waited, so that a long queue is not filled with duplicate messages. Only queued jobs have a next_wake_up_at.
+-- name: promote_jobs
+-- Makes up to $1 scheduled jobs claimable whose time has come, the most overdue first. Returns their queues.
+--
+-- A job that was interrupted 3 times (MAX_INTERRUPTIONS) is suspected poison: it may crash Triton. Only one such job is
+-- claimable or running, so that the next crash does not count against the others. A concurrent promotion of another fails.
 WITH due AS (
-  SELECT id FROM jobs WHERE next_wake_up_at <= now() ORDER BY next_wake_up_at LIMIT $1 FOR UPDATE SKIP LOCKED
+  SELECT id
+  FROM jobs
+  WHERE scheduled_at <= now() AND interruptions < 3
+  ORDER BY scheduled_at
+  LIMIT $1
+  FOR UPDATE SKIP LOCKED
+), suspect AS (
+  SELECT id
+  FROM jobs
+  WHERE scheduled_at <= now() AND interruptions >= 3
+    AND NOT EXISTS (
+      SELECT FROM jobs other WHERE other.finished_at IS NULL AND other.scheduled_at IS NULL AND other.interruptions >= 3
+    )
+  ORDER BY scheduled_at
+  LIMIT 1
+  FOR UPDATE SKIP LOCKED
 )
-UPDATE jobs j
-SET next_wake_up_at = now() + greatest(interval '1 minute', now() - j.run_at)
-FROM due
-WHERE j.id = due.id
-RETURNING
-  j.id, j.model, j.priority, j.traceparent,
-  EXISTS (SELECT FROM models m WHERE m.name = j.model AND m.version = coalesce(j.version, m.version)) AS known;
-
--- name: add_messages
--- Adds messages to the outbox.
-INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
-SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[]);
+UPDATE jobs
+SET scheduled_at = NULL
+WHERE id IN (SELECT id FROM due UNION ALL SELECT id FROM suspect)
+RETURNING model, priority, traceparent;
 
 -- name: find_abandoned
 -- Finds running jobs whose lease has lapsed. Their dispatcher died or lost its connection.
@@ -27,6 +35,15 @@ WHERE j.lease_until < now()
 ORDER BY j.lease_until
 LIMIT $1;
 
+-- name: find_orphaned
+-- Finds running jobs of the given sessions ($1), whose dispatchers died.
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.lease_until > '-infinity' AND j.session = ANY($1::bigint[])
+ORDER BY j.lease_until
+LIMIT $2;
+
 -- name: find_expired
 -- Finds queued jobs that did not start within their expires_in.
 SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
@@ -35,10 +52,3 @@ JOIN job_inputs i ON i.job_id = j.id
 WHERE j.expires_at <= now() AND j.started_at IS NULL AND j.finished_at IS NULL
 ORDER BY j.expires_at
 LIMIT $1;
-
--- name: find_queued
--- Finds the given jobs ($1) that are still queued.
-SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
-FROM jobs j
-JOIN job_inputs i ON i.job_id = j.id
-WHERE j.id = ANY($1::uuid[]) AND j.status = 'queued';

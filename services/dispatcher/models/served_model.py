@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from common.jobs import Priority
-from common.outbox import MAX_JOBS_PER_MESSAGE
+from common.rabbitmq.wake_ups import MAX_JOBS_PER_MESSAGE
 from common.telemetry.logs import Log
 from services.dispatcher.models.concurrency import ConcurrencyLimit
 from services.dispatcher.models.fair_share import FairShare

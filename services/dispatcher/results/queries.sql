@@ -1,38 +1,29 @@
 -- name: record_events
--- Records events that do not change a job's state, each with its wake-up. Skips jobs that were erased in the
--- meantime.
+-- Records events that do not change a job's state. Skips jobs that were erased in the meantime.
 WITH given AS (
   SELECT *
-  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::bytea[],
-              $8::uuid[], $9::text[], $10::text[], $11::bytea[], $12::text[])
-    AS t(id, tenant_id, job_id, model, type, created_at, body,
-         message_id, exchange, routing_key, message, traceparent)
+  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::bytea[], $8::text[])
+    AS t(id, tenant_id, job_id, model, type, created_at, body, traceparent)
 ), existing AS ( -- the same lock as the foreign key's, so that an erasure comes before or after
   SELECT id FROM jobs WHERE id = ANY($3::uuid[]) AND erased_at IS NULL ORDER BY id FOR KEY SHARE
-), new AS (
-  SELECT given.* FROM given JOIN existing ON existing.id = given.job_id
-), recorded AS (
-  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body)
-  SELECT id, tenant_id, job_id, model, type, created_at, body FROM new
 )
-INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
-SELECT message_id, exchange, routing_key, message, traceparent FROM new;
+INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent)
+SELECT given.* FROM given JOIN existing ON existing.id = given.job_id;
 
 -- name: end_jobs
--- Ends jobs, each with its outputs, its attempt, its event and the event's wake-up. A job ends only if its state
--- (was) and its claim still match. A job that is being canceled still runs, so whichever end comes first wins; but
--- only such a job can end canceled. Returns the ids of the events that were recorded.
+-- Ends jobs, each with its outputs and its event. A job ends only if its state (was) and its claim still match. A job
+-- that is being canceled still runs, so whichever end comes first wins; but only such a job can end canceled. Returns the
+-- ids of the events that were recorded.
 WITH done AS (
   SELECT *
   FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
               $9::double precision[], $10::timestamptz[], $11::bytea[], $12::uuid[], $13::text[], $14::bytea[],
-              $15::uuid[], $16::text[], $17::text[], $18::bytea[], $19::text[])
+              $15::text[])
     AS t(id, claim, was, status, version, error_code, error_message, error_retryable,
-         inference_ms, finished_at, outputs, event_id, event_type, event_body,
-         message_id, exchange, routing_key, message, traceparent)
+         inference_ms, finished_at, outputs, event_id, event_type, event_body, traceparent)
   ORDER BY id
 ), locked AS (
-  SELECT done.event_id, j.worker, j.started_at
+  SELECT done.event_id
   FROM jobs j
   JOIN done ON j.id = done.id AND j.claim = done.claim
     AND done.was = CASE WHEN j.lease_until IS NOT NULL THEN 'running' ELSE j.status END
@@ -40,7 +31,7 @@ WITH done AS (
   ORDER BY j.id
   FOR UPDATE OF j
 ), chosen AS ( -- the first end of a job, if its sweeper and its dispatcher end it in one call
-  SELECT DISTINCT ON (done.id) done.*, worker, started_at
+  SELECT DISTINCT ON (done.id) done.*
   FROM done
   JOIN locked USING (event_id)
   ORDER BY done.id, event_id
@@ -54,28 +45,19 @@ WITH done AS (
       inference_ms = chosen.inference_ms,
       finished_at = chosen.finished_at,
       lease_until = NULL,
-      worker = NULL,
-      next_wake_up_at = NULL
+      session = NULL,
+      scheduled_at = NULL
   FROM chosen
   WHERE j.id = chosen.id
-  RETURNING j.id, j.tenant_id, j.model, j.attempt
-), attempted AS (
-  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code,
-                            error_message)
-  SELECT id, claim, attempt, model, worker, started_at, greatest(started_at, finished_at), status, error_code,
-         error_message
-  FROM ended JOIN chosen USING (id) WHERE was = 'running'
+  RETURNING j.id, j.tenant_id, j.model
 ), answered AS (
   INSERT INTO job_outputs (job_id, outputs)
   SELECT id, outputs FROM ended JOIN chosen USING (id) WHERE outputs IS NOT NULL
   ON CONFLICT (job_id) DO UPDATE SET outputs = excluded.outputs -- of a run before the client's retry
 ), recorded AS (
-  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, claim)
-  SELECT event_id, tenant_id, ended.id, model, event_type, finished_at, event_body, claim
+  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, claim, traceparent)
+  SELECT event_id, tenant_id, ended.id, model, event_type, finished_at, event_body, claim, traceparent
   FROM ended JOIN chosen USING (id)
-), announced AS (
-  INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
-  SELECT message_id, exchange, routing_key, message, traceparent FROM ended JOIN chosen USING (id)
 )
 SELECT event_id FROM ended JOIN chosen USING (id);
 
@@ -89,7 +71,7 @@ WHERE j.status IN ('processing', 'canceling')
 ON CONFLICT DO NOTHING;
 
 -- name: requeue_jobs
--- Queues jobs again, due after a delay (seconds), each only under the given claim. A sweeper sends the wake-up later.
+-- Queues jobs again, due after a delay (seconds), each only under the given claim. A sweeper makes them claimable.
 -- Returns the ids of the jobs that were queued.
 WITH back AS (
   SELECT *
@@ -115,7 +97,7 @@ WITH back AS (
 UPDATE jobs j
 SET status = 'queued',
     run_at = now() + make_interval(secs => back.delay),
-    next_wake_up_at = now() + make_interval(secs => back.delay),
+    scheduled_at = now() + make_interval(secs => back.delay),
     attempt = j.attempt - back.given_back::integer,
     interruptions = j.interruptions + back.interrupted::integer,
     started_at = CASE WHEN NOT back.refused OR j.attempt > 1 THEN j.started_at END, -- NULL: it may still expire
@@ -127,7 +109,8 @@ SET status = 'queued',
     error_message = back.error_message,
     error_retryable = back.error_retryable,
     lease_until = NULL,
-    worker = NULL
+    worker = NULL,
+    session = NULL
 FROM chosen back
 WHERE j.id = back.id
 RETURNING j.id;

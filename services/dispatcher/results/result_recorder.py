@@ -10,7 +10,6 @@ from opentelemetry.trace import get_current_span
 
 from common import ids, job_spans
 from common.jobs import Failure, Status
-from common.outbox import event_wake_up
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.job import JobRow, JobUrls, job_log_fields, render_event
@@ -154,7 +153,7 @@ class ResultRecorder:
     def _make_event(self, row: JobRow, kind: str, at: datetime, outputs: bytes | None, trace: str) -> NewEvent:
         event_id = ids.new()
         body = render_event(row, self._urls, kind, at, outputs)
-        return NewEvent(event_id, kind, body, event_wake_up(event_id, kind, trace))
+        return NewEvent(event_id, kind, body, trace)
 
 
 def finish(row: JobRow, status: Status, at: datetime, failure: Failure | None = None) -> JobRow:

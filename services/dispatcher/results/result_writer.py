@@ -1,18 +1,18 @@
 """Writes results in batches, and retries while the database is away."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 from common.errors import Unavailable
-from common.outbox import Outbox
 from common.postgres.batcher import Batcher
 from common.postgres.database import statement_span
 from common.rabbitmq.change_publisher import ChangePublisher
+from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up
 from common.telemetry.logs import Log
 from common.telemetry.metrics import jobs_ended
 from services.dispatcher import metrics
-from services.dispatcher.results.store import AttemptStart, JobEnd, Requeue, ResultStore, Step
+from services.dispatcher.results.store import AttemptStart, JobEnd, NewEvent, Requeue, ResultStore, Step
 
 RETRY_SECONDS = 0.5  # between two tries while the database is away
 
@@ -23,9 +23,9 @@ log = Log("job")
 class ResultWriter:
     """Writes results. The follow-ups of a write (wake-ups, metrics) also happen if its caller no longer waits."""
 
-    def __init__(self, store: ResultStore, outbox: Outbox, changes: ChangePublisher) -> None:
+    def __init__(self, store: ResultStore, wake_ups: WakeUpPublisher, changes: ChangePublisher) -> None:
         self._store = store
-        self._outbox = outbox
+        self._wake_ups = wake_ups
         self._changes = changes
         self._announcing: set[asyncio.Task[bool]] = set()
         self._starts: Batcher[AttemptStart, bool] = Batcher(self._record_starts, name="starts")
@@ -69,19 +69,22 @@ class ResultWriter:
 
     async def _record_starts(self, starts: list[AttemptStart]) -> list[bool]:
         await self._store.record_events(starts)
-        self._outbox.announce([start.event.message for start in starts])
+        self._announce(start.event for start in starts)
         return [True] * len(starts)
 
     async def _end_jobs(self, ends: list[JobEnd]) -> list[bool]:
         recorded = await self._store.end_jobs(ends)
         ended = [end for end in ends if end.event.id in recorded]
         self._changes.notify(end.id for end in ended)
-        self._outbox.announce([end.event.message for end in ended])
+        self._announce(end.event for end in ended)
         for end in ended:
             jobs_ended.labels(end.model, end.status).inc()
             if end.was == "running":
                 metrics.attempts.labels(end.model, end.status).inc()
         return [end.event.id in recorded for end in ends]
+
+    def _announce(self, events: Iterable[NewEvent]) -> None:
+        self._wake_ups.announce(event_wake_up(event.id, event.type, event.traceparent) for event in events)
 
     async def _requeue_jobs(self, requeues: list[Requeue]) -> list[bool]:
         queued = await self._store.requeue_jobs(requeues)

@@ -8,7 +8,6 @@ from uuid import UUID
 import msgspec
 
 from common.jobs import Failure, Status
-from common.outbox import OutboxRow, to_values
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
 from common.views.job import JobRow
@@ -17,12 +16,12 @@ QUERIES = sql.load("services.dispatcher.results")
 
 
 class NewEvent(msgspec.Struct, frozen=True):
-    """An event to record, with its webhook body and its wake-up."""
+    """An event to record, with its webhook body. `traceparent` is for its deliveries."""
 
     id: UUID
     type: str
     body: bytes
-    message: OutboxRow
+    traceparent: str
 
 
 class AttemptStart(NamedTuple):
@@ -77,10 +76,10 @@ class ResultStore:
 
     async def record_events(self, starts: Sequence[AttemptStart]) -> None:
         rows = [
-            (event.id, row.tenant_id, row.id, row.model, event.type, at, event.body, *to_values(event.message))
+            (event.id, row.tenant_id, row.id, row.model, event.type, at, event.body, event.traceparent)
             for row, at, event in starts
         ]
-        await self._database.fetch(QUERIES["record_events"], *to_columns(rows, 12))
+        await self._database.fetch(QUERIES["record_events"], *to_columns(rows, 8))
 
     async def end_jobs(self, ends: Sequence[JobEnd]) -> set[UUID]:
         """Return the ids of the events that were recorded."""
@@ -88,11 +87,11 @@ class ResultStore:
             (
                 *(end.id, end.claim, end.was, end.status, end.version, *failure_values(end.failure)),
                 *(end.inference_ms, end.finished_at, end.outputs),
-                *(end.event.id, end.event.type, end.event.body, *to_values(end.event.message)),
+                *(end.event.id, end.event.type, end.event.body, end.event.traceparent),
             )
             for end in ends
         ]
-        found = await self._database.fetch(QUERIES["end_jobs"], *to_columns(rows, 19))
+        found = await self._database.fetch(QUERIES["end_jobs"], *to_columns(rows, 15))
         return {record["event_id"] for record in found}
 
     async def add_steps(self, steps: Sequence[Step]) -> None:

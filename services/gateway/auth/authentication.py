@@ -24,8 +24,7 @@ from services.gateway.auth.store import Key, KeyStore
 from services.gateway.http.problems import Problem
 
 Connection: TypeAlias = ASGIConnection[Any, Any, Any, Any]
-CACHED_KEY = "cached_key"  # the option of a route whose own statement checks that a cached key is still valid
-CACHED_SECONDS = 10.0
+CACHED_SECONDS = 5.0  # how long a revoked key may work if the message that clears the cache is lost
 MAX_CACHED = 10_000  # keys; beyond it the cache starts again
 
 
@@ -41,12 +40,8 @@ def unauthorized(detail: str) -> Problem:
     return Problem(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, headers={"WWW-Authenticate": "Bearer"})
 
 
-def revoked() -> Problem:
-    return unauthorized("this API key is unknown or was revoked")
-
-
 class KeyCache:
-    """Looks up keys, many in one statement under load, and caches them for routes that check them again."""
+    """Looks up keys, many in one statement under load, and caches them for a few seconds."""
 
     def __init__(self, store: KeyStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -59,35 +54,28 @@ class KeyCache:
 
     async def find(self, header: str | None) -> Key:
         """Return the key in an Authorization header; raises Problem (401)."""
-        key = await self._lookups.submit(hash_key(read_token(header)))
+        key_hash = hash_key(read_token(header))
+        cached, until = self._cached.get(key_hash, (None, 0.0))
+        key = cached if self._clock() < until else await self._lookups.submit(key_hash)
         if key is None:
-            raise revoked()
+            raise unauthorized("this API key is unknown or was revoked")
         return key
 
-    def find_cached(self, header: str | None) -> Key | None:
-        """Return the key in an Authorization header if it was looked up lately; it may have been revoked since.
-
-        Raises Problem (401).
-        """
-        key, until = self._cached.get(hash_key(read_token(header)), (None, 0.0))
-        return key if self._clock() < until else None
+    def clear(self) -> None:
+        """Forget all keys, because one was revoked."""
+        self._cached = {}  # a new one: a lookup under way writes what it read before into the old one
 
     async def find_keys(self, hashes: list[bytes]) -> list[Key | None]:
         """Look up many keys at once, and note their use."""
+        cached, until = self._cached, self._clock() + CACHED_SECONDS
         found = await self._store.find_keys(hashes)
         if stale := [key.id for key in found.values() if key.stale]:
             with contextlib.suppress(Unavailable):  # not worth failing a request
                 await self._store.note_uses(stale)
-        self._cache(hashes, found)
+        if len(cached) + len(found) > MAX_CACHED:
+            cached.clear()
+        cached.update((key_hash, (key, until)) for key_hash, key in found.items())
         return [found.get(key_hash) for key_hash in hashes]
-
-    def _cache(self, hashes: list[bytes], found: dict[bytes, Key]) -> None:
-        if len(self._cached) + len(found) > MAX_CACHED:
-            self._cached.clear()
-        for key_hash in hashes:
-            self._cached.pop(key_hash, None)
-        until = self._clock() + CACHED_SECONDS
-        self._cached.update((key_hash, (key._replace(cached=True), until)) for key_hash, key in found.items())
 
 
 def read_token(header: str | None) -> str:
@@ -109,28 +97,16 @@ class Authenticator:
 
         Raises Problem: 401, 403 or 429, and what `check` raises.
         """
-        header = connection.headers.get("authorization")
-        key = self._keys.find_cached(header) if connection.route_handler.opt.get(CACHED_KEY) else None
-        if key is None:
-            key = await self._keys.find(header)
-        try:
-            await self._limits.admit(key, connection.scope)
-            check_scope(connection.route_handler, key.scopes)
-            if check is not None:
-                check(connection)
-        except Problem:
-            await self.recheck_cached(connection, key)
-            raise
+        key = await self._keys.find(connection.headers.get("authorization"))
+        await self._limits.admit(key, connection.scope)
+        check_scope(connection.route_handler, key.scopes)
+        if check is not None:
+            check(connection)
         return key
 
     async def recheck(self, connection: Connection) -> None:
         """Raise Problem (401) if the caller's key was revoked since it was authenticated."""
         await self._keys.find(connection.headers.get("authorization"))
-
-    async def recheck_cached(self, connection: Connection, key: Key) -> None:
-        """Recheck a key that came from the cache; needed before any answer but the route's own."""
-        if key.cached:
-            await self.recheck(connection)
 
 
 class AuthenticationMiddleware(AbstractAuthenticationMiddleware):

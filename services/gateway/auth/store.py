@@ -23,7 +23,6 @@ class Key(NamedTuple):
     scopes: frozenset[Scope] = ALL
     rate_limit: int | None = None  # requests a second; 0 for no limit; None for the gateway's default
     stale: bool = False  # its last use must be noted again
-    cached: bool = False  # it comes from the key cache and may have been revoked since
 
 
 class KeyRow(msgspec.Struct, frozen=True):

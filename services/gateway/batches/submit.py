@@ -11,7 +11,7 @@ import msgspec
 
 from common import ids
 from common.jobs import Status
-from common.outbox import Outbox
+from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.telemetry import tracing
 from common.views.batch import BatchRow, Counts
 from services.gateway import metrics
@@ -25,7 +25,6 @@ from services.gateway.jobs.store import JobTimes, NewJob
 from services.gateway.jobs.submit import Submitter
 
 MAX_ITEM_ERRORS = 3  # reported for one item
-ANNOUNCE_SECONDS = 2.0  # longest wait for a busy outbox
 YIELD_SECONDS = 0.005  # of work before other requests run
 
 
@@ -59,10 +58,10 @@ class AcceptedBatch(NamedTuple):
 class BatchSubmitter:
     """Submits batches."""
 
-    def __init__(self, store: BatchStore, submitter: Submitter, outbox: Outbox) -> None:
+    def __init__(self, store: BatchStore, submitter: Submitter, wake_ups: WakeUpPublisher) -> None:
         self._store = store
         self.submitter = submitter
-        self._outbox = outbox
+        self._wake_ups = wake_ups
         self._announcing: set[asyncio.Task[None]] = set()
 
     async def submit(self, tenant_id: UUID, items: Items, traceparent: str, key: str | None) -> AcceptedBatch:
@@ -89,7 +88,7 @@ class BatchSubmitter:
         if added is None:
             raise in_progress()
         row, times = added
-        await self._announce(checked.jobs, times)
+        self._announce(checked.jobs, times)
         return AcceptedBatch(row, {Status.QUEUED: row.accepted}, checked.errors, replayed=False)
 
     async def _check(self, tenant_id: UUID, batch_id: UUID, items: Items, traceparent: str) -> CheckedItems:
@@ -107,20 +106,14 @@ class BatchSubmitter:
                 jobs.append(add_to_batch(job, batch_id))
         return CheckedItems(jobs, errors, items.digest.digest())
 
-    async def _announce(self, jobs: list[NewJob], times: dict[UUID, JobTimes]) -> None:
-        """Announce the jobs in the background. Wait a while only if the outbox is busy.
-
-        Without the wait, a fast client would fill the memory. The outbox relays what is lost with this process.
-        """
+    def _announce(self, jobs: list[NewJob], times: dict[UUID, JobTimes]) -> None:
+        """Announce the jobs in the background."""
         due = [job for job in jobs if times[job.id].run_at <= times[job.id].created_at]
-        is_busy = self._outbox.is_busy  # by earlier jobs: this batch alone may be as many
-        task = asyncio.create_task(self._outbox.announce_many([job.message for job in due]))
+        task = asyncio.create_task(self._wake_ups.announce_many([job.wake_up for job in due]))
         self._announcing.add(task)
         task.add_done_callback(self._announcing.discard)
         for job in jobs:
             metrics.jobs_submitted.labels(job.model, job.priority).inc()
-        if is_busy:
-            await asyncio.wait([task], timeout=ANNOUNCE_SECONDS)
 
 
 def replay(first: KeyRecord, fingerprint: bytes) -> AcceptedBatch:
@@ -151,8 +144,8 @@ def add_to_batch(job: NewJob, batch_id: UUID) -> NewJob:
     """Return the job as a part of the batch, with its own trace: one trace of 10,000 jobs would be unreadable."""
     shown = ids.encode(ids.Kind.JOB, job.id)
     trace = tracing.start_linked_span(f"submit jobs.{job.model}", job.traceparent, {"charonia.job_id": shown})
-    message = msgspec.structs.replace(job.message, traceparent=trace)
-    return msgspec.structs.replace(job, batch_id=batch_id, traceparent=trace, message=message)
+    wake_up = msgspec.structs.replace(job.wake_up, traceparent=trace)
+    return msgspec.structs.replace(job, batch_id=batch_id, traceparent=trace, wake_up=wake_up)
 
 
 def no_valid_item(checked: CheckedItems) -> Problem:

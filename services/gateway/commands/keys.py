@@ -1,7 +1,7 @@
 """Manage API keys and tenants: `python -m services.gateway.commands.keys create | list | revoke | tenant`.
 
-It reads the gateway's settings. A change to a key takes effect with the next request on every gateway, since no
-gateway trusts a cached key. A change to a queue limit takes effect after about a second.
+It reads the gateway's settings. A revocation takes effect at once on every gateway that the broker reaches, and within
+5 seconds on the others. A change to a queue limit takes effect after about a second.
 """
 
 import argparse
@@ -19,12 +19,13 @@ from common import ids
 from common.errors import CharoniaError
 from common.postgres.database import Database
 from common.security.encryption import Encryptor
-from common.settings import DatabaseUrl, load
+from common.settings import AmqpUrl, DatabaseUrl, load
 from common.views.job import format_optional_time, format_time
-from services.gateway.auth.authentication import ensure_tenant, hash_key, new_key
+from services.gateway.auth.authentication import CACHED_SECONDS, ensure_tenant, hash_key, new_key
 from services.gateway.auth.rate_limits import MAX_RATE
 from services.gateway.auth.scopes import ALL, Scope
 from services.gateway.auth.store import KeyRow, KeyStore
+from services.gateway.commands.revocation import announce_revocation
 from services.gateway.jobs.queue_limits import MAX_LIMIT
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ DEFAULT = "default"
 class KeySettings(msgspec.Struct, frozen=True):
     database_url: DatabaseUrl
     encryption_keys: tuple[str, ...]
+    amqp_url: AmqpUrl | None = None
 
 
 @asynccontextmanager
@@ -66,12 +68,16 @@ async def list_keys(settings: KeySettings, arguments: argparse.Namespace) -> str
 
 
 async def revoke(settings: KeySettings, arguments: argparse.Namespace) -> str:
-    """Revoke a key; raises CharoniaError for an unknown one."""
+    """Revoke a key, and clear the caches of the gateways. Raises CharoniaError for an unknown key."""
     async with connect(settings) as database:
         shown = ids.encode(ids.Kind.KEY, arguments.key)
         if not await KeyStore(database).revoke(arguments.key):
             raise CharoniaError(f"key '{shown}' not found; `list` shows the keys")
+    if await announce_revocation(settings.amqp_url):
         return f"Revoked {shown}."
+    return (
+        f"Revoked {shown}. The broker cannot be reached: gateways may accept the key for {CACHED_SECONDS:.0f} s more."
+    )
 
 
 async def set_limit(settings: KeySettings, arguments: argparse.Namespace) -> str:

@@ -7,9 +7,11 @@ import warnings
 import msgspec
 from litestar import Litestar
 
-from common.outbox import Outbox
 from common.postgres.database import Database
 from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.wake_ups import WakeUpPublisher
+from services.gateway.auth.authentication import KeyCache
+from services.gateway.auth.store import KeyStore
 from services.gateway.events.store import EventStore
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
@@ -31,8 +33,9 @@ async def build_unconnected() -> Litestar:
         database = await Database.connect(DATABASE, application="openapi")
         publisher = Publisher(BROKER, "openapi")
         waiters = Waiters(EventStore(database), WaiterPresence(publisher), lambda: False)
-        outbox = Outbox(database, publisher)
-        return build(settings, Connections(database, publisher, outbox, waiters, Workers())).app
+        wake_ups = WakeUpPublisher(publisher)
+        keys = KeyCache(KeyStore(database))
+        return build(settings, Connections(database, publisher, wake_ups, waiters, keys, Workers())).app
 
 
 def main() -> None:

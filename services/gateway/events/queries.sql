@@ -33,17 +33,15 @@ WITH job AS MATERIALIZED (
     LIMIT $4
   )
   UNION ALL
-  SELECT claim, 0, 'job.started', started_at, NULL, attempt, model, NULL, NULL FROM job_attempts WHERE job_id = $1
+  SELECT claim, 0, 'job.started', started_at, NULL, attempt, model, NULL, NULL FROM ended_attempts WHERE job_id = $1
   UNION ALL
   SELECT claim, 0, 'job.started', started_at, NULL, attempt, model, NULL, NULL FROM job WHERE lease_until IS NOT NULL
   UNION ALL
   SELECT a.claim, 2147483646, 'job.queued', a.finished_at, NULL, a.attempt, a.model, a.error_code, a.error_message
   FROM job_attempts a
-  CROSS JOIN job
   WHERE a.job_id = $1
     AND a.status IN ('failed', 'returned')
-    AND (job.finished_at IS NULL OR a.claim <> job.claim OR a.finished_at < job.finished_at) -- the attempt did not end the job
-    AND NOT EXISTS ( -- nor did it end the job before a retry
+    AND NOT EXISTS ( -- it did not end the job before a retry
       SELECT FROM events e WHERE e.job_id = $1 AND e.claim = a.claim AND e.created_at <= a.finished_at
     )
   UNION ALL

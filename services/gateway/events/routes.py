@@ -1,6 +1,5 @@
 """HTTP route of a job's events: a list, or a stream of server-sent events."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from http import HTTPStatus
@@ -38,7 +37,6 @@ from services.gateway.http.problems import (
 
 RETRY_MS = 1000  # before a client reconnects
 LAST_EVENT_ID = "Last-Event-ID"
-KEY_CHECK_SECONDS = 1.0  # between checks of a stream's API key
 
 Events: TypeAlias = AsyncGenerator[Event | None, None]
 
@@ -127,13 +125,10 @@ def view_event(event: Event) -> EventItem:
 
 async def until_revoked(authenticator: Authenticator, connection: Connection, following: Events) -> Events:
     """Yield events while the caller's key is valid. Raises Problem (401) before it yields one after a revocation."""
-    clock = asyncio.get_running_loop().time
-    until = clock() + KEY_CHECK_SECONDS
     async with aclosing(following) as events:
         async for event in events:
-            if event is not None and clock() >= until:
+            if event is not None:
                 await authenticator.recheck(connection)
-                until = clock() + KEY_CHECK_SECONDS
             yield event
 
 

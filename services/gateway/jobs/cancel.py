@@ -7,9 +7,9 @@ from opentelemetry.trace import Link, get_current_span
 
 from common import ids, job_spans
 from common.jobs import TERMINAL, Status
-from common.outbox import Outbox, OutboxRow, cancel_message, event_wake_up
 from common.postgres.database import Connection, Database
 from common.rabbitmq.change_publisher import ChangePublisher
+from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, cancel_wake_up, event_wake_up
 from common.telemetry import tracing
 from common.telemetry.metrics import jobs_ended
 from common.views.job import JobRow, JobUrls, render_event
@@ -18,10 +18,10 @@ from services.gateway.jobs.transition_store import LockedJob, TransitionStore
 
 
 class Canceler:
-    def __init__(self, database: Database, outbox: Outbox, changes: ChangePublisher, urls: JobUrls) -> None:
+    def __init__(self, database: Database, wake_ups: WakeUpPublisher, changes: ChangePublisher, urls: JobUrls) -> None:
         self._database = database
         self._store = TransitionStore(database)
-        self._outbox = outbox
+        self._wake_ups = wake_ups
         self._changes = changes
         self._urls = urls
 
@@ -34,16 +34,16 @@ class Canceler:
             found = await self._store.lock_job(connection, job_id, tenant_id)
             if found is None:
                 raise not_found("job")
-            row, message = await self._write(connection, found)
+            row, wake_up = await self._write(connection, found)
         if row.status is Status.CANCELED:
             jobs_ended.labels(row.model, row.status).inc()
         tracing.add_link(row.traceparent)
         self._changes.notify([job_id])
-        self._outbox.announce([message] if message else [])
+        self._wake_ups.announce([wake_up] if wake_up else [])
         return row
 
-    async def _write(self, connection: Connection, found: LockedJob) -> tuple[JobRow, OutboxRow | None]:
-        """Write the transition of a locked job. Return the job and the message to announce."""
+    async def _write(self, connection: Connection, found: LockedJob) -> tuple[JobRow, WakeUp | None]:
+        """Write the transition of a locked job. Return the job and the wake-up to announce."""
         row, status = found.row, found.row.status
         if status in TERMINAL:
             raise conflict(f"the job is {status}; only a job that has not ended can be canceled")
@@ -53,14 +53,12 @@ class Canceler:
                 job_spans.set_outcome(row.status)
                 event_id, kind = ids.new(), f"job.{row.status}"
                 body = render_event(row, self._urls, kind, found.now, None)
-                message = event_wake_up(event_id, kind, trace)
-                await self._store.cancel_queued(connection, row, (event_id, kind, body), message)
-            return row, message
+                await self._store.cancel_queued(connection, row, (event_id, kind, body, trace))
+            return row, event_wake_up(event_id, kind, trace)
         if status is Status.PROCESSING:
             row = msgspec.structs.replace(row, status=Status.CANCELING)
-            message = cancel_message(row.id, row.traceparent)
-            await self._store.cancel_running(connection, row.id, message)
-            return row, message
+            await self._store.cancel_running(connection, row.id)
+            return row, cancel_wake_up(row.id, row.traceparent)
         return row, None  # it is canceling already
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from common import ids, tensors
 from common.errors import AddressRefused
-from common.outbox import job_wake_up
+from common.rabbitmq.wake_ups import job_wake_up
 from common.security.ssrf import AddressPolicy, check_url
 from common.tensors import Tensor
 from services.gateway.http.bodies import decode_body
@@ -35,17 +35,13 @@ check_webhook_url = lru_cache(CACHED_URLS)(check_url)  # many jobs share a recei
 
 
 class SubmitContext(NamedTuple):
-    """The caller of a submit, and what its job is validated with.
-
-    `key_id` is the API key that the statement must check.
-    """
+    """The caller of a submit, and what its job is validated with."""
 
     tenant_id: UUID
     traceparent: str
     models: Mapping[str, Sequence[ModelVersion]]
     policy: AddressPolicy
     request_key: RequestKey | None = None
-    key_id: UUID | None = None
 
 
 def parse_job(body: bytes | str, context: SubmitContext) -> NewJob:
@@ -66,8 +62,7 @@ def build_valid_job(request: SubmitJob, context: SubmitContext) -> NewJob:
     job = build_job(context.tenant_id, request, found, context.traceparent, model.max_batch_size)
     if request.fallback_model is not None:
         validate_fallback(request, request.fallback_model, context.models, job.tensors)
-    job = add_request_key(job, context.request_key)
-    return job if context.key_id is None else msgspec.structs.replace(job, key_id=context.key_id)
+    return add_request_key(job, context.request_key)
 
 
 def add_request_key(job: NewJob, key: RequestKey | None) -> NewJob:
@@ -148,5 +143,5 @@ def build_job(
         metadata=None if request.metadata is None else msgspec.json.encode(request.metadata),
         callback_url=request.webhook.url if request.webhook else None,
         callback_events=request.webhook.events if request.webhook else None,
-        message=job_wake_up(job_id, request.priority, request.model, traceparent, max_per_message),
+        wake_up=job_wake_up(request.priority, request.model, traceparent, max_per_message),
     )

@@ -1,61 +1,43 @@
 -- name: submit_jobs
--- Adds jobs and their inputs. Each gets a message, unless it is scheduled: a sweeper announces it when it is due. Of jobs
--- with the same idempotency key it adds the first, and none if the key is in use. It also skips jobs whose caller's API
--- key (caller, if it must be checked) was revoked. Returns the jobs that it added.
+-- Adds jobs and their inputs, but none whose idempotency key was used within a day. No two of them have the same key. A
+-- sweeper makes scheduled jobs claimable when they are due. Returns the jobs that it added.
 WITH given AS (
-  SELECT *
+  SELECT *,
+         greatest(run_at, now()) AS due_at,
+         greatest(run_at, now()) + make_interval(secs => expires_in) AS expires_at
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::timestamptz[],
               $8::double precision[], $9::double precision[], $10::double precision[], $11::double precision[],
-              $12::text[], $13::text[],
-              $14::bytea[], $15::bytea[], $16::bytea[], $17::text[], $18::text[],
-              $19::uuid[], $20::text[], $21::text[], $22::bytea[], $23::text[], $24::bytea[], $25::uuid[], $26::uuid[])
+              $12::text[], $13::text[], $14::bytea[], $15::bytea[], $16::bytea[], $17::text[], $18::text[],
+              $19::text[], $20::bytea[], $21::uuid[])
     AS t(id, tenant_id, model, version, priority, max_attempts, run_at,
          expires_in, timeout, initial_delay, max_delay,
-         fallback_model, traceparent,
-         tensors, parameters, metadata, callback_url, callback_events,
-         message_id, exchange, routing_key, message, key, fingerprint, batch_id, caller)
-), chosen AS (
-  SELECT DISTINCT ON (tenant_id, coalesce(key, id::text)) *, greatest(run_at, now()) AS due_at
-  FROM given
-  WHERE caller IS NULL OR EXISTS (SELECT FROM api_keys WHERE id = caller AND revoked_at IS NULL)
-  ORDER BY tenant_id, coalesce(key, id::text), id
+         fallback_model, traceparent, tensors, parameters, metadata, callback_url, callback_events,
+         key, fingerprint, batch_id)
 ), keyed AS (
   INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at, traceparent)
-  SELECT tenant_id, key, fingerprint, id, due_at, due_at + make_interval(secs => expires_in), traceparent
-  FROM chosen
+  SELECT tenant_id, key, fingerprint, id, due_at, expires_at, traceparent
+  FROM given
   WHERE key IS NOT NULL
   ORDER BY tenant_id, key
   ON CONFLICT (tenant_id, key) DO UPDATE
-  SET fingerprint = excluded.fingerprint,
-      job_id = excluded.job_id,
-      batch_id = NULL,
-      created_at = now(),
-      run_at = excluded.run_at,
-      expires_at = excluded.expires_at,
-      traceparent = excluded.traceparent,
-      answer = NULL
+  SET (fingerprint, job_id, batch_id, created_at, run_at, expires_at, traceparent, answer)
+    = (excluded.fingerprint, excluded.job_id, NULL, now(), excluded.run_at, excluded.expires_at, excluded.traceparent,
+       NULL)
   WHERE used.created_at < now() - interval '1 day'
   RETURNING job_id
 ), new AS (
-  SELECT * FROM chosen WHERE key IS NULL OR id IN (SELECT job_id FROM keyed)
+  SELECT * FROM given WHERE key IS NULL OR id IN (SELECT job_id FROM keyed)
 ), added AS (
-  INSERT INTO jobs (id, tenant_id, model, version, priority, status, max_attempts, run_at, next_wake_up_at, expires_at,
+  INSERT INTO jobs (id, tenant_id, model, version, priority, status, max_attempts, run_at, scheduled_at, expires_at,
                     timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id)
-  SELECT id, tenant_id, model, version, priority, 'queued', max_attempts,
-         due_at,
-         CASE WHEN run_at > now() THEN run_at ELSE now() + interval '1 minute' END,
-         due_at + make_interval(secs => expires_in),
+  SELECT id, tenant_id, model, version, priority, 'queued', max_attempts, due_at,
+         CASE WHEN run_at > now() THEN run_at END, expires_at,
          timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id
   FROM new
   RETURNING id, created_at, run_at, expires_at
 ), inputs AS (
   INSERT INTO job_inputs (job_id, tensors, parameters, metadata, callback_url, callback_events)
   SELECT id, tensors, parameters, metadata, callback_url, string_to_array(callback_events, ',') FROM new
-), messages AS (
-  INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
-  SELECT message_id, exchange, routing_key, message, traceparent
-  FROM new
-  WHERE run_at IS NULL OR run_at <= now()
 )
 SELECT id, created_at, run_at, expires_at FROM added;
 
@@ -67,7 +49,6 @@ SELECT
     WHEN d.failed > 0 THEN 'failed'
     WHEN d.pending > 0 THEN 'pending'
     WHEN i.callback_url IS NOT NULL AND j.finished_at IS NULL THEN 'pending'
-    WHEN 'job.' || j.status = ANY(i.callback_events) AND d.final_callbacks = 0 THEN 'pending'
     WHEN d.succeeded > 0 THEN 'succeeded'
     ELSE 'none'
   END AS webhook_status
@@ -78,10 +59,10 @@ CROSS JOIN LATERAL (
   SELECT
     count(*) FILTER (WHERE d.status IN ('exhausted', 'canceled')) AS failed,
     count(*) FILTER (WHERE d.status = 'pending') AS pending,
-    count(*) FILTER (WHERE d.status = 'succeeded') AS succeeded,
-    count(*) FILTER (WHERE d.webhook_id IS NULL AND d.event_type = 'job.' || j.status) AS final_callbacks
-  FROM deliveries d
-  WHERE d.job_id = j.id
+    count(*) FILTER (WHERE d.status = 'succeeded') AS succeeded
+  FROM events e
+  JOIN deliveries d ON d.event_id = e.id
+  WHERE e.job_id = j.id
 ) d
 WHERE j.id = $1 AND j.tenant_id = $2;
 
@@ -94,7 +75,12 @@ WITH RECURSIVE own AS MATERIALIZED (
   FROM (
     SELECT
     FROM jobs
-    WHERE model = $1 AND priority = $2 AND tenant_id = $3 AND id < $4 AND next_wake_up_at > run_at
+    WHERE model = $1
+      AND priority = $2
+      AND tenant_id >= $3
+      AND (tenant_id, id) < ($3, $4)
+      AND status = 'queued'
+      AND scheduled_at IS NULL
     ORDER BY tenant_id, id -- so that the planner uses this index
     LIMIT $6::integer
   ) ahead
@@ -106,7 +92,7 @@ WITH RECURSIVE own AS MATERIALIZED (
   CROSS JOIN LATERAL (
     SELECT tenant_id
     FROM jobs
-    WHERE model = $1 AND priority = $2 AND tenant_id > others.tenant_id AND next_wake_up_at > run_at
+    WHERE model = $1 AND priority = $2 AND tenant_id > others.tenant_id AND status = 'queued' AND scheduled_at IS NULL
     ORDER BY tenant_id, id
     LIMIT 1
   ) next
@@ -115,7 +101,12 @@ WITH RECURSIVE own AS MATERIALIZED (
     FROM (
       SELECT
       FROM jobs
-      WHERE model = $1 AND priority = $2 AND tenant_id = next.tenant_id AND next.tenant_id <> $3 AND next_wake_up_at > run_at
+      WHERE model = $1
+        AND priority = $2
+        AND tenant_id BETWEEN next.tenant_id AND next.tenant_id
+        AND next.tenant_id <> $3
+        AND status = 'queued'
+        AND scheduled_at IS NULL
       ORDER BY tenant_id, id
       LIMIT least((SELECT jobs FROM own) + 1, $6 - others.total)
     ) waiting
@@ -129,7 +120,7 @@ WITH RECURSIVE own AS MATERIALIZED (
     CROSS JOIN LATERAL (
       SELECT
       FROM jobs
-      WHERE model = $1 AND priority = class.name AND next_wake_up_at > run_at
+      WHERE model = $1 AND priority = class.name AND status = 'queued' AND scheduled_at IS NULL
       ORDER BY tenant_id, id
       LIMIT $6
     ) each
@@ -145,7 +136,7 @@ SELECT o.outputs FROM jobs j JOIN job_outputs o ON o.job_id = j.id WHERE j.id = 
 -- name: list_attempts
 -- Returns the ended attempts of a tenant's ($2) job ($1), oldest first.
 SELECT a.attempt, a.model, a.worker, a.started_at, a.finished_at, a.status, a.error_code, a.error_message
-FROM job_attempts a
+FROM ended_attempts a
 JOIN jobs j ON j.id = a.job_id
 WHERE a.job_id = $1 AND j.tenant_id = $2
 ORDER BY a.claim;

@@ -15,13 +15,13 @@ from uuid import UUID
 from common.errors import Unavailable
 from common.postgres.batcher import Batcher
 from services.gateway.http.problems import FieldError, Problem, invalid
-from services.gateway.jobs.queue_limit_store import DueJobs, EndedJobs, Queue, QueueLimitStore
+from services.gateway.jobs.queue_limit_store import Queue, QueueLimitStore
 from services.gateway.models import cached_read
 
 MAX_LIMIT = 1_000_000_000
 MAX_CACHED_QUEUES = 10_000  # above it, expired ones are dropped
-SAMPLE_JOBS = 2_000  # for an estimate: recently ended jobs, and waiting jobs
-DEFAULT_RETRY_SECONDS = 60  # Retry-After if no job ended within a minute
+FIRST_RETRY_SECONDS = 5  # Retry-After before the second count
+DEFAULT_RETRY_SECONDS = 60  # Retry-After if no job left the queue between two counts
 MAX_RETRY_SECONDS = 3600
 
 
@@ -33,6 +33,8 @@ class QueueLevel:
     limit: int
     fresh_until: float  # then the queue is counted again in the background
     valid_until: float  # then callers wait for the count
+    counted_at: float
+    rate: float | None  # jobs a second that left between the last two counts
     counting: bool = False
 
 
@@ -49,10 +51,6 @@ class QueueLimits:
         self._levels: dict[Queue, QueueLevel] = {}
         self._counts: Batcher[Sequence[Queue], list[QueueLevel]] = Batcher(self._count, name="queues")
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ended: dict[Queue, EndedJobs] = {}
-        self._due: dict[Queue, DueJobs] = {}
-        self._sampled_until = -math.inf
-        self._samples: Batcher[Queue, tuple[EndedJobs | None, DueJobs]] = Batcher(self._sample, name="full queues")
 
     async def admit(self, tenant_id: UUID, model: str, jobs: int = 1) -> None:
         """Admit all jobs or none. The model must be in the catalogue.
@@ -69,7 +67,7 @@ class QueueLimits:
             if jobs > level.limit > 0:  # with a limit of 0, an operator paused the queue
                 raise exceeds_limit(jobs, level.limit)
             if level.jobs + jobs > level.limit:
-                seconds = estimate_wait(level.jobs + jobs - level.limit, *await self._samples.submit(queue))
+                seconds = estimate_wait(level.jobs + jobs - level.limit, level.rate)
                 raise queue_full("this tenant" if queue == tenant_id else f"the model '{model}'", level.limit, seconds)
         for level in levels:
             level.jobs += jobs
@@ -104,20 +102,14 @@ class QueueLimits:
             now = self._clock()
             fresh = cached_read.fresh_for(now - began)
             for queue, (jobs, limit) in counted.items():
-                admitted = self._levels[queue].jobs - before[queue] if queue in before else 0  # during the count
-                self._levels[queue] = QueueLevel(jobs + admitted, limit, now + fresh, now + 2 * fresh)
+                admitted, rate = 0, None
+                if last := self._levels.get(queue):
+                    admitted = last.jobs - before[queue]  # during the count
+                    rate = max(0, before[queue] - jobs) / (began - last.counted_at)
+                self._levels[queue] = QueueLevel(jobs + admitted, limit, now + fresh, now + 2 * fresh, began, rate)
             if len(self._levels) > MAX_CACHED_QUEUES:
                 self._levels = {queue: level for queue, level in self._levels.items() if now < level.valid_until}
         return [[self._levels[queue] for queue in request] for request in requests]
-
-    async def _sample(self, queues: list[Queue]) -> list[tuple[EndedJobs | None, DueJobs]]:
-        """Return the recently ended and the due jobs of full queues. Reads them once a second at most."""
-        if self._clock() >= self._sampled_until:
-            self._ended, self._due = await self._store.count_ended(SAMPLE_JOBS), {}
-            self._sampled_until = self._clock() + cached_read.FRESH_SECONDS
-        if new := set(queues) - self._due.keys():
-            self._due |= dict.fromkeys(new, DueJobs(0, None)) | await self._store.count_due(new, SAMPLE_JOBS)
-        return [(self._ended.get(queue), self._due[queue]) for queue in queues]
 
 
 def exceeds_limit(jobs: int, limit: int) -> Problem:
@@ -130,10 +122,9 @@ def queue_full(owner: str, limit: int, seconds: int) -> Problem:
     return Problem(HTTPStatus.TOO_MANY_REQUESTS, "queue_full", text, headers={"Retry-After": str(seconds)})
 
 
-def estimate_wait(excess: int, ended: EndedJobs | None, due: DueJobs) -> int:
-    """Estimate the seconds until `excess` jobs leave a queue, at the rate of recently ended jobs. Pure."""
-    seconds = DEFAULT_RETRY_SECONDS if ended is None else excess * ended.seconds / ended.jobs
-    # Scheduled jobs cannot leave before they are due. That counts if there are no other jobs, or no rate is known.
-    if due.next_in is not None and due.jobs < excess and (due.whole or ended is None):
-        seconds = max(due.next_in, seconds if due.jobs else 0)
+def estimate_wait(excess: int, rate: float | None) -> int:
+    """Estimate the seconds until `excess` jobs leave a queue, at a rate in jobs a second. Pure."""
+    if rate is None:
+        return FIRST_RETRY_SECONDS
+    seconds = excess / rate if rate else DEFAULT_RETRY_SECONDS
     return min(max(1, math.ceil(seconds)), MAX_RETRY_SECONDS)

@@ -1,13 +1,13 @@
 """Retries ended jobs, one or many, on the same or another model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from common import tensors
 from common.jobs import Status
-from common.outbox import Outbox
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
+from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from common.telemetry import tracing
 from common.tensors import Signature, Tensor
 from services.gateway.http.problems import FieldError, Problem, invalid
@@ -20,27 +20,32 @@ REPLAYABLE = (Status.FAILED,)  # the dead letters
 
 
 class Retrier:
-    def __init__(self, database: Database, catalogue: Catalogue, outbox: Outbox, changes: ChangePublisher) -> None:
+    def __init__(
+        self, database: Database, catalogue: Catalogue, wake_ups: WakeUpPublisher, changes: ChangePublisher
+    ) -> None:
         self._store = TransitionStore(database)
         self._catalogue = catalogue
-        self._outbox = outbox
+        self._wake_ups = wake_ups
         self._changes = changes
 
     async def retry(
         self, tenant_id: UUID, jobs: Sequence[UUID], statuses: Sequence[Status], model: str | None
-    ) -> set[UUID]:
-        """Queue those of the jobs again that have one of these statuses. Return their ids.
+    ) -> dict[UUID, WakeUp]:
+        """Queue those of the jobs again that have one of these statuses. Return their wake-ups, for `announce`.
 
         With a model, it retries only jobs whose inputs the model accepts. Raises Problem (422) for an unknown model.
         """
         if model is not None:
             jobs = await self._select(tenant_id, jobs, statuses, model)
-        messages = await self._store.retry_jobs(tenant_id, jobs, statuses, model)
-        for message in messages.values():
-            tracing.add_link(message.traceparent)
-        self._changes.notify(messages)
-        self._outbox.announce(messages.values())
-        return set(messages)
+        wake_ups = await self._store.retry_jobs(tenant_id, jobs, statuses, model)
+        for wake_up in wake_ups.values():
+            tracing.add_link(wake_up.traceparent)
+        self._changes.notify(wake_ups)
+        return wake_ups
+
+    def announce(self, wake_ups: Mapping[UUID, WakeUp]) -> None:
+        """Announce retried jobs. Until then their status is `queued`, unless a dispatcher looks by itself."""
+        self._wake_ups.announce(wake_ups.values())
 
     async def _select(
         self, tenant_id: UUID, jobs: Sequence[UUID], statuses: Sequence[Status], model: str

@@ -4,7 +4,6 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from litestar import Request, Response, delete, post
-from litestar.exceptions import HTTPException
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import Parameter
 from opentelemetry.trace import get_current_span
@@ -16,7 +15,6 @@ from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.job import JobRow, JobView, job_log_fields, view_job
 from services.gateway import metrics
-from services.gateway.auth.authentication import CACHED_KEY
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.bodies import forget_body
@@ -52,7 +50,7 @@ Caller = Request[Key, Any, Any]
     status_code=HTTPStatus.ACCEPTED,
     summary="Submit a job",
     operation_id="submit_job",
-    **needs(Scope.SUBMIT, **{CACHED_KEY: True}),
+    **needs(Scope.SUBMIT),
     responses={
         200: ResponseSpec(JobView, description="The ended job, with `Prefer: wait=N`", generate_examples=False),
         **document(*WITH_BODY, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
@@ -89,25 +87,11 @@ async def submit_job(
 
 
 async def submit_body(request: Caller, services: JobServices, key: str | None) -> SubmittedJob:
-    """Submit the job of a body. A function of its own, so that the body is freed before a wait.
-
-    The statement that adds the job checks a cached API key. Every other response checks it first.
-    """
-    caller, traceparent = request.user, tracing.to_traceparent(get_current_span())
-    authenticator, submitter = services.authenticator, services.submitter
-    try:
-        body = await request.body()
-        if key is not None:
-            await authenticator.recheck_cached(request, caller)
-            request_key = parse_request_key(key, body)
-            context = await submitter.make_context(caller.tenant_id, traceparent, request_key)
-        else:
-            key_id = caller.id if caller.cached else None
-            context = await submitter.make_context(caller.tenant_id, traceparent, key_id=key_id)
-        return await submitter.submit(body, context)
-    except (Problem, HTTPException):  # Litestar raises the latter for a large body
-        await authenticator.recheck_cached(request, caller)
-        raise
+    """Submit the job of a body. A function of its own, so that the body is freed before a wait."""
+    tenant_id, traceparent = request.user.tenant_id, tracing.to_traceparent(get_current_span())
+    body = await request.body()
+    context = await services.submitter.make_context(tenant_id, traceparent, parse_request_key(key, body))
+    return await services.submitter.submit(body, context)
 
 
 async def await_end(request: Caller, job: JobRow, seconds: float, services: JobServices) -> FoundJob | None:
@@ -151,6 +135,7 @@ async def retry_job(request: Caller, job_id: str, services: Services, data: Retr
     model = data.model if data else None
     retried = await services.retrier.retry(tenant_id, [parsed], RETRYABLE, model)
     found = await services.store.find_job(parsed, tenant_id)
+    services.retrier.announce(retried)
     if found is None:
         raise not_found("job")
     if not retried:

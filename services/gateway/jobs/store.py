@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from common.jobs import Priority, Status
-from common.outbox import OutboxRow
 from common.postgres import sql
 from common.postgres.database import Connection, Database, to_columns
+from common.rabbitmq.wake_ups import WakeUp
 from common.views.job import JobRow, WebhookStatus, read_job
 from services.gateway.http.pagination import Place
 from services.gateway.http.timestamps import EARLIEST, LATEST, bound_optional
@@ -46,7 +47,7 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to add. Durations are in seconds. `message` announces it to the dispatchers."""
+    """A job to add. Durations are in seconds. `wake_up` announces it to the dispatchers."""
 
     id: UUID
     tenant_id: UUID
@@ -66,11 +67,10 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     metadata: bytes | None
     callback_url: str | None
     callback_events: Sequence[str] | None
-    message: OutboxRow
+    wake_up: WakeUp
     idempotency_key: str | None = None
     fingerprint: bytes | None = None  # SHA-256 of the request's body, if there is an idempotency key
     batch_id: UUID | None = None
-    key_id: UUID | None = None  # API key that the statement must check
 
 
 class JobTimes(NamedTuple):
@@ -91,6 +91,8 @@ class FoundJob(NamedTuple):
 
 async def add_jobs(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUID, JobTimes]:
     """Add jobs with one statement. See JobStore.submit_jobs."""
+    newest_first = sorted(jobs, key=attrgetter("id"), reverse=True)
+    first = {(job.tenant_id, job.idempotency_key or job.id): job for job in newest_first}  # of those with one key
     rows = [
         (
             *(job.id, job.tenant_id, job.model, job.version, job.priority, job.max_attempts, job.run_at),
@@ -98,12 +100,11 @@ async def add_jobs(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUID,
             *(job.fallback_model, job.traceparent),
             *(job.tensors, job.parameters, job.metadata, job.callback_url),
             None if job.callback_events is None else ",".join(job.callback_events),
-            *(job.message.id, job.message.exchange, job.message.routing_key, job.message.body),
-            *(job.idempotency_key, job.fingerprint, job.batch_id, job.key_id),
+            *(job.idempotency_key, job.fingerprint, job.batch_id),
         )
-        for job in jobs
+        for job in reversed(first.values())
     ]
-    found = await connection.fetch(QUERIES["submit_jobs"], *to_columns(rows, 26))
+    found = await connection.fetch(QUERIES["submit_jobs"], *to_columns(rows, 21))
     return {record["id"]: JobTimes(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
 
 
@@ -112,10 +113,7 @@ class JobStore:
         self._database = database
 
     async def submit_jobs(self, jobs: Sequence[NewJob]) -> dict[UUID, JobTimes]:
-        """Add all jobs or none, and return the times of those that were added.
-
-        It skips jobs whose idempotency key is in use, or whose caller's API key was revoked.
-        """
+        """Add all jobs or none, but skip those whose idempotency key is in use. Return the times of added jobs."""
         async with self._database.acquire() as connection:
             return await add_jobs(connection, jobs)
 

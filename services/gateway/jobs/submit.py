@@ -6,12 +6,11 @@ from uuid import UUID
 import msgspec
 
 from common.jobs import Status
-from common.outbox import Outbox
 from common.postgres.batcher import Batcher
 from common.postgres.database import statement_span
+from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.security.ssrf import AddressPolicy
 from common.views.job import JobRow
-from services.gateway.auth.authentication import revoked
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency import IdempotencyKeys, check_same_request, in_progress
 from services.gateway.jobs.idempotency_store import KeyRecord, RequestKey, TenantKey
@@ -36,7 +35,7 @@ class Submitter:
         self,
         store: JobStore,
         catalogue: Catalogue,
-        outbox: Outbox,
+        wake_ups: WakeUpPublisher,
         policy: AddressPolicy,
         limits: QueueLimits,
         idempotency_keys: IdempotencyKeys,
@@ -45,7 +44,7 @@ class Submitter:
         self.limits = limits
         self.idempotency_keys = idempotency_keys
         self._catalogue = catalogue
-        self._outbox = outbox
+        self._wake_ups = wake_ups
         self._policy = policy
         self.workers = workers
         self._store = store
@@ -56,10 +55,12 @@ class Submitter:
     async def _add_many(self, jobs: list[NewJob]) -> list[JobTimes | KeyRecord | None]:
         """Add jobs, and announce those that are due. Return the times of a new job, or the record of its key.
 
-        Returns None for a job whose key belongs to a job deleted meanwhile, or whose caller's API key was revoked.
+        Returns None for a job whose key belongs to a job deleted meanwhile.
         """
         times = await self._store.submit_jobs(jobs)
-        self._outbox.announce([job.message for job in jobs if (at := times.get(job.id)) and at.run_at <= at.created_at])
+        self._wake_ups.announce(
+            [job.wake_up for job in jobs if (at := times.get(job.id)) and at.run_at <= at.created_at]
+        )
         records: dict[TenantKey, KeyRecord] = {}
         if used := [
             (job.tenant_id, job.idempotency_key) for job in jobs if job.idempotency_key and job.id not in times
@@ -68,10 +69,10 @@ class Submitter:
         return [times.get(job.id) or records.get((job.tenant_id, job.idempotency_key or "")) for job in jobs]
 
     async def make_context(
-        self, tenant_id: UUID, traceparent: str, request_key: RequestKey | None = None, key_id: UUID | None = None
+        self, tenant_id: UUID, traceparent: str, request_key: RequestKey | None = None
     ) -> SubmitContext:
         """Return what a request is validated with."""
-        return SubmitContext(tenant_id, traceparent, await self._catalogue.read(), self._policy, request_key, key_id)
+        return SubmitContext(tenant_id, traceparent, await self._catalogue.read(), self._policy, request_key)
 
     async def parse(self, body: bytes | str, context: SubmitContext) -> NewJob:
         """Return the valid job of a body. Raises Problem (400, 404, 422)."""
@@ -99,7 +100,7 @@ class Submitter:
             case KeyRecord() as first:  # another request with this key was faster
                 return replay(first, job)
             case None:
-                raise in_progress() if job.idempotency_key else revoked()
+                raise in_progress()
             case never:
                 assert_never(never)
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.jobs import Priority, Status
-from common.outbox import OutboxRow, job_wake_up, to_values
 from common.postgres import sql
-from common.postgres.database import Connection, Database, to_columns
+from common.postgres.database import Connection, Database
+from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 from common.views.job import JobRow, read_job
 
 QUERIES = sql.load("services.gateway.jobs", "transitions.sql")
@@ -41,16 +41,13 @@ class TransitionStore:
             return None
         return LockedJob(read_job(dict(record)), record["now"], record["erased_at"] is not None)
 
-    async def cancel_queued(
-        self, connection: Connection, row: JobRow, event: tuple[UUID, str, bytes], message: OutboxRow
-    ) -> None:
-        """Cancel a locked job that has not started. `row` is the canceled job, `event` its id, type and body."""
-        values = (row.id, row.finished_at, *event, *to_values(message))
-        await connection.execute(QUERIES["cancel_queued"], *values)
+    async def cancel_queued(self, connection: Connection, row: JobRow, event: tuple[UUID, str, bytes, str]) -> None:
+        """Cancel a locked job that has not started: `row`. `event` is its id, type, body and traceparent."""
+        await connection.execute(QUERIES["cancel_queued"], row.id, row.finished_at, *event)
 
-    async def cancel_running(self, connection: Connection, job_id: UUID, message: OutboxRow) -> None:
-        """Mark a locked, running job as canceling. `message` is for its dispatcher."""
-        await connection.execute(QUERIES["cancel_running"], job_id, *to_values(message))
+    async def cancel_running(self, connection: Connection, job_id: UUID) -> None:
+        """Mark a locked, running job as canceling."""
+        await connection.execute(QUERIES["cancel_running"], job_id)
 
     async def find_retryable(
         self, tenant_id: UUID, jobs: Sequence[UUID], statuses: Sequence[Status]
@@ -61,23 +58,18 @@ class TransitionStore:
 
     async def retry_jobs(
         self, tenant_id: UUID, jobs: Sequence[UUID], statuses: Sequence[Status], model: str | None
-    ) -> dict[UUID, OutboxRow]:
-        """Queue those of the jobs that have one of these statuses. Return their messages, to be announced."""
-        async with self._database.transaction() as connection:
-            found = await connection.fetch(QUERIES["retry_jobs"], tenant_id, jobs, statuses, model)
-            rows = {
-                each["id"]: job_wake_up(each["id"], Priority(each["priority"]), each["model"], each["traceparent"])
-                for each in found
-            }
-            if rows:
-                values = to_columns([to_values(row) for row in rows.values()], 5)
-                await connection.execute(QUERIES["add_messages"], *values)
-        return rows
+    ) -> dict[UUID, WakeUp]:
+        """Queue those of the jobs that have one of these statuses. Return their wake-ups, to be announced."""
+        found = await self._database.fetch(QUERIES["retry_jobs"], tenant_id, jobs, statuses, model)
+        return {
+            each["id"]: job_wake_up(Priority(each["priority"]), each["model"], each["traceparent"]) for each in found
+        }
 
     async def lock_events(self, connection: Connection, job_id: UUID) -> list[UUID]:
-        """Lock all events of a job, then their endpoints. Notifiers lock in the same order."""
+        """Lock all events of a job, then their endpoints, then their deliveries. Notifiers lock in the same order."""
         events = [record["id"] for record in await connection.fetch(QUERIES["lock_job_events"], job_id)]
         await connection.execute(QUERIES["lock_event_endpoints"], events)
+        await connection.execute(QUERIES["lock_event_deliveries"], events)
         return events
 
     async def is_delivering(self, connection: Connection, job_id: UUID, events: Sequence[UUID]) -> bool:

@@ -7,26 +7,22 @@ WHERE j.id = $1 AND j.tenant_id = $2
 FOR UPDATE OF j;
 
 -- name: cancel_queued
--- Cancels a locked job ($1) that has not started, at a time ($2). Adds its event and the event's message.
+-- Cancels a locked job ($1) that has not started, at a time ($2). Adds its event.
 WITH ended AS (
   UPDATE jobs
-  SET status = 'canceled', finished_at = $2, next_wake_up_at = NULL
+  SET status = 'canceled', finished_at = $2, scheduled_at = NULL
   WHERE id = $1
   RETURNING id, tenant_id, model, claim
-), recorded AS (
-  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, claim)
-  SELECT $3, tenant_id, id, model, $4, $2, $5, claim FROM ended
 )
-INSERT INTO outbox (id, exchange, routing_key, body, traceparent) VALUES ($6, $7, $8, $9, $10);
+INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent, claim)
+SELECT $3, tenant_id, id, model, $4, $2, $5, $6, claim FROM ended;
 
 -- name: cancel_running
--- Marks a locked, running job ($1) as canceling. Adds the message to its dispatcher.
+-- Marks a locked, running job ($1) as canceling.
 WITH marked AS (
   UPDATE jobs SET status = 'canceling' WHERE id = $1 RETURNING id, claim
-), step AS (
-  INSERT INTO job_steps (job_id, claim, number, type) SELECT id, claim, 2147483645, 'job.canceling' FROM marked
 )
-INSERT INTO outbox (id, exchange, routing_key, body, traceparent) VALUES ($2, $3, $4, $5, $6);
+INSERT INTO job_steps (job_id, claim, number, type) SELECT id, claim, 2147483645, 'job.canceling' FROM marked;
 
 -- name: find_retryable_jobs
 -- Returns those of a tenant's ($1) jobs ($2) that have one of these statuses ($3) and are not erased, with their inputs.
@@ -39,23 +35,30 @@ WHERE j.tenant_id = $1 AND j.id = ANY($2::uuid[]) AND j.status = ANY($3::text[])
 -- Queues those of a tenant's ($1) jobs ($2) again that have one of these statuses ($3), on another model ($4) if given.
 -- The raised claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry.
 WITH ended AS (
-  SELECT id
+  SELECT *
   FROM jobs
   WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND status = ANY($3::text[]) AND erased_at IS NULL
   ORDER BY id
   FOR UPDATE
 ), deleted_outputs AS (
   DELETE FROM job_outputs USING ended WHERE job_id = ended.id
+), last_attempts AS (
+  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code,
+                            error_message)
+  SELECT id, claim, attempt, model, worker, started_at, greatest(started_at, finished_at), status, error_code,
+         error_message
+  FROM ended
+  WHERE worker IS NOT NULL
 ), retried AS (
   UPDATE jobs j
   SET status = 'queued',
       model = coalesce($4, j.model),
       version = CASE WHEN $4::text IS NULL THEN j.version END,
       attempt = 0,
-      claim = claim + 1,
+      claim = j.claim + 1,
       interruptions = 0,
       run_at = now(),
-      next_wake_up_at = now() + interval '1 minute',
+      worker = NULL,
       started_at = NULL,
       finished_at = NULL,
       expires_at = NULL,
@@ -71,13 +74,8 @@ WITH ended AS (
 )
 SELECT id, model, priority, traceparent FROM retried;
 
--- name: add_messages
--- Adds the messages of retried jobs.
-INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
-SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[]);
-
 -- name: lock_job_events
--- Locks all events of a job ($1), and the events about its deliveries. Until the transaction ends, none is fanned out.
+-- Locks all events of a job ($1), and the events about its deliveries.
 SELECT id
 FROM events
 WHERE id IN (SELECT id FROM events WHERE job_id = $1 UNION ALL SELECT id FROM events WHERE about_job_id = $1)
@@ -85,12 +83,16 @@ ORDER BY id
 FOR UPDATE;
 
 -- name: lock_event_endpoints
--- Locks the endpoints of locked events ($1). Until the transaction ends, none of their deliveries is claimed or recorded.
+-- Locks the endpoints of locked events ($1), before their deliveries.
 SELECT id
 FROM endpoints
 WHERE id IN (SELECT endpoint_id FROM deliveries WHERE event_id = ANY($1::uuid[]))
 ORDER BY id
 FOR NO KEY UPDATE;
+
+-- name: lock_event_deliveries
+-- Locks the deliveries of locked events ($1). Until the transaction ends, none is claimed or recorded.
+SELECT id FROM deliveries WHERE event_id = ANY($1::uuid[]) ORDER BY id FOR UPDATE;
 
 -- name: is_delivering
 -- Returns whether one of a job's ($1) locked events ($2) is being sent now, or the job has new events that are not locked.

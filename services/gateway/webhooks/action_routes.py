@@ -66,12 +66,12 @@ async def test_webhook(request: Caller, webhook_id: str, services: Services) -> 
     async with services.database.transaction() as connection:
         row = await lock_webhook(services.webhooks, connection, webhook_id, tenant_id)
         body = TestBody("webhook.test", format_time(datetime.now(UTC)), TestData(webhook_id, row.description))
-        test = NewTest(ids.new(), ids.new(), msgspec.json.encode(body), tracing.to_traceparent(get_current_span()))
-        await services.webhooks.add_test(connection, row.id, tenant_id, test)
+        test = NewTest(ids.new(), msgspec.json.encode(body), tracing.to_traceparent(get_current_span()))
+        delivery_id = await services.webhooks.add_test(connection, row.id, tenant_id, test)
     seconds = services.attempt_seconds + NOTIFIER_SECONDS
-    attempt = view_attempt(await wait_for_attempt(services.deliveries, test.delivery_id, seconds))
+    attempt = view_attempt(await wait_for_attempt(services.deliveries, delivery_id, seconds))
     log.info("webhook.tested", webhook_id=webhook_id, error=attempt.error, **identify_caller(request))
-    return TestView(delivery_id=ids.encode(ids.Kind.DELIVERY, test.delivery_id), **msgspec.structs.asdict(attempt))
+    return TestView(delivery_id=ids.encode(ids.Kind.DELIVERY, delivery_id), **msgspec.structs.asdict(attempt))
 
 
 async def wait_for_attempt(deliveries: DeliveryStore, delivery_id: UUID, seconds: float) -> AttemptRow:

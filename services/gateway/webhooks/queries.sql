@@ -45,8 +45,12 @@ FROM before
 WHERE e.id = $1;
 
 -- name: delete_webhook
--- Deletes a locked subscription ($1) and its deliveries.
-DELETE FROM webhooks WHERE id = $1;
+-- Deletes a locked subscription ($1) and its deliveries. Locks those whose attempt may be recorded meanwhile in the order
+-- in which that is done.
+WITH locked AS MATERIALIZED (
+  SELECT id FROM deliveries WHERE endpoint_id = $1 AND lease_until IS NOT NULL ORDER BY id FOR UPDATE
+)
+DELETE FROM webhooks WHERE id = $1 AND (SELECT count(*) FROM locked) >= 0;
 
 -- name: enable_webhook
 -- Enables a locked subscription ($1), and resets its endpoint's health.
@@ -91,18 +95,19 @@ DELETE FROM old_secrets WHERE tenant_id = $1 AND webhook_id IS NOT DISTINCT FROM
 
 -- name: add_test
 -- Adds a test event ($2) for a locked subscription ($1). It is due before all other deliveries, even if the circuit is
--- open, but the rate limit still applies.
+-- open, but the rate limit still applies. Returns the id of its delivery.
 WITH event AS (
-  INSERT INTO events (id, tenant_id, type, body, traceparent, fanned_out_at)
-  VALUES ($2, $3, 'webhook.test', $4, $5, now())
+  INSERT INTO events (id, tenant_id, type, body, traceparent) VALUES ($2, $3, 'webhook.test', $4, $5)
 ), delivery AS (
-  INSERT INTO deliveries (id, event_id, tenant_id, webhook_id, url, event_type, endpoint_id, traceparent, status,
-                          next_at)
-  SELECT $6, $2, $3, w.id, w.url, 'webhook.test', w.id, $5, 'pending', to_timestamp(0) FROM webhooks w WHERE w.id = $1
+  INSERT INTO deliveries (event_id, tenant_id, webhook_id, url, event_type, endpoint_id, traceparent, next_at)
+  SELECT $2, $3, w.id, w.url, 'webhook.test', w.id, $5, to_timestamp(0) FROM webhooks w WHERE w.id = $1
+  RETURNING id
+), due AS (
+  UPDATE endpoints
+  SET next_at = greatest(now(), rate_limited_until), open_until = CASE WHEN open_until IS NOT NULL THEN now() END
+  WHERE id = $1
 )
-UPDATE endpoints
-SET next_at = greatest(now(), rate_limited_until), open_until = CASE WHEN open_until IS NOT NULL THEN now() END
-WHERE id = $1;
+SELECT id FROM delivery;
 
 -- name: add_recovery
 -- Adds a recovery ($1) of a locked subscription ($2) for a period ($3 to $4, or to now).
@@ -120,32 +125,35 @@ WHERE r.id = $1 AND r.webhook_id = $2 AND w.tenant_id = $3;
 -- name: list_webhook_deliveries
 -- Returns a page of the deliveries of a tenant's ($1) subscription ($2) before an id ($3), newest first. Filters by
 -- status ($4), event type ($5) and creation time ($6 to $7).
-SELECT *
+SELECT id, event_id, event_type, job_id, webhook_id, url, status, created_at, next_at, finished_at
 FROM deliveries
 WHERE tenant_id = $1
-  AND endpoint_id = $2
-  AND ($3::uuid IS NULL OR id < $3)
+  AND endpoint_id >= $2
+  AND (endpoint_id, id) < ($2, coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
   AND ($4::text IS NULL OR status = $4)
   AND ($5::text IS NULL OR event_type = $5)
   AND ($6::timestamptz IS NULL OR created_at >= $6)
   AND ($7::timestamptz IS NULL OR created_at < $7)
-ORDER BY id DESC
+ORDER BY endpoint_id DESC, id DESC -- so that the planner uses this index
 LIMIT $8;
 
 -- name: list_job_deliveries
 -- Returns a page of the deliveries of a tenant's ($1) job ($2) before an id ($3), newest first. Filters by status ($4).
-SELECT *
-FROM deliveries
-WHERE tenant_id = $1
-  AND job_id = $2
-  AND ($3::uuid IS NULL OR id < $3)
-  AND ($4::text IS NULL OR status = $4)
-ORDER BY id DESC
+SELECT d.id, d.event_id, d.event_type, d.job_id, d.webhook_id, d.url, d.status, d.created_at, d.next_at, d.finished_at
+FROM events e
+JOIN deliveries d ON d.event_id = e.id
+WHERE e.tenant_id = $1
+  AND e.job_id = $2
+  AND d.id < coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+  AND ($4::text IS NULL OR d.status = $4)
+ORDER BY d.id DESC
 LIMIT $5;
 
 -- name: find_delivery
 -- Returns a tenant's ($2) delivery ($1).
-SELECT * FROM deliveries WHERE id = $1 AND tenant_id = $2;
+SELECT id, event_id, event_type, job_id, webhook_id, url, status, created_at, next_at, finished_at
+FROM deliveries
+WHERE id = $1 AND tenant_id = $2;
 
 -- name: lock_delivery
 -- Locks a tenant's ($2) delivery ($1) through its endpoint. Read the row with the next statement, as for lock_webhook.
@@ -164,15 +172,22 @@ WHERE d.id = $1 AND d.tenant_id = $2;
 
 -- name: redeliver
 -- Makes a delivery ($1) of a locked endpoint due before all others; the rate limit still applies. An ended schedule starts
--- again, a running one goes on. Does nothing while an attempt runs.
-WITH due AS (
+-- again, a running one goes on. Does nothing while an attempt runs. The attempt that ended the delivery becomes an earlier
+-- one.
+WITH ended AS (
+  SELECT * FROM deliveries WHERE id = $1 AND (lease_until IS NULL OR lease_until <= now()) FOR NO KEY UPDATE
+), kept AS (
+  INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
+  SELECT id, attempt, started_at, duration_ms, status_code, error, response FROM ended WHERE started_at IS NOT NULL
+), due AS (
   UPDATE deliveries
   SET status = 'pending',
       tries = CASE WHEN status = 'pending' THEN tries ELSE 0 END,
       schedule_started_at = CASE WHEN status = 'pending' THEN schedule_started_at ELSE now() END,
       next_at = to_timestamp(0),
-      finished_at = NULL
-  WHERE id = $1 AND (lease_until IS NULL OR lease_until <= now())
+      finished_at = NULL,
+      started_at = NULL, duration_ms = NULL, status_code = NULL, error = NULL, response = NULL
+  WHERE id IN (SELECT id FROM ended)
   RETURNING endpoint_id
 )
 UPDATE endpoints e

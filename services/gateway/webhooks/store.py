@@ -49,7 +49,6 @@ class NewTest(NamedTuple):
     """A test event to add. `body` is the body of the request."""
 
     event_id: UUID
-    delivery_id: UUID
     body: bytes
     traceparent: str
 
@@ -101,9 +100,11 @@ class WebhookStore:
     async def enable(self, connection: Connection, webhook_id: UUID) -> None:
         await connection.execute(QUERIES["enable_webhook"], webhook_id)
 
-    async def add_test(self, connection: Connection, webhook_id: UUID, tenant_id: UUID, test: NewTest) -> None:
-        values = (webhook_id, test.event_id, tenant_id, test.body, test.traceparent, test.delivery_id)
-        await connection.execute(QUERIES["add_test"], *values)
+    async def add_test(self, connection: Connection, webhook_id: UUID, tenant_id: UUID, test: NewTest) -> UUID:
+        """Return the id of its delivery."""
+        values = (webhook_id, test.event_id, tenant_id, test.body, test.traceparent)
+        delivery_id: UUID = await connection.fetchval(QUERIES["add_test"], *values)
+        return delivery_id
 
     async def add_recovery(
         self, connection: Connection, recovery_id: UUID, webhook_id: UUID, since: datetime, until: datetime | None

@@ -1,7 +1,7 @@
 """Records the results of attempts, and disables failing subscriptions."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -11,7 +11,6 @@ import msgspec
 from common.postgres import sql
 from common.postgres.database import Connection, Database, to_columns
 from services.notifier.circuit_breaker import OPEN_AFTER, OPEN_SECONDS
-from services.notifier.endpoint_mutex import EndpointMutex
 
 QUERIES = sql.load("services.notifier.store", "attempts.sql")
 
@@ -37,9 +36,17 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     disables_webhook: bool = False
 
 
-class RecordedAttempts(NamedTuple):
-    statuses: dict[UUID, str]  # the new status of each delivery whose attempt was recorded
-    due: bool  # whether one of their endpoints is due now
+class RecordedSuccess(NamedTuple):
+    id: UUID
+    has_waiting: bool  # whether other deliveries may have waited for it
+
+
+class Health(NamedTuple):
+    """What attempts say of an endpoint: whether one succeeded, and how many counted."""
+
+    endpoint_id: UUID
+    succeeded: bool
+    attempts: int
 
 
 class DisabledWebhook(NamedTuple):
@@ -52,29 +59,38 @@ class DisabledWebhook(NamedTuple):
 
 
 class AttemptStore:
-    def __init__(self, database: Database, mutex: EndpointMutex) -> None:
+    def __init__(self, database: Database, relaxed: Database) -> None:
+        """If a crash loses a commit to `relaxed`, the delivery is sent again under the same id."""
         self._database = database
-        self._mutex = mutex
+        self._relaxed = relaxed
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
-        """A transaction that may write endpoints."""
-        async with self._mutex.hold(), self._database.transaction() as connection:
-            yield connection
+    def transaction(self) -> AbstractAsyncContextManager[Connection]:
+        """A transaction that may write endpoints and events: its commit survives a crash."""
+        return self._database.transaction()
 
-    async def record_successes(self, records: Sequence[AttemptRecord]) -> RecordedAttempts:
-        async with self._mutex.hold():
-            return await record_attempts(self._database, records)
+    async def record_successes(
+        self, records: Sequence[AttemptRecord], endpoint_concurrency: int
+    ) -> list[RecordedSuccess]:
+        """Record successes. Return those that were recorded: not those to endpoints that failed before."""
+        rows = [
+            (each.id, each.attempt, each.started_at, each.duration_ms, each.status_code, each.response)
+            for each in records
+        ]
+        rows.sort()  # concurrent statements lock deliveries in one order
+        found = await self._relaxed.fetch(QUERIES["record_successes"], *to_columns(rows, 6), endpoint_concurrency)
+        return [RecordedSuccess(**record) for record in found]
 
 
-async def record_attempts(connection: "Connection | Database", records: Sequence[AttemptRecord]) -> RecordedAttempts:
-    """Record results. For failures, lock the endpoints before and reschedule them after."""
+async def record_attempts(connection: Connection, records: Sequence[AttemptRecord]) -> dict[UUID, str]:
+    """Record any results, with their endpoints locked. Return the new status of each delivery that changed."""
     rows = [msgspec.structs.astuple(record)[:10] for record in records]
-    endpoints = list({record.endpoint_id for record in records})
-    values = (*to_columns(rows, 10), OPEN_AFTER, OPEN_SECONDS, endpoints)
-    found = await connection.fetch(QUERIES["record_attempts"], *values)
-    statuses = {each["id"]: each["status"] for each in found if each["id"] is not None}
-    return RecordedAttempts(statuses, found[0]["due"])
+    found = await connection.fetch(QUERIES["record_attempts"], *to_columns(rows, 10))
+    return {record["id"]: record["status"] for record in found}
+
+
+async def update_health(connection: Connection, health: Sequence[Health]) -> None:
+    """Update the failure counts and circuits of locked endpoints."""
+    await connection.execute(QUERIES["update_health"], *to_columns(health, 3), OPEN_AFTER, OPEN_SECONDS)
 
 
 async def disable_webhooks(

@@ -10,7 +10,6 @@ import msgspec
 
 from common.postgres import sql
 from common.postgres.database import Connection, Database
-from services.notifier.endpoint_mutex import EndpointMutex
 from services.notifier.store.endpoints import NEVER, reschedule_endpoints
 
 QUERIES = sql.load("services.notifier.store", "claims.sql")
@@ -44,27 +43,38 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 class ClaimBatch(NamedTuple):
     claims: list[Claim]
     wait: float  # seconds until more deliveries are due; 0 if some are due now
+    held: list[UUID]  # the given endpoints that another transaction has locked
 
 
 class ClaimStore:
-    def __init__(self, database: Database, mutex: EndpointMutex) -> None:
-        self._database = database
-        self._mutex = mutex
+    def __init__(self, relaxed: Database) -> None:
+        """If a crash loses a commit to `relaxed`, the delivery is claimed again under the same id."""
+        self._relaxed = relaxed
 
-    async def claim_due(self, limit: int, lease: float, endpoint_concurrency: int) -> ClaimBatch:
-        """Claim up to `limit` due deliveries for a lease in seconds."""
-        async with self._mutex.hold(), self._database.transaction() as connection:
-            endpoints = await lock_due_endpoints(connection, limit)
-            if not endpoints:
-                return ClaimBatch([], NEVER)
-            claims = await claim_deliveries(connection, endpoints, limit, lease, endpoint_concurrency)
-            wait = await reschedule_endpoints(connection, endpoints, endpoint_concurrency)
-        return ClaimBatch(claims, 0.0 if len(endpoints) == limit else wait)
+    async def claim_due(
+        self, limit: int, lease: float, endpoint_concurrency: int, endpoints: Sequence[UUID] = ()
+    ) -> ClaimBatch:
+        """Claim up to `limit` due deliveries for a lease in seconds: of due endpoints, and of these."""
+        async with self._relaxed.transaction() as connection:
+            free, held = await lock_endpoints_if_free(connection, endpoints) if endpoints else ([], [])
+            due = await lock_due_endpoints(connection, limit)
+            if not (free or due):
+                return ClaimBatch([], NEVER, held)
+            locked = list({*free, *due})
+            claims = await claim_deliveries(connection, locked, limit, lease, endpoint_concurrency)
+            wait = await reschedule_endpoints(connection, locked, endpoint_concurrency)
+        return ClaimBatch(claims, 0.0 if len(due) == limit else wait, held)
 
 
 async def lock_due_endpoints(connection: Connection, limit: int) -> list[UUID]:
     """Lock endpoints with due deliveries, the longest waiting first."""
     return [record["id"] for record in await connection.fetch(QUERIES["lock_due_endpoints"], limit)]
+
+
+async def lock_endpoints_if_free(connection: Connection, endpoints: Sequence[UUID]) -> tuple[list[UUID], list[UUID]]:
+    """Lock endpoints without waiting. Return those that were locked, and those that another transaction holds."""
+    found = await connection.fetch(QUERIES["lock_endpoints_if_free"], endpoints)
+    return [each["id"] for each in found if each["locked"]], [each["id"] for each in found if not each["locked"]]
 
 
 async def claim_deliveries(

@@ -7,7 +7,6 @@ WHERE id IN (
   FROM events e
   WHERE e.job_id IS NULL
     AND e.created_at < now() - make_interval(secs => $1::double precision)
-    AND e.fanned_out_at IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.event_id = e.id AND d.status = 'pending')
   ORDER BY e.created_at
   LIMIT $2

@@ -26,7 +26,5 @@ WITH waiting AS (
       open_until = open_until - make_interval(secs => $1::double precision),
       rate_limited_until = rate_limited_until - make_interval(secs => $1::double precision)
   WHERE next_at IS NOT NULL OR open_until IS NOT NULL OR rate_limited_until IS NOT NULL
-), recovery AS (
-  UPDATE recoveries SET next_at = next_at - make_interval(secs => $1::double precision) WHERE next_at IS NOT NULL
 )
-UPDATE outbox SET due_at = due_at - make_interval(secs => $1::double precision);
+UPDATE recoveries SET next_at = next_at - make_interval(secs => $1::double precision) WHERE next_at IS NOT NULL;

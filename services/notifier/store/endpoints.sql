@@ -10,21 +10,20 @@ SELECT id FROM endpoints ORDER BY id FOR NO KEY UPDATE;
 -- Set when each of these locked endpoints ($1) is checked next, with at most $2 attempts in flight.
 --
 -- Usually that is when its first delivery is due, but not before its circuit and its rate limit
--- allow an attempt. A full endpoint is checked when its first lease lapses, or when an attempt is
--- recorded. It has a backlog if deliveries wait for that.
+-- allow an attempt. A full endpoint is checked when its first lease lapses: the record of an attempt
+-- finds what waits before.
 --
 -- If something is due, the check is now, not when that became due. An endpoint that was just served
 -- therefore queues behind the others, however old its deliveries are.
 --
--- Every row is written, so fan_out sees the change.
 -- Return the seconds until the first check, or NULL for none.
 WITH computed AS (
   SELECT
     e.id,
-    in_flight.attempts >= greatest(1, $2::integer >> least(e.backoff_level, 30)) AND first.next_at < in_flight.lapse_at AS has_backlog,
     CASE
       WHEN first.next_at IS NULL THEN NULL
-      WHEN in_flight.attempts >= greatest(1, $2::integer >> least(e.backoff_level, 30)) THEN in_flight.lapse_at
+      WHEN in_flight.attempts >= CASE WHEN e.open_until IS NULL THEN greatest(1, $2::integer >> least(e.failures, 30)) ELSE 1 END
+      THEN in_flight.lapse_at
       ELSE greatest(first.next_at, e.open_until, e.rate_limited_until, now())
     END AS next_at
   FROM endpoints e
@@ -37,8 +36,11 @@ WITH computed AS (
     WHERE d.endpoint_id = e.id AND d.lease_until > now()
   ) in_flight
   WHERE e.id = ANY($1::uuid[])
-), updated AS (
-  UPDATE endpoints e SET next_at = computed.next_at, has_backlog = computed.has_backlog IS TRUE FROM computed WHERE e.id = computed.id
+), changed AS (
+  UPDATE endpoints e
+  SET next_at = computed.next_at
+  FROM computed
+  WHERE e.id = computed.id AND e.next_at IS DISTINCT FROM computed.next_at
 )
 SELECT extract(epoch FROM min(next_at) - now())::double precision AS wait FROM computed;
 

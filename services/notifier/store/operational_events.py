@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from common.outbox import OutboxRow, to_values
 from common.postgres import sql
 from common.postgres.database import Connection, to_columns
 from common.views import delivery
@@ -28,7 +27,7 @@ class OperationalEvent(NamedTuple):
     tenant_id: UUID
     type: str
     body: bytes
-    message: OutboxRow
+    traceparent: str
     job_id: UUID | None  # the job whose webhook the event is about
 
 
@@ -48,14 +47,5 @@ async def find_exhausted(connection: Connection, deliveries: Sequence[UUID]) -> 
     ]
 
 
-async def add_events(connection: Connection, events: Sequence[OperationalEvent]) -> list[OutboxRow]:
-    """Add events and their wake-up messages. Return the messages, to announce after the commit."""
-    rows = [
-        (
-            *(each.id, each.tenant_id, each.type, each.body, each.message.traceparent),
-            *(*to_values(each.message)[:4], each.job_id),
-        )
-        for each in events
-    ]
-    await connection.execute(QUERIES["add_events"], *to_columns(rows, 10))
-    return [each.message for each in events]
+async def add_events(connection: Connection, events: Sequence[OperationalEvent]) -> None:
+    await connection.execute(QUERIES["add_events"], *to_columns(events, 6))

@@ -6,15 +6,8 @@ FROM deliveries
 WHERE id = ANY($1::uuid[]) AND job_id IS NOT NULL;
 
 -- name: add_events
--- Add operational events, each with its wake-up message and the job whose webhook it is about.
-WITH new AS (
-  SELECT *
-  FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::text[],
-              $6::uuid[], $7::text[], $8::text[], $9::bytea[], $10::uuid[])
-    AS t(id, tenant_id, type, body, traceparent, message_id, exchange, routing_key, message, about_job_id)
-), inserted AS (
-  INSERT INTO events (id, tenant_id, type, body, traceparent, about_job_id)
-  SELECT id, tenant_id, type, body, traceparent, about_job_id FROM new
-)
-INSERT INTO outbox (id, exchange, routing_key, body, traceparent)
-SELECT message_id, exchange, routing_key, message, traceparent FROM new;
+-- Add operational events, each with the job whose webhook it is about.
+INSERT INTO events (id, tenant_id, type, body, traceparent, about_job_id)
+SELECT *
+FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::uuid[])
+  AS t(id, tenant_id, type, body, traceparent, about_job_id);

@@ -19,9 +19,10 @@ FROM (
 -- name: requeue_deliveries
 -- Make up to $7 failed deliveries of a locked endpoint ($1) due now: those with ids between $2 and
 -- $3, created from $4 to before $5, of any event type but $6. An ended delivery starts its schedule
--- again. A pending one keeps its place in it. Return their ids.
-WITH chosen AS (
-  SELECT id
+-- again, and the attempt that ended it becomes an earlier one. A pending delivery keeps its place in
+-- its schedule. Return their ids.
+WITH chosen AS MATERIALIZED (
+  SELECT *
   FROM deliveries
   WHERE endpoint_id = $1
     AND id > $2
@@ -32,13 +33,18 @@ WITH chosen AS (
     AND event_type <> $6
   ORDER BY id
   LIMIT $7
+  FOR NO KEY UPDATE
+), kept AS (
+  INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
+  SELECT id, attempt, started_at, duration_ms, status_code, error, response FROM chosen WHERE started_at IS NOT NULL
 )
 UPDATE deliveries d
 SET status = 'pending',
     tries = CASE WHEN d.status = 'pending' THEN d.tries ELSE 0 END,
     schedule_started_at = CASE WHEN d.status = 'pending' THEN d.schedule_started_at ELSE now() END,
     next_at = least(d.next_at, now()),
-    finished_at = NULL
+    finished_at = NULL,
+    started_at = NULL, duration_ms = NULL, status_code = NULL, error = NULL, response = NULL
 FROM chosen
 WHERE d.id = chosen.id
 RETURNING d.id;

@@ -30,6 +30,7 @@ async def test_notifier_killed_at_random_points_delivers_everything(breakable: S
     urls, events = [inbox.url for inbox in inboxes], []
     in_flight: Counter[UUID] = Counter()  # number of kills at which each delivery was in flight
     async with open_backlog(breakable.environment) as backlog, backlog.subscribers(urls) as subscribers:
+        await asyncio.to_thread(breakable.notifiers[0].kill)
         for _ in range(KILLS):
             events += await backlog.add_events([each.tenant_id for each in subscribers] * (EVENTS // ENDPOINTS))
             await run_until_killed(breakable, inboxes, rng)
@@ -51,7 +52,6 @@ async def run_until_killed(stack: Stack, inboxes: list[Inbox], rng: random.Rando
     """Start the notifier, and kill it between its first and its last delivery."""
     before, target = count(inboxes), rng.randint(1, EVENTS)
     (notifier,) = stack.notifiers
-    await asyncio.to_thread(notifier.kill)
     await asyncio.to_thread(notifier.launch)
 
     async def poll() -> bool:

@@ -9,7 +9,7 @@ import pytest
 from common import tensors
 from common.jobs import Priority, Status
 from common.postgres.database import Database
-from common.rabbitmq.messages import CancelJob, JobQueued
+from common.rabbitmq.messages import CancelJob, JobsQueued
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.control import ControlHandler
 from services.dispatcher.heartbeat import Heartbeat
@@ -51,7 +51,7 @@ class LocalDispatcher:
         return await submit(self.world.database, self.world.tenant, model="work", tensors=packed, timeout=60.0)
 
     async def handle(self, job: UUID) -> None:
-        await self.runner.handle(self.model, Priority.NORMAL, JobQueued(job), TRACEPARENT)
+        await self.runner.handle(self.model, Priority.NORMAL, JobsQueued(1), TRACEPARENT)
 
     async def start(self, ms: int) -> UUID:
         """Submit a job that takes this long, and return once Triton runs it."""

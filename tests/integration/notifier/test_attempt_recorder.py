@@ -1,23 +1,15 @@
 """Recorded attempts: their deliveries' rows, and the health of their endpoints."""
 
-import asyncio
 from uuid import UUID
 
 import pytest
 
 from common.postgres.database import Database
+from services.gateway.webhooks.delivery_store import DeliveryStore
 from services.notifier.circuit_breaker import OPEN_AFTER, OPEN_SECONDS
 from services.notifier.retry_schedule import Rescheduled
-from services.notifier.store.claims import claim_deliveries
-from services.notifier.store.endpoints import lock_endpoints
-from services.notifier.store.fanout import ClaimOptions, fan_out
-from tests.integration.deliveries import add_due, add_event, examine, look_at, subscribe
-from tests.integration.notifier.steps import FAILED, GIVEN_UP, INTERNAL, LEASE, OK, Steps
-from tests.integration.waiting import until_blocked
-
-ATTEMPTS = (
-    "SELECT number, duration_ms, status_code, error, response FROM attempts WHERE delivery_id = $1 ORDER BY number"
-)
+from tests.integration.deliveries import add_due, examine, look_at, subscribe
+from tests.integration.notifier.steps import FAILED, GIVEN_UP, INTERNAL, OK, Steps
 
 
 @pytest.fixture
@@ -31,7 +23,8 @@ async def webhook(database: Database, tenant: UUID) -> UUID:
 
 
 async def list_attempts(database: Database, delivery: UUID) -> list[tuple[object, ...]]:
-    return [tuple(record.values()) for record in await database.fetch(ATTEMPTS, delivery)]
+    found = await DeliveryStore(database).list_attempts([delivery], 100)
+    return [(each.number, each.duration_ms, each.status_code, each.error, each.response) for each in found]
 
 
 async def make_due(database: Database) -> None:
@@ -118,26 +111,11 @@ async def test_a_success_behind_an_open_circuit_releases_the_others_at_once(
     late, _ = await steps.claim()
     await database.fetch(
         "UPDATE endpoints SET failures = 30, failing_since = now(), open_until = now() + interval '1 minute',"
-        " next_at = now() + interval '1 minute', has_backlog = false"
+        " next_at = now() + interval '1 minute'"
     )
     await steps.record([late], OK)
     assert steps.woken == 1
     assert len(await steps.claim()) == 1
-
-
-async def test_a_newer_claim_wins_over_a_waiting_record(
-    database: Database, tenant: UUID, webhook: UUID, steps: Steps
-) -> None:
-    (delivery,) = await add_due(database, tenant, webhook)
-    (lapsed,) = await steps.claim(lease=0.0)
-    async with database.transaction() as connection:
-        await lock_endpoints(connection, [webhook])
-        recording = asyncio.create_task(steps.record([lapsed], OK))
-        await until_blocked(database)
-        assert await claim_deliveries(connection, [webhook], 10, LEASE, 10)
-    assert await recording == [False]
-    state = await look_at(database, delivery)
-    assert (state.status, state.attempt, state.leased) == ("pending", 2, True)
 
 
 async def test_internal_errors_do_not_affect_the_endpoint(
@@ -161,25 +139,9 @@ async def test_the_next_check_is_when_the_first_delivery_is_due(
     await make_due(database)
     await steps.attempt(OK, 1)
     await steps.attempt(OK, 1)
+    await make_due(database)
+    assert await steps.claim() == []
     assert (await examine(database, webhook)).next is None
-
-
-async def test_an_attempt_in_flight_keeps_its_check(
-    database: Database, tenant: UUID, webhook: UUID, steps: Steps
-) -> None:
-    await add_due(database, tenant, webhook, 2)
-    first, second = await steps.claim()
-    await steps.record([first], OK)
-    assert 0 < ((await examine(database, webhook)).next or 0) <= LEASE
-    event = await add_event(database, tenant)
-    async with database.transaction() as connection:
-        await lock_endpoints(connection, [webhook])
-        recording = asyncio.create_task(steps.record([second], OK))
-        await until_blocked(database)
-        fanned = await fan_out(connection, {event: ""}, ClaimOptions(0.0, LEASE, 2, 10))
-        assert len(fanned.claims) == 1
-    assert await recording == [True]
-    assert 0 < ((await examine(database, webhook)).next or 0) <= LEASE
 
 
 async def test_the_worker_is_woken_for_a_waiting_delivery(

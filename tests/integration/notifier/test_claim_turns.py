@@ -4,7 +4,6 @@ from collections import Counter
 from uuid import UUID
 
 from common.postgres.database import Database
-from services.notifier.endpoint_mutex import EndpointMutex
 from services.notifier.store.claims import ClaimStore
 from tests.support.seed import Subscriber, add_pending, add_subscribers
 
@@ -18,7 +17,7 @@ async def subscribe(database: Database, count: int) -> list[Subscriber]:
 
 async def claim(database: Database, limit: int) -> Counter[UUID]:
     """Claim, and return the number of claims for each endpoint."""
-    found = await ClaimStore(database, EndpointMutex()).claim_due(limit, LEASE, CONCURRENCY)
+    found = await ClaimStore(database).claim_due(limit, LEASE, CONCURRENCY)
     return Counter(each.endpoint_id for each in found.claims)
 
 

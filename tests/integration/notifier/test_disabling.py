@@ -63,7 +63,7 @@ async def test_a_410_disables_and_cancels_and_the_others_get_an_event(
         "description": rejecting.description,
     }
     assert found == [shown | {"status": "disabled", "disabled_reason": "gone"}]
-    await fan_out_all(database, steps)
+    await schedule_all(database, steps)
     assert [claim.webhook_id for claim in await steps.claim()] == [other.id]
 
 
@@ -80,7 +80,7 @@ async def test_a_lapsed_claim_is_canceled_as_well(database: Database, tenant: UU
 
 
 async def test_a_410_of_a_callback_ends_one_delivery(database: Database, tenant: UUID, steps: Steps) -> None:
-    await steps.fan_out(*[await add_event(database, tenant, **CALLBACK) for _ in range(2)])
+    await steps.schedule(*[await add_event(database, tenant, **CALLBACK) for _ in range(2)])
     first, second = await steps.claim()
     await steps.record([first], GONE)
     await steps.record([second], FAILED)
@@ -123,7 +123,7 @@ async def test_an_exhausted_delivery_has_an_event_with_its_attempts(
 ) -> None:
     failing = await subscribe(database, tenant)
     watcher = await subscribe(database, tenant, events=["delivery.exhausted"])
-    await steps.fan_out(event := await add_event(database, tenant))
+    await steps.schedule(event := await add_event(database, tenant))
     (claim,) = await steps.attempt(GIVEN_UP)
     ((kind, data),) = await list_events(database)
     assert kind == "delivery.exhausted"
@@ -136,13 +136,13 @@ async def test_an_exhausted_delivery_has_an_event_with_its_attempts(
     (attempt,) = msgspec.convert(data["attempts"], list[dict[str, object]])
     assert (attempt["number"], attempt["status_code"], attempt["error"]) == (1, 500, "http_status")
     assert attempt["response"] == "oh"
-    await fan_out_all(database, steps)
+    await schedule_all(database, steps)
     assert [each.webhook_id for each in await steps.claim()] == [watcher.id]
 
 
 async def test_events_about_events_end(database: Database, tenant: UUID, steps: Steps) -> None:
     await subscribe(database, tenant, events=["*"])
-    await steps.fan_out(await add_event(database, tenant))
+    await steps.schedule(await add_event(database, tenant))
     kinds = []
     while claims := await exhaust_all(database, steps):
         kinds += [claim.event_type for claim in claims]
@@ -153,10 +153,8 @@ async def test_each_event_has_a_wake_up_message(database: Database, tenant: UUID
     webhook = await subscribe(database, tenant)
     await add_due(database, tenant, webhook.id)
     await steps.attempt(GONE)
-    found = await database.fetch(
-        "SELECT exchange, routing_key FROM outbox WHERE exchange = 'charonia.events' ORDER BY 2"
-    )
-    assert [record["routing_key"] for record in found] == ["delivery.exhausted", "webhook.disabled"]
+    keys = sorted(wake_up.routing_key for wake_up in steps.wake_ups.take())
+    assert keys == ["delivery.exhausted", "webhook.disabled"]
 
 
 async def test_a_delivery_that_waits_a_whole_schedule_behind_an_open_circuit_is_exhausted(
@@ -187,11 +185,11 @@ async def age(database: Database, webhook: UUID, seconds: float) -> None:
     await database.fetch(change, webhook, seconds)
 
 
-async def fan_out_all(database: Database, steps: Steps) -> None:
-    found = await database.fetch("SELECT id FROM events WHERE fanned_out_at IS NULL")
-    await steps.fan_out(*[record["id"] for record in found])
+async def schedule_all(database: Database, steps: Steps) -> None:
+    found = await database.fetch("SELECT DISTINCT event_id AS id FROM deliveries WHERE next_at IS NULL")
+    await steps.schedule(*[record["id"] for record in found])
 
 
 async def exhaust_all(database: Database, steps: Steps) -> list[Claim]:
-    await fan_out_all(database, steps)
+    await schedule_all(database, steps)
     return await steps.attempt(GIVEN_UP)

@@ -6,7 +6,7 @@ import pytest
 
 from common import ids
 from common.errors import Reject
-from common.rabbitmq.messages import CancelJob, JobEvent, WaitersPresent
+from common.rabbitmq.messages import CancelJob, JobsQueued, WaitersPresent
 from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.control import ControlHandler
 from services.dispatcher.heartbeat import Heartbeat
@@ -35,4 +35,4 @@ async def test_a_message_of_waiters_is_noted() -> None:
 async def test_another_message_is_rejected() -> None:
     handler = ControlHandler(Heartbeat(cast("ClaimStore", None), 60.0), WaiterPresence())
     with pytest.raises(Reject):
-        await handler.handle(JobEvent(JOB), None)
+        await handler.handle(JobsQueued(1), None)

@@ -9,7 +9,7 @@ from common import ids
 from common.errors import DatabaseUnavailable, Reject, Retry
 from common.jobs import Priority
 from common.rabbitmq.change_publisher import ChangePublisher
-from common.rabbitmq.messages import CancelJob, JobQueued, JobsQueued
+from common.rabbitmq.messages import CancelJob, JobsQueued
 from common.rabbitmq.publisher import Publisher
 from services.dispatcher import runner as module
 from services.dispatcher.claims.claims import Claims
@@ -64,13 +64,13 @@ async def test_a_message_goes_back_while_the_database_is_away(
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
     store = FakeStore(away=True)
     with pytest.raises(Retry):
-        await build(store).handle(model, Priority.HIGH, JobQueued(JOB), None)
+        await build(store).handle(model, Priority.HIGH, JobsQueued(1), None)
     assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 1)], 0)
 
 
 async def test_a_message_without_a_job_to_claim_is_done(model: ServedModel) -> None:
     store = FakeStore(away=False)
-    await build(store).handle(model, Priority.HIGH, JobQueued(JOB), None)
+    await build(store).handle(model, Priority.HIGH, JobsQueued(1), None)
     assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 1)], 0)
 
 
@@ -79,7 +79,7 @@ async def test_a_message_goes_back_if_no_slot_becomes_free(model: ServedModel, m
     model.available.clear()
     store = FakeStore(away=False)
     with pytest.raises(Retry):
-        await build(store).handle(model, Priority.HIGH, JobQueued(JOB), None)
+        await build(store).handle(model, Priority.HIGH, JobsQueued(1), None)
     assert store.calls == []
 
 
@@ -91,13 +91,13 @@ async def test_a_message_for_several_jobs_claims_as_many_as_there_are_slots(
     model.concurrency.resize(2)
     store = FakeStore(away=True)  # so each claim holds its slot for a while
     with pytest.raises(Retry):
-        await build(store).handle(model, Priority.HIGH, JobsQueued([JOB] * 3), None)
+        await build(store).handle(model, Priority.HIGH, JobsQueued(3), None)
     assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 2)], 0)
 
 
 async def test_a_message_for_several_jobs_is_done_after_all_claims(model: ServedModel) -> None:
     store = FakeStore(away=False)
-    await build(store).handle(model, Priority.HIGH, JobsQueued([JOB] * 3), None)
+    await build(store).handle(model, Priority.HIGH, JobsQueued(3), None)
     assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 3)], 0)
 
 

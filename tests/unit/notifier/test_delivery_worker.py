@@ -1,13 +1,16 @@
 """Records of attempts, and the time of the next claim."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
 from services.notifier.attempt_recorder import make_record
 from services.notifier.attempt_result import AttemptError, AttemptResult
 from services.notifier.delivery_worker import MAX_CLAIMS, POLL_SECONDS, SLOTS_PER_EVENT, DeliveryWorker, to_label
+from services.notifier.due_endpoints import DueEndpoints
 from services.notifier.retry_schedule import Exhausted, Rescheduled, Succeeded
 from services.notifier.sender import Sender
 from services.notifier.store.claims import Claim, ClaimBatch, ClaimStore
@@ -45,6 +48,10 @@ def test_each_decision_has_a_label() -> None:
     assert [to_label(decision) for decision in decisions] == ["succeeded", "failed", "postponed", "exhausted"]
 
 
+def is_woken(due: DueEndpoints) -> bool:
+    return due._woken.is_set()
+
+
 class ClaimStoreStub(ClaimStore):
     """Claims nothing, and returns a fixed wait."""
 
@@ -52,9 +59,11 @@ class ClaimStoreStub(ClaimStore):
         self.wait = wait
         self.limits: asyncio.Queue[int] = asyncio.Queue()
 
-    async def claim_due(self, limit: int, lease: float, endpoint_concurrency: int) -> ClaimBatch:
+    async def claim_due(
+        self, limit: int, lease: float, endpoint_concurrency: int, endpoints: Sequence[UUID] = ()
+    ) -> ClaimBatch:
         self.limits.put_nowait(limit)
-        return ClaimBatch([], self.wait)
+        return ClaimBatch([], self.wait, [])
 
 
 @pytest.mark.parametrize(
@@ -66,28 +75,28 @@ async def test_the_next_claim_is_when_more_is_due(wait: float, pause: float, wok
         ClaimStoreStub(wait),
         unused,
         unused,
-        asyncio.Event(),
+        DueEndpoints(),
         (0.0,),
         timeout=1.0,
         concurrency=1,
         endpoint_concurrency=1,
     )
     await worker.claim()
-    assert (worker._pause, worker._wake_up.is_set()) == (pause, woken)
+    assert (worker._pause, is_woken(worker.due)) == (pause, woken)
 
 
 async def test_one_statement_claims_a_limited_number_and_the_next_follows_at_once() -> None:
-    store, woken, unused = ClaimStoreStub(0.0), asyncio.Event(), cast("Any", None)
+    store, woken, unused = ClaimStoreStub(0.0), DueEndpoints(), cast("Any", None)
     worker = DeliveryWorker(
         store, unused, unused, woken, (0.0,), timeout=1.0, concurrency=2 * MAX_CLAIMS, endpoint_concurrency=1
     )
     await worker.claim()
-    with worker.reserve_for_fanout(MAX_CLAIMS) as slots:
+    with worker.reserve_for_new(MAX_CLAIMS) as slots:
         assert slots == 0  # other deliveries wait for a slot
     worker._has_backlog = False
-    with worker.reserve_for_fanout(MAX_CLAIMS) as slots:
+    with worker.reserve_for_new(MAX_CLAIMS) as slots:
         assert (store.limits.get_nowait(), slots) == (MAX_CLAIMS, MAX_CLAIMS)
-    assert woken.is_set()
+    assert is_woken(woken)
 
 
 class PausedSender(Sender):
@@ -102,56 +111,58 @@ class PausedSender(Sender):
 
 
 def make_worker(
-    store: ClaimStore, recorder: RecorderStub, woken: asyncio.Event, sender: Sender, concurrency: int = 1
+    store: ClaimStore, recorder: RecorderStub, woken: DueEndpoints, sender: Sender, concurrency: int = 1
 ) -> DeliveryWorker:
     return DeliveryWorker(
         store, sender, recorder, woken, (0.0,), timeout=1.0, concurrency=concurrency, endpoint_concurrency=concurrency
     )
 
 
-async def test_fanout_claims_are_sent_before_shutdown_and_never_ahead_of_the_backlog() -> None:
-    sender, recorder, woken = PausedSender(), RecorderStub(), asyncio.Event()
+async def test_new_deliveries_are_sent_before_shutdown_and_never_ahead_of_the_backlog() -> None:
+    sender, recorder, woken = PausedSender(), RecorderStub(), DueEndpoints()
     worker = make_worker(ClaimStoreStub(60.0), recorder, woken, sender)
-    with worker.reserve_for_fanout(1) as slots:
+    with worker.reserve_for_new(1) as slots:
         assert slots == 1
         stopping = asyncio.create_task(worker.stop(60.0))
         await asyncio.sleep(0)
         assert worker._stopping
         worker.start([CLAIM])
-    with worker.reserve_for_fanout(1) as slots:
+    with worker.reserve_for_new(1) as slots:
         assert slots == 0
     worker._stopping = False
     await worker.claim()  # no slot is free
     sender.resume.set()
     await stopping
     assert len(recorder.records) == 1
-    with worker.reserve_for_fanout(1) as slots:
+    with worker.reserve_for_new(1) as slots:
         assert slots == 0  # before the next claim
-    assert woken.is_set()
+    assert is_woken(woken)
 
 
-async def test_a_long_fanout_leaves_slots_to_the_loop() -> None:
-    store, woken = ClaimStoreStub(60.0), asyncio.Event()
+async def test_new_deliveries_leave_slots_to_the_loop() -> None:
+    store, woken = ClaimStoreStub(60.0), DueEndpoints()
     worker = make_worker(store, RecorderStub(), woken, PausedSender(), 10)
-    with worker.reserve_for_fanout(1) as first:
+    with worker.reserve_for_new(1) as first:
         assert first == SLOTS_PER_EVENT
         loop = asyncio.create_task(worker.run())
         assert await asyncio.wait_for(store.limits.get(), 5) == 10 - SLOTS_PER_EVENT
         loop.cancel()
-        with worker.reserve_for_fanout(100) as second:
-            assert second == 5  # of the remaining 6
+        with worker.reserve_for_new(100) as second:
+            assert second == 10 - SLOTS_PER_EVENT
     assert worker.count_free_slots() == 10
 
 
 async def test_no_slot_is_reserved_twice() -> None:
     class ReservingStore(ClaimStoreStub):
-        async def claim_due(self, limit: int, lease: float, endpoint_concurrency: int) -> ClaimBatch:
-            with worker.reserve_for_fanout(100) as slots:
+        async def claim_due(
+            self, limit: int, lease: float, endpoint_concurrency: int, endpoints: Sequence[UUID] = ()
+        ) -> ClaimBatch:
+            with worker.reserve_for_new(100) as slots:
                 assert (limit, slots) == (10, 0)
             return await super().claim_due(limit, lease, endpoint_concurrency)
 
     store = ReservingStore(60.0)
-    worker = make_worker(store, RecorderStub(), asyncio.Event(), PausedSender(), 10)
+    worker = make_worker(store, RecorderStub(), DueEndpoints(), PausedSender(), 10)
     await worker.claim()
     assert store.limits.qsize() == 1
     assert worker.count_free_slots() == 10

@@ -12,6 +12,7 @@ import pytest
 
 from services.notifier.attempt_result import AttemptError, AttemptResult
 from services.notifier.delivery_worker import DeliveryWorker
+from services.notifier.due_endpoints import DueEndpoints
 from services.notifier.retry_schedule import Exhausted, Rescheduled, decide
 from services.notifier.sender import Sender
 from services.notifier.settings import NotifierSettings
@@ -53,7 +54,7 @@ class FailingSender(Sender):
 async def test_deliveries_that_failed_together_are_spread_out() -> None:
     store, recorder = cast("ClaimStore", None), RecorderStub()  # nothing is claimed here
     worker = DeliveryWorker(
-        *(store, FailingSender(), recorder, asyncio.Event(), SCHEDULE),
+        *(store, FailingSender(), recorder, DueEndpoints(), SCHEDULE),
         timeout=1.0,
         concurrency=1,
         endpoint_concurrency=1,

@@ -7,11 +7,12 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import httpx
 import pytest
 
+from common.rabbitmq import topology
 from deploy.local.services import Service
 from deploy.local.stack import Stack
 from tests.support.api_client import Api, Job, read
 from tests.support.model_inputs import work
-from tests.support.outbox import wait_for_empty_outbox
+from tests.support.queues import wait_for_message
 from tests.support.scraped_metrics import read_metric, wait_for_metric
 from tests.support.service_logs import count_events, wait_for_event
 from tests.support.waiting import eventually
@@ -186,10 +187,10 @@ async def test_no_message_is_acknowledged_before_its_work_is_committed(
     try:
         notifier.freeze()
         late_webhook = await api.run("echo", ECHO, webhook={"url": inbox.url})
-        await wait_for_empty_outbox(breakable)
+        await wait_for_message(breakable, topology.NOTIFIER_QUEUE)
         dispatcher.freeze()
         late_job = await api.submit("echo", ECHO, webhook={"url": inbox.url})
-        await wait_for_empty_outbox(breakable)
+        await wait_for_message(breakable, "jobs.echo.normal")
         await asyncio.to_thread(breakable.postgres.kill)
     finally:
         dispatcher.thaw()

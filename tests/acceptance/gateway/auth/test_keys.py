@@ -99,12 +99,12 @@ async def test_revoked_key_is_refused_at_once_by_every_gateway(stack: Stack, gat
 )
 async def test_cached_key_gets_only_401_once_it_is_revoked(stack: Stack, call: dict[str, Any]) -> None:
     count = "SELECT count(*) FROM jobs JOIN tenants t ON t.id = tenant_id WHERE t.name = 'forgotten'"
-    revoke = "UPDATE api_keys SET revoked_at = now() FROM tenants t WHERE t.id = tenant_id AND t.name = 'forgotten'"
     async with open_client(stack, await make_key(stack, "forgotten")) as api:
+        (row,) = [row for row in await list_keys(stack, "forgotten") if row["revoked_at"] is None]
         first = await api.http.post("/v1/jobs", json=ECHO, headers={"Idempotency-Key": "before"})
         assert first.status_code == 202
         before = stack.postgres.query(count, "charonia")
-        stack.postgres.query(revoke, "charonia")
+        await run_keys(stack, "revoke", str(row["id"]))
         assert (await api.http.post("/v1/jobs", **call)).status_code == 401
     assert stack.postgres.query(count, "charonia") == before
 

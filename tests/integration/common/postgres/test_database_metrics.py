@@ -13,27 +13,26 @@ from common.jobs import Priority, Status
 from common.postgres import database_metrics
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore
-from tests.integration.deliveries import EVENT
+from tests.integration.deliveries import CALLBACK, EVENT, add_event
 from tests.integration.jobs import claim, new_end, submit
 from tests.integration.world import World
 from tests.support.process_metrics import count
 
 OLD = timedelta(minutes=10)
-MESSAGE = "INSERT INTO outbox (id, exchange, routing_key, body, traceparent) VALUES ($1, '', '', '', '')"
 WEBHOOK = """
 INSERT INTO webhooks (id, tenant_id, url, events, signing, secret, disabled_at, disabled_reason)
-VALUES ($1, $2, 'https://a', '{*}', 'hmac', '', CASE WHEN $3 THEN now() END, CASE WHEN $3 THEN 'gone' END)
+VALUES ($1, $2, 'https://a', '{job.failed}', 'hmac', '', CASE WHEN $3 THEN now() END, CASE WHEN $3 THEN 'gone' END)
 """
 ENDPOINT = """
-INSERT INTO endpoints (id, tenant_id, webhook_id, open_until, next_at)
-VALUES ($1, $2, $1, CASE WHEN $3 THEN now() END, CASE WHEN NOT $3 THEN now() END)
+INSERT INTO endpoints (id, tenant_id, webhook_id, failures, failing_since, open_until, next_at)
+VALUES ($1, $2, $1, $3::boolean::integer, CASE WHEN $3 THEN now() END, CASE WHEN $3 THEN now() END,
+        CASE WHEN NOT $3 THEN now() END)
 """
 DELIVERY = """
-INSERT INTO deliveries (id, event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, status, traceparent,
-                        next_at)
-SELECT $1, id, tenant_id, job_id, $2, 'https://a', type, $2, 'pending', '', now() - $4::interval
+INSERT INTO deliveries (event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, traceparent, next_at)
+SELECT id, tenant_id, job_id, $1, 'https://a', type, $1, '', now() - $3::interval
 FROM events
-WHERE id = $3
+WHERE id = $2
 """
 
 
@@ -94,18 +93,6 @@ async def test_failed_jobs_are_dead_letters_until_they_are_erased(world: World) 
     assert count("charonia_dead_letters") == 0
 
 
-async def test_the_outbox_is_as_old_as_its_oldest_message_despite_retries(world: World) -> None:
-    old = ids.earliest(datetime.now(UTC) - OLD)
-    await world.database.fetch(MESSAGE, old)
-    await world.database.fetch(MESSAGE, ids.new())
-    await world.database.fetch("UPDATE outbox SET due_at = now() + interval '10 seconds'")
-    await database_metrics.count(world.database)
-    assert count("charonia_outbox_messages") == 2
-    age = count("charonia_outbox_oldest_seconds")
-    assert age is not None
-    assert OLD.total_seconds() <= age < 2 * OLD.total_seconds()
-
-
 async def test_webhooks_are_counted_and_the_lag_is_that_of_closed_circuits(world: World) -> None:
     database, tenant = world.database, world.tenant
     job, event = await submit(database, tenant), ids.new()
@@ -114,12 +101,13 @@ async def test_webhooks_are_counted_and_the_lag_is_that_of_closed_circuits(world
         webhook = ids.new()
         await database.fetch(WEBHOOK, webhook, tenant, is_shut)
         await database.fetch(ENDPOINT, webhook, tenant, is_shut)
-        await database.fetch(DELIVERY, ids.new(), webhook, event, timedelta(minutes=minutes))
-    await database.fetch("UPDATE events SET created_at = now() - $1::interval", OLD)
+        await database.fetch(DELIVERY, webhook, event, timedelta(minutes=minutes))
+    await add_event(database, tenant, **CALLBACK)
+    await database.fetch("UPDATE deliveries SET created_at = now() - $1::interval WHERE next_at IS NULL", OLD)
     await database_metrics.count(database)
     assert (count("charonia_endpoints_disabled"), count("charonia_circuits_open")) == (1, 1)
-    assert count("charonia_events_waiting") == 1
-    lag, waiting = count("charonia_delivery_lag_seconds"), count("charonia_events_oldest_seconds")
+    assert count("charonia_new_deliveries") == 1
+    lag, waiting = count("charonia_delivery_lag_seconds"), count("charonia_new_deliveries_oldest_seconds")
     assert lag is not None
     assert waiting is not None
     assert 60 <= lag < OLD.total_seconds() <= waiting
@@ -131,7 +119,6 @@ async def test_nothing_is_counted_beyond_the_bound(world: World, monkeypatch: py
         await submit(world.database, world.tenant)
     await database_metrics.count(world.database)
     assert count("charonia_queue_depth", model="echo", priority="normal") == 2
-    assert count("charonia_outbox_messages") == 2
 
 
 async def collect_through_an_outage(world: World, monkeypatch: pytest.MonkeyPatch, ends: Callable[[], bool]) -> None:
@@ -161,7 +148,6 @@ async def collect_through_an_outage(world: World, monkeypatch: pytest.MonkeyPatc
 async def test_a_short_outage_leaves_the_gauges_as_they_were(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await collect_through_an_outage(world, monkeypatch, lambda: True)
     assert count("charonia_queue_depth", model="echo", priority="normal") == 1
-    assert count("charonia_outbox_messages") == 1
 
 
 async def test_a_long_outage_clears_the_gauges_until_the_next_count(
@@ -173,7 +159,6 @@ async def test_a_long_outage_clears_the_gauges_until_the_next_count(
     with monkeypatch.context() as patch:
         patch.setattr(database_metrics, "STALE_SECONDS", 0.0)
         await collect_through_an_outage(world, patch, is_gone)
-    assert str(count("charonia_outbox_messages")) == str(count("charonia_dead_letters")) == "nan"
+    assert str(count("charonia_dead_letters")) == "nan"
     await database_metrics.count(world.database)
     assert count("charonia_queue_depth", model="echo", priority="normal") == 1
-    assert count("charonia_outbox_messages") == 1

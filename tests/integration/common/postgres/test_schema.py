@@ -20,21 +20,19 @@ QUEUED = [
     "max_delay = initial_delay - 1",
     "priority = 'urgent'",
     "status = 'done'",
-    "next_wake_up_at = NULL",
     "status = 'processing'",
-    "status = 'processing', next_wake_up_at = NULL",
-    "status = 'processing', next_wake_up_at = NULL, worker = 'w'",
-    "status = 'processing', next_wake_up_at = NULL, lease_until = now()",
-    "status = 'processing', lease_until = now(), worker = 'w'",
-    "status = 'canceling', next_wake_up_at = NULL",
+    "status = 'processing', worker = 'w'",
+    "status = 'processing', lease_until = now()",
+    "status = 'processing', lease_until = now(), worker = 'w', scheduled_at = now()",
+    "status = 'canceling'",
     "lease_until = now(), worker = 'w'",
     "worker = 'w'",
     "finished_at = now()",
-    "status = 'succeeded', next_wake_up_at = NULL",
-    "status = 'succeeded', finished_at = now()",
-    "status = 'failed', next_wake_up_at = NULL, finished_at = now()",
-    "status = 'canceled', next_wake_up_at = NULL",
-    "status = 'expired', next_wake_up_at = NULL",
+    "status = 'succeeded'",
+    "status = 'succeeded', finished_at = now(), scheduled_at = now()",
+    "status = 'failed', finished_at = now()",
+    "status = 'canceled'",
+    "status = 'expired'",
 ]
 
 
@@ -49,9 +47,9 @@ async def test_an_illegal_job_is_refused(database: Database, tenant: UUID, chang
     "change",
     [
         "attempt = max_attempts",
-        "status = 'processing', next_wake_up_at = NULL, lease_until = now(), worker = 'w'",
-        "status = 'failed', next_wake_up_at = NULL, finished_at = now(), error_code = 'e'",
-        "status = 'canceled', next_wake_up_at = NULL, finished_at = now()",
+        "status = 'processing', lease_until = now(), worker = 'w'",
+        "status = 'failed', finished_at = now(), error_code = 'e'",
+        "status = 'canceled', finished_at = now()",
     ],
 )
 async def test_a_legal_job_is_accepted(database: Database, tenant: UUID, change: str) -> None:
@@ -68,7 +66,6 @@ async def test_a_callback_has_a_url_and_events_or_neither(database: Database, te
 @pytest.mark.parametrize(
     ("status", "due", "finished"),
     [
-        ("pending", False, False),
         ("pending", True, True),
         ("succeeded", False, False),
         ("succeeded", True, True),

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 from uuid import UUID
 
 import pytest
@@ -11,8 +12,9 @@ from common import ids
 from common.errors import BrokerUnavailable
 from common.jobs import Priority
 from common.rabbitmq import connection, messages, topology
-from common.rabbitmq.messages import JobQueued
+from common.rabbitmq.messages import CancelJob
 from common.rabbitmq.publisher import Publisher
+from common.settings import QueueType
 from deploy.local.ports import free_ports
 from deploy.local.rabbitmq import RabbitMQ
 from tests.integration.brokers import connected, consuming, publishing
@@ -36,25 +38,26 @@ async def publish(publisher: Publisher, model: str, priority: Priority = Priorit
     job = ids.new()
     key = topology.job_key(priority, model)
     await publisher.publish(
-        topology.JOBS_EXCHANGE, key, messages.encode(JobQueued(job)), message_id=ids.new(), headers={}
+        topology.JOBS_EXCHANGE, key, messages.encode(CancelJob(job)), message_id=ids.new(), headers={}
     )
     return job
 
 
+@pytest.mark.parametrize("queue_type", get_args(QueueType))
 async def test_publishing_and_consuming_resume_after_a_broker_was_killed(
-    own_broker: RabbitMQ, model: str, monkeypatch: pytest.MonkeyPatch
+    own_broker: RabbitMQ, model: str, monkeypatch: pytest.MonkeyPatch, queue_type: QueueType
 ) -> None:
     monkeypatch.setattr(connection, "CALL_SECONDS", 2.0)
     handler = Handler()
     async with publishing(own_broker.url) as publisher, consuming(own_broker.url) as consumer:
-        await consumer.subscribe(subscription(model, handler))
+        await consumer.subscribe(subscription(model, handler, queue_type=queue_type))
         before = await publish(publisher, model)
         await until(lambda: handler.seen == [before], "the message is handled")
         async with connected(own_broker.url) as channel:
-            # The newest queue is hardly written yet, so the broker never finds a leader for it.
-            await declare_all(channel, newest := f"{model}b")
+            # The newest queue, a quorum queue, is hardly written yet, so the broker never finds a leader for it.
+            await declare_all(channel, newest := f"{model}b", "quorum")
             await asyncio.to_thread(own_broker.kill)
-        await consumer.subscribe(subscription(newest, handler, priority=Priority.LOW))
+        await consumer.subscribe(subscription(newest, handler, priority=Priority.LOW, queue_type="quorum"))
         with pytest.raises(BrokerUnavailable):
             await publish(publisher, model)
         await until(lambda: not publisher.connection.is_up, "the publisher notices it")

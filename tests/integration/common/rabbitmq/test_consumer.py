@@ -1,6 +1,7 @@
 """Every consumed message is handled, requeued or dead-lettered."""
 
 import asyncio
+from typing import get_args
 
 import pytest
 from aio_pika.abc import AbstractConnection
@@ -11,7 +12,8 @@ from common.rabbitmq import connection as connections
 from common.rabbitmq import consumer as module
 from common.rabbitmq import messages, topology
 from common.rabbitmq.consumer import MAX_FAILURES, QUEUE_HEADER, REASON_HEADER, Consumer
-from common.rabbitmq.messages import JobQueued, Message
+from common.rabbitmq.messages import CancelJob, Message
+from common.settings import QueueType
 from tests.integration.brokers import consuming, count, drain
 from tests.integration.handlers import Handler, publish_wake_up, subscription
 from tests.integration.waiting import until
@@ -28,10 +30,13 @@ async def test_a_handled_message_is_gone(amqp_url: str, model: str) -> None:
 
 
 @pytest.mark.parametrize("reason", [Retry("not yet"), ValueError("a bug")])
-async def test_a_requeued_message_is_delivered_again(amqp_url: str, model: str, reason: Exception) -> None:
+@pytest.mark.parametrize("queue_type", get_args(QueueType))
+async def test_a_requeued_message_is_delivered_again(
+    amqp_url: str, model: str, queue_type: QueueType, reason: Exception
+) -> None:
     handler = Handler(reason, reason)
     async with consuming(amqp_url) as consumer:
-        await consumer.subscribe(subscription(model, handler))
+        await consumer.subscribe(subscription(model, handler, queue_type=queue_type))
         job = await publish_wake_up(amqp_url, model)
         await until(lambda: handler.seen == [job] * 3, "the message is handled the third time")
 
@@ -49,31 +54,33 @@ async def test_failures_in_an_outage_do_not_count(
         await until(lambda: handler.seen == [job] * (len(plan) + 1), "the message is handled in the end")
 
 
+@pytest.mark.parametrize("queue_type", get_args(QueueType))
 async def test_a_message_whose_handler_always_fails_is_dead_lettered(
-    amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch
+    amqp_url: str, model: str, queue_type: QueueType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
     await drain(amqp_url, topology.DEAD_LETTERS, 0)
     handler = Handler(*[ValueError("a bug")] * MAX_FAILURES)
     async with consuming(amqp_url) as consumer:
-        await consumer.subscribe(subscription(model, handler))
+        await consumer.subscribe(subscription(model, handler, queue_type=queue_type))
         poison = await publish_wake_up(amqp_url, model)
         (dead,) = await drain(amqp_url, topology.DEAD_LETTERS, 1)
         innocent = await publish_wake_up(amqp_url, model)
         await until(lambda: innocent in handler.seen, "a later message is handled")
     assert handler.seen == [poison] * MAX_FAILURES + [innocent]
-    assert messages.decode(dead.body) == JobQueued(poison)
+    assert messages.decode(dead.body) == CancelJob(poison)
     assert dead.headers[QUEUE_HEADER] == topology.job_queue(model, Priority.NORMAL)
     assert dead.headers[REASON_HEADER] == f"the handler failed {MAX_FAILURES} times: ValueError('a bug')"
 
 
-async def test_a_rejected_message_is_dead_lettered(amqp_url: str, model: str) -> None:
+@pytest.mark.parametrize("queue_type", get_args(QueueType))
+async def test_a_rejected_message_is_dead_lettered(amqp_url: str, model: str, queue_type: QueueType) -> None:
     handler = Handler(Reject("never"))
     async with consuming(amqp_url) as consumer:
-        await consumer.subscribe(subscription(model, handler))
+        await consumer.subscribe(subscription(model, handler, queue_type=queue_type))
         job = await publish_wake_up(amqp_url, model)
         (dead,) = await drain(amqp_url, topology.DEAD_LETTERS, 1)
-    assert messages.decode(dead.body) == JobQueued(job)
+    assert messages.decode(dead.body) == CancelJob(job)
     assert handler.seen == [job]
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
+from aio_pika import DeliveryMode
 
 from common import ids
 from common.errors import BrokerUnavailable, Unroutable
@@ -31,13 +32,13 @@ async def declare(url: str, model: str) -> str:
     return topology.job_queue(model, Priority.HIGH)
 
 
-async def test_a_published_message_is_persistent_and_carries_its_id_and_headers(amqp_url: str) -> None:
+async def test_a_published_message_is_transient_and_carries_its_id_and_headers(amqp_url: str) -> None:
     queue = await declare(amqp_url, "kept")
     async with publishing(amqp_url) as publisher:
         message_id = await publish(publisher, "kept")
     (message,) = await drain(amqp_url, queue, 1)
     assert (message.message_id, message.body, message.headers["traceparent"]) == (message_id, b"{}", "t")
-    assert message.delivery_mode == 2
+    assert message.delivery_mode == DeliveryMode.NOT_PERSISTENT
 
 
 async def test_a_message_that_no_queue_takes_is_unroutable(amqp_url: str) -> None:

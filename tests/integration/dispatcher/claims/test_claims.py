@@ -12,7 +12,8 @@ from common.postgres.database import Database
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims, NoJob
 from services.dispatcher.claims.store import QUERIES
-from services.dispatcher.models.fair_share import NIL, START
+from services.dispatcher.maintenance.sweeper_store import QUERIES as SWEEPER_QUERIES
+from services.dispatcher.models.fair_share import NIL
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.retry import MAX_INTERRUPTIONS
 from services.dispatcher.triton.client import ModelVersion
@@ -22,7 +23,6 @@ from tests.integration.jobs import (
     claim,
     lapse,
     make_claimable,
-    make_due,
     new_end,
     new_requeue,
     submit,
@@ -47,7 +47,6 @@ async def test_a_claim_takes_a_lease_and_raises_claim_and_attempt(
     assert claimed.tensors == PACKED
     state = await get(database, job)
     assert (state.status, state.attempt, state.claim, state.worker) == (Status.PROCESSING, 1, 1, "worker-1")
-    assert state.next_wake_up_at is None
     assert state.lease_until is not None
     assert timedelta(seconds=25) < state.lease_until - state.now <= timedelta(seconds=30)
 
@@ -75,7 +74,7 @@ async def test_any_wake_up_may_claim_an_announced_job(database: Database, stores
     own = await submit(database, tenant)
     assert [job.row.id for job in await take(database)] == [own]
     assert await take(database) == []
-    assert len((await stores.sweeper.take_due_jobs(10)).wake_ups) == 1
+    assert len(await stores.sweeper.promote_jobs(10)) == 1
     assert [job.row.id for job in await take(database)] == [again.row.id]
 
 
@@ -94,11 +93,11 @@ async def test_a_job_that_another_claim_holds_is_skipped(database: Database, sto
     queue, turn = ("echo", "normal"), (NIL, list[UUID](), list[int]())
 
     async def look(count: int) -> tuple[list[UUID], bool]:
-        found = await stores.claims.claim_jobs("echo", Priority.NORMAL, count, START, {}, "second", LEASE)
+        found = await stores.claims.claim_jobs("echo", Priority.NORMAL, count, NIL, {}, "second", LEASE)
         return [job.row.id for job in found.jobs], found.contended
 
     async with database.transaction() as first:
-        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, "first", LEASE, 3, NIL)
+        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, "first", LEASE, None)
         assert [record["id"] for record in found] == [held]
         assert await look(2) == ([free], True)
     assert await look(2) == ([], False)
@@ -119,43 +118,39 @@ async def test_a_wake_up_waits_for_a_job_that_another_transaction_holds(database
     assert await claims.claim(model, Priority.NORMAL) is None
 
 
+SUSPECT = "UPDATE jobs SET interruptions = $1, run_at = now(), scheduled_at = now() WHERE id = ANY($2::uuid[])"
+
+
 async def test_only_one_suspected_poison_job_runs_at_a_time(database: Database, stores: Stores, tenant: UUID) -> None:
-    await stores.models.save_models([(ModelVersion("echo", "1", False, 0, 1, [], []), True)])
     suspects = sorted([await submit(database, tenant) for _ in range(3)])
-    await database.fetch("UPDATE jobs SET interruptions = $1", MAX_INTERRUPTIONS)
+    await database.fetch(SUSPECT, MAX_INTERRUPTIONS, suspects)
     other = await submit(database, tenant)
-    await database.fetch("UPDATE jobs SET interruptions = $1 WHERE id = $2", MAX_INTERRUPTIONS - 1, other)
+    await database.fetch(SUSPECT, MAX_INTERRUPTIONS - 1, [other])
+    assert len(await stores.sweeper.promote_jobs(10)) == 2
     claimed = {job.row.id: job for job in await take(database, 4)}
-    assert claimed.keys() == {suspects[0], other}
-    for suspect in suspects[1:]:
-        state = await get(database, suspect)
-        assert (state.status, state.attempt, state.claim) == (Status.QUEUED, 0, 0)
-        assert state.next_wake_up_at is not None
-        assert timedelta(0) < state.next_wake_up_at - state.now <= timedelta(seconds=1)
-    await make_due(database, suspects[1])
-    assert len((await stores.sweeper.take_due_jobs(10)).wake_ups) == 1
-    assert await take(database, worker="another") == []
-    await stores.results.end_jobs([new_end(claimed[suspects[0]])])
-    for suspect in suspects[1:]:
-        await make_due(database, suspect)
-    assert len((await stores.sweeper.take_due_jobs(10)).wake_ups) == 2
-    assert [job.row.id for job in await take(database, 2, worker="another")] == [suspects[1]]
+    assert len(claimed) == 2
+    assert other in claimed
+    (running,) = claimed.keys() - {other}
+    assert await stores.sweeper.promote_jobs(10) == []
+    await stores.results.requeue_jobs([new_requeue(claimed[running])])
+    assert len(await stores.sweeper.promote_jobs(10)) == 1
+    (again,) = await take(database, 2, worker="another")
+    assert await stores.sweeper.promote_jobs(10) == []
+    await stores.results.end_jobs([new_end(again)])
+    assert len(await stores.sweeper.promote_jobs(10)) == 1
 
 
-async def test_concurrent_claims_do_not_run_two_suspected_poison_jobs(
+async def test_concurrent_sweepers_do_not_promote_two_suspected_poison_jobs(
     database: Database, stores: Stores, tenant: UUID
 ) -> None:
-    suspects = sorted([await submit(database, tenant, model=model) for model in ("echo", "other")])
-    await database.fetch("UPDATE jobs SET interruptions = $1", MAX_INTERRUPTIONS)
-    own = "normal", 1, NIL, list[UUID](), list[int](), "first", LEASE, MAX_INTERRUPTIONS, NIL
-    async with database.transaction() as first:
-        found = await first.fetch(QUERIES["claim_jobs"], "echo", *own)
-        assert [record["id"] for record in found] == [suspects[0]]
-        second = asyncio.create_task(stores.claims.claim_jobs("other", Priority.NORMAL, 1, START, {}, "second", LEASE))
+    first, second = sorted([await submit(database, tenant, model=model) for model in ("echo", "other")])
+    await database.fetch(SUSPECT, MAX_INTERRUPTIONS, [first, second])
+    async with database.transaction() as transaction:
+        assert len(await transaction.fetch(SWEEPER_QUERIES["promote_jobs"], 10)) == 1
+        other = asyncio.create_task(stores.sweeper.promote_jobs(10))
         await until_blocked(database)
-    assert await second == ([], True)
-    assert await take(database, model="other") == []  # it was put off
-    assert (await get(database, suspects[1])).next_wake_up_at is not None
+    assert await other == []
+    assert len(await take(database, model="echo")) + len(await take(database, model="other")) == 1
 
 
 async def test_a_claimed_job_knows_whether_its_start_is_wanted(

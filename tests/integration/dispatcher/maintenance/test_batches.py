@@ -9,12 +9,11 @@ import pytest
 
 from common import ids
 from common.jobs import Status
-from common.outbox import OutboxRow
 from common.postgres.database import Connection, Database
 from common.views.batch import BatchBody
 from services.dispatcher.maintenance import batches
 from services.dispatcher.maintenance.batch_store import BatchStore as DispatcherBatchStore
-from services.dispatcher.maintenance.batch_store import LockedBatch
+from services.dispatcher.maintenance.batch_store import CompletedBatch, LockedBatch
 from services.dispatcher.maintenance.batches import BatchCompleter
 from services.dispatcher.maintenance.retention_store import RetentionStore
 from services.gateway.batches.store import BatchStore, NewBatch
@@ -29,7 +28,7 @@ def world(database: Database, tenant: UUID) -> World:
 
 @pytest.fixture
 def completer(world: World) -> BatchCompleter:
-    return BatchCompleter(DispatcherBatchStore(world.database), world.outbox, "https://here", 1.0)
+    return BatchCompleter(DispatcherBatchStore(world.database), world.wake_ups, "https://here", 1.0)
 
 
 async def add(world: World, count: int = 1) -> tuple[UUID, list[UUID]]:
@@ -73,15 +72,14 @@ async def test_a_batch_completes_once_with_its_counts_when_the_last_job_has_ende
     row = await BatchStore(world.database).find(batch, world.tenant)
     assert row is not None
     assert row.finished_at is not None
-    (wake_up,) = await world.database.fetch("SELECT routing_key FROM outbox WHERE routing_key = 'batch.completed'")
-    assert wake_up["routing_key"] == "batch.completed"
+    assert world.wake_ups.take()[-1].routing_key == "batch.completed"
 
 
 async def test_concurrent_instances_complete_it_once(world: World, completer: BatchCompleter) -> None:
     jobs = [(await add(world))[1][0] for _ in range(20)]
     for job in jobs:
         await end(world, job)
-    others = [BatchCompleter(DispatcherBatchStore(world.database), world.outbox, "", 1.0) for _ in range(3)]
+    others = [BatchCompleter(DispatcherBatchStore(world.database), world.wake_ups, "", 1.0) for _ in range(3)]
     assert sum(await asyncio.gather(*(each.scan() for each in (completer, *others)))) == 20
     assert len({body.data.id for body in await list_completed(world.database)}) == 20
     assert len(await list_completed(world.database)) == 20
@@ -92,8 +90,8 @@ class Interrupted(BatchCompleter):
 
     others = 0
 
-    async def _record_completed(self, connection: Connection, locked: Sequence[LockedBatch]) -> list[OutboxRow]:
-        other = BatchCompleter(self._store, self._outbox, "", 1.0)
+    async def _record_completed(self, connection: Connection, locked: Sequence[LockedBatch]) -> list[CompletedBatch]:
+        other = BatchCompleter(self._store, self._wake_ups, "", 1.0)
         self.others += await other.complete([batch.row.id for batch in locked])
         return await super()._record_completed(connection, locked)
 
@@ -101,7 +99,7 @@ class Interrupted(BatchCompleter):
 async def test_an_instance_skips_batches_that_another_one_completes(world: World) -> None:
     _, (job,) = await add(world)
     await end(world, job)
-    completer = Interrupted(DispatcherBatchStore(world.database), world.outbox, "", 1.0)
+    completer = Interrupted(DispatcherBatchStore(world.database), world.wake_ups, "", 1.0)
     assert (await completer.scan(), completer.others) == (1, 0)
     assert len(await list_completed(world.database)) == 1
 

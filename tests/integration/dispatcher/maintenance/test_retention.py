@@ -9,20 +9,19 @@ import pytest
 from common.jobs import Status
 from common.postgres.database import Database
 from services.dispatcher.maintenance import retention
-from tests.integration.jobs import claim, new_end, submit
+from tests.integration.jobs import claim, new_end, new_requeue, submit
 from tests.integration.stores import Stores
 
 DAY = 86_400.0
 UNDER_WAY = {
-    "event not fanned out": "UPDATE events SET fanned_out_at = NULL WHERE job_id = $1",
-    "delivery pending": """
+    kind: f"""
         WITH endpoint AS (
           INSERT INTO endpoints (id, tenant_id, origin) SELECT id, tenant_id, 'https://a' FROM events WHERE job_id = $1
         )
-        INSERT INTO deliveries (id, event_id, tenant_id, job_id, url, event_type, endpoint_id, traceparent, status,
-                                next_at)
-        SELECT id, id, tenant_id, job_id, 'https://a', type, id, '', 'pending', now() FROM events WHERE job_id = $1
-    """,
+        INSERT INTO deliveries (event_id, tenant_id, job_id, url, event_type, endpoint_id, traceparent, next_at)
+        SELECT id, tenant_id, job_id, 'https://a', type, id, '', {due} FROM events WHERE job_id = $1
+    """  # noqa: S608 -- constants
+    for kind, due in {"delivery new": "NULL", "delivery pending": "now()"}.items()
 }
 TABLES = ["jobs", "job_inputs", "job_outputs", "job_attempts", "events"]
 
@@ -34,8 +33,9 @@ def stores(database: Database) -> Stores:
 
 async def end_long_ago(database: Database, stores: Stores, tenant: UUID, days: int) -> UUID:
     job = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(job)])
+    job = await claim(database, job.row.id)
     await stores.results.end_jobs([new_end(job, Status.SUCCEEDED)])
-    await database.fetch("UPDATE events SET fanned_out_at = now() WHERE job_id = $1", job.row.id)
     past = "UPDATE jobs SET finished_at = now() - $2::interval WHERE id = $1"
     await database.fetch(past, job.row.id, timedelta(days=days))
     return job.row.id

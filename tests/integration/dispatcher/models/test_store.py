@@ -4,11 +4,11 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Status
+from common.jobs import Priority, Status
 from common.postgres.database import Database
-from services.dispatcher.maintenance.sweeper_store import DueJobs
+from services.dispatcher.maintenance.reconciler import Reconciler
 from services.dispatcher.triton.client import ModelVersion
-from tests.integration.jobs import claim, look, make_due, submit
+from tests.integration.jobs import TRACEPARENT, claim, look, submit
 from tests.integration.stores import Stores
 from tests.integration.world import World
 
@@ -60,26 +60,29 @@ async def test_a_dispatcher_does_not_restore_a_version_that_it_has_not_ready(
     assert len(await database.fetch("SELECT version FROM models")) == 2
 
 
-async def test_a_job_gets_no_wake_up_after_its_version_is_retired(
+async def test_the_reconciler_knows_the_queues_of_retired_models(
     database: Database, stores: Stores, tenant: UUID
 ) -> None:
-    any_version, old, new = [await submit(database, tenant, version=version) for version in (None, "1", "2")]
-    await stores.models.save_models([(OLD, False), (NEW, True)])
-    await retire(database, stores)
-    for job in (any_version, old, new):
-        await make_due(database, job)
-    due = await stores.sweeper.take_due_jobs(10)
-    assert (len(due.wake_ups), due.unserved) == (2, [old])
-    assert await stores.sweeper.take_due_jobs(10) == DueJobs([], [])
+    served, retired = [await submit(database, tenant, model=model) for model in ("echo", "gone")]
+    await stores.models.save_models([(NEW, True)])
+    async with stores.reconciler.try_lock() as connection:
+        assert connection is not None
+        found = await stores.reconciler.find_waiting_queues(connection, 0.0, 10)
+    assert found == [("echo", Priority.NORMAL, [TRACEPARENT], True), ("gone", Priority.NORMAL, [TRACEPARENT], False)]
+    assert [job.row.id for job, _ in await stores.reconciler.find_unserved(["gone"], 10)] == [retired]
+    await claim(database, retired)
+    assert await stores.reconciler.find_unserved(["gone"], 10) == []
+    assert (await look(database, served)).status is Status.QUEUED
 
 
-async def test_the_sweeper_fails_a_job_of_a_retired_model(database: Database, stores: Stores, tenant: UUID) -> None:
+async def test_a_job_of_a_retired_model_fails(database: Database, stores: Stores, tenant: UUID) -> None:
     waiting, running = await submit(database, tenant), await submit(database, tenant)
     await claim(database, running)
     await stores.models.save_models([(OLD, False), (NEW, False)])
     assert len(await retire(database, stores)) == 2
-    await make_due(database, waiting)
-    await World(database, tenant).sweeper.sweep()
+    world = World(database, tenant)
+    reconciler = Reconciler(stores.reconciler, world.recorder, world.publisher, world.wake_ups)
+    assert await reconciler.reconcile(0.0)
     state = await look(database, waiting)
     assert (state.status, state.error_code, state.attempt) == (Status.FAILED, "model_unavailable", 0)
     (event,) = await database.fetch("SELECT type FROM events WHERE job_id = $1", waiting)
@@ -87,11 +90,6 @@ async def test_the_sweeper_fails_a_job_of_a_retired_model(database: Database, st
     assert (await look(database, running)).status is Status.PROCESSING
 
 
-async def test_an_unserved_job_that_was_claimed_in_the_meantime_is_not_failed(
-    database: Database, stores: Stores, tenant: UUID
-) -> None:
-    job = await submit(database, tenant)
-    ((found, _),) = await stores.sweeper.find_queued([job])
-    assert found.row.id == job
-    await claim(database, job)
-    assert await stores.sweeper.find_queued([job]) == []
+async def test_one_dispatcher_at_a_time_reconciles(stores: Stores) -> None:
+    async with stores.reconciler.try_lock() as first, stores.reconciler.try_lock() as second:
+        assert (first is None, second is None) == (False, True)

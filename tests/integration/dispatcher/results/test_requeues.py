@@ -7,10 +7,9 @@ import pytest
 
 from common.jobs import Status
 from common.postgres.database import Database
-from common.rabbitmq import messages
-from common.rabbitmq.messages import JobQueued
+from common.rabbitmq.messages import JobsQueued
 from services.dispatcher.triton.client import ModelVersion
-from tests.integration.jobs import claim, lapse, look, make_due, new_end, new_requeue, submit, take
+from tests.integration.jobs import TRACEPARENT, claim, lapse, look, make_due, new_end, new_requeue, submit, take
 from tests.integration.stores import Stores
 
 
@@ -27,7 +26,7 @@ async def test_a_requeued_job_waits_out_its_delay(database: Database, stores: St
     state = await look(database, job.row.id)
     assert (state.status, state.attempt, state.claim, state.lease_until) == (Status.QUEUED, 1, 1, None)
     assert state.error_code == "inference_failed"
-    assert state.run_at == state.next_wake_up_at
+    assert state.run_at == state.scheduled_at
     assert timedelta(seconds=25) < state.run_at - state.now <= timedelta(seconds=30)
     assert await take(database) == []
 
@@ -129,32 +128,33 @@ async def test_only_queued_jobs_expire(database: Database, stores: Stores, tenan
     assert [found.row.id for found, _ in await stores.sweeper.find_expired(10)] == [job]
 
 
-async def test_a_scheduled_job_gets_a_wake_up_when_it_is_due(database: Database, stores: Stores, tenant: UUID) -> None:
-    job = await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
-    assert await stores.sweeper.take_due_jobs(10) == ([], [])
-    await make_due(database, job)
-    ((wake_up,), _) = await stores.sweeper.take_due_jobs(10)
-    assert messages.decode(wake_up.body) == JobQueued(job)
-    assert wake_up.routing_key == "job.normal.echo"
-    (row,) = await database.fetch("SELECT body FROM outbox WHERE id = $1", wake_up.id)
-    assert row["body"] == wake_up.body
-
-
-async def test_the_next_wake_up_comes_after_the_time_the_job_has_waited(
+async def test_a_scheduled_job_becomes_claimable_when_it_is_due(
     database: Database, stores: Stores, tenant: UUID
 ) -> None:
-    new, old = await submit(database, tenant), await submit(database, tenant)
-    for job in (new, old):
-        await make_due(database, job)
-    await database.fetch("UPDATE jobs SET run_at = now() - interval '1 hour' WHERE id = $1", old)
-    assert len((await stores.sweeper.take_due_jobs(10)).wake_ups) == 2
-    assert await stores.sweeper.take_due_jobs(10) == ([], [])
-    for job, wait in ((new, timedelta(minutes=1)), (old, timedelta(hours=1))):
-        state = await look(database, job)
-        assert state.next_wake_up_at is not None
-        assert abs(state.next_wake_up_at - state.now - wait) < timedelta(seconds=10)
+    job = await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
+    assert await stores.sweeper.promote_jobs(10) == []
+    assert await take(database) == []
+    await make_due(database, job)
+    (wake_up,) = await stores.sweeper.promote_jobs(10)
+    assert (wake_up.message, wake_up.routing_key) == (JobsQueued(1), "job.normal.echo")
+    assert await stores.sweeper.promote_jobs(10) == []
+    assert [job.row.id for job in await take(database)] == [job]
+
+
+async def test_a_waiting_job_is_not_written(database: Database, stores: Stores, tenant: UUID) -> None:
+    await stores.models.save_models([(ModelVersion("echo", "1", False, 0, 1, [], []), True)])
+    job = await submit(database, tenant)
+    version = "SELECT xmin FROM jobs WHERE id = $1"
+    before = await database.fetch(version, job)
+    async with stores.reconciler.try_lock() as connection:
+        assert connection is not None
+        assert await stores.reconciler.find_waiting_queues(connection, 0.0, 10) == [
+            ("echo", "normal", [TRACEPARENT], True)
+        ]
+    assert await stores.sweeper.promote_jobs(10) == []
+    assert await database.fetch(version, job) == before
 
 
 async def test_a_running_job_gets_no_wake_up(database: Database, stores: Stores, tenant: UUID) -> None:
     await claim(database, await submit(database, tenant))
-    assert await stores.sweeper.take_due_jobs(10) == ([], [])
+    assert await stores.sweeper.promote_jobs(10) == []

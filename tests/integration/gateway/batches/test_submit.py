@@ -31,14 +31,12 @@ def new_batch(tenant: UUID, count: int = 1, key: str | None = None) -> tuple[New
 
 
 async def count_rows(database: Database) -> list[int]:
-    """Count the batches, jobs, inputs and messages."""
-    tables = ("batches", "jobs", "job_inputs", "outbox")
+    """Count the batches, jobs and inputs."""
+    tables = ("batches", "jobs", "job_inputs")
     return [len(await database.fetch(f"SELECT FROM {table}")) for table in tables]
 
 
-async def test_a_batch_is_committed_with_its_jobs_and_messages(
-    database: Database, store: BatchStore, tenant: UUID
-) -> None:
+async def test_a_batch_is_committed_with_its_jobs(database: Database, store: BatchStore, tenant: UUID) -> None:
     batch, jobs = new_batch(tenant, JOBS_PER_STATEMENT + 1)
     added = await store.add(batch, jobs)
     assert added is not None
@@ -50,7 +48,7 @@ async def test_a_batch_is_committed_with_its_jobs_and_messages(
         None,
     )
     assert times.keys() == {job.id for job in jobs}
-    assert await count_rows(database) == [1, *[JOBS_PER_STATEMENT + 1] * 3]
+    assert await count_rows(database) == [1, *[JOBS_PER_STATEMENT + 1] * 2]
     assert await store.find(batch.id, tenant) == row
     assert await store.find(batch.id, await add_tenant(database, "stranger")) is None
     await claim(database, jobs[0].id)
@@ -61,7 +59,7 @@ async def test_a_failed_batch_leaves_nothing(database: Database, store: BatchSto
     batch, jobs = new_batch(tenant, JOBS_PER_STATEMENT, key="k")
     with pytest.raises(asyncpg.CharacterNotInRepertoireError):
         await store.add(batch, [*jobs, new_job(tenant, version="a\x00b")])
-    assert await count_rows(database) == [0] * 4
+    assert await count_rows(database) == [0] * 3
     assert await store.add(batch, jobs) is not None  # with the same key
 
 
@@ -87,7 +85,7 @@ async def test_a_key_belongs_to_a_job_or_a_batch(database: Database, store: Batc
     await JobStore(database).submit_jobs([job])
     batch, jobs = new_batch(tenant, key="k")
     assert await store.add(batch, jobs) is None
-    assert await count_rows(database) == [0, 1, 1, 1]
+    assert await count_rows(database) == [0, 1, 1]
     assert await store.add(*new_batch(tenant, key="other")) is not None
     assert (
         await JobStore(database).submit_jobs([new_job(tenant, idempotency_key="other", fingerprint=FINGERPRINT)]) == {}

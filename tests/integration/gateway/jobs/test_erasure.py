@@ -1,6 +1,5 @@
 """An erased payload is gone from every table, and nothing of it is sent."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from uuid import UUID
@@ -11,9 +10,8 @@ import pytest
 
 from common import ids
 from common.jobs import Failure, Status
-from common.outbox import event_wake_up
 from common.postgres.database import Database
-from services.dispatcher.results.store import AttemptStart, NewEvent, ResultStore
+from services.dispatcher.results.store import NewEvent, ResultStore
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.erasure import Eraser
 from services.gateway.jobs.idempotency_store import IdempotencyStore
@@ -21,10 +19,9 @@ from services.gateway.jobs.schemas import DeadFilter
 from services.gateway.jobs.store import JobStore
 from services.notifier.attempt_result import AttemptError, AttemptResult
 from services.notifier.retry_schedule import Exhausted, Rescheduled
-from tests.integration.deliveries import look_at, subscribe
+from tests.integration.deliveries import subscribe
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_job, new_requeue, submit
 from tests.integration.notifier.steps import OK, Steps
-from tests.integration.waiting import until_blocked
 from tests.integration.world import World
 from tests.support.database_columns import find_columns
 
@@ -59,7 +56,7 @@ async def connection(database_url: str) -> "AsyncIterator[asyncpg.Connection[asy
 
 async def end(database: Database, job: UUID, status: Status) -> UUID:
     """End a queued job with the secret in every field of its end. Return its event."""
-    event = NewEvent(ids.new(), f"job.{status}", RAW, event_wake_up(ids.new(), f"job.{status}", TRACEPARENT))
+    event = NewEvent(ids.new(), f"job.{status}", RAW, TRACEPARENT)
     failure = None if status is Status.SUCCEEDED else Failure("inference_failed", SECRET, False)
     outputs = RAW if status is Status.SUCCEEDED else None
     ended = new_end(await claim(database, job), status, event=event, failure=failure, outputs=outputs)
@@ -79,15 +76,23 @@ async def test_no_column_of_any_table_has_the_payload(
     first = new_requeue(await claim(database, job), failure=Failure("inference_failed", SECRET, True))
     await ResultStore(database).requeue_jobs([first])
     event = await end(database, job, status)
-    await steps.fan_out(event)
+    await steps.schedule(event)
+    assert len(await steps.attempt((ANSWERED, Rescheduled(0.0)))) == 2
+    await world.database.fetch("UPDATE endpoints SET failures = 0, failing_since = NULL, next_at = now()")
     assert len(await steps.attempt((ANSWERED, Exhausted()))) == 2
     about = [record["id"] for record in await database.fetch("SELECT id FROM events WHERE about_job_id = $1", job)]
     assert len(about) == 2
-    await steps.fan_out(about[0])  # the other event is not fanned out yet
+    await steps.schedule(about[0])  # the delivery of the other event is new
     await steps.attempt((ANSWERED, Rescheduled(60.0)))
     before = set(await find_columns(connection, SECRET))
     everywhere = {"job_inputs.tensors", "job_inputs.parameters", "job_inputs.metadata", "job_inputs.callback_url"}
-    everywhere |= {"events.body", "attempts.response", "deliveries.url", "job_attempts.error_message"}
+    everywhere |= {
+        "events.body",
+        "attempts.response",
+        "deliveries.response",
+        "deliveries.url",
+        "job_attempts.error_message",
+    }
     everywhere |= {"job_outputs.outputs"} if status is Status.SUCCEEDED else {"jobs.error_message"}
     assert before == everywhere
 
@@ -109,49 +114,14 @@ async def test_pending_deliveries_and_events_are_not_sent(world: World, eraser: 
     told, untold = [await submit(world.database, world.tenant, **PAYLOAD) for _ in range(2)]
     event = await end(world.database, told, Status.SUCCEEDED)
     late = await end(world.database, untold, Status.SUCCEEDED)
-    await steps.fan_out(event)
+    await steps.schedule(event)
     assert await eraser.erase(world.tenant, told)
     assert await eraser.erase(world.tenant, untold)
-    assert await steps.fan_out(event, late) == 0
+    assert await steps.take(event, late) == []
     assert await steps.claim() == []
     kept = await end(world.database, await submit(world.database, world.tenant), Status.SUCCEEDED)
-    await steps.fan_out(kept)
+    await steps.schedule(kept)
     assert [claim.webhook_id for claim in await steps.attempt(OK)] == [webhook.id]
-
-
-async def test_erasure_waits_for_a_running_delivery(world: World, eraser: Eraser) -> None:
-    steps = Steps(world.database)
-    job = await submit(world.database, world.tenant, **PAYLOAD)
-    await steps.fan_out(await end(world.database, job, Status.SUCCEEDED))
-    claims = await steps.claim()
-    with pytest.raises(Problem) as refused:
-        await eraser.erase(world.tenant, job)
-    assert (refused.value.status, refused.value.headers) == (409, {"Retry-After": "5"})
-    assert (await look_at(world.database, claims[0].id)).leased
-    erasing = asyncio.create_task(Eraser(world.database, delivery_wait=20.0).erase(world.tenant, job))
-    assert await steps.record(claims, (ANSWERED, Rescheduled(60.0))) == [True]
-    assert await erasing
-
-
-async def test_a_late_start_event_is_not_recorded(world: World, eraser: Eraser) -> None:
-    """Neither after the erasure, nor during it."""
-    store = ResultStore(world.database)
-    jobs = [await submit(world.database, world.tenant, **PAYLOAD) for _ in range(2)]
-    starts = []
-    for job in jobs:
-        claimed = await claim(world.database, job)
-        assert claimed.row.started_at is not None
-        event = NewEvent(ids.new(), "job.started", RAW, event_wake_up(ids.new(), "job.started", TRACEPARENT))
-        starts.append(AttemptStart(claimed.row, claimed.row.started_at, event))
-        await store.end_jobs([new_end(claimed)])
-    assert await eraser.erase(world.tenant, jobs[0])
-    async with world.database.transaction() as connection:
-        await connection.execute("SELECT 1 FROM jobs WHERE id = $1 FOR UPDATE", jobs[1])
-        late = asyncio.create_task(store.record_events(starts))
-        await until_blocked(world.database)
-        await connection.execute("UPDATE jobs SET erased_at = now() WHERE id = $1", jobs[1])
-    await late
-    assert await world.database.fetch("SELECT 1 FROM events WHERE type = 'job.started'") == []
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELED])
@@ -171,7 +141,7 @@ async def test_an_erased_job_is_not_retried(world: World, eraser: Eraser, status
     assert await world.replay([job]) == set()
     assert await world.retry(other) == {other}
     with pytest.raises(asyncpg.CheckViolationError):
-        await world.database.fetch("UPDATE jobs SET status = 'queued', next_wake_up_at = now(), finished_at = NULL")
+        await world.database.fetch("UPDATE jobs SET status = 'queued', finished_at = NULL")
 
 
 async def test_only_the_tenants_own_ended_jobs_are_erased(world: World, eraser: Eraser) -> None:

@@ -1,14 +1,13 @@
 """For a day, a repeated request gets the first response, whatever has changed since."""
 
-from collections.abc import AsyncIterator
 from uuid import UUID
 
 import msgspec
 import pytest
 
-from common.outbox import Outbox
 from common.postgres.database import Database
 from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.security.ssrf import AddressPolicy
 from common.tensors import Datatype, Signature
 from common.views.job import JobRow
@@ -32,19 +31,17 @@ FLAT = [Signature("x", Datatype.FP32, [-1, -1])]
 
 
 @pytest.fixture
-async def outbox(database: Database) -> AsyncIterator[Outbox]:
-    outbox = Outbox(database, Publisher("amqp://127.0.0.1:1/", "tests"))
-    yield outbox
-    await outbox.drain(5)
+def wake_ups() -> WakeUpPublisher:
+    return WakeUpPublisher(Publisher("amqp://127.0.0.1:1/", "tests"))
 
 
-def new_submitter(database: Database, outbox: Outbox, most: int = 100) -> Submitter:
+def new_submitter(database: Database, wake_ups: WakeUpPublisher, most: int = 100) -> Submitter:
     """Return the submitter of a new gateway. At most `most` jobs of a tenant may wait."""
     store = JobStore(database)
     queues = QueueLimits(QueueLimitStore(database), most, 100)
     policy = AddressPolicy.parse((), allow_http=False)
     repeats = IdempotencyKeys(IdempotencyStore(database))
-    return Submitter(store, Catalogue(ModelStore(database)), outbox, policy, queues, repeats, Workers())
+    return Submitter(store, Catalogue(ModelStore(database)), wake_ups, policy, queues, repeats, Workers())
 
 
 async def submit(
@@ -62,9 +59,11 @@ async def offer(database: Database, inputs: list[Signature]) -> None:
     await Stores(database).models.save_models([(ModelVersion("echo", "1", False, 0, 1, inputs, []), True)])
 
 
-async def test_a_repeat_needs_no_capacity_and_no_model(database: Database, outbox: Outbox, tenant: UUID) -> None:
+async def test_a_repeat_needs_no_capacity_and_no_model(
+    database: Database, wake_ups: WakeUpPublisher, tenant: UUID
+) -> None:
     await offer(database, FLAT)
-    submitter = new_submitter(database, outbox, most=1)
+    submitter = new_submitter(database, wake_ups, most=1)
     first, replayed = await submit(submitter, tenant)
     assert not replayed
     for change, refusal in [
@@ -73,7 +72,7 @@ async def test_a_repeat_needs_no_capacity_and_no_model(database: Database, outbo
         ("DELETE FROM models", "model_not_found"),
     ]:
         await database.fetch(change)
-        later = new_submitter(database, outbox, most=1)
+        later = new_submitter(database, wake_ups, most=1)
         assert await submit(later, tenant) == (first, True)
         for other in (None, "another"):
             with pytest.raises(Problem) as caught:
@@ -86,23 +85,24 @@ async def test_a_repeat_needs_no_capacity_and_no_model(database: Database, outbo
     assert len(await database.fetch("SELECT FROM jobs")) == 1
 
 
-async def test_repeats_do_not_count_against_the_limit(database: Database, outbox: Outbox, tenant: UUID) -> None:
+async def test_repeats_do_not_count_against_the_limit(
+    database: Database, wake_ups: WakeUpPublisher, tenant: UUID
+) -> None:
     await offer(database, FLAT)
-    submitter = new_submitter(database, outbox, most=2)
+    submitter = new_submitter(database, wake_ups, most=2)
     for _ in range(5):
         await submit(submitter, tenant)
     assert not (await submit(submitter, tenant, None))[1]
 
 
-async def test_a_key_outlives_its_job(database: Database, outbox: Outbox, tenant: UUID) -> None:
+async def test_a_key_outlives_its_job(database: Database, wake_ups: WakeUpPublisher, tenant: UUID) -> None:
     """With a retention of less than a day."""
     await offer(database, FLAT)
-    submitter = new_submitter(database, outbox)
+    submitter = new_submitter(database, wake_ups)
     first, _ = await submit(submitter, tenant)
     stores = Stores(database)
     ended = new_end(await claim(database, first.id))
     await stores.results.end_jobs([ended])
-    await database.fetch("UPDATE events SET fanned_out_at = now()")
     await database.fetch("UPDATE jobs SET finished_at = now() - interval '1 hour'")
     assert (await stores.retention.purge_jobs(60.0, 10)).removed == 1
     assert await stores.retention.purge_keys(10) == 0

@@ -19,10 +19,8 @@ WITH flooding AS (
   SELECT gen_random_uuid(), 'flood ' || number, '' FROM generate_series(1, $1) number
   RETURNING id
 )
-INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay, traceparent,
-                  next_wake_up_at)
-SELECT overlay(gen_random_uuid()::text placing '00' from 1)::uuid, id, 'echo', 'normal', 'queued', 3, 600, 1, 300, '',
-       now() + interval '1 minute'
+INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay, traceparent)
+SELECT overlay(gen_random_uuid()::text placing '00' from 1)::uuid, id, 'echo', 'normal', 'queued', 3, 600, 1, 300, ''
 FROM flooding, generate_series(1, $2)
 """
 
@@ -73,8 +71,8 @@ async def test_other_tenants_jobs_come_first_only_in_their_turn(
     assert told == [3, 6, 8, 10]
     order, share = [], FairShare()
     for _ in range(26):
-        (job,) = await take(database, cursor=share.next_cursor(Priority.NORMAL), running=share.running)
-        share.note_start(job.row.tenant_id, job.row.id, Priority.NORMAL)
+        (job,) = await take(database, last_tenant=share.last_tenant[Priority.NORMAL], running=share.running)
+        share.note_start(job.row.tenant_id, Priority.NORMAL)
         order.append(job.row.id)
     claimed = [order.index(job) + 1 for job in mine]
     assert all(position - 2 <= at <= position for at, position in zip(claimed, (3, 6, 8, 10), strict=True))

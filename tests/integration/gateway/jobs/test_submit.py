@@ -7,12 +7,9 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from common import ids
 from common.jobs import Status
 from common.postgres.batcher import Batcher
 from common.postgres.database import Database
-from services.gateway.auth.authentication import hash_key
-from services.gateway.auth.store import KeyStore
 from services.gateway.jobs.idempotency_store import IdempotencyStore
 from services.gateway.jobs.store import JobStore, JobTimes, NewJob
 from tests.integration.jobs import add_tenant, look, new_job
@@ -23,30 +20,21 @@ def store(database: Database) -> JobStore:
     return JobStore(database)
 
 
-async def list_messages(database: Database) -> set[UUID]:
-    return {record["id"] for record in await database.fetch("SELECT id FROM outbox")}
-
-
-async def test_jobs_are_committed_with_a_message_for_each_due_job(
-    database: Database, store: JobStore, tenant: UUID
-) -> None:
+async def test_a_job_for_the_past_is_due_now(store: JobStore, tenant: UUID) -> None:
     now = new_job(tenant)
     past = new_job(tenant, run_at=datetime(2000, 1, 1, tzinfo=UTC))
     later = new_job(tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
     times = await store.submit_jobs([now, past, later])
-    assert await list_messages(database) == {now.message.id, past.message.id}
     assert times[now.id].run_at == times[past.id].run_at == times[now.id].created_at
     assert times[later.id].run_at == later.run_at
 
 
-async def test_a_scheduled_job_is_announced_when_it_is_due(database: Database, store: JobStore, tenant: UUID) -> None:
+async def test_only_a_scheduled_job_waits_for_its_time(database: Database, store: JobStore, tenant: UUID) -> None:
     now, later = new_job(tenant), new_job(tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
     await store.submit_jobs([now, later])
-    ringing, waiting = await look(database, now.id), await look(database, later.id)
-    assert ringing.status is waiting.status is Status.QUEUED
-    assert waiting.next_wake_up_at == later.run_at
-    assert ringing.next_wake_up_at is not None
-    assert ringing.next_wake_up_at - ringing.run_at == timedelta(minutes=1)
+    claimable, waiting = await look(database, now.id), await look(database, later.id)
+    assert claimable.status is waiting.status is Status.QUEUED
+    assert (claimable.scheduled_at, waiting.scheduled_at) == (None, later.run_at)
 
 
 async def test_expiry_counts_from_run_at(store: JobStore, tenant: UUID) -> None:
@@ -77,18 +65,6 @@ async def test_a_statement_adds_all_jobs_or_none(database: Database, store: JobS
     with pytest.raises(asyncpg.PostgresError):
         await store.submit_jobs([good, new_job(tenant, version="a\x00b")])
     assert await database.fetch("SELECT id FROM jobs") == []
-    assert await list_messages(database) == set()
-
-
-async def test_jobs_of_revoked_keys_are_skipped(database: Database, store: JobStore, tenant: UUID) -> None:
-    valid, revoked = ids.new(), ids.new()
-    keys = KeyStore(database)
-    for key in (valid, revoked):
-        await keys.add_key(key, tenant, "test", hash_key(str(key)))
-    await keys.revoke(revoked)
-    jobs = [new_job(tenant, key_id=key) for key in (valid, revoked, ids.new(), None)]
-    assert (await store.submit_jobs(jobs)).keys() == {jobs[0].id, jobs[3].id}
-    assert await list_messages(database) == {jobs[0].message.id, jobs[3].message.id}
 
 
 async def test_a_bad_job_does_not_fail_the_others_in_its_statement(
@@ -110,15 +86,12 @@ async def test_a_bad_job_does_not_fail_the_others_in_its_statement(
     assert isinstance(outcomes[3], asyncpg.CharacterNotInRepertoireError)
     assert isinstance(outcomes[5], asyncpg.CheckViolationError)
     assert max(sizes) > 1
-    expected = {job.message.id for number, job in enumerate(jobs) if number not in refused}
-    assert await list_messages(database) == expected
 
 
 async def test_of_jobs_with_one_key_the_first_is_added(database: Database, store: JobStore, tenant: UUID) -> None:
     jobs = [new_job(tenant, idempotency_key="k", fingerprint=bytes(32)) for _ in range(3)]
     times = await store.submit_jobs([*jobs, other := new_job(tenant)])
     assert times.keys() == {min(job.id for job in jobs), other.id}
-    assert len(await list_messages(database)) == 2
     assert await store.submit_jobs([new_job(tenant, idempotency_key="k", fingerprint=bytes(32))]) == {}
     found = await IdempotencyStore(database).find_records([(tenant, "k"), (tenant, "unknown")])
     (named,) = found.values()

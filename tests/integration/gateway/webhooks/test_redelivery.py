@@ -38,10 +38,8 @@ async def redeliver(database: Database, delivery: UUID) -> None:
 
 async def add_test(database: Database, tenant: UUID, webhook: UUID) -> UUID:
     """Add a test event, and return its delivery."""
-    test = NewTest(ids.new(), ids.new(), b"{}", "")
     async with database.transaction() as connection:
-        await WebhookStore(database).add_test(connection, webhook, tenant, test)
-    return test.delivery_id
+        return await WebhookStore(database).add_test(connection, webhook, tenant, NewTest(ids.new(), b"{}", ""))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +53,7 @@ async def test_a_redelivery_is_claimed_before_other_deliveries(
     await redeliver(database, delivery)
     state = await look_at(database, delivery)
     assert (state.status, state.attempt, state.finished) == ("pending", 1, False)
+    assert len(await DeliveryStore(database).list_attempts([delivery], 10)) == 1  # the earlier one is kept
     first, second = await steps.claim()
     assert [first.id, second.id] == [delivery, *others]
     assert (first.attempt, first.tries) == (2, tries)  # a running schedule goes on; an ended one starts again

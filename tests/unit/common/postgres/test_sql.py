@@ -7,7 +7,6 @@ import pytest
 from common.postgres import sql
 
 FILES = [
-    ("common", "outbox.sql"),
     ("services.gateway.auth", "queries.sql"),
     ("services.gateway.jobs", "queries.sql"),
     ("services.dispatcher.claims", "queries.sql"),
@@ -17,7 +16,7 @@ FILES = [
     ("services.notifier.store", "cleanup.sql"),
     ("services.notifier.store", "clock.sql"),
     ("services.notifier.store", "endpoints.sql"),
-    ("services.notifier.store", "fanout.sql"),
+    ("services.notifier.store", "new_deliveries.sql"),
     ("services.notifier.store", "operational_events.sql"),
     ("services.notifier.store", "recovery.sql"),
 ]
@@ -37,7 +36,7 @@ def test_each_block_is_a_name_and_one_statement(package: str, file: str) -> None
 
 
 def test_the_separator_goes_and_comments_stay() -> None:
-    assert sql.load("common", "outbox.sql")["delete_confirmed"] == (
-        "-- delete_confirmed\n-- Delete messages that the broker has confirmed.\n"
-        "DELETE FROM outbox WHERE id = ANY($1::uuid[])"
+    assert sql.load("services.gateway.webhooks")["find_tenant_secret"] == (
+        "-- find_tenant_secret\n-- Returns the secret of a tenant ($1).\n"
+        "SELECT webhook_secret AS secret FROM tenants WHERE id = $1"
     )

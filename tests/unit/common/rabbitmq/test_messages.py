@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from common.errors import Reject
-from common.rabbitmq.messages import JobEvent, JobEvents, JobQueued, JobsQueued, Message, WaitersPresent, decode, encode
+from common.rabbitmq.messages import EventsRecorded, JobsQueued, Message, WaitersPresent, decode, encode
 
 ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
 
@@ -13,10 +13,11 @@ ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
 @pytest.mark.parametrize(
     ("message", "body"),
     [
-        (JobQueued(ID), b'{"type":"job.queued/1","job_id":"01890a5d-ac96-774b-bcce-b302099a8057"}'),
-        (JobEvent(ID), b'{"type":"job.event/1","event_id":"01890a5d-ac96-774b-bcce-b302099a8057"}'),
-        (JobsQueued([ID]), b'{"type":"jobs.queued/1","job_ids":["01890a5d-ac96-774b-bcce-b302099a8057"]}'),
-        (JobEvents([(ID, "00")]), b'{"type":"job.events/1","events":[["01890a5d-ac96-774b-bcce-b302099a8057","00"]]}'),
+        (JobsQueued(3), b'{"type":"jobs.queued/1","count":3}'),
+        (
+            EventsRecorded([(ID, "00")]),
+            b'{"type":"events.recorded/1","events":[["01890a5d-ac96-774b-bcce-b302099a8057","00"]]}',
+        ),
         (WaitersPresent(), b'{"type":"waiters.present/1"}'),
     ],
 )
@@ -46,5 +47,4 @@ def test_anything_else_is_rejected_with_the_reason(body: bytes) -> None:
 
 
 def test_an_additional_field_of_a_later_version_is_ignored() -> None:
-    body = b'{"type":"job.event/1","event_id":"01890a5d-ac96-774b-bcce-b302099a8057","more":1}'
-    assert decode(body) == JobEvent(ID)
+    assert decode(b'{"type":"jobs.queued/1","count":2,"more":1}') == JobsQueued(2)

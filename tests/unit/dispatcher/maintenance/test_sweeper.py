@@ -8,12 +8,13 @@ import pytest
 
 from common.errors import DatabaseUnavailable
 from common.jobs import Status
-from common.outbox import Outbox, OutboxRow
+from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.dispatcher import retry
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
-from services.dispatcher.maintenance.sweeper_store import DueJobs, JobsAtTime, SweeperStore
+from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
+from services.dispatcher.sessions.lost_sessions import LostSessions
 from tests.unit.clock import Clock
 from tests.unit.dispatcher.jobs import NOW, claimed
 
@@ -27,28 +28,36 @@ class World:
     def __init__(self, *lapsed: ClaimedJob) -> None:
         self.clock = Clock()
         self.lapsed = list(lapsed)
+        self.orphaned: list[ClaimedJob] = []
         self.read_only = False
         self.hangs = 0.0  # seconds that the next search for lapsed leases takes
         self.failed: list[ClaimedJob] = []
         self.canceled: list[ClaimedJob] = []
         grace = LeaseGrace(LEASE, INTERVAL, self.clock)
-        parts = cast("SweeperStore", self), cast("ResultRecorder", self), cast("Outbox", self)
-        self.sweeper = Sweeper(*parts, grace, INTERVAL)
+        parts = cast("SweeperStore", self), cast("ResultRecorder", self), cast("WakeUpPublisher", self)
+        self.sweeper = Sweeper(*parts, grace, cast("LostSessions", self), INTERVAL)
 
-    async def take_due_jobs(self, _limit: int) -> DueJobs:
+    async def promote_jobs(self, _limit: int) -> list[WakeUp]:
         if self.read_only:
             raise DatabaseUnavailable
-        return DueJobs([], [])
+        return []
 
     async def find_abandoned(self, _limit: int) -> JobsAtTime:
         self.clock.now += self.hangs
         self.hangs = 0.0
         return [(job, NOW) for job in self.lapsed]
 
+    async def find(self) -> list[int]:
+        return [7] if self.orphaned else []
+
+    async def find_orphaned(self, sessions: Sequence[int], _limit: int) -> JobsAtTime:
+        assert sessions == [7]
+        return [(job, NOW) for job in self.orphaned]
+
     async def find_expired(self, _limit: int) -> JobsAtTime:
         return []
 
-    def announce(self, rows: Sequence[OutboxRow]) -> None:
+    def announce(self, rows: Sequence[WakeUp]) -> None:
         assert rows == []
 
     async def record_failure(self, job: ClaimedJob, outcome: retry.Outcome, _at: datetime, _trace: str) -> None:
@@ -85,6 +94,19 @@ async def test_a_new_sweeper_reclaims_nothing_for_a_lease() -> None:
     assert world.failed == []
     await world.pass_by(INTERVAL)
     assert world.failed == world.lapsed
+
+
+async def test_a_new_sweeper_reclaims_the_jobs_of_a_dead_dispatcher_at_once() -> None:
+    world = World(job := claimed())
+    world.orphaned = [job, claimed(Status.CANCELING)]
+    await world.sweeper.sweep()
+    assert (world.failed, world.canceled) == (world.orphaned[:1], world.orphaned[1:])
+
+
+async def test_a_job_with_a_lapsed_lease_of_a_dead_dispatcher_is_reclaimed_once(running: World) -> None:
+    running.lapsed = running.orphaned = [claimed()]
+    await running.sweeper.sweep()
+    assert running.failed == running.lapsed
 
 
 async def test_a_long_outage_costs_no_lease(running: World) -> None:

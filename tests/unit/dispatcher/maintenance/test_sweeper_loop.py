@@ -6,10 +6,11 @@ from typing import cast
 import pytest
 
 from common.errors import DatabaseUnavailable
-from common.outbox import Outbox, OutboxRow
+from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.dispatcher.maintenance.sweeper import BATCH, LeaseGrace, Sweeper
-from services.dispatcher.maintenance.sweeper_store import DueJobs, JobsAtTime, SweeperStore
+from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
+from services.dispatcher.sessions.lost_sessions import LostSessions
 
 HOUR = 3600.0
 
@@ -26,37 +27,41 @@ class FakeStore:
     async def find_abandoned(self, _limit: int) -> JobsAtTime:
         return []
 
-    async def take_due_jobs(self, _limit: int) -> DueJobs:
+    async def find(self) -> list[int]:
+        return []
+
+    async def promote_jobs(self, _limit: int) -> list[WakeUp]:
         if not self.due:
             raise asyncio.CancelledError
         count = self.due.pop(0)
         if count is None:
             raise DatabaseUnavailable
-        return DueJobs([cast("OutboxRow", object())] * count, [])
+        return [cast("WakeUp", object())] * count
 
 
-class FakeOutbox:
+class FakeWakeUps:
     def __init__(self) -> None:
         self.announced = 0
 
-    def announce(self, rows: list[OutboxRow]) -> None:
-        self.announced += len(rows)
+    def announce(self, wake_ups: list[WakeUp]) -> None:
+        self.announced += len(wake_ups)
 
 
 async def run(store: FakeStore, interval: float) -> int:
     """Return the number of wake-ups."""
-    outbox = FakeOutbox()
+    wake_ups = FakeWakeUps()
     sweeper = Sweeper(
         cast("SweeperStore", store),
         cast("ResultRecorder", None),
-        cast("Outbox", outbox),
+        cast("WakeUpPublisher", wake_ups),
         LeaseGrace(0.0, interval),
+        cast("LostSessions", store),
         interval,
     )
     async with asyncio.timeout(20):
         with pytest.raises(asyncio.CancelledError):
             await sweeper.run()
-    return outbox.announced
+    return wake_ups.announced
 
 
 async def test_it_sweeps_again_at_once_after_a_full_batch() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from common.jobs import Priority
-from common.outbox import MAX_JOBS_PER_MESSAGE
+from common.rabbitmq.wake_ups import MAX_JOBS_PER_MESSAGE
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.client import ModelVersion
 

@@ -8,15 +8,15 @@ import pytest
 
 from common.errors import DatabaseUnavailable
 from common.jobs import Failure, Status
-from common.outbox import Outbox, OutboxRow
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, event_wake_up
 from common.views.job import JobUrls
 from services.dispatcher import retry
 from services.dispatcher.results import result_writer
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
-from services.dispatcher.results.store import AttemptStart, JobEnd, Requeue, ResultStore
+from services.dispatcher.results.store import AttemptStart, JobEnd, NewEvent, Requeue, ResultStore
 from services.dispatcher.triton.attempt import InferenceResult
 from tests.unit.dispatcher.jobs import NOW, TRACE, claimed
 
@@ -54,12 +54,12 @@ class FakeStore:
         return set() if self.fenced else {back.id for back in requeues}
 
 
-class FakeOutbox:
+class FakeWakeUps:
     def __init__(self) -> None:
-        self.announced: list[OutboxRow] = []
+        self.announced: list[WakeUp] = []
 
-    def announce(self, rows: Iterable[OutboxRow]) -> None:
-        self.announced += rows
+    def announce(self, wake_ups: Iterable[WakeUp]) -> None:
+        self.announced += wake_ups
 
 
 @pytest.fixture(autouse=True)
@@ -67,34 +67,38 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(result_writer, "RETRY_SECONDS", 0.0)
 
 
-def build(store: FakeStore) -> tuple[ResultRecorder, FakeOutbox]:
-    outbox, changes = FakeOutbox(), ChangePublisher(Publisher("amqp://nobody/", "w"))
-    writer = ResultWriter(cast("ResultStore", store), cast("Outbox", outbox), changes)
-    return ResultRecorder(writer, JobUrls()), outbox
+def to_wake_up(event: NewEvent) -> WakeUp:
+    return event_wake_up(event.id, event.type, event.traceparent)
+
+
+def build(store: FakeStore) -> tuple[ResultRecorder, FakeWakeUps]:
+    wake_ups, changes = FakeWakeUps(), ChangePublisher(Publisher("amqp://nobody/", "w"))
+    writer = ResultWriter(cast("ResultStore", store), cast("WakeUpPublisher", wake_ups), changes)
+    return ResultRecorder(writer, JobUrls()), wake_ups
 
 
 async def test_a_start_is_announced_after_an_outage() -> None:
     store = FakeStore(failures=3)
-    recorder, outbox = build(store)
+    recorder, wake_ups = build(store)
     recorder.announce_start(claimed(), TRACE)
     await recorder.drain(5)
     assert [start.event.type for start in store.starts] == ["job.started"]
-    assert outbox.announced == [store.starts[0].event.message]
+    assert wake_ups.announced == [to_wake_up(store.starts[0].event)]
 
 
 async def test_a_result_survives_an_outage_and_is_announced_once() -> None:
     store = FakeStore(failures=3)
-    recorder, outbox = build(store)
+    recorder, wake_ups = build(store)
     await recorder.succeed(claimed(), InferenceResult("1", b"[]"), NOW, 5.0, TRACE)
     assert [(end.status, end.outputs) for end in store.ends] == [(Status.SUCCEEDED, b"[]")]
-    assert outbox.announced == [store.ends[0].event.message]
+    assert wake_ups.announced == [to_wake_up(store.ends[0].event)]
 
 
 async def test_a_result_under_an_old_claim_is_not_announced() -> None:
     store = FakeStore(failures=0, fenced=True)
-    recorder, outbox = build(store)
+    recorder, wake_ups = build(store)
     await recorder.succeed(claimed(), InferenceResult("1", b"[]"), NOW, 5.0, TRACE)
-    assert (len(store.ends), outbox.announced) == (1, [])
+    assert (len(store.ends), wake_ups.announced) == (1, [])
 
 
 async def test_a_requeue_survives_an_outage() -> None:

@@ -53,21 +53,40 @@ async def test_anything_else_is_refused_and_told_how(header: str | None) -> None
     assert caught.value.headers == {"WWW-Authenticate": "Bearer"}
 
 
-async def test_a_key_is_remembered_for_a_while_until_it_is_found_revoked() -> None:
+async def test_a_cached_key_is_looked_up_again_after_a_while() -> None:
     now = 0.0
     store = MemoryKeyStore("ch_a")
     keys = KeyCache(store, lambda: now)
-    assert keys.find_cached("Bearer ch_a") is None
-    await keys.find("Bearer ch_a")
-    assert keys.find_cached("Bearer ch_a") == KEY._replace(cached=True)
-    assert keys.find_cached("Bearer ch_b") is None
-    now = CACHED_SECONDS
-    assert keys.find_cached("Bearer ch_a") is None
     await keys.find("Bearer ch_a")
     store.hashes.clear()
+    assert await keys.find("Bearer ch_a") == KEY
+    now = CACHED_SECONDS
     with pytest.raises(Problem):
         await keys.find("Bearer ch_a")
-    assert keys.find_cached("Bearer ch_a") is None
+
+
+async def test_a_revoked_key_is_refused_as_soon_as_the_cache_is_cleared() -> None:
+    store = MemoryKeyStore("ch_a")
+    keys = KeyCache(store)
+    await keys.find("Bearer ch_a")
+    store.hashes.clear()
+    keys.clear()
+    with pytest.raises(Problem):
+        await keys.find("Bearer ch_a")
+
+
+async def test_a_lookup_from_before_a_revocation_is_not_cached() -> None:
+    class RevokedMeanwhile(MemoryKeyStore):
+        async def find_keys(self, hashes: Sequence[bytes]) -> dict[bytes, Key]:
+            found = await super().find_keys(hashes)
+            self.hashes.clear()
+            keys.clear()
+            return found
+
+    keys = KeyCache(RevokedMeanwhile("ch_a"))
+    await keys.find("Bearer ch_a")
+    with pytest.raises(Problem):
+        await keys.find("Bearer ch_a")
 
 
 async def test_so_many_keys_are_remembered_and_no_more() -> None:

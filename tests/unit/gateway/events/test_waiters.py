@@ -11,7 +11,7 @@ import pytest
 from common import ids
 from common.errors import Reject
 from common.jobs import Status
-from common.rabbitmq.messages import JobQueued
+from common.rabbitmq.messages import JobsQueued
 from services.gateway.auth.store import Key
 from services.gateway.events import waiters as module
 from services.gateway.events.store import EventStore, JobSnapshot
@@ -151,4 +151,4 @@ async def test_no_tenant_takes_all_places(waiters: Waiters, monkeypatch: pytest.
 
 async def test_an_unexpected_message_is_rejected(waiters: Waiters) -> None:
     with pytest.raises(Reject):
-        await waiters.handle(JobQueued(JOB), None)
+        await waiters.handle(JobsQueued(1), None)

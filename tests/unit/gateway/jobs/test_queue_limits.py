@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Collection
 from http import HTTPStatus
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from common import ids
 from common.errors import DatabaseUnavailable
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.queue_limit_store import DueJobs, EndedJobs, Queue, QueueCount, QueueLimitStore
+from services.gateway.jobs.queue_limit_store import Queue, QueueCount, QueueLimitStore
 from services.gateway.jobs.queue_limits import (
     DEFAULT_RETRY_SECONDS,
+    FIRST_RETRY_SECONDS,
     MAX_CACHED_QUEUES,
     MAX_RETRY_SECONDS,
     QueueLimits,
@@ -37,10 +37,7 @@ class FakeStore(QueueLimitStore):
         self.is_down = False
         self.jobs: dict[Queue, int] = {}
         self.own: dict[Queue, int] = {}
-        self.ended: dict[Queue, EndedJobs] = {}
-        self.due: dict[Queue, DueJobs] = {}
         self.counted: list[set[Queue]] = []
-        self.samples = 0
 
     def clock(self) -> float:
         return self.now
@@ -54,14 +51,6 @@ class FakeStore(QueueLimitStore):
         self.now += self.seconds
         most = {queue: self.own.get(queue, per_model if isinstance(queue, str) else per_tenant) for queue in queues}
         return {queue: QueueCount(min(self.jobs.get(queue, 0), most[queue]), most[queue]) for queue in queues}
-
-    async def count_ended(self, limit: int) -> dict[Queue, EndedJobs]:
-        self.samples += 1
-        return self.ended
-
-    async def count_due(self, queues: Collection[Queue], limit: int) -> dict[Queue, DueJobs]:
-        self.samples += 1
-        return {queue: self.due[queue] for queue in queues if queue in self.due}
 
 
 @pytest.fixture
@@ -179,48 +168,31 @@ async def test_unused_queues_are_dropped(store: FakeStore, limits: QueueLimits) 
     assert limits._levels.keys() == {TENANT, "echo"}
 
 
-async def test_retry_after_follows_ended_and_due_jobs_read_once_a_second(store: FakeStore, limits: QueueLimits) -> None:
-    store.jobs = dict.fromkeys((TENANT, OTHER), PER_TENANT)
-    store.ended[TENANT] = EndedJobs(2, 30.0)
-    store.due[OTHER] = DueJobs(0, 20.0)
-
-    async def retry_after(tenant: UUID = TENANT) -> str:
+async def test_retry_after_follows_the_jobs_that_left_between_two_counts(store: FakeStore, limits: QueueLimits) -> None:
+    async def retry_after(jobs: int = 1) -> str:
         with pytest.raises(Problem) as caught:
-            await limits.admit(tenant, "echo")
+            await limits.admit(TENANT, "echo", jobs)
         return caught.value.headers["Retry-After"]
 
-    assert [await retry_after() for _ in range(5)] == ["15"] * 5
-    assert store.samples == 2
-    assert [await retry_after(OTHER) for _ in range(5)] == ["20"] * 5
-    store.ended, store.due = {TENANT: EndedJobs(2, 60.0)}, {OTHER: DueJobs(0, 10.0)}
-    assert (await retry_after(), await retry_after(OTHER), store.samples) == ("15", "20", 3)
-    store.now = FRESH_SECONDS
-    assert (await retry_after(), await retry_after(OTHER), store.samples) == ("30", "10", 6)
-    await asyncio.gather(*limits._tasks)
+    assert await submit(limits, PER_TENANT) == PER_TENANT
+    assert await retry_after() == str(FIRST_RETRY_SECONDS)
+    store.now, store.jobs[TENANT] = 4.0, PER_TENANT - 2
+    assert await submit(limits, 2) == 2
+    assert [await retry_after(jobs) for jobs in (1, 5)] == ["2", "10"]
+    store.now, store.jobs[TENANT] = 8.0, PER_TENANT
+    assert await retry_after() == str(DEFAULT_RETRY_SECONDS)
 
 
 @pytest.mark.parametrize(
-    ("excess", "ended", "due", "seconds"),
+    ("excess", "rate", "seconds"),
     [
-        (1, None, DueJobs(0, None), DEFAULT_RETRY_SECONDS),
-        (1, EndedJobs(100, 1.0), DueJobs(9, None), 1),
-        (150, EndedJobs(100, 1.0), DueJobs(200, None), 2),
-        (10, EndedJobs(4, 60.0), DueJobs(9, None), 150),
-        (1, EndedJobs(1, 0.0), DueJobs(9, None), 1),
-        (1, EndedJobs(1, -0.5), DueJobs(9, None), 1),
-        (1_000_000, EndedJobs(1, 60.0), DueJobs(9, None), MAX_RETRY_SECONDS),
-        (1, None, DueJobs(0, 7.5), 8),  # every job is scheduled: the rate does not matter
-        (1, EndedJobs(1, 60.0), DueJobs(0, 7.5), 8),
-        (1, EndedJobs(100, 1.0), DueJobs(0, 86_400.0), MAX_RETRY_SECONDS),
-        (1, EndedJobs(100, 1.0), DueJobs(1, 1800.0), 1),  # one due job leaves in time
-        (2, EndedJobs(100, 1.0), DueJobs(1, 1800.0), 1800),
-        (2, EndedJobs(1, 60.0), DueJobs(1, 7.5), 120),
-        (2, None, DueJobs(1, 7.5), DEFAULT_RETRY_SECONDS),
-        (1, EndedJobs(100, 1.0), DueJobs(0, 3600.0, whole=False), 1),  # uncounted jobs may be due
-        (1, None, DueJobs(0, 1800.0, whole=False), 1800),
+        (1, None, FIRST_RETRY_SECONDS),
+        (1, 0.0, DEFAULT_RETRY_SECONDS),
+        (1, 100.0, 1),
+        (150, 100.0, 2),
+        (10, 1 / 15, 150),
+        (1_000_000, 1 / 60, MAX_RETRY_SECONDS),
     ],
 )
-def test_the_estimate_is_how_long_the_excess_takes_to_leave(
-    excess: int, ended: EndedJobs | None, due: DueJobs, seconds: int
-) -> None:
-    assert estimate_wait(excess, ended, due) == seconds
+def test_the_estimate_is_how_long_the_excess_takes_to_leave(excess: int, rate: float | None, seconds: int) -> None:
+    assert estimate_wait(excess, rate) == seconds

@@ -9,8 +9,7 @@ import pytest
 
 from common import ids, tensors
 from common.jobs import Status
-from common.rabbitmq import messages
-from common.rabbitmq.messages import JobQueued
+from common.rabbitmq.messages import JobsQueued
 from common.tensors import Datatype, Tensor
 from services.gateway.jobs.parse import MAX_METADATA, build_job, find_option_errors
 from services.gateway.jobs.schemas import Callback, RetryRule, SubmitJob
@@ -66,9 +65,9 @@ def test_every_error_is_reported_at_once() -> None:
 
 def test_a_job_has_a_message_with_its_id() -> None:
     job = build_job(TENANT, request(priority="high"), [X], TRACEPARENT)
-    assert messages.decode(job.message.body) == JobQueued(job.id)
-    assert (job.message.exchange, job.message.routing_key) == ("charonia.jobs", "job.high.echo")
-    assert job.message.traceparent == TRACEPARENT
+    assert job.wake_up.message == JobsQueued(1)
+    assert (job.wake_up.exchange, job.wake_up.routing_key) == ("charonia.jobs", "job.high.echo")
+    assert job.wake_up.traceparent == TRACEPARENT
 
 
 def test_a_job_has_the_fields_of_the_request() -> None:

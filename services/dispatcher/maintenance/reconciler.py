@@ -1,0 +1,86 @@
+"""Publishes wake-ups for queues whose jobs wait without a message, and fails jobs whose model is gone.
+
+A wake-up is lost if a process dies after its commit, if the broker is away, or if the broker loses it. No row remembers
+its wake-up. A wake-up claims any job of its queue, so counts are enough.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from common.errors import Unavailable
+from common.rabbitmq import topology
+from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, job_wake_up
+from common.telemetry.logs import Log
+from services.dispatcher import metrics
+from services.dispatcher.maintenance.reconciler_store import ReconcilerStore, WaitingQueue
+from services.dispatcher.results.result_recorder import ResultRecorder
+
+INTERVAL_SECONDS = 0.5
+AGE_SECONDS = 2.0  # before that, a job's own wake-up may still arrive
+MAX_WAKE_UPS = 100  # for a queue in one round
+MAX_UNSERVED = 200  # jobs in one round
+
+log = Log("reconciler")
+
+
+class Reconciler:
+    """One dispatcher at a time reconciles."""
+
+    def __init__(
+        self, store: ReconcilerStore, recorder: ResultRecorder, publisher: Publisher, wake_ups: WakeUpPublisher
+    ) -> None:
+        self._store = store
+        self._recorder = recorder
+        self._publisher = publisher
+        self._wake_ups = wake_ups
+
+    async def run(self) -> None:
+        """Reconcile at intervals, and without waiting for old jobs when the broker is back, until cancelled."""
+        age = 0.0
+        while True:
+            try:
+                if not self._publisher.connection.is_up:
+                    age = 0.0
+                elif await self.reconcile(age):
+                    age = AGE_SECONDS
+            except Unavailable as error:
+                log.warning("reconciler.unavailable", error=error)
+            await asyncio.sleep(INTERVAL_SECONDS)
+
+    async def reconcile(self, age: float) -> bool:
+        """Handle jobs that have been claimable for `age` seconds. Return False if another dispatcher does."""
+        async with self._store.try_lock() as connection:
+            if connection is None:
+                return False
+            queues = await self._store.find_waiting_queues(connection, age, MAX_WAKE_UPS)
+            wake_ups = await find_missing([queue for queue in queues if queue.known], self._publisher.count_ready)
+            self._wake_ups.announce(wake_ups)
+        if wake_ups:
+            metrics.wake_ups_repeated.inc(len(wake_ups))
+            log.info("reconciler.wake_ups_repeated", count=len(wake_ups))
+        await self._fail_unserved([queue.model for queue in queues if not queue.known])
+        return True
+
+    async def _fail_unserved(self, models: Sequence[str]) -> None:
+        if models:
+            unserved = await self._store.find_unserved(models, MAX_UNSERVED)
+            await asyncio.gather(*(self._recorder.fail_unserved(job, now) for job, now in unserved))
+
+
+async def find_missing(
+    queues: Sequence[WaitingQueue], count_ready: Callable[[Sequence[str]], Awaitable[dict[str, int]]]
+) -> list[WakeUp]:
+    """Return a wake-up for each waiting job of the queues without a ready message.
+
+    `count_ready` returns the number of ready messages of each existing queue.
+    """
+    if not queues:
+        return []
+    ready = await count_ready([topology.job_queue(queue.model, queue.priority) for queue in queues])
+    return [
+        job_wake_up(queue.priority, queue.model, traceparent)
+        for queue in queues
+        if ready.get(topology.job_queue(queue.model, queue.priority)) == 0
+        for traceparent in queue.jobs
+    ]

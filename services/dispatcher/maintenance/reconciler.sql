@@ -1,0 +1,50 @@
+-- name: find_waiting_queues
+-- Finds the queues with jobs that have been claimable for $1 seconds. Returns the traceparents of these jobs, up to $2,
+-- and whether the model is in the catalogue.
+WITH RECURSIVE queues AS (
+  (
+    SELECT model, priority
+    FROM jobs
+    WHERE status = 'queued' AND scheduled_at IS NULL AND model >= ''
+    ORDER BY model, priority
+    LIMIT 1
+  )
+  UNION ALL
+  SELECT next.model, next.priority
+  FROM queues
+  CROSS JOIN LATERAL (
+    SELECT model, priority
+    FROM jobs
+    WHERE status = 'queued' AND scheduled_at IS NULL AND (model, priority) > (queues.model, queues.priority)
+    ORDER BY model, priority
+    LIMIT 1
+  ) next
+)
+SELECT
+  queues.model, queues.priority, waiting.traceparents,
+  EXISTS (SELECT FROM models WHERE models.name = queues.model) AS known
+FROM queues
+CROSS JOIN LATERAL (
+  SELECT array_agg(traceparent) AS traceparents
+  FROM (
+    SELECT traceparent
+    FROM jobs
+    WHERE model = queues.model AND priority = queues.priority AND status = 'queued' AND scheduled_at IS NULL
+      AND run_at <= now() - make_interval(secs => $1::double precision)
+    LIMIT $2
+  ) first
+) waiting
+WHERE waiting.traceparents IS NOT NULL;
+
+-- name: find_unserved
+-- Finds up to $2 claimable jobs of models ($1) that are not in the catalogue.
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.model = ANY($1::text[]) AND j.status = 'queued' AND j.scheduled_at IS NULL
+ORDER BY j.model, j.priority, j.tenant_id, j.id
+LIMIT $2;
+
+-- name: try_lock
+-- Tries to lock the reconciliation until the transaction ends: one dispatcher at a time does it.
+SELECT pg_try_advisory_xact_lock($1) AS locked;

@@ -1,0 +1,1 @@
+"""Shows which dispatchers live, by session locks in PostgreSQL."""

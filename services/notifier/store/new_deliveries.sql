@@ -1,0 +1,148 @@
+-- name: claim_new
+-- Claim up to $5 new deliveries of events ($1, with traceparents $2) for $3 seconds. Return everything
+-- that sending them needs, and the number of new deliveries found. There is at least one row.
+--
+-- A delivery is claimed if its endpoint is healthy, has no rate limit and has nothing due. An endpoint
+-- may have $4 in flight. If it has half of that, deliveries may wait for the end of an attempt, and come
+-- first. The count is of the start of the statement: two notifiers may together claim a few more.
+--
+-- Wait for no lock. Whoever holds a delivery takes it. Whoever holds an endpoint computes its next
+-- check. An endpoint is written only if its next check is later than the end of the lease.
+WITH new AS MATERIALIZED (
+  SELECT d.id, d.endpoint_id, t.traceparent
+  FROM unnest($1::uuid[], $2::text[]) AS t(event_id, traceparent)
+  CROSS JOIN LATERAL (
+    SELECT id, endpoint_id
+    FROM deliveries
+    WHERE event_id = t.event_id AND next_at IS NULL AND finished_at IS NULL
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) d
+), rooms AS MATERIALIZED (
+  SELECT e.id, $4::integer - in_flight.attempts AS size, w.url
+  FROM endpoints e
+  LEFT JOIN webhooks w ON w.id = e.webhook_id
+  CROSS JOIN LATERAL (
+    SELECT count(*) AS attempts FROM deliveries d WHERE d.endpoint_id = e.id AND d.lease_until > now()
+  ) in_flight
+  WHERE e.id IN (SELECT endpoint_id FROM new)
+    AND e.failures = 0
+    AND e.rate_limit IS NULL
+    AND (e.next_at <= now()) IS NOT TRUE
+    AND w.disabled_at IS NULL
+    AND CASE WHEN in_flight.attempts >= $4 / 2 THEN (
+      SELECT d.id FROM deliveries d WHERE d.endpoint_id = e.id AND d.next_at <= now() LIMIT 1
+    ) END IS NULL
+), chosen AS MATERIALIZED (
+  SELECT *
+  FROM (
+    SELECT new.*, rooms.size, rooms.url, row_number() OVER (PARTITION BY endpoint_id ORDER BY new.id) AS rank
+    FROM new
+    JOIN rooms ON rooms.id = new.endpoint_id
+  ) ranked
+  WHERE rank <= size
+  ORDER BY rank, id
+  LIMIT $5
+), claimed AS (
+  UPDATE deliveries d
+  SET attempt = d.attempt + 1,
+      next_at = now() + make_interval(secs => $3::double precision),
+      lease_until = now() + make_interval(secs => $3),
+      url = coalesce(chosen.url, d.url),
+      traceparent = chosen.traceparent
+  FROM chosen
+  WHERE d.id = chosen.id
+  RETURNING d.id, d.attempt, d.traceparent
+), checked AS (
+  UPDATE endpoints SET next_at = now() + make_interval(secs => $3)
+  WHERE id IN (
+    SELECT id
+    FROM endpoints
+    WHERE id IN (SELECT endpoint_id FROM chosen) AND (next_at <= now() + make_interval(secs => $3)) IS NOT TRUE
+    FOR NO KEY UPDATE SKIP LOCKED
+  )
+)
+SELECT found.count AS found, sent.*
+FROM (SELECT count(*) FROM new) found
+LEFT JOIN (
+  SELECT claimed.attempt, claimed.traceparent, r.* FROM claimed JOIN delivery_requests r USING (id)
+) sent ON true;
+
+-- name: schedule_new
+-- Schedule the new deliveries of events ($1, with traceparents $2) after $3 seconds. Cancel those of
+-- disabled subscriptions. Make sure that each endpoint is checked within $4 seconds, or when its circuit
+-- closes. Wait for no lock. Return the endpoints, whose exact next check is still to be computed.
+WITH new AS MATERIALIZED (
+  SELECT d.id, w.disabled_at IS NOT NULL AS disabled, t.traceparent
+  FROM unnest($1::uuid[], $2::text[]) AS t(event_id, traceparent)
+  CROSS JOIN LATERAL (
+    SELECT id, webhook_id
+    FROM deliveries
+    WHERE event_id = t.event_id AND next_at IS NULL AND finished_at IS NULL
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) d
+  LEFT JOIN webhooks w ON w.id = d.webhook_id
+), scheduled AS (
+  UPDATE deliveries d
+  SET status = CASE WHEN disabled THEN 'canceled' ELSE 'pending' END,
+      next_at = CASE WHEN NOT disabled THEN now() + make_interval(secs => $3::double precision) END,
+      finished_at = CASE WHEN disabled THEN now() END,
+      traceparent = new.traceparent
+  FROM new
+  WHERE d.id = new.id
+  RETURNING d.endpoint_id
+), checked AS (
+  UPDATE endpoints SET next_at = greatest(now() + make_interval(secs => $4::double precision), open_until)
+  WHERE id IN (
+    SELECT id
+    FROM endpoints
+    WHERE id IN (SELECT endpoint_id FROM scheduled)
+      AND (next_at <= greatest(now() + make_interval(secs => $4), open_until)) IS NOT TRUE
+    FOR NO KEY UPDATE SKIP LOCKED
+  )
+)
+SELECT DISTINCT endpoint_id FROM scheduled;
+
+-- name: find_new
+-- Find up to $2 deliveries that nobody has taken for $1 seconds: their message was lost. A delivery from
+-- the future was created before the clock was set back.
+SELECT event_id, traceparent
+FROM deliveries
+WHERE status = 'pending'
+  AND next_at IS NULL
+  AND created_at > '-infinity'
+  AND created_at NOT BETWEEN now() - make_interval(secs => $1::double precision) AND now() + make_interval(secs => $1)
+ORDER BY created_at
+LIMIT $2;
+
+-- name: check_missed_endpoints
+-- Correct the next check of each endpoint that has deliveries and is not checked within $1 seconds of the
+-- first: a notifier died after it took the delivery and before it computed the check. Skip endpoints
+-- that are locked. Return their ids.
+WITH RECURSIVE first AS (
+  (
+    SELECT endpoint_id, next_at
+    FROM deliveries
+    WHERE next_at IS NOT NULL AND endpoint_id > '00000000-0000-0000-0000-000000000000'
+    ORDER BY endpoint_id, next_at
+    LIMIT 1
+  )
+  UNION ALL
+  SELECT later.*
+  FROM first
+  CROSS JOIN LATERAL (
+    SELECT d.endpoint_id, d.next_at
+    FROM deliveries d
+    WHERE d.next_at IS NOT NULL AND d.endpoint_id > first.endpoint_id
+    ORDER BY d.endpoint_id, d.next_at
+    LIMIT 1
+  ) later
+), missed AS (
+  SELECT e.id, greatest(first.next_at, e.open_until, e.rate_limited_until) AS next_at
+  FROM first
+  JOIN endpoints e ON e.id = first.endpoint_id
+  WHERE (
+    e.next_at <= greatest(first.next_at, e.open_until, now()) + make_interval(secs => $1::double precision)
+  ) IS NOT TRUE
+  FOR NO KEY UPDATE OF e SKIP LOCKED
+)
+UPDATE endpoints e SET next_at = missed.next_at FROM missed WHERE e.id = missed.id RETURNING e.id;

@@ -1,0 +1,145 @@
+"""Events, notifiers, clients and time, which act on deliveries in a real database with the code of the services."""
+
+from collections import defaultdict
+from datetime import timedelta
+from typing import Any, cast
+from uuid import UUID
+
+from common.postgres.database import Database
+from services.gateway.http.problems import Problem
+from services.gateway.jobs.erasure import Eraser
+from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.gateway.webhooks.store import WebhookStore
+from services.notifier.store.claims import Claim
+from services.notifier.store.new_deliveries import NewDeliveryStore
+from tests.integration.deliveries import CALLBACK, add_event, subscribe
+from tests.integration.notifier.steps import LEASE, OK, Result, Steps
+
+CONCURRENCY = 2
+PASS_TIME = """
+WITH moved AS (
+  UPDATE deliveries
+  SET next_at = next_at - $1::interval, lease_until = lease_until - $1::interval,
+      created_at = created_at - $1::interval, schedule_started_at = schedule_started_at - $1::interval
+)
+UPDATE endpoints
+SET next_at = next_at - $1::interval, open_until = open_until - $1::interval,
+    rate_limited_until = rate_limited_until - $1::interval, failing_since = failing_since - $1::interval
+"""
+
+
+class DeliveryWorld:
+    def __init__(self, database: Database, tenant: UUID) -> None:
+        self.database, self.tenant = database, tenant
+        self.notifiers = [Steps(database, endpoint_concurrency=CONCURRENCY) for _ in range(2)]
+        self.begin()
+
+    def begin(self) -> None:
+        self.messages: list[UUID] = []
+        self.events: dict[UUID, UUID] = {}  # by job
+        self.webhooks: list[UUID] = []
+        self.claims: list[tuple[Steps, Claim]] = []  # also lost and recorded ones
+        self.sent: defaultdict[tuple[UUID, UUID], set[UUID]] = defaultdict(set)  # ids by event and endpoint
+
+    async def reset(self) -> None:
+        self.begin()
+        for table in ("events", "jobs", "webhooks", "endpoints"):
+            await self.database.fetch(f"DELETE FROM {table}")  # noqa: S608 -- constants
+        changes: list[dict[str, Any]] = [{}, {"rate_limit": 2}]
+        for limits in changes:
+            self.webhooks.append((await subscribe(self.database, self.tenant, events=["*"], **limits)).id)
+
+    async def add_event(self, *, lose_message: bool) -> None:
+        event = await add_event(self.database, self.tenant, **CALLBACK)
+        (job,) = await self.database.fetch("SELECT job_id FROM events WHERE id = $1", event)
+        self.events[job["job_id"]] = event
+        if not lose_message:
+            self.messages.append(event)
+
+    async def take(self, notifier: Steps) -> None:
+        """Take what the messages name, and leave the messages: they may come again."""
+        await self.send(notifier, await notifier.take(*self.messages, limit=3))
+
+    async def take_and_lose(self) -> None:
+        """Claim and send new deliveries, and lose the commit."""
+        async with self.database.acquire() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            store = NewDeliveryStore(cast("Database", connection))
+            found = await store.claim(dict.fromkeys(self.messages, ""), 3, LEASE, CONCURRENCY)
+            await transaction.rollback()
+        await self.send(self.notifiers[0], found.claims)
+
+    async def sweep(self, notifier: Steps) -> None:
+        missed = await notifier.new.find(0.0, 100)
+        await self.send(notifier, await notifier.take(*{event for event, _ in missed}))
+        await notifier.new.check_missed_endpoints(LEASE)
+        await notifier.recovery.exhaust_overdue()
+
+    async def claim(self, notifier: Steps) -> None:
+        await self.send(notifier, await notifier.claim(3))
+
+    async def send(self, notifier: Steps, claims: list[Claim]) -> None:
+        for claim in claims:
+            found = await self.database.fetch("SELECT event_id FROM deliveries WHERE id = $1", claim.id)
+            for record in found:  # none, if it was deleted meanwhile
+                self.sent[record["event_id"], claim.endpoint_id].add(claim.id)
+            self.claims.append((notifier, claim))
+
+    async def record(self, number: int, result: Result) -> None:
+        """Record a result under one of the last claims. It may be lost, or recorded already."""
+        if self.claims:
+            notifier, claim = self.claims[-1 - number % len(self.claims)]
+            await notifier.record([claim], result)
+
+    async def settle(self, notifier: Steps) -> None:
+        """Deliver everything that is due. Then nothing waits, unless it is lost."""
+        await self.claim(notifier)
+        for number in range(len(self.claims)):
+            await self.record(number, OK)
+        await self.pass_time(LEASE + 1)
+        await self.claim(notifier)
+
+    def crash(self, notifier: Steps) -> None:
+        """Forget what the notifier had in memory."""
+        notifier.due.take()
+        self.claims = [each for each in self.claims if each[0] is not notifier]
+
+    async def redeliver(self, number: int) -> None:
+        found = await self.database.fetch("SELECT id FROM deliveries ORDER BY id")
+        if found:
+            store, delivery = DeliveryStore(self.database), found[number % len(found)]["id"]
+            async with self.database.transaction() as connection:
+                if await store.lock(connection, delivery, self.tenant):
+                    await store.redeliver(connection, delivery)
+
+    async def enable(self, number: int) -> None:
+        store, webhook = WebhookStore(self.database), self.webhooks[number % len(self.webhooks)]
+        async with self.database.transaction() as connection:
+            if await store.lock(connection, webhook, self.tenant):
+                await store.enable(connection, webhook)
+
+    async def delete(self, number: int) -> None:
+        store, webhook = WebhookStore(self.database), self.webhooks[number % len(self.webhooks)]
+        async with self.database.transaction() as connection:
+            if await store.lock(connection, webhook, self.tenant):
+                await store.delete(connection, webhook)
+
+    async def erase(self, number: int) -> None:
+        if self.events:
+            job = list(self.events)[number % len(self.events)]
+            await self.database.fetch(
+                "UPDATE jobs SET status = 'canceled', finished_at = now() WHERE id = $1 AND status = 'queued'", job
+            )
+            try:
+                await Eraser(self.database, delivery_wait=0.0).erase(self.tenant, job)
+            except Problem:
+                return  # a delivery is under way
+
+    async def pass_time(self, seconds: float) -> None:
+        await self.database.fetch(PASS_TIME, timedelta(seconds=seconds))
+
+    async def find_pending(self) -> list[UUID]:
+        return [
+            record["id"] for record in await self.database.fetch("SELECT id FROM deliveries WHERE status = 'pending'")
+        ]

@@ -1,0 +1,69 @@
+"""A new delivery is taken once, even if the message of its event is doubled or lost."""
+
+import asyncio
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from common.postgres.database import Database
+from common.rabbitmq.messages import EventsRecorded
+from services.dispatcher.results.store import ResultStore
+from services.notifier import new_deliveries
+from services.notifier.delivery_worker import DeliveryWorker
+from services.notifier.due_endpoints import DueEndpoints
+from services.notifier.new_deliveries import NewDeliveries
+from services.notifier.store.new_deliveries import NewDeliveryStore
+from tests.integration.jobs import TRACEPARENT, claim, new_end, submit
+from tests.integration.waiting import until
+
+CALLBACK = {"callback_url": "https://a", "callback_events": ["job.succeeded"]}
+TAKEN = "SELECT 1 FROM deliveries WHERE event_id = $1 AND next_at IS NOT NULL"
+
+
+@pytest.fixture
+def taker(database: Database) -> NewDeliveries:
+    unused = cast("Any", None)  # without slots, nothing is claimed or sent
+    worker = DeliveryWorker(
+        *(unused, unused, unused, DueEndpoints(), (0.0,)), timeout=1.0, concurrency=0, endpoint_concurrency=1
+    )
+    return NewDeliveries(NewDeliveryStore(database), worker, 0.0)
+
+
+async def end_job(database: Database, tenant: UUID) -> UUID:
+    """Return the event of a job's end, which has a callback."""
+    end = new_end(await claim(database, await submit(database, tenant, **CALLBACK)))
+    assert await ResultStore(database).end_jobs([end])
+    return end.event.id
+
+
+async def is_taken(database: Database, event: UUID) -> bool:
+    return len(await database.fetch(TAKEN, event)) == 1
+
+
+async def test_a_message_is_not_acked_before_its_deliveries_are_taken(
+    database: Database, tenant: UUID, taker: NewDeliveries
+) -> None:
+    event = await end_job(database, tenant)
+    assert not await is_taken(database, event)
+    for _ in range(2):  # a doubled message changes nothing
+        await taker.handle(EventsRecorded([(event, TRACEPARENT)]), TRACEPARENT)
+        assert await is_taken(database, event)
+
+
+async def test_deliveries_whose_message_was_lost_are_found(
+    database: Database, tenant: UUID, taker: NewDeliveries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(new_deliveries, "SWEEP_SECONDS", 0.01)
+    missed, handled, young = [await end_job(database, tenant) for _ in range(3)]
+    await taker.handle(EventsRecorded([(handled, "")]), TRACEPARENT)
+    past = "UPDATE deliveries SET created_at = created_at - make_interval(secs => $2) WHERE event_id = ANY($1::uuid[])"
+    await database.fetch(past, [missed, handled], new_deliveries.MISSED_SECONDS)
+    future = "UPDATE deliveries SET created_at = created_at + interval '1 second' WHERE event_id = $1"
+    await database.fetch(future, young)
+
+    sweeping = asyncio.create_task(taker.sweep())
+    await until(lambda: is_taken(database, missed), "the missed delivery is taken")
+    sweeping.cancel()
+    assert not await is_taken(database, young)  # its message may still arrive
+    assert await taker._store.find(new_deliveries.MISSED_SECONDS, 10) == []
