@@ -13,9 +13,12 @@ from common.rabbitmq import topology
 from common.rabbitmq.connection import BrokerConnection, with_deadline
 from common.settings import QueueType
 from common.telemetry import metrics
+from common.telemetry.logs import Log
 
 CONFIRMED = (topology.JOBS_EXCHANGE, topology.EVENTS_EXCHANGE, topology.CONTROL_EXCHANGE)
 UNCONFIRMED = (topology.CONTROL_EXCHANGE, topology.CHANGES_EXCHANGE)
+
+log = Log("broker")
 
 
 class Publisher:
@@ -60,8 +63,10 @@ class Publisher:
             try:
                 await with_deadline(count(queue))
             except BrokerUnavailable as error:
-                if not isinstance(error.__cause__, ChannelNotFoundEntity):
+                if not self.connection.is_up:
                     raise
+                if not isinstance(error.__cause__, ChannelNotFoundEntity):  # such as a queue without a leader
+                    log.warning("broker.queue_not_counted", queue=queue, error=error)
         return ready
 
     async def publish(

@@ -52,7 +52,7 @@ class NewDeliveries:
         self._store = store
         self._worker = worker
         self._first_delay = first_delay
-        self._batches: Batcher[tuple[UUID, str], None] = Batcher(self._take, name="new deliveries")
+        self._batches: Batcher[tuple[UUID, str], None] = Batcher(self._take_batch, name="new deliveries")
 
     async def handle(self, message: Message, traceparent: str | None) -> None:
         """Return after the deliveries are taken."""
@@ -86,8 +86,15 @@ class NewDeliveries:
             await asyncio.sleep(PAUSE_SECONDS)
             raise Retry(f"the deliveries of {len(events)} events were not taken: {error}") from error
 
-    async def _take(self, events: list[tuple[UUID, str]]) -> list[None]:
-        """Claim what can be sent at once, and start it. Schedule the rest, and let the worker's loop look at it."""
+    async def _take_batch(self, events: list[tuple[UUID, str]]) -> list[None]:
+        await self._take(events)
+        return [None] * len(events)
+
+    async def _take(self, events: Sequence[tuple[UUID, str]]) -> int:
+        """Claim what can be sent at once, and start it. Schedule the rest, and let the worker's loop look at it.
+
+        Return how many deliveries were taken. Locked ones are not.
+        """
         traceparents, taken = dict(events), NewClaims(len(events), [])
         with self._worker.reserve_for_new(len(events)) as slots:
             if slots > 0 and self._first_delay == 0:
@@ -98,7 +105,7 @@ class NewDeliveries:
             endpoints = await self._store.schedule(traceparents, self._first_delay, self._worker.lease)
             self._worker.due.add(endpoints)
         metrics.events_taken.inc(len(events))
-        return [None] * len(events)
+        return taken.found
 
     async def sweep(self) -> None:
         """Take deliveries whose message was lost, until cancelled."""
@@ -118,9 +125,9 @@ class NewDeliveries:
                 await asyncio.sleep(SWEEP_SECONDS)
 
     async def _take_missed(self) -> int:
-        """Return the number of deliveries that were found."""
+        """Return the number of deliveries that were taken."""
         missed = await self._store.find(MISSED_SECONDS, MISSED_LIMIT)
-        if missed:
-            await self._take(list(dict(missed).items()))
-            log.warning("new_deliveries.missed", count=len(missed))
-        return len(missed)
+        if not missed:
+            return 0
+        log.warning("new_deliveries.missed", count=len(missed))
+        return await self._take(list(dict(missed).items()))

@@ -17,6 +17,7 @@ from services.dispatcher.maintenance.reconciler_store import ReconcilerStore, Wa
 from services.dispatcher.results.result_recorder import ResultRecorder
 
 INTERVAL_SECONDS = 0.5
+FULL_SECONDS = 0.05  # after a round that could not send all that a queue lacks
 AGE_SECONDS = 2.0  # before that, a job's own wake-up may still arrive
 MAX_WAKE_UPS = 100  # for a queue in one round
 MAX_UNSERVED = 200  # jobs in one round
@@ -39,28 +40,30 @@ class Reconciler:
         """Reconcile at intervals, and without waiting for old jobs when the broker is back, until cancelled."""
         age = 0.0
         while True:
+            sent = None
             try:
-                if not self._publisher.connection.is_up:
-                    age = 0.0
-                elif await self.reconcile(age):
-                    age = AGE_SECONDS
+                sent = await self.reconcile(age) if self._publisher.connection.is_up else None
+                age = AGE_SECONDS if self._publisher.connection.is_up else 0.0
             except Unavailable as error:
                 log.warning("reconciler.unavailable", error=error)
-            await asyncio.sleep(INTERVAL_SECONDS)
+            await asyncio.sleep(FULL_SECONDS if (sent or 0) >= MAX_WAKE_UPS else INTERVAL_SECONDS)
 
-    async def reconcile(self, age: float) -> bool:
-        """Handle jobs that have been claimable for `age` seconds. Return False if another dispatcher does."""
+    async def reconcile(self, age: float) -> int | None:
+        """Handle jobs that have been claimable for `age` seconds. Return the number of wake-ups.
+
+        Return None if another dispatcher does it.
+        """
         async with self._store.try_lock() as connection:
             if connection is None:
-                return False
+                return None
             queues = await self._store.find_waiting_queues(connection, age, MAX_WAKE_UPS)
             wake_ups = await find_missing([queue for queue in queues if queue.known], self._publisher.count_ready)
-            self._wake_ups.announce(wake_ups)
+            await self._wake_ups.announce_many(wake_ups)  # the next round, of whichever dispatcher, counts them
         if wake_ups:
             metrics.wake_ups_repeated.inc(len(wake_ups))
             log.info("reconciler.wake_ups_repeated", count=len(wake_ups))
         await self._fail_unserved([queue.model for queue in queues if not queue.known])
-        return True
+        return len(wake_ups)
 
     async def _fail_unserved(self, models: Sequence[str]) -> None:
         if models:

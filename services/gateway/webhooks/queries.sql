@@ -45,10 +45,18 @@ FROM before
 WHERE e.id = $1;
 
 -- name: delete_webhook
--- Deletes a locked subscription ($1) and its deliveries. Locks those whose attempt may be recorded meanwhile in the order
--- in which that is done.
+-- Deletes a locked subscription ($1) and its deliveries. Locks those whose attempt may begin or be recorded meanwhile, in
+-- the order in which that is done.
 WITH locked AS MATERIALIZED (
-  SELECT id FROM deliveries WHERE endpoint_id = $1 AND lease_until IS NOT NULL ORDER BY id FOR UPDATE
+  SELECT id
+  FROM deliveries
+  WHERE id IN (
+    SELECT id FROM deliveries WHERE endpoint_id = $1 AND lease_until IS NOT NULL
+    UNION ALL
+    SELECT id FROM deliveries WHERE endpoint_id = $1 AND finished_at IS NULL AND next_at IS NULL
+  )
+  ORDER BY id
+  FOR UPDATE
 )
 DELETE FROM webhooks WHERE id = $1 AND (SELECT count(*) FROM locked) >= 0;
 

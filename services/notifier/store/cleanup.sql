@@ -29,16 +29,19 @@ RETURNING id;
 -- Delete old secrets that no longer sign.
 DELETE FROM old_secrets WHERE until < now() RETURNING id;
 
+-- name: lock_unused_endpoints
+-- Lock up to $1 callback endpoints that have no delivery left, until the transaction ends.
+SELECT e.id
+FROM endpoints e
+WHERE e.webhook_id IS NULL
+  AND e.next_at IS NULL
+  AND (SELECT d.id FROM deliveries d WHERE d.endpoint_id = e.id LIMIT 1) IS NULL
+LIMIT $1
+FOR UPDATE SKIP LOCKED;
+
 -- name: delete_unused_endpoints
--- Delete up to $1 callback endpoints that have no delivery left.
+-- Delete those of the locked endpoints ($1) that still have no delivery. A job may have ended between
+-- the look at an endpoint and its lock.
 DELETE FROM endpoints
-WHERE id IN (
-  SELECT e.id
-  FROM endpoints e
-  WHERE e.webhook_id IS NULL
-    AND e.next_at IS NULL
-    AND (SELECT d.id FROM deliveries d WHERE d.endpoint_id = e.id LIMIT 1) IS NULL
-  LIMIT $1
-  FOR UPDATE SKIP LOCKED
-)
+WHERE id = ANY($1::uuid[]) AND (SELECT d.id FROM deliveries d WHERE d.endpoint_id = endpoints.id LIMIT 1) IS NULL
 RETURNING id;

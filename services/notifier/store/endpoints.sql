@@ -11,7 +11,8 @@ SELECT id FROM endpoints ORDER BY id FOR NO KEY UPDATE;
 --
 -- Usually that is when its first delivery is due, but not before its circuit and its rate limit
 -- allow an attempt. A full endpoint is checked when its first lease lapses: the record of an attempt
--- finds what waits before.
+-- finds what waits before. That record may have looked just before a delivery became due, so a full
+-- endpoint with due deliveries is checked again in a second.
 --
 -- If something is due, the check is now, not when that became due. An endpoint that was just served
 -- therefore queues behind the others, however old its deliveries are.
@@ -23,7 +24,7 @@ WITH computed AS (
     CASE
       WHEN first.next_at IS NULL THEN NULL
       WHEN in_flight.attempts >= CASE WHEN e.open_until IS NULL THEN greatest(1, $2::integer >> least(e.failures, 30)) ELSE 1 END
-      THEN in_flight.lapse_at
+      THEN least(in_flight.lapse_at, CASE WHEN first.next_at <= now() THEN now() + interval '1 second' END)
       ELSE greatest(first.next_at, e.open_until, e.rate_limited_until, now())
     END AS next_at
   FROM endpoints e

@@ -32,7 +32,7 @@ async def test_an_endpoint_has_no_more_in_flight_than_its_limit(database: Databa
     first = await steps.claim()
     assert [claim.id for claim in first] == deliveries[:CONCURRENCY]
     assert await steps.claim() == []
-    assert 0 < ((await examine(database, webhook)).next or 0) <= 30  # no check before one is recorded or lapses
+    assert 0 < ((await examine(database, webhook)).next or 0) <= 1  # a record may miss what becomes due at that moment
     await steps.record(first[:1], OK)
     assert [claim.id for claim in await steps.claim()] == [deliveries[CONCURRENCY]]
 

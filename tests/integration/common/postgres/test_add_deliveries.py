@@ -11,7 +11,7 @@ from common.jobs import EVENT_TYPES, list_patterns
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore
 from services.gateway.webhooks.store import WebhookStore
-from services.notifier.store.cleanup import delete_unused_endpoints
+from services.notifier.store.cleanup import delete_locked_endpoints, lock_unused_endpoints
 from tests.integration.deliveries import CALLBACK, EVENT, add_event, look_at, subscribe
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, submit
 from tests.integration.waiting import DEADLINE, until_blocked
@@ -141,7 +141,7 @@ async def test_a_callback_endpoint_that_is_deleted_meanwhile_is_added_again(data
     await add_event(database, tenant, **CALLBACK)
     await database.fetch("DELETE FROM deliveries")
     async with database.transaction() as connection:
-        assert await delete_unused_endpoints(connection, 10) == 1
+        assert await delete_locked_endpoints(connection, await lock_unused_endpoints(connection, 10))
         adding = asyncio.create_task(add_event(database, tenant, **CALLBACK))
         await until_blocked(database)
     event = await adding
@@ -155,8 +155,16 @@ async def test_a_callback_endpoint_that_is_about_to_be_deleted_is_added_again(da
         await connection.execute("SELECT FROM endpoints FOR UPDATE")
         adding = asyncio.create_task(add_event(database, tenant, **CALLBACK))
         await until_blocked(database)
-        assert await delete_unused_endpoints(connection, 10) == 1
+        assert await delete_locked_endpoints(connection, await lock_unused_endpoints(connection, 10))
     event = await adding
+    assert await list_deliveries(database) == [(event, None)]
+
+
+async def test_a_callback_endpoint_is_kept_if_an_event_comes_before_its_lock(database: Database, tenant: UUID) -> None:
+    event = await add_event(database, tenant, **CALLBACK)
+    found = await database.fetch("SELECT id FROM endpoints")
+    async with database.transaction() as connection:
+        assert await delete_locked_endpoints(connection, [record["id"] for record in found]) == []
     assert await list_deliveries(database) == [(event, None)]
 
 

@@ -82,7 +82,7 @@ async def test_a_job_of_a_retired_model_fails(database: Database, stores: Stores
     assert len(await retire(database, stores)) == 2
     world = World(database, tenant)
     reconciler = Reconciler(stores.reconciler, world.recorder, world.publisher, world.wake_ups)
-    assert await reconciler.reconcile(0.0)
+    assert await reconciler.reconcile(0.0) == 0
     state = await look(database, waiting)
     assert (state.status, state.error_code, state.attempt) == (Status.FAILED, "model_unavailable", 0)
     (event,) = await database.fetch("SELECT type FROM events WHERE job_id = $1", waiting)
