@@ -27,8 +27,14 @@ UPDATE endpoints SET next_at = next_at - interval '1 minute'
 """
 # The tenants stay, because they do no harm.
 DELETE_WEBHOOKS = """
-WITH in_flight AS MATERIALIZED (
-  SELECT id FROM deliveries WHERE tenant_id = ANY($1::uuid[]) AND lease_until IS NOT NULL ORDER BY id FOR UPDATE
+WITH locked AS MATERIALIZED ( -- endpoints before deliveries, as a notifier does
+  SELECT id FROM endpoints WHERE tenant_id = ANY($1::uuid[]) ORDER BY id FOR UPDATE
+), in_flight AS MATERIALIZED (
+  SELECT id
+  FROM deliveries
+  WHERE tenant_id = ANY($1::uuid[]) AND lease_until IS NOT NULL AND (SELECT count(*) FROM locked) >= 0
+  ORDER BY id
+  FOR UPDATE
 )
 DELETE FROM webhooks WHERE tenant_id = ANY($1::uuid[]) AND (SELECT count(*) FROM in_flight) >= 0
 """
