@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -14,6 +14,7 @@ from deploy.local.rabbitmq import RabbitMQ
 from deploy.local.server import Server
 from deploy.local.settings import Settings
 from deploy.local.triton import Triton
+from tests.support.failure_report import drop_foreign_frames
 
 DEFAULTS = Settings()
 SLOWEST_FIRST = ("tests/acceptance", "tests/storm", "tests/integration", "tests/unit")
@@ -41,6 +42,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if NEEDS_TRITON.intersection(getattr(item, "fixturenames", ())) or item.nodeid.startswith("tests/acceptance"):
             item.add_marker(pytest.mark.triton)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show only frames of this repository: those of pytest and of libraries hide them."""
+    report = yield
+    for entry in getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", ()):
+        entry.lines = drop_foreign_frames(entry.lines)
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """One traced stack for all acceptance tests, with short delays so that faults show soon."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -12,6 +12,7 @@ from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
 from tests.support.api_client import Api
+from tests.support.failure_report import describe_trouble
 from tests.support.key_command import make_key
 from tests.support.otlp_collector import Collector
 from tests.support.webhook_receiver import Receiver
@@ -24,6 +25,15 @@ ENVIRONMENT = {
     "CHARONIA_RECOVERY_RATE": f"{RECOVERY_RATE}",
     "OTEL_BSP_SCHEDULE_DELAY": "200",  # ms
 }
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to a failure what the stack warned about: on a CI machine nobody can look at its logs afterwards."""
+    report = yield
+    if report.failed and isinstance(stack := item.funcargs.get("stack"), Stack):
+        report.sections.append(("trouble in the stack", "\n".join(describe_trouble(stack))))
+    return report
 
 
 @pytest.fixture(scope="session")
