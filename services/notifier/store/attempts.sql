@@ -77,24 +77,32 @@ SELECT id, status FROM changed;
 -- Update the health of locked endpoints ($1) after attempts: whether one succeeded ($2), and how many
 -- counted ($3).
 --
--- A failure raises the failure count. From $4 failures on, the circuit opens for the seconds in $5, one
--- step per further failure. A success closes it. A failure while the circuit is open changes nothing,
--- so one outage opens it once.
+-- Failures raise the failure count. From $4 on, the circuit opens for the seconds in $5, one step per
+-- further failure. A success closes it. A failure while the circuit is open changes nothing, so one
+-- outage opens it once. The first failures of a healthy endpoint do not open it, however many there
+-- are: its successes are recorded apart, so some may have come between them.
 UPDATE endpoints e
 SET failures = CASE
       WHEN t.succeeded THEN 0
-      WHEN (e.open_until > now()) IS NOT TRUE THEN least(e.failures + t.attempts, greatest($4::integer, e.failures + 1))
-      ELSE e.failures
+      WHEN is_open THEN e.failures
+      ELSE next_failures
     END,
     failing_since = CASE WHEN NOT t.succeeded THEN coalesce(e.failing_since, now()) END,
     open_until = CASE
       WHEN t.succeeded THEN NULL
-      WHEN (e.open_until > now()) IS NOT TRUE AND e.failures + t.attempts >= $4 THEN now() + make_interval(
-        secs => ($5::double precision[])[least(greatest(0, e.failures + 1 - $4) + 1, cardinality($5))])
-      ELSE e.open_until
+      WHEN is_open OR next_failures < $4 THEN e.open_until
+      ELSE now() + make_interval(secs => ($5::double precision[])[least(next_failures - $4 + 1, cardinality($5))])
     END
-FROM unnest($1::uuid[], $2::boolean[], $3::integer[]) AS t(id, succeeded, attempts)
-WHERE e.id = t.id AND NOT (t.succeeded AND e.failures = 0);
+FROM endpoints before
+JOIN unnest($1::uuid[], $2::boolean[], $3::integer[]) AS t(id, succeeded, attempts) USING (id),
+  LATERAL (SELECT coalesce(before.open_until > now(), false)) AS open(is_open),
+  LATERAL (
+    SELECT CASE before.failures
+      WHEN 0 THEN least(t.attempts, $4::integer - 1)
+      ELSE least(before.failures + t.attempts, greatest($4, before.failures + 1))
+    END
+  ) AS next(next_failures)
+WHERE e.id = before.id AND NOT (t.succeeded AND e.failures = 0);
 
 -- name: disable_webhooks
 -- Disable these subscriptions ($1, reason `gone`), and those of endpoints ($2) that have failed for

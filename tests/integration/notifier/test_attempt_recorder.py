@@ -86,12 +86,27 @@ async def test_one_outage_opens_the_circuit_once(database: Database, tenant: UUI
     await add_due(database, tenant, webhook, 100)
     claims = await steps.claim()
     assert len(claims) == 64
-    for some in (claims[:40], claims[40:44], claims[44:]):
+    await steps.record(claims[:30], FAILED)
+    assert (await examine(database, webhook)).opens is None
+    for some in (claims[30:40], claims[40:44], claims[44:]):
         await steps.record(some, FAILED)
         health = await examine(database, webhook)
         assert (health.failures, (health.opens or 0) <= OPEN_SECONDS[0]) == (OPEN_AFTER, True)
         assert OPEN_SECONDS[0] - 5 < (health.opens or 0)
     assert await steps.claim() == []
+
+
+async def test_failures_among_successes_open_no_circuit(database: Database, tenant: UUID, webhook: UUID) -> None:
+    """One in two attempts fails. Batches of failures are written without the successes that came between them."""
+    steps = Steps(database, endpoint_concurrency=64)
+    await add_due(database, tenant, webhook, 128)
+    for _ in range(2):
+        claims = await steps.claim()
+        half = len(claims) // 2
+        assert half >= OPEN_AFTER
+        await steps.record(claims[:half], FAILED)
+        assert (await examine(database, webhook)).opens is None
+        await steps.record(claims[half:], OK)
 
 
 async def test_a_success_closes_the_circuit(database: Database, tenant: UUID, webhook: UUID, steps: Steps) -> None:
