@@ -8,6 +8,7 @@ import msgspec
 
 from common import ids
 from common.errors import Unavailable
+from common.jobs import TERMINAL
 from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up
 from common.telemetry import tracing
@@ -60,20 +61,26 @@ class BatchCompleter:
             locked = await self._store.lock(connection, batches)
             completed = await self._record_completed(connection, locked) if locked else []
         self._wake_ups.announce(event_wake_up(each.event_id, each.type, each.traceparent) for each in completed)
+        ends = {each.id for each in completed}
         for batch in locked:
-            log.info(
-                "batch.completed",
-                batch_id=ids.encode(ids.Kind.BATCH, batch.row.id),
-                accepted=batch.row.accepted,
-                tenant=ids.encode(ids.Kind.TENANT, batch.tenant),
-                trace_id=tracing.trace_id(batch.traceparent),
-            )
-        return len(locked)
+            if batch.row.id in ends:
+                log.info(
+                    "batch.completed",
+                    batch_id=ids.encode(ids.Kind.BATCH, batch.row.id),
+                    accepted=batch.row.accepted,
+                    tenant=ids.encode(ids.Kind.TENANT, batch.tenant),
+                    trace_id=tracing.trace_id(batch.traceparent),
+                )
+        return len(completed)
 
     async def _record_completed(self, connection: Connection, locked: Sequence[LockedBatch]) -> list[CompletedBatch]:
-        """Save the ends. Return them, to be announced after the commit."""
+        """Save the ends of batches whose jobs have ended and were not retried since. Return them, to be announced."""
         counts = await self._store.count_jobs(connection, [batch.row.id for batch in locked])
-        completed = [self._build(batch, counts.get(batch.row.id, {})) for batch in locked]
+        completed = [
+            self._build(batch, counts.get(batch.row.id, {}))
+            for batch in locked
+            if TERMINAL.issuperset(counts.get(batch.row.id, {}))
+        ]
         await self._store.save_completed(connection, completed)
         return completed
 

@@ -104,6 +104,28 @@ async def test_an_instance_skips_batches_that_another_one_completes(world: World
     assert len(await list_completed(world.database)) == 1
 
 
+class Retried(BatchCompleter):
+    """A client retries a job after its batch was found complete."""
+
+    def __init__(self, world: World, job: UUID) -> None:
+        super().__init__(DispatcherBatchStore(world.database), world.wake_ups, "", 1.0)
+        self.world, self.job = world, job
+
+    async def _record_completed(self, connection: Connection, locked: Sequence[LockedBatch]) -> list[CompletedBatch]:
+        await self.world.retry(self.job)
+        return await super()._record_completed(connection, locked)
+
+
+async def test_a_batch_stays_open_if_a_job_is_retried_meanwhile(world: World, completer: BatchCompleter) -> None:
+    _, (job,) = await add(world)
+    await end(world, job, Status.FAILED)
+    assert await Retried(world, job).scan() == 0
+    assert await list_completed(world.database) == []
+    await end(world, job)
+    assert await completer.scan() == 1
+    assert [body.data.counts[Status.SUCCEEDED] for body in await list_completed(world.database)] == [1]
+
+
 async def test_a_later_retry_of_a_job_does_not_complete_it_again(world: World, completer: BatchCompleter) -> None:
     _, (job,) = await add(world)
     await end(world, job, Status.FAILED)
