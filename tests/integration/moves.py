@@ -23,7 +23,7 @@ OPTIONS = st.fixed_dictionaries(
 KINDS = (
     ["act"] * 4
     + ["act late", "retry", "cancel"] * 2
-    + ["claim", "freeze", "crash", "replay", "sweep", "sweep late", "wait"]
+    + ["claim", "freeze", "crash", "replay", "sweep", "sweep late", "wait", "erase", "complete"]
 )
 
 

@@ -1,4 +1,7 @@
-"""No order of the actions of clients, dispatchers, sweepers and time loses a job or ends it twice."""
+"""No order of the actions of clients, dispatchers, sweepers and time loses a job or ends it twice.
+
+The jobs are one batch, which completes once. An erased job leaves no event, and never runs again.
+"""
 
 import asyncio
 from collections import Counter
@@ -18,7 +21,7 @@ from services.dispatcher.sessions.lost_sessions import FREE_SECONDS
 from services.gateway.jobs.retry import RETRYABLE
 from tests.integration import history
 from tests.integration.history import RUNNING
-from tests.integration.jobs import LEASE, JobState, add_tenant, look, make_due, submit
+from tests.integration.jobs import LEASE, JobState, add_tenant, look, make_due
 from tests.integration.moves import DAY, JOBS, MOVE, OPTIONS, Move
 from tests.integration.world import CANCELING, OUTCOMES, QUEUED, Action, World
 
@@ -45,6 +48,7 @@ class JobLives(RuleBasedStateMachine):
         self.claims: list[ClaimedJob] = []  # lost ones too
         self.revived: Counter[UUID] = Counter()
         self.now: dict[UUID, JobState] = {}
+        self.erased: set[UUID] = set()
 
     def do(self, call: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(call)
@@ -52,13 +56,12 @@ class JobLives(RuleBasedStateMachine):
     @initialize(options=st.lists(OPTIONS, min_size=JOBS, max_size=JOBS))
     def submit(self, options: list[dict[str, Any]]) -> None:
         self.do(self.world.begin())
-        for each in options:
-            scheduled, wants_started = each.pop("scheduled"), each.pop("wants_started")
-            run_at = datetime.now(UTC) + timedelta(seconds=50) if scheduled else None
-            events = {"callback_url": "https://a", "callback_events": ["job.started"]} if wants_started else {}
-            self.jobs.append(self.do(submit(self.database, self.world.tenant, run_at=run_at, **each, **events)))
-            if wants_started:
-                self.wants_started.add(self.jobs[-1])
+        wants_started = [each.pop("wants_started") for each in options]
+        for each, wants in zip(options, wants_started, strict=True):
+            each["run_at"] = datetime.now(UTC) + timedelta(seconds=50) if each.pop("scheduled") else None
+            each |= {"callback_url": "https://a", "callback_events": ["job.started"]} if wants else {}
+        self.jobs = self.do(self.world.submit_batch(options))
+        self.wants_started = {job for job, wants in zip(self.jobs, wants_started, strict=True) if wants}
 
     @rule(move=MOVE)
     def step(self, move: Move) -> None:
@@ -79,6 +82,13 @@ class JobLives(RuleBasedStateMachine):
             case "cancel":
                 expected = None if before in TERMINAL else Status.CANCELED if before is QUEUED else CANCELING
                 assert self.do(self.world.cancel(job)) == expected
+            case "erase":
+                expected_erased = None if before not in TERMINAL else job not in self.erased
+                assert self.do(self.world.erase(job)) is expected_erased
+            case "complete":
+                ended = all(self.now[each].status in TERMINAL for each in self.jobs)
+                completed = len(self.do(history.list_completions(self.database)))
+                assert self.do(self.world.completer.scan()) == (ended and not completed)
             case "retry":
                 self.check_revived(self.do(self.revive(move)), [job], RETRYABLE, move.model)
             case "replay":
@@ -105,6 +115,10 @@ class JobLives(RuleBasedStateMachine):
                 await self.world.cancel(self.jobs[move.job])
             case "retry" | "replay":
                 await self.revive(move)
+            case "erase":
+                await self.world.erase(self.jobs[move.job])
+            case "complete":
+                await self.world.completer.scan()
             case "sweep" | "sweep late":
                 await self.world.sweep(late=move.kind == "sweep late")
             case "wait":
@@ -177,7 +191,8 @@ class JobLives(RuleBasedStateMachine):
     def check_revived(
         self, revived: set[UUID], jobs: Sequence[UUID], states: Container[Status], model: str | None
     ) -> None:
-        assert revived == {job for job in jobs if self.now[job].status in states and model != "other"}
+        possible = {job for job in jobs if self.now[job].status in states} - self.erased
+        assert revived == (set() if model == "other" else possible)
 
     @invariant()
     def every_step_was_legal_and_no_job_is_lost(self) -> None:
@@ -186,8 +201,17 @@ class JobLives(RuleBasedStateMachine):
             history.check_findable(state)
             assert state.expires_at is None or not self.revived[job]  # only the first run has the deadline
             kept = self.do(history.read(self.database, job))
+            self.erased |= {job} if kept.erased else set()
             announced = self.world.wake_ups.all
             history.check(job, kept, announced, revived=self.revived[job], wants_started=job in self.wants_started)
+
+    @invariant()
+    def the_batch_completes_once_and_with_all_jobs_ended(self) -> None:
+        completions = self.do(history.list_completions(self.database))
+        assert len(completions) <= 1
+        for body in completions:
+            ended = sum(count for status, count in body.data.counts.items() if status in TERMINAL)
+            assert ended == len(self.jobs), body
 
     def teardown(self) -> None:
         """Check that all jobs end from any state, even after every wake-up is lost."""
@@ -202,6 +226,8 @@ class JobLives(RuleBasedStateMachine):
                 self.do(self.world.act(job, "succeed"))
             self.every_step_was_legal_and_no_job_is_lost()
         assert all(state.status in TERMINAL for state in self.now.values())
+        self.do(self.world.completer.scan())
+        assert len(self.do(history.list_completions(self.database))) == 1
 
 
 def test_no_interleaving_loses_a_job_or_ends_it_twice(database_url: str) -> None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Literal, assert_never
 from uuid import UUID
 
+from common import ids
 from common.jobs import Failure, Priority, Status
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
@@ -17,6 +18,7 @@ from common.tensors import Datatype, Signature
 from common.views.job import JobUrls
 from services.dispatcher import retry
 from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.maintenance.batches import BatchCompleter
 from services.dispatcher.maintenance.reconciler import find_missing
 from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
@@ -27,12 +29,14 @@ from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
 from services.dispatcher.triton.attempt import InferenceResult
 from services.dispatcher.triton.client import ModelVersion
+from services.gateway.batches.store import BatchStore, NewBatch
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.cancel import Canceler
+from services.gateway.jobs.erasure import Eraser
 from services.gateway.jobs.retry import REPLAYABLE, RETRYABLE, Retrier
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
-from tests.integration.jobs import LEASE, TRACEPARENT, TRANSIENT, new_requeue, take
+from tests.integration.jobs import LEASE, TRACEPARENT, TRANSIENT, new_job, new_requeue, take
 from tests.integration.recorded_wake_ups import Queue, RecordedWakeUps, read_queue
 from tests.integration.stores import Stores
 
@@ -114,10 +118,13 @@ class World:
         self.late_sweeper = Sweeper(LateStore(database), self.recorder, wake_ups, no_grace, lost, 1.0)
         self.canceler = Canceler(database, wake_ups, changes, JobUrls())
         self.retrier = Retrier(database, Catalogue(ModelStore(database)), wake_ups, changes)
+        self.eraser = Eraser(database, delivery_wait=0.0)
+        self.completer = BatchCompleter(self.stores.batches, wake_ups, "", 1.0)
 
     async def begin(self) -> None:
         """Delete everything but the models."""
-        await self.database.fetch("DELETE FROM jobs")
+        for table in ("jobs", "batches", "events"):
+            await self.database.fetch(f"DELETE FROM {table}")  # noqa: S608 -- names from above
         self.wake_ups.take()
         self.wake_ups.all.clear()
         models = [
@@ -125,6 +132,13 @@ class World:
             for name, given in MODELS.items()
         ]
         await self.stores.models.save_models([(model, True) for model in models])
+
+    async def submit_batch(self, options: Sequence[Mapping[str, object]]) -> list[UUID]:
+        """Submit a job with each of these options, in one batch."""
+        batch = NewBatch(ids.new(), self.tenant, len(options), len(options), TRACEPARENT)
+        jobs = [new_job(self.tenant, batch_id=batch.id, **each) for each in options]
+        assert await BatchStore(self.database).add(batch, jobs) is not None
+        return [job.id for job in jobs]
 
     async def pass_time(self, seconds: float) -> None:
         self.seconds += seconds
@@ -186,6 +200,13 @@ class World:
     async def replay(self, jobs: Sequence[UUID], model: str | None = None) -> set[UUID]:
         """Replay dead letters. Return the jobs that are queued again."""
         return await self._retry(jobs, REPLAYABLE, model)
+
+    async def erase(self, job: UUID) -> bool | None:
+        """Erase as a client. Return whether the job was erased now, or None for a conflict."""
+        try:
+            return await self.eraser.erase(self.tenant, job)
+        except Problem:
+            return None
 
     async def _retry(self, jobs: Sequence[UUID], statuses: Sequence[Status], model: str | None) -> set[UUID]:
         retried = await self.retrier.retry(self.tenant, jobs, statuses, model)
