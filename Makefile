@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test test-fast check docs bench compose-test newest-test storm migrate ci lock clean
+.PHONY: help up demo test test-fast check docs bench compose-test newest-test storm mutants migrate ci lock clean
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,10 @@ storm: $(STAMP) ## minutes of load while everything is killed, frozen and restar
 	@$(RUN) -m deploy.local prepare
 	@exec $(RUN) -m tests.storm $(ARGS)
 
+mutants: $(STAMP) ## puts seeded bugs into copies of the code; a named test must catch each (ten minutes)
+	@$(RUN) -m deploy.local prepare --tests
+	@exec $(RUN) -m tests.mutants $(ARGS)
+
 migrate: $(STAMP) ## brings the database of CHARONIA_DATABASE_URL to the newest schema
 	@exec $(RUN) -m common.postgres.migrate
 
@@ -73,7 +77,7 @@ clean: ## removes what make has made, data of the stacks included
 
 # What a first run installs besides the Python packages. Targets that need no stack install no more than those.
 up demo bench storm: INSTALL := --stack
-test test-fast ci: INSTALL := --stack --tests
+test test-fast mutants ci: INSTALL := --stack --tests
 
 $(STAMP): requirements.txt
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) was not found; install Python 3.11, or run: make PYTHON=/path/to/python3.11"; exit 1; }

@@ -53,7 +53,6 @@ WITH done AS (
 ), answered AS (
   INSERT INTO job_outputs (job_id, outputs)
   SELECT id, outputs FROM ended JOIN chosen USING (id) WHERE outputs IS NOT NULL
-  ON CONFLICT (job_id) DO UPDATE SET outputs = excluded.outputs -- of a run before the client's retry
 ), recorded AS (
   INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, claim, traceparent)
   SELECT event_id, tenant_id, ended.id, model, event_type, finished_at, event_body, claim, traceparent

@@ -40,8 +40,6 @@ WITH ended AS (
   WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND status = ANY($3::text[]) AND erased_at IS NULL
   ORDER BY id
   FOR UPDATE
-), deleted_outputs AS (
-  DELETE FROM job_outputs USING ended WHERE job_id = ended.id
 ), last_attempts AS (
   INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code,
                             error_message)

@@ -51,6 +51,13 @@ async def test_a_claim_takes_a_lease_and_raises_claim_and_attempt(
     assert timedelta(seconds=25) < state.lease_until - state.now <= timedelta(seconds=30)
 
 
+async def test_a_claim_takes_jobs_of_its_model_and_class_only(database: Database, tenant: UUID) -> None:
+    wanted = await submit(database, tenant)
+    await submit(database, tenant, model="other")
+    await submit(database, tenant, priority=Priority.HIGH)
+    assert [job.row.id for job in await take(database, 3)] == [wanted]
+
+
 async def test_only_due_and_unexpired_jobs_are_claimed(database: Database, stores: Stores, tenant: UUID) -> None:
     due = await submit(database, tenant)
     await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))

@@ -10,7 +10,7 @@ import pytest
 from common import ids
 from common.jobs import Failure, Status
 from common.postgres.database import Database
-from services.dispatcher.results.store import AttemptStart
+from services.dispatcher.results.store import AttemptStart, Step
 from tests.integration.jobs import claim, look, make_due, new_end, new_requeue, submit, trace
 from tests.integration.stores import Stores
 
@@ -51,6 +51,14 @@ async def test_an_old_claim_records_nothing_after_its_attempt_was_given_back(
     assert new.row.attempt == old.row.attempt
     assert await stores.results.end_jobs([new_end(old)]) == set()
     assert await stores.results.end_jobs([new_end(new)])
+
+
+async def test_an_old_claim_stores_no_streamed_response(database: Database, stores: Stores, tenant: UUID) -> None:
+    old = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(old)])
+    new = await claim(database, old.row.id)
+    await stores.results.add_steps([Step(job.row.id, job.claim, 1, b"[]") for job in (old, new)])
+    assert [row["claim"] for row in await database.fetch("SELECT claim FROM job_steps")] == [new.claim]
 
 
 @pytest.mark.parametrize("was", ["running", "queued"])

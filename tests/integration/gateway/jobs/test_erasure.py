@@ -11,7 +11,7 @@ import pytest
 from common import ids
 from common.jobs import Failure, Status
 from common.postgres.database import Database
-from services.dispatcher.results.store import NewEvent, ResultStore
+from services.dispatcher.results.store import NewEvent, ResultStore, Step
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.erasure import Eraser
 from services.gateway.jobs.idempotency_store import IdempotencyStore
@@ -73,7 +73,9 @@ async def test_no_column_of_any_table_has_the_payload(
     await subscribe(database, tenant, events=["*"])
     steps = Steps(database)
     job = await submit(database, tenant, **PAYLOAD)
-    first = new_requeue(await claim(database, job), failure=Failure("inference_failed", SECRET, True))
+    claimed = await claim(database, job)
+    await ResultStore(database).add_steps([Step(job, claimed.claim, 1, RAW)])
+    first = new_requeue(claimed, failure=Failure("inference_failed", SECRET, True))
     await ResultStore(database).requeue_jobs([first])
     event = await end(database, job, status)
     await steps.schedule(event)
@@ -92,6 +94,7 @@ async def test_no_column_of_any_table_has_the_payload(
         "deliveries.response",
         "deliveries.url",
         "job_attempts.error_message",
+        "job_steps.outputs",
     }
     everywhere |= {"job_outputs.outputs"} if status is Status.SUCCEEDED else {"jobs.error_message"}
     assert before == everywhere

@@ -1,0 +1,1 @@
+"""Seeded bugs, each of which one named test must catch."""
