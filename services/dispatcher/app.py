@@ -1,6 +1,8 @@
 """The composition root of the dispatcher."""
 
 import asyncio
+import os
+import socket
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any
@@ -61,7 +63,8 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     database = await Database.connect(settings.database_url, size=CONNECTIONS, application="charonia-dispatcher")
     dispatcher = Dispatcher(settings, database)
     await dispatcher.subscribe_control()
-    log.info("dispatcher.started", worker=settings.worker, triton=settings.triton_url)
+    whereabouts = {"host": socket.gethostname(), "pid": os.getpid()}  # the worker's name hides them from tenants
+    log.info("dispatcher.started", worker=settings.worker, **whereabouts, triton=settings.triton_url)
     try:
         await run_until_stopped(dispatcher.loops(), stopping, dispatcher.drain)
     finally:

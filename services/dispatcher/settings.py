@@ -1,12 +1,17 @@
 """The dispatcher's settings."""
 
+import secrets
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from common.process_name import name_process
 from common.settings import Seconds, Settings, TraceUrl
+
+
+def name_worker() -> str:
+    """Return a unique name. Tenants see it, so it has neither the host nor the process id."""
+    return f"worker-{secrets.token_hex(6)}"
 
 
 class DispatcherSettings(Settings, frozen=True, kw_only=True):
@@ -34,5 +39,6 @@ class DispatcherSettings(Settings, frozen=True, kw_only=True):
     """Concurrent inferences of one model. 0 means instances × largest batch × 2, and up to twice that if it is fast."""
     max_message: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = 64 * 1024 * 1024
     """Bytes of one request to Triton, or of one response."""
-    worker: str = msgspec.field(default_factory=name_process)
-    """The name of this process in the rows of its jobs. The default is made of host, process id and a random part."""
+    worker: str = msgspec.field(default_factory=name_worker)
+    """The name of this process in the rows of its jobs, which tenants see. Each process has its own; by default it is
+    random, and the log has it with host and process id."""

@@ -69,12 +69,11 @@ def split_by_retry(attempts: Sequence[Attempt]) -> list[list[Attempt]]:
 def has_cause(attempt: Attempt, faults: Sequence[Fault]) -> bool:
     """Return whether a fault during the attempt may have ended it. Of dispatchers, only the one that ran it counts."""
     began, ended = attempt.started_at.timestamp(), attempt.finished_at.timestamp()
-    pid = attempt.worker.split("-")[-2]
     return any(
         fault.began - 0.1 <= ended and began <= fault.ended + MARGIN
         for fault in faults
         if fault.kind in CAUSES.get(attempt.error_code or "", ())
-        and (fault.kind != "dispatcher" or str(fault.pid) == pid)
+        and (fault.kind != "dispatcher" or fault.worker == attempt.worker)
     )
 
 

@@ -9,6 +9,7 @@ from deploy.local.server import Server
 from deploy.local.stack import Stack
 from tests.storm.fault_schedule import Action, FaultSchedule, PlannedFault
 from tests.storm.storm_log import Fault, StormLog
+from tests.support.service_logs import find_worker
 
 MAX_STARTS = 3  # starts of a member before the storm gives up
 SUPERVISION_SECONDS = 0.2
@@ -85,7 +86,8 @@ class FaultInjector:
         restarted = time.time()
         self._wait_until_ready(member)
         ready = time.time()
-        self._log.faults.append(Fault(action, getattr(member, "kind", member.name), member.name, pid, began, ready))
+        kind = getattr(member, "kind", member.name)
+        self._log.faults.append(Fault(action, kind, member.name, pid, began, ready, find_worker(member, pid)))
         times = f"down for {restarted - began:4.1f} s, ready after {ready - began:4.1f} s"
         self._report(f"{action:8}{member.name:14} {times}")
 

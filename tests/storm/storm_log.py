@@ -64,6 +64,7 @@ class Fault:
     pid: int
     began: float
     ended: float
+    worker: str = ""  # the name of a dispatcher in its attempts
 
 
 @dataclass

@@ -33,11 +33,11 @@ JOB = msgspec.convert(
     | {"urls": {"self": "", "cancel": "", "events": "", "deliveries": "", "trace": None}},
     Job,
 )
-RUN = Attempt(1, "succeeded", "echo", "host-4711-abc", NOW, NOW, 0, None, None)
+RUN = Attempt(1, "succeeded", "echo", "worker-1", NOW, NOW, 0, None, None)
 LOST = msgspec.structs.replace(RUN, status="failed", error_code="worker_lost")
 LATE = SendAttempt(1, NOW, 6000, None, "timeout", "")
 SECOND = msgspec.structs.replace(RUN, attempt=2)
-KILL = Fault("kill", "dispatcher", "dispatcher-1", 4711, AT - 1, AT + 1)
+KILL = Fault("kill", "dispatcher", "dispatcher-1", 4711, AT - 1, AT + 1, "worker-1")
 
 
 class Storm:
@@ -125,7 +125,7 @@ def test_checker_accepts_storms_without_violations() -> None:
     storm.change_outcome(RETRIED, LOST, SECOND)
     storm.log.faults.append(KILL)
     assert storm.violated_rules == set()
-    storm.log.faults[0] = replace(KILL, pid=4712)  # the death of another dispatcher explains nothing
+    storm.log.faults[0] = replace(KILL, worker="worker-2")  # the death of another dispatcher explains nothing
     assert storm.violated_rules == {"each failed attempt has a cause"}
 
 

@@ -150,7 +150,7 @@ ANSWERS: dict[str, Any] = {
                 "attempt": 1,
                 "status": "failed",
                 "model": "faulty",
-                "worker": "gpu-1-10514-10923f",
+                "worker": "worker-5b1f0c9e7a42",
                 "started_at": "2026-11-21T10:18:14.225Z",
                 "finished_at": "2026-11-21T10:18:14.265Z",
                 "duration_ms": 40,

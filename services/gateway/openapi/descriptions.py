@@ -64,7 +64,7 @@ FIELDS: dict[str, str] = {
     "code": "A stable error code.",
     "message": "A sentence about the error.",
     "retryable": "Whether trying again may help.",
-    "worker": "The dispatcher that made the attempt.",
+    "worker": "The dispatcher that made the attempt, by a name that says nothing of its host.",
     "duration_ms": "How long the attempt took.",
     "error_code": "The error code of a failed attempt.",
     "error_message": "A sentence about the error.",

@@ -1,9 +1,12 @@
 """Each attempt has a timeout. A fallback model runs once when all attempts are used."""
 
+import socket
+
 from deploy.local.stack import Stack
 from tests.support.api_client import Api, Failure
 from tests.support.model_inputs import work
 from tests.support.scraped_metrics import read_metric, wait_for_metric
+from tests.support.service_logs import find_worker
 
 TWICE = {"max_attempts": 2, "initial_delay": 0}
 TIMEOUT = 1  # second
@@ -43,3 +46,13 @@ async def test_job_fails_when_its_fallback_model_fails_too(api: Api) -> None:
         (2, "work", "failed"),
         (3, "work_small", "failed"),
     ]
+
+
+async def test_worker_of_an_attempt_hides_host_and_pid_which_the_log_has(stack: Stack, api: Api) -> None:
+    job = await api.run("echo", {"x": [[1.0]]})
+    (attempt,) = await api.list_attempts(job.id)
+    pid = stack.dispatchers[0].process.pid
+    assert pid is not None
+    assert attempt.worker == find_worker(stack.dispatchers[0], pid)
+    assert socket.gethostname() not in attempt.worker
+    assert str(pid) not in attempt.worker.split("-")
