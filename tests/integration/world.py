@@ -29,6 +29,7 @@ from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
 from services.dispatcher.triton.attempt import InferenceResult
 from services.dispatcher.triton.client import ModelVersion
+from services.gateway.auth.store import Key
 from services.gateway.batches.store import BatchStore, NewBatch
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.cancel import Canceler
@@ -209,7 +210,7 @@ class World:
             return None
 
     async def _retry(self, jobs: Sequence[UUID], statuses: Sequence[Status], model: str | None) -> set[UUID]:
-        retried = await self.retrier.retry(self.tenant, jobs, statuses, model)
+        retried = await self.retrier.retry(Key(ids.new(), self.tenant), jobs, statuses, model)
         self.retrier.announce(retried)
         return set(retried)
 

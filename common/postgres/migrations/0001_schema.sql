@@ -28,6 +28,7 @@ CREATE TABLE api_keys (
   revoked_at timestamptz,
   scopes text[] NOT NULL DEFAULT '{submit,read,admin}'
     CHECK (cardinality(scopes) >= 1 AND scopes <@ '{submit,read,admin}'),
+  models text[] CHECK (cardinality(models) >= 1), -- which it may run: patterns such as ocr*; NULL: every model
   rate_limit integer CHECK (rate_limit >= 0), -- requests a second; 0: no limit; NULL: the gateway's setting
   last_used_at timestamptz -- to the minute
 );

@@ -22,6 +22,7 @@ class Key(NamedTuple):
     tenant_id: UUID
     scopes: frozenset[Scope] = ALL
     rate_limit: int | None = None  # requests a second; 0 for no limit; None for the gateway's default
+    models: tuple[str, ...] | None = None  # patterns of those it may run; None for every model
     stale: bool = False  # its last use must be noted again
 
 
@@ -32,6 +33,7 @@ class KeyRow(msgspec.Struct, frozen=True):
     tenant: str
     name: str
     scopes: list[str]
+    models: list[str] | None
     rate_limit: int | None
     created_at: datetime
     last_used_at: datetime | None
@@ -68,10 +70,12 @@ class KeyStore:
         key_hash: bytes,
         scopes: Collection[Scope] = ALL,
         rate_limit: int | None = None,
+        models: Sequence[str] | None = None,
     ) -> None:
         """Add a key; does nothing if the hash exists already."""
         await self._database.fetch(
-            QUERIES["add_key"], key_id, tenant_id, name, key_hash, [str(scope) for scope in scopes], rate_limit
+            QUERIES["add_key"],
+            *(key_id, tenant_id, name, key_hash, [str(scope) for scope in scopes], rate_limit, models),
         )
 
     async def list_keys(self, tenant_id: UUID | None) -> list[KeyRow]:
@@ -119,4 +123,5 @@ class RateLimitStore:
 
 def read_key(record: asyncpg.Record) -> Key:
     scopes = frozenset(map(Scope, record["scopes"]))
-    return Key(record["id"], record["tenant_id"], scopes, record["rate_limit"], record["stale"])
+    models = None if record["models"] is None else tuple(record["models"])
+    return Key(record["id"], record["tenant_id"], scopes, record["rate_limit"], models, record["stale"])

@@ -62,7 +62,7 @@ async def submit_batch(
     """Commit all valid jobs, and return the errors of the others."""
     key, traceparent = parse_key(idempotency_key), tracing.to_traceparent(get_current_span())
     items = Items(request, services.max_item, services.workers)
-    row, counts, errors, replayed = await services.submitter.submit(request.user.tenant_id, items, traceparent, key)
+    row, counts, errors, replayed = await services.submitter.submit(request.user, items, traceparent, key)
     shown = view_batch(row, counts, services.urls.public)
     view = BatchAccepted(**{name: getattr(shown, name) for name in shown.__struct_fields__}, errors=errors)
     name = "batch.replayed" if replayed else "batch.accepted"

@@ -15,6 +15,7 @@ from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.telemetry import tracing
 from common.views.batch import BatchRow, Counts
 from services.gateway import metrics
+from services.gateway.auth.store import Key
 from services.gateway.batches.items import MAX_ITEMS, Items
 from services.gateway.batches.schemas import ItemError
 from services.gateway.batches.store import BatchStore, NewBatch
@@ -64,16 +65,16 @@ class BatchSubmitter:
         self._wake_ups = wake_ups
         self._announcing: set[asyncio.Task[None]] = set()
 
-    async def submit(self, tenant_id: UUID, items: Items, traceparent: str, key: str | None) -> AcceptedBatch:
+    async def submit(self, caller: Key, items: Items, traceparent: str, key: str | None) -> AcceptedBatch:
         """Commit the batch with all its jobs, or return the one that the idempotency key belongs to.
 
         Raises Problem (409, 422, 429) and Unavailable. It is 422 without a valid item, or with the key of another body.
         """
-        keys = self.submitter.idempotency_keys
+        keys, tenant_id = self.submitter.idempotency_keys, caller.tenant_id
         if key is not None and (first := await keys.find(tenant_id, key)):
             return replay(first, await items.skip())
         batch_id = ids.new()
-        checked = await self._check(tenant_id, batch_id, items, traceparent)
+        checked = await self._check(caller, batch_id, items, traceparent)
         if key is not None and (first := await keys.find(tenant_id, key)):  # accepted while this body arrived
             return replay(first, checked.fingerprint)
         if not checked.jobs:
@@ -91,10 +92,10 @@ class BatchSubmitter:
         self._announce(checked.jobs, times)
         return AcceptedBatch(row, {Status.QUEUED: row.accepted}, checked.errors, replayed=False)
 
-    async def _check(self, tenant_id: UUID, batch_id: UUID, items: Items, traceparent: str) -> CheckedItems:
+    async def _check(self, caller: Key, batch_id: UUID, items: Items, traceparent: str) -> CheckedItems:
         jobs: list[NewJob] = []
         errors: list[ItemError] = []
-        context = await self.submitter.make_context(tenant_id, traceparent)
+        context = await self.submitter.make_context(caller, traceparent)
         async for index, item in enumerate_items(items):
             try:
                 job = await self.submitter.parse(item, context)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 DEFAULT = "default"
+MAX_PATTERN = 255
 
 
 class KeySettings(msgspec.Struct, frozen=True):
@@ -55,7 +56,8 @@ async def create(settings: KeySettings, arguments: argparse.Namespace) -> str:
         store, key = KeyStore(database), new_key()
         tenant_id = await ensure_tenant(store, Encryptor(settings.encryption_keys), arguments.tenant)
         scopes = frozenset(map(Scope, arguments.scope or ALL))
-        await store.add_key(ids.new(), tenant_id, arguments.name or "", hash_key(key), scopes, arguments.rate_limit)
+        name, rate_limit, models = arguments.name or "", arguments.rate_limit, arguments.model
+        await store.add_key(ids.new(), tenant_id, name, hash_key(key), scopes, rate_limit, models)
         return key
 
 
@@ -104,6 +106,7 @@ def view(row: KeyRow) -> dict[str, Any]:
         "tenant": row.tenant,
         "name": row.name,
         "scopes": sorted(row.scopes),
+        "models": row.models,
         "rate_limit": row.rate_limit,
         "created_at": format_time(row.created_at),
         "last_used_at": format_optional_time(row.last_used_at),
@@ -126,6 +129,12 @@ def write(value: object) -> str:
 def read_name(text: str) -> str:
     if not 1 <= len(text) <= 100 or not text.isprintable():
         raise argparse.ArgumentTypeError(f"{text!r} is not 1 to 100 printable characters")
+    return text
+
+
+def read_pattern(text: str) -> str:
+    if not 1 <= len(text) <= MAX_PATTERN or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"{text!r} is not 1 to {MAX_PATTERN} printable characters")
     return text
 
 
@@ -178,6 +187,8 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scope", nargs="+", action="extend", choices=scopes, help="what the key may do; default: everything"
     )
+    model_help = "which models the key may run: names, or patterns such as 'ocr*'; default: every model"
+    parser.add_argument("--model", nargs="+", action="extend", type=read_pattern, metavar="PATTERN", help=model_help)
     parser.add_argument("--rate-limit", type=read_count(MAX_RATE), metavar="N", help=rate_help)
     parser.set_defaults(run=create)
 

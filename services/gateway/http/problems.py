@@ -65,7 +65,7 @@ class Problem(Exception):
 DESCRIPTIONS = {
     HTTPStatus.BAD_REQUEST: "The body is not JSON",
     HTTPStatus.UNAUTHORIZED: "The API key is missing or unknown",
-    HTTPStatus.FORBIDDEN: "The key lacks the scope, or a URL's signature is wrong or has expired",
+    HTTPStatus.FORBIDDEN: "The key lacks the scope or the model, or a URL's signature is wrong or has expired",
     HTTPStatus.NOT_FOUND: "Not found, or owned by another tenant",
     HTTPStatus.CONFLICT: "The job's state does not allow this",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time",

@@ -70,7 +70,7 @@ async def replay_dead_letters(request: Caller, data: Replay, services: Services)
     else:
         rows = await services.store.list_dead_letters(tenant_id, None, data.filter or DeadFilter(), data.limit + 1)
         jobs, remaining = [row.id for row in rows[: data.limit]], len(rows) > data.limit
-    replayed = await services.retrier.retry(tenant_id, jobs, REPLAYABLE, data.model)
+    replayed = await services.retrier.retry(request.user, jobs, REPLAYABLE, data.model)
     services.retrier.announce(replayed)
     log.info("dead_letters.replayed", count=len(replayed), model=data.model, **identify_caller(request))
     shown = {job: ids.encode(ids.Kind.JOB, job) for job in jobs}

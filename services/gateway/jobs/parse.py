@@ -14,6 +14,7 @@ from common.errors import AddressRefused
 from common.rabbitmq.wake_ups import job_wake_up
 from common.security.ssrf import AddressPolicy, check_url
 from common.tensors import Tensor
+from services.gateway.auth.model_permissions import Allowed, check_model
 from services.gateway.http.bodies import decode_body
 from services.gateway.http.problems import FieldError, Problem, escape, invalid
 from services.gateway.http.timestamps import bound_optional
@@ -39,30 +40,41 @@ class SubmitContext(NamedTuple):
 
     tenant_id: UUID
     traceparent: str
-    models: Mapping[str, Sequence[ModelVersion]]
+    models: Mapping[str, Sequence[ModelVersion]]  # that the caller's key may run
     policy: AddressPolicy
     request_key: RequestKey | None = None
+    allowed: Allowed = None
 
 
 def parse_job(body: bytes | str, context: SubmitContext) -> NewJob:
-    """Return the valid job of a body. Raises Problem (400, 404, 422)."""
+    """Return the valid job of a body. Raises Problem (400, 403, 404, 422)."""
     return build_valid_job(decode_body(body, SubmitJob), context)
 
 
 def parse_replay(body: bytes | str, context: SubmitContext) -> NewJob:
-    """Return the job of a repeated request, without validation and inputs. Raises Problem (400, 422)."""
-    job = build_job(context.tenant_id, decode_body(body, SubmitJob), [], context.traceparent)
+    """Return the job of a repeated request, without validation and inputs. Raises Problem (400, 403, 422)."""
+    request = decode_body(body, SubmitJob)
+    check_permissions(request, context.allowed)
+    job = build_job(context.tenant_id, request, [], context.traceparent)
     return add_request_key(job, context.request_key)
 
 
 def build_valid_job(request: SubmitJob, context: SubmitContext) -> NewJob:
-    """Validate a request, and return its job. Raises Problem (404, 422)."""
+    """Validate a request, and return its job. Raises Problem (403, 404, 422)."""
+    check_permissions(request, context.allowed)
     model = choose(context.models, request.model, request.version)
     found = validate(request, model, context.policy)
     job = build_job(context.tenant_id, request, found, context.traceparent, model.max_batch_size)
     if request.fallback_model is not None:
         validate_fallback(request, request.fallback_model, context.models, job.tensors)
     return add_request_key(job, context.request_key)
+
+
+def check_permissions(request: SubmitJob, allowed: Allowed) -> None:
+    """Raise Problem (403) if the caller's key may not run the model, or the fallback model."""
+    check_model(allowed, request.model)
+    if request.fallback_model is not None:
+        check_model(allowed, request.fallback_model)
 
 
 def add_request_key(job: NewJob, key: RequestKey | None) -> NewJob:

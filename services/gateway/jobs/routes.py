@@ -88,9 +88,9 @@ async def submit_job(
 
 async def submit_body(request: Caller, services: JobServices, key: str | None) -> SubmittedJob:
     """Submit the job of a body. A function of its own, so that the body is freed before a wait."""
-    tenant_id, traceparent = request.user.tenant_id, tracing.to_traceparent(get_current_span())
+    traceparent = tracing.to_traceparent(get_current_span())
     body = await request.body()
-    context = await services.submitter.make_context(tenant_id, traceparent, parse_request_key(key, body))
+    context = await services.submitter.make_context(request.user, traceparent, parse_request_key(key, body))
     return await services.submitter.submit(body, context)
 
 
@@ -133,7 +133,7 @@ async def retry_job(request: Caller, job_id: str, services: Services, data: Retr
     """Queue a failed, canceled or expired job again. Its attempts count from zero."""
     parsed, tenant_id = parse_id(ids.Kind.JOB, job_id), request.user.tenant_id
     model = data.model if data else None
-    retried = await services.retrier.retry(tenant_id, [parsed], RETRYABLE, model)
+    retried = await services.retrier.retry(request.user, [parsed], RETRYABLE, model)
     found = await services.store.find_job(parsed, tenant_id)
     services.retrier.announce(retried)
     if found is None:

@@ -1,7 +1,6 @@
 """Submits jobs: parses and validates a request, commits the job, then announces it to the dispatchers."""
 
 from typing import NamedTuple, assert_never
-from uuid import UUID
 
 import msgspec
 
@@ -11,6 +10,8 @@ from common.postgres.database import statement_span
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.security.ssrf import AddressPolicy
 from common.views.job import JobRow
+from services.gateway.auth.model_permissions import select_models
+from services.gateway.auth.store import Key
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency import IdempotencyKeys, check_same_request, in_progress
 from services.gateway.jobs.idempotency_store import KeyRecord, RequestKey, TenantKey
@@ -68,20 +69,19 @@ class Submitter:
             records = await self.idempotency_keys.store.find_records(used)
         return [times.get(job.id) or records.get((job.tenant_id, job.idempotency_key or "")) for job in jobs]
 
-    async def make_context(
-        self, tenant_id: UUID, traceparent: str, request_key: RequestKey | None = None
-    ) -> SubmitContext:
-        """Return what a request is validated with."""
-        return SubmitContext(tenant_id, traceparent, await self._catalogue.read(), self._policy, request_key)
+    async def make_context(self, key: Key, traceparent: str, request_key: RequestKey | None = None) -> SubmitContext:
+        """Return what a request of this key is validated with."""
+        models = select_models(key.models, await self._catalogue.read())
+        return SubmitContext(key.tenant_id, traceparent, models, self._policy, request_key, key.models)
 
     async def parse(self, body: bytes | str, context: SubmitContext) -> NewJob:
-        """Return the valid job of a body. Raises Problem (400, 404, 422)."""
+        """Return the valid job of a body. Raises Problem (400, 403, 404, 422)."""
         return await self.workers.work(len(body), parse_job, body, context)
 
     async def submit(self, body: bytes, context: SubmitContext) -> SubmittedJob:
         """Commit the job of a body, or return the job that its idempotency key belongs to.
 
-        Raises Problem (400, 404, 409, 422, 429) before anything is written, and Unavailable.
+        Raises Problem (400, 403, 404, 409, 422, 429) before anything is written, and Unavailable.
         """
         key = context.request_key
         if key is not None and (first := await self.idempotency_keys.find(context.tenant_id, key.key)):

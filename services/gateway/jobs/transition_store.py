@@ -56,6 +56,11 @@ class TransitionStore:
         found = await self._database.fetch(QUERIES["find_retryable_jobs"], tenant_id, jobs, statuses)
         return [RetryableJob(*record.values()) for record in found]
 
+    async def list_job_models(self, tenant_id: UUID, jobs: Sequence[UUID]) -> list[tuple[str, str | None]]:
+        """Return each model, with a fallback model, that one of the tenant's jobs has."""
+        found = await self._database.fetch(QUERIES["list_job_models"], tenant_id, jobs)
+        return [(record["model"], record["fallback_model"]) for record in found]
+
     async def retry_jobs(
         self, tenant_id: UUID, jobs: Sequence[UUID], statuses: Sequence[Status], model: str | None
     ) -> dict[UUID, WakeUp]:

@@ -31,6 +31,13 @@ FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.tenant_id = $1 AND j.id = ANY($2::uuid[]) AND j.status = ANY($3::text[]) AND j.erased_at IS NULL;
 
+-- name: list_job_models
+-- Returns the models of a tenant's ($1) jobs ($2), with their fallback models.
+SELECT DISTINCT model, fallback_model
+FROM jobs
+WHERE tenant_id = $1 AND id = ANY($2::uuid[])
+ORDER BY model, fallback_model;
+
 -- name: retry_jobs
 -- Queues those of a tenant's ($1) jobs ($2) again that have one of these statuses ($3), on another model ($4) if given.
 -- The raised claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
 from common.postgres.batcher import Batcher
+from services.gateway.auth.model_permissions import Allowed, check_model, select_models
 from services.gateway.http.problems import Problem
 from services.gateway.models.store import ModelStore, ModelVersion
 
@@ -27,9 +28,13 @@ class Catalogue:
             await self._reads.submit(None)
         return self._models
 
-    async def find(self, name: str, version: str | None = None) -> ModelVersion:
-        """Return a version, chosen as `choose` does; raises Problem (404)."""
-        return choose(await self.read(), name, version)
+    async def find(self, name: str, version: str | None = None, *, allowed: Allowed = None) -> ModelVersion:
+        """Return a version, chosen as `choose` does, for a key that may run only `allowed` models.
+
+        Raises Problem (403, 404).
+        """
+        check_model(allowed, name)
+        return choose(select_models(allowed, await self.read()), name, version)
 
     @property
     def _is_fresh(self) -> bool:

@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from litestar import Router, get
+from litestar import Request, Router, get
 from litestar.di import NamedDependency, Provide
 from litestar.params import SkipValidation
 
 from common.jobs import Priority
 from common.tensors import Signature
+from services.gateway.auth.model_permissions import select_models
 from services.gateway.auth.scopes import Scope, needs
+from services.gateway.auth.store import Key
 from services.gateway.http.problems import ANY_CALL, WITH_ID, document
-from services.gateway.models.catalogue import Catalogue, choose, newest
+from services.gateway.models.catalogue import Catalogue, newest
 from services.gateway.models.queue_depths import Counts, QueueDepths
 from services.gateway.models.schemas import ModelList, ModelView, TensorView, VersionView
 from services.gateway.models.store import ModelVersion
@@ -25,20 +28,22 @@ class ModelServices:
     queue_depths: QueueDepths
 
 
+Caller = Request[Key, Any, Any]
 Services = NamedDependency[SkipValidation[ModelServices]]
 
 
 @get("/", summary="List models", operation_id="list_models", **needs(Scope.READ), responses=document(*ANY_CALL))
-async def list_models(services: Services) -> ModelList:
-    models, queued = await services.catalogue.read(), await services.queue_depths.read()
+async def list_models(request: Caller, services: Services) -> ModelList:
+    """Return the models that your key may run."""
+    models = select_models(request.user.models, await services.catalogue.read())
+    queued = await services.queue_depths.read()
     return ModelList([view_model(versions, queued) for _, versions in sorted(models.items())])
 
 
 @get("/{name:str}", summary="Get a model", operation_id="get_model", **needs(Scope.READ), responses=document(*WITH_ID))
-async def get_model(name: str, services: Services) -> ModelView:
-    models = await services.catalogue.read()
-    choose(models, name)
-    return view_model(models[name], await services.queue_depths.read())
+async def get_model(request: Caller, name: str, services: Services) -> ModelView:
+    await services.catalogue.find(name, allowed=request.user.models)
+    return view_model((await services.catalogue.read())[name], await services.queue_depths.read())
 
 
 def view_model(versions: Sequence[ModelVersion], queued: Counts) -> ModelView:

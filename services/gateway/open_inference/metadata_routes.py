@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import MediaType, get
+from litestar import MediaType, Request, get
 from litestar.params import PathParameter
 
 from common import VERSION
 from common.tensors import Datatype, Signature
+from services.gateway.auth.model_permissions import check_model
 from services.gateway.auth.scopes import Scope, needs
+from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem
 from services.gateway.models.store import ModelVersion
 from services.gateway.open_inference.dependencies import Services
@@ -28,6 +30,7 @@ EXTENSIONS = ["binary_tensor_data", "model_configuration", "parameters"]
 ANY = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 FINDING = document(*ANY, HTTPStatus.NOT_FOUND)
 READINESS = document(*ANY, HTTPStatus.BAD_REQUEST)
+Caller = Request[Key, Any, Any]
 Model = Annotated[str, PathParameter()]
 Version = Annotated[str | None, PathParameter()]
 
@@ -43,9 +46,9 @@ def model_paths(end: str) -> list[str]:
     **needs(Scope.READ),
     responses=FINDING,
 )
-async def get_metadata(model: Model, services: Services, version: Version = None) -> ModelMetadata:
+async def get_metadata(request: Caller, model: Model, services: Services, version: Version = None) -> ModelMetadata:
     """Return the versions, inputs and outputs of a model."""
-    found = await find_model(services.catalogue, model, version)
+    found = await find_model(services.catalogue, request.user, model, version)
     versions = [each.version for each in (await services.catalogue.read())[model]] if version is None else [version]
     return ModelMetadata(
         name=model, versions=versions, inputs=view_tensors(found.inputs), outputs=view_tensors(found.outputs)
@@ -59,9 +62,9 @@ async def get_metadata(model: Model, services: Services, version: Version = None
     **needs(Scope.READ),
     responses=FINDING,
 )
-async def get_config(model: Model, services: Services, version: Version = None) -> ModelConfig:
+async def get_config(request: Caller, model: Model, services: Services, version: Version = None) -> ModelConfig:
     """Return the part of the configuration that a client needs to build a request."""
-    found = await find_model(services.catalogue, model, version)
+    found = await find_model(services.catalogue, request.user, model, version)
     return ModelConfig(
         name=model,
         max_batch_size=found.max_batch_size,
@@ -82,8 +85,9 @@ async def get_config(model: Model, services: Services, version: Version = None) 
     media_type=MediaType.TEXT,
     responses=READINESS,
 )
-async def get_ready(model: Model, services: Services, version: Version = None) -> None:
+async def get_ready(request: Caller, model: Model, services: Services, version: Version = None) -> None:
     """Return 200 if the model can run now, else 400. Requests for a model that is not ready wait in the queue."""
+    check_model(request.user.models, model)
     versions = (await services.catalogue.read()).get(model, [])
     if not any(each.ready for each in versions if version in (None, each.version)):
         raise Problem(HTTPStatus.BAD_REQUEST, "not_ready", "Model version not ready")  # Triton's text

@@ -6,6 +6,7 @@ from typing import Any
 
 from litestar.openapi.datastructures import ResponseSpec
 
+from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem, ProtocolError
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelVersion
@@ -28,11 +29,13 @@ def name_operation(name: str) -> Callable[[Any, Any, Any], str]:
     return choose
 
 
-async def find_model(catalogue: Catalogue, name: str, version: str | None) -> ModelVersion:
-    """Return a model version. Raises Problem (404) in Triton's words."""
+async def find_model(catalogue: Catalogue, key: Key, name: str, version: str | None) -> ModelVersion:
+    """Return a model version. Raises Problem: 404 in Triton's words, or 403 for a model that the key may not run."""
     try:
-        return await catalogue.find(name, version)
+        return await catalogue.find(name, version, allowed=key.models)
     except Problem as problem:
+        if problem.status is HTTPStatus.FORBIDDEN:
+            raise
         which = f"'{name}'" if version is None else f"'{name}' version {version}"
         known = problem.detail.rpartition("; ")[2]
         text = f"Request for unknown model: {which} is not found; {known}"

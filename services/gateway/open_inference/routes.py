@@ -82,13 +82,13 @@ async def submit_job(
     request: Caller, name: str, version: str | None, json_length: str | None, services: InferenceServices
 ) -> tuple[JobRow, ResponseFormat]:
     """Commit the job of a request. The request's body is freed on return."""
-    model = await find_model(services.catalogue, name, version)
+    model = await find_model(services.catalogue, request.user, name, version)
     if model.decoupled:
         text = "HTTP end point doesn't support models with decoupled transaction policy: use POST /v1/jobs"  # as Triton
         raise Problem(HTTPStatus.NOT_IMPLEMENTED, "unsupported", text)
     body = await read_body(request, services.max_body)
     traceparent = tracing.to_traceparent(get_current_span())
-    context = await services.inference.submitter.make_context(request.user.tenant_id, traceparent)
+    context = await services.inference.submitter.make_context(request.user, traceparent)
     call = InferCall(name, version, json_length, model.outputs)
     job, requested = await services.inference.parse(body, call, context)
     return await services.inference.submit(job), requested

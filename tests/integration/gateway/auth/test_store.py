@@ -49,6 +49,18 @@ async def test_a_key_has_all_scopes_and_no_limit_of_its_own_unless_it_was_given_
         await database.fetch("UPDATE api_keys SET scopes = '{}'")
 
 
+async def test_a_key_may_run_every_model_unless_it_was_given_some(
+    database: Database, store: KeyStore, tenant: UUID
+) -> None:
+    await store.add_key(ids.new(), tenant, "every", hash_key("every"))
+    await store.add_key(ids.new(), tenant, "some", hash_key("some"), models=["ocr*", "llm"])
+    found = await store.find_keys([hash_key("every"), hash_key("some")])
+    assert [found[hash_key(name)].models for name in ("every", "some")] == [None, ("ocr*", "llm")]
+    assert [row.models for row in await store.list_keys(tenant)] == [None, ["ocr*", "llm"]]
+    with pytest.raises(asyncpg.CheckViolationError):
+        await database.fetch("UPDATE api_keys SET models = '{}'")
+
+
 async def test_the_last_use_is_noted_once_a_minute(database: Database, store: KeyStore, tenant: UUID) -> None:
     async def use() -> datetime | None:
         await KeyCache(store).find("Bearer a")

@@ -5,6 +5,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from common import ids
 from common.postgres.database import Database
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
@@ -12,6 +13,7 @@ from common.security.ssrf import AddressPolicy
 from common.tensors import Datatype, Signature
 from common.views.job import JobRow
 from services.dispatcher.triton.client import ModelVersion
+from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency import IdempotencyKeys, parse_request_key
@@ -50,7 +52,7 @@ async def submit(
     """Submit a job. Return it, and whether it was replayed."""
     body = msgspec.json.encode(request)
     submitted = await submitter.submit(
-        body, await submitter.make_context(tenant, TRACEPARENT, parse_request_key(key, body))
+        body, await submitter.make_context(Key(ids.new(), tenant), TRACEPARENT, parse_request_key(key, body))
     )
     return submitted.row, submitted.replayed
 

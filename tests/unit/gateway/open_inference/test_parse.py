@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from common import ids
+from services.gateway.auth.store import Key
 from services.gateway.jobs.submit import Submitter
 from services.gateway.open_inference.inference import Inference
 from services.gateway.open_inference.parse import InferCall, parse_infer
@@ -19,7 +20,7 @@ async def test_a_large_infer_call_is_parsed_by_a_worker(submitter: Submitter, wo
     body = msgspec.json.encode(
         {"inputs": [{"name": "x", "shape": [count], "datatype": "FP32", "data": [0] * count}], "id": "mine"}
     )
-    context = await submitter.make_context(ids.new(), TRACEPARENT)
+    context = await submitter.make_context(Key(ids.new(), ids.new()), TRACEPARENT)
     inference = Inference(submitter, none, none, none, 1.0)
     job, requested = await inference.parse(body, InferCall("echo", None, None, []), context)
     assert (job.model, requested.id) == ("echo", "mine")
