@@ -22,6 +22,10 @@ QueueType = Literal["classic", "quorum"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 # Where to look at traces: a URL with {trace_id}, or Jaeger's address.
 TraceUrl = Annotated[str, Meta(pattern=r"^(https?://[^\s{}/]+(/[^\s{}]*(\{trace_id\}[^\s{}]*)?)?)?$")]
+EXAMPLE_KEYS = frozenset(
+    ("ch_dev", "ZGV2ZWxvcG1lbnQtb25seS1kZXZlbG9wbWVudC1vbmw=", "development-only-development-only")
+)  # of deploy/compose/.env.example and the local stack
+_OWN_KEY = "Make a random one, or set CHARONIA_DEVELOPMENT=1 on a machine that nobody else reaches."
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -42,6 +46,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The format of log lines. `auto` is text on a terminal and JSON elsewhere."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """The lowest level to log."""
+    development: bool = False
+    """Whether the example keys of the repository are accepted. Everybody knows them, so never set it in production."""
     shutdown_grace: Seconds = 25.0
     """Seconds between SIGTERM and handing back unfinished work."""
 
@@ -49,8 +55,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def load(kind: type[S], environ: Mapping[str, str] = os.environ) -> S:
     """Return the settings. Lists are written with commas, booleans as true or false.
 
-    Raise SettingsError, with the name of the variable, if one is missing or wrong.
+    Raise SettingsError, with the name of the variable, if one is missing or wrong, or has a key that everybody knows.
     """
+    development = environ.get(f"{PREFIX}DEVELOPMENT", "").lower() in ("1", "true")
     values: dict[str, object] = {}
     for field in msgspec.structs.fields(kind):
         name = PREFIX + field.name.upper()
@@ -65,6 +72,10 @@ def load(kind: type[S], environ: Mapping[str, str] = os.environ) -> S:
             values[field.name] = msgspec.convert(raw, field.type, strict=False)
         except msgspec.ValidationError as error:
             raise SettingsError(f"{name} is wrong: {error}") from error
+        if not development and EXAMPLE_KEYS.intersection(part.strip() for part in text.split(",")):
+            raise SettingsError(
+                f"{name} is wrong: it has the example key of the repository, which everybody knows. {_OWN_KEY}"
+            )
         if field.name in _SERVER_URLS and not is_server_url(text):
             raise SettingsError(
                 f"{name} is wrong: expected a URL. Special characters in the password must be percent-encoded."

@@ -9,16 +9,21 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from common.errors import SettingsError
+
 VALID = timedelta(days=7)  # longer than the retries of a webhook
-_PURPOSE = b"charonia: URLs of outputs"
+MIN_KEY = 32  # characters
 
 
 class UrlSigner:
     """Signs and verifies URLs."""
 
     def __init__(self, keys: Sequence[str]) -> None:
-        """`keys` are the encryption keys. The first one signs, all of them verify."""
-        self._keys = [hmac.digest(key.encode(), _PURPOSE, hashlib.sha256) for key in keys]
+        """The first key signs, all of them verify. Raise SettingsError for no key, or for a short one."""
+        if not keys or any(len(key) < MIN_KEY for key in keys):
+            reason = f"expected one or more keys, each at least {MIN_KEY} characters"
+            raise SettingsError(f"CHARONIA_URL_KEYS is wrong: {reason}")
+        self._keys = [key.encode() for key in keys]
 
     def sign(self, job_id: UUID, at: datetime) -> str:
         """Return the query of a URL that is valid for VALID after `at`."""

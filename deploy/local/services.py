@@ -17,6 +17,7 @@ from deploy.local.settings import ROOT
 DEVELOPMENT_KEY = "ch_dev"
 MIGRATION_SECONDS = 120.0
 DEVELOPMENT = {
+    "CHARONIA_DEVELOPMENT": "1",  # it allows the key that everybody knows
     "CHARONIA_HOST": HOST,
     "CHARONIA_BOOTSTRAP_KEY": DEVELOPMENT_KEY,
     # For receivers on the same machine, without TLS. Not for production.
@@ -81,7 +82,12 @@ def migrate(environment: Mapping[str, str], log_dir: Path, on_line: Listener | N
 
 
 def environment_for(
-    database_url: str, amqp_url: str, triton_address: str, public_url: str, key: str, passed: Mapping[str, str]
+    database_url: str,
+    amqp_url: str,
+    triton_address: str,
+    public_url: str,
+    stack_dir: Path,
+    passed: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the environment of every service; variables that the caller `passed` win."""
     system = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE") if name in os.environ}
@@ -90,14 +96,24 @@ def environment_for(
         "CHARONIA_AMQP_URL": amqp_url,
         "CHARONIA_TRITON_URL": triton_address,
         "CHARONIA_PUBLIC_URL": public_url,
-        "CHARONIA_ENCRYPTION_KEYS": key,
+        "CHARONIA_ENCRYPTION_KEYS": encryption_key(stack_dir),
+        "CHARONIA_URL_KEYS": url_key(stack_dir),
     }
     return system | {"PYTHONUNBUFFERED": "1"} | DEVELOPMENT | connections | dict(passed)
 
 
 def encryption_key(stack_dir: Path) -> str:
-    """Return the stack's Fernet key, which is created once. Without it, the secrets in the database are lost."""
-    file = stack_dir / "encryption.key"
+    """Return the stack's Fernet key. Without it, the secrets in the database are lost."""
+    return _remembered_key(stack_dir / "encryption.key")
+
+
+def url_key(stack_dir: Path) -> str:
+    """Return the key that signs the URLs of outputs."""
+    return _remembered_key(stack_dir / "url.key")
+
+
+def _remembered_key(file: Path) -> str:
+    """Return the random key of a file, which is created once."""
     if not file.exists():
         fresh = file.with_suffix(".new")  # renamed when complete, because half a key is useless
         fresh.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from deploy.local.ports import HOST, require_free
 from deploy.local.postgres import Postgres
 from deploy.local.rabbitmq import RabbitMQ
 from deploy.local.server import Server
-from deploy.local.services import Service, encryption_key, environment_for, migrate
+from deploy.local.services import Service, environment_for, migrate
 from deploy.local.settings import Settings
 from deploy.local.triton import Triton
 
@@ -54,7 +54,7 @@ class Stack:
             self.rabbitmq.url,
             self.triton.grpc_address,
             f"http://{HOST}:{settings.gateway_port}",
-            encryption_key(directory),
+            directory,
             settings.environment,
         )
         self.gateways = self._services("gateway", settings.gateways, settings.gateway_port)

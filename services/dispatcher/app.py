@@ -84,7 +84,7 @@ class Dispatcher:
         self._waiters = WaiterPresence()
         changes = ChangePublisher(self._publisher, self._waiters.has_waiters)
         results, claims = ResultStore(database), ClaimStore(database)
-        urls = JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.encryption_keys))
+        urls = JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.url_keys))
         self._recorder = ResultRecorder(ResultWriter(results, self._wake_ups, changes), urls)
         self._triton = TritonClient(settings.triton_url, settings.max_message)
         self._heartbeat = Heartbeat(claims, settings.lease)

@@ -17,7 +17,7 @@ def name_worker() -> str:
 class DispatcherSettings(Settings, frozen=True, kw_only=True):
     triton_url: Annotated[str, Meta(pattern=r"^(\[[^\]]+\]|[^/:\s]+):[0-9]+$")]
     """The gRPC address of Triton, as `host:port`."""
-    encryption_keys: tuple[str, ...]
+    url_keys: tuple[str, ...]
     """The same keys as the gateway has. The first signs the URLs of outputs."""
     public_url: str = ""
     """The prefix of the paths in `urls` of a job."""

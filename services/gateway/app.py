@@ -196,7 +196,7 @@ def compose_jobs(
         retrier=Retrier(database, catalogue, wake_ups, changes),
         eraser=Eraser(database),
         waiters=connections.waiters,
-        signer=UrlSigner(settings.encryption_keys),
+        signer=UrlSigner(settings.url_keys),
         urls=urls,
     )
 

@@ -52,7 +52,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         WaiterPresence(publisher),
         lambda: publisher.connection.is_up and consumer.connection.is_up,
     )
-    keys = KeyCache(KeyStore(database))
+    keys = KeyCache(KeyStore(database), development=settings.development)
     await subscribe_to_changes(consumer, process, partial(handle_change, waiters, keys))
     workers = Workers(preload=[parse.__name__])
     connections = Connections(database, publisher, WakeUpPublisher(publisher), waiters, keys, workers)

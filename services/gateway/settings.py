@@ -13,7 +13,9 @@ Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT)]
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
     encryption_keys: tuple[str, ...]
-    """Fernet keys: 32 bytes in URL-safe base64. The first encrypts and signs; all decrypt and verify."""
+    """Fernet keys: 32 bytes in URL-safe base64. The first encrypts; all decrypt."""
+    url_keys: tuple[str, ...]
+    """Keys of at least 32 random characters, which only dispatchers have too. They verify the URLs of outputs."""
     bootstrap_key: str = ""
     """An API key of the tenant `default`, created at startup."""
     public_url: str = ""

@@ -29,7 +29,9 @@ async def build_unconnected() -> Litestar:
         warnings.simplefilter("ignore", DeprecationWarning)  # of what Litestar 3 will take away
         from services.gateway.app import Connections, build
 
-        settings = GatewaySettings(database_url=DATABASE, amqp_url=BROKER, port=1, encryption_keys=(KEY,))
+        settings = GatewaySettings(
+            database_url=DATABASE, amqp_url=BROKER, port=1, encryption_keys=(KEY,), url_keys=(KEY,)
+        )
         database = await Database.connect(DATABASE, application="openapi")
         publisher = Publisher(BROKER, "openapi")
         waiters = Waiters(EventStore(database), WaiterPresence(publisher), lambda: False)

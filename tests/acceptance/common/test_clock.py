@@ -17,7 +17,7 @@ from deploy.local.clock import Clock
 from deploy.local.ports import free_ports
 from deploy.local.postgres import Postgres
 from deploy.local.rabbitmq import RabbitMQ
-from deploy.local.services import Service, encryption_key, environment_for, migrate
+from deploy.local.services import Service, environment_for, migrate
 from tests.support.backlog import ENDPOINT_CONCURRENCY, Backlog, open_backlog
 from tests.support.hanging_receiver import open_hanging_receiver
 from tests.support.seed import Subscriber, add_pending
@@ -75,7 +75,7 @@ def services(tmp_path_factory: pytest.TempPathFactory, rabbitmq: RabbitMQ) -> It
         postgres.start()
         passed = clock.environment | {"CHARONIA_DELIVERY_SCHEDULE": ",".join(map(str, SCHEDULE))}
         broker = rabbitmq.create_vhost(f"clock_{uuid4().hex}")
-        environment = environment_for(postgres.url, broker, "", "", encryption_key(directory), passed)
+        environment = environment_for(postgres.url, broker, "", "", directory, passed)
         migrate(environment, directory)
         notifier = Service("notifier", port, environment, directory)
         cleanup.callback(notifier.stop)

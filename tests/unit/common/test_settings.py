@@ -6,6 +6,7 @@ import pytest
 from common.errors import SettingsError
 from common.settings import Settings, is_server_url, load
 from services.dispatcher.settings import DispatcherSettings
+from services.gateway.settings import GatewaySettings
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -81,6 +82,32 @@ def test_other_urls_are_refused(url: str) -> None:
     assert not is_server_url(url)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BOOTSTRAP_KEY", "ch_dev"),
+        ("ENCRYPTION_KEYS", "ZGV2ZWxvcG1lbnQtb25seS1kZXZlbG9wbWVudC1vbmw="),
+        ("ENCRYPTION_KEYS", "own, ZGV2ZWxvcG1lbnQtb25seS1kZXZlbG9wbWVudC1vbmw="),
+        ("URL_KEYS", "development-only-development-only"),
+    ],
+)
+def test_example_keys_are_for_development_only(name: str, value: str) -> None:
+    good = {
+        "DATABASE_URL": "postgresql://d",
+        "AMQP_URL": "amqp://a",
+        "PORT": "1",
+        "ENCRYPTION_KEYS": "k",
+        "URL_KEYS": "k",
+    }
+    environ = {f"CHARONIA_{key}": text for key, text in (good | {name: value}).items()}
+    for flag in ("1", "true"):
+        assert load(GatewaySettings, environ | {"CHARONIA_DEVELOPMENT": flag}).development
+    for off in ({}, {"CHARONIA_DEVELOPMENT": "0"}):
+        with pytest.raises(SettingsError, match=f"^CHARONIA_{name} is wrong: it has the example key") as raised:
+            load(GatewaySettings, environ | off)
+        assert value not in str(raised.value)
+
+
 def test_a_choice_is_one_of_its_words() -> None:
     required = {"CHARONIA_DATABASE_URL": "postgres://d", "CHARONIA_AMQP_URL": "amqp://a", "CHARONIA_PORT": "1"}
     assert load(Settings, required).log_format == "auto"
@@ -104,7 +131,7 @@ def test_values_that_no_service_can_run_with_are_refused(name: str, value: str) 
         "AMQP_URL": "amqp://a",
         "PORT": "1",
         "TRITON_URL": "localhost:8001",
-        "ENCRYPTION_KEYS": "k",
+        "URL_KEYS": "k",
     }
     environ = {f"CHARONIA_{key}": text for key, text in good.items()}
     load(DispatcherSettings, environ)

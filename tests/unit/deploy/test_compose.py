@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from common.settings import PREFIX, Settings
+from common.settings import EXAMPLE_KEYS, PREFIX, Settings
 from deploy.local.settings import ROOT
 from services.dispatcher.settings import DispatcherSettings
 from services.gateway.settings import GatewaySettings
@@ -57,6 +57,25 @@ def test_a_service_gets_the_variables_that_it_reads_and_no_others(service: str) 
     given = read()["services"][service]["environment"].keys() | OF_THE_IMAGE
     assert name_variables(service, required=True) <= given
     assert {name for name in given if name.startswith(PREFIX)} <= name_variables(service)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_only_the_override_allows_the_example_keys(service: str) -> None:
+    example = (COMPOSE / ".env.example").read_text()
+    assert {line.partition("=")[2] for line in example.splitlines() if line.startswith("CHARONIA_")} == EXAMPLE_KEYS
+    name = f"{PREFIX}DEVELOPMENT"
+    assert read("compose.override.yaml")["services"][service]["environment"] == {name: "1"}
+    assert name not in read()["services"][service]["environment"].keys() | OF_THE_IMAGE
+
+
+def test_a_service_gets_only_the_keys_that_it_uses() -> None:
+    keys = {f"{PREFIX}ENCRYPTION_KEYS", f"{PREFIX}URL_KEYS"}
+    given = {name: keys & service.get("environment", {}).keys() for name, service in read()["services"].items()}
+    assert {name: found for name, found in given.items() if found} == {
+        "gateway": keys,
+        "dispatcher": {f"{PREFIX}URL_KEYS"},
+        "notifier": {f"{PREFIX}ENCRYPTION_KEYS"},
+    }
 
 
 def test_the_example_sets_all_that_has_no_default() -> None:

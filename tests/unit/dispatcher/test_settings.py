@@ -11,7 +11,7 @@ REQUIRED = {
     "CHARONIA_AMQP_URL": "amqp://mq",
     "CHARONIA_PORT": "8001",
     "CHARONIA_TRITON_URL": "triton:8001",
-    "CHARONIA_ENCRYPTION_KEYS": "key",
+    "CHARONIA_URL_KEYS": "key",
 }
 
 

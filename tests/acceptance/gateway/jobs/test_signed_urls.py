@@ -8,7 +8,7 @@ import pytest
 
 from common import ids
 from common.security.signed_urls import VALID, UrlSigner
-from deploy.local.services import encryption_key
+from deploy.local.services import url_key
 from deploy.local.stack import Stack
 from tests.support.api_client import Api, Job
 
@@ -24,7 +24,7 @@ def sign(stack: Stack, job: Job, age: timedelta) -> dict[str, str]:
     """Return the query of a URL that was signed for a job this long ago."""
     parsed = ids.parse(ids.Kind.JOB, job.id)
     assert parsed is not None
-    signer = UrlSigner([encryption_key(stack.settings.stack_dir)])
+    signer = UrlSigner([url_key(stack.settings.stack_dir)])
     return {name: value for name, (value,) in parse_qs(signer.sign(parsed, datetime.now(UTC) - age)).items()}
 
 

@@ -69,6 +69,7 @@ def start_service(service: str, url: str) -> "subprocess.CompletedProcess[str]":
         "CHARONIA_AMQP_URL": "amqp://127.0.0.1:1/",
         "CHARONIA_TRITON_URL": "127.0.0.1:1",
         "CHARONIA_ENCRYPTION_KEYS": "A" * 43 + "=",
+        "CHARONIA_URL_KEYS": "A" * 43 + "=",
         "CHARONIA_PORT": "1",
     }
     command = [sys.executable, "-m", service]

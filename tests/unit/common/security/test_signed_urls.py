@@ -4,8 +4,12 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qs
 from uuid import UUID
 
-from common.security.signed_urls import VALID, UrlSigner
+import pytest
 
+from common.errors import SettingsError
+from common.security.signed_urls import MIN_KEY, VALID, UrlSigner
+
+KEY, OLD = "new" * 11, "old" * 11
 JOB, OTHER = UUID(int=1), UUID(int=2)
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -16,7 +20,7 @@ def read(query: str) -> tuple[int, str]:
 
 
 def test_what_was_signed_is_genuine_for_that_job_and_time_only() -> None:
-    grants = UrlSigner(["key"])
+    grants = UrlSigner([KEY])
     expires, signature = read(grants.sign(JOB, AT))
     assert expires == (AT + VALID).timestamp()
     assert grants.is_valid(JOB, expires, signature)
@@ -26,6 +30,12 @@ def test_what_was_signed_is_genuine_for_that_job_and_time_only() -> None:
 
 
 def test_an_older_key_still_verifies_and_an_unknown_one_does_not() -> None:
-    expires, signature = read(UrlSigner(["old"]).sign(JOB, AT))
-    assert UrlSigner(["new", "old"]).is_valid(JOB, expires, signature)
-    assert not UrlSigner(["new"]).is_valid(JOB, expires, signature)
+    expires, signature = read(UrlSigner([OLD]).sign(JOB, AT))
+    assert UrlSigner([KEY, OLD]).is_valid(JOB, expires, signature)
+    assert not UrlSigner([KEY]).is_valid(JOB, expires, signature)
+
+
+@pytest.mark.parametrize("keys", [[], ["k" * (MIN_KEY - 1)], [KEY, ""]])
+def test_missing_and_short_keys_are_refused(keys: list[str]) -> None:
+    with pytest.raises(SettingsError, match=r"^CHARONIA_URL_KEYS is wrong: expected one or more keys"):
+        UrlSigner(keys)

@@ -19,7 +19,7 @@ REQUIRED = {
     "CHARONIA_AMQP_URL": "amqp://a",
     "CHARONIA_PORT": "1",
     "CHARONIA_TRITON_URL": "t:1",
-    "CHARONIA_ENCRYPTION_KEYS": "k",
+    "CHARONIA_URL_KEYS": "k",
 }
 AT = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -120,13 +120,13 @@ def test_the_last_error_is_shown() -> None:
 @pytest.mark.parametrize("extra", [0, 1])
 def test_a_url_replaces_outputs_over_the_limit(extra: int) -> None:
     outputs = b'["' + b"x" * (MAX_OUTPUTS - 4 + extra) + b'"]'
-    links = JobUrls("https://api.example.com", signer=UrlSigner(["key"]))
+    links = JobUrls("https://api.example.com", signer=UrlSigner(["key" * 11]))
     body = json.loads(render_event(ROW, links, "job.succeeded", AT, outputs))
     assert body["type"] == "job.succeeded"
     assert body["timestamp"] == "2026-11-20T12:00:00.123Z"
     if extra:
         assert body["data"]["outputs"] is None
-        signed = UrlSigner(["key"]).sign(ROW.id, AT)
+        signed = UrlSigner(["key" * 11]).sign(ROW.id, AT)
         assert body["data"]["outputs_url"] == f"https://api.example.com/v1/jobs/{JOB}/outputs?{signed}"
     else:
         assert len(body["data"]["outputs"][0]) == MAX_OUTPUTS - 4

@@ -94,3 +94,11 @@ async def test_so_many_keys_are_remembered_and_no_more() -> None:
     for number in range(MAX_CACHED + 1):
         await keys.find_keys([hash_key(f"ch_{number}")])
     assert len(keys) == 1
+
+
+async def test_the_example_key_is_for_development_only() -> None:
+    store = MemoryKeyStore("ch_dev")
+    with pytest.raises(Problem, match="an example that everybody knows") as caught:
+        await KeyCache(store).find("Bearer ch_dev")
+    assert caught.value.status == HTTPStatus.UNAUTHORIZED
+    assert await KeyCache(store, development=True).find("Bearer ch_dev") == KEY
