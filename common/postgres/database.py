@@ -103,6 +103,12 @@ class Database:
         except DatabaseAccessDenied as error:
             await self.close()
             raise SettingsError(f"CHARONIA_DATABASE_URL is wrong: {error.__cause__}") from error
+        except asyncpg.InsufficientPrivilegeError as error:
+            await self.close()
+            text = (
+                f"CHARONIA_DATABASE_URL is wrong: {error}. Expected the role of the service, such as charonia_gateway."
+            )
+            raise SettingsError(text) from error
 
     @contextlib.asynccontextmanager
     async def acquire(self) -> AsyncIterator[Connection]:

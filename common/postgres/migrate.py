@@ -8,18 +8,23 @@ CONCURRENTLY leaves an invalid index behind.
 
 A statement waits for a lock no longer than LOCK_TIMEOUT. While it waits, all later statements on the table wait behind
 it. Then the file is tried again, a few times. A file may set another `lock_timeout` for itself.
+
+The schema has a role for each service. With CHARONIA_ROLE_PASSWORDS=gateway=secret,dispatcher=… roles may log in with
+these passwords. Without it, let them log in yourself: ALTER ROLE charonia_gateway LOGIN PASSWORD …
 """
 
 import argparse
 import asyncio
 import contextlib
 import sys
+from collections.abc import Mapping
 
 import asyncpg
 import msgspec
 
 from common.errors import CharoniaError, SettingsError
 from common.postgres.database import ACCESS_ERRORS
+from common.postgres.roles import parse_passwords, set_passwords
 from common.postgres.schema_version import Migration, check_applied, list_migrations, read_applied
 from common.settings import DatabaseUrl, load
 
@@ -28,6 +33,7 @@ LOCK_ATTEMPTS = 5
 LOCK_PAUSE = 2.0  # seconds between two of them
 MIGRATOR_LOCK = 0x43484152  # "CHAR": any number that nobody else locks
 MIGRATOR_LOCK_SECONDS = 120.0
+NO_PASSWORDS: Mapping[str, str] = {}
 _POLL_SECONDS = 0.1
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -41,13 +47,14 @@ _RECORD = "INSERT INTO schema_migrations (number, name, compatible_with) VALUES 
 
 
 class MigrationSettings(msgspec.Struct, frozen=True):
-    """The one setting of this command."""
+    """The settings of this command."""
 
     database_url: DatabaseUrl
+    role_passwords: tuple[str, ...] = ()
 
 
-async def migrate(url: str) -> list[str]:
-    """Apply the migrations that are missing. Return their names.
+async def migrate(url: str, passwords: Mapping[str, str] = NO_PASSWORDS) -> list[str]:
+    """Apply the migrations that are missing. Return their names. Give roles of services these passwords.
 
     Raise SchemaError for a schema that this version cannot use, CharoniaError for a lock that stays held.
     """
@@ -63,6 +70,7 @@ async def migrate(url: str) -> list[str]:
                 applied[migration.number] = migration.compatible_with
                 names.append(migration.name)
         check_applied(applied, migrations)
+        await set_passwords(connection, passwords)
         return names
     finally:
         await connection.close(timeout=5)
@@ -120,7 +128,8 @@ def _split(statements: str) -> list[str]:
 def main() -> int:
     """Migrate the database of CHARONIA_DATABASE_URL. Return the exit code."""
     try:
-        applied = asyncio.run(migrate(load(MigrationSettings).database_url))
+        settings = load(MigrationSettings)
+        applied = asyncio.run(migrate(settings.database_url, parse_passwords(settings.role_passwords)))
     except ACCESS_ERRORS as error:
         return _fail(SettingsError(f"CHARONIA_DATABASE_URL is wrong: {error}"))
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:

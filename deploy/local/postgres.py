@@ -1,6 +1,7 @@
 """A private PostgreSQL server."""
 
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -18,7 +19,11 @@ from deploy.local.server import Server
 DATABASE = USER = "charonia"
 CONNECTIONS = 200
 PASSWORD = "password"  # noqa: S105 - the name of the file
+ROLES = ("gateway", "dispatcher", "notifier", "operator")  # of the schema: see common/postgres/roles.py
 FAST = {"fsync": "off", "full_page_writes": "off"}  # a killed server loses no commit, because the system has them
+
+
+_OWN_URL = re.compile(rf"postgresql://{USER}:([^@]+)@{re.escape(HOST)}:")  # of a server of this module
 
 
 class Postgres(Server):
@@ -137,6 +142,17 @@ class Postgres(Server):
             file.write_text(secrets.token_urlsafe(24))
             self._account.give(file)
         return file.read_text()
+
+
+def connect_as(role: str, url: str) -> str:
+    """Return the URL of a private server's database for a role; the URL of any other server as it is."""
+    return _OWN_URL.sub(rf"postgresql://{USER}_{role}:\1@{HOST}:", url)
+
+
+def role_passwords(url: str) -> str:
+    """Return the roles' passwords as the command that migrates takes them: all are the owner's."""
+    found = _OWN_URL.match(url)
+    return ",".join(f"{role}={found[1]}" for role in ROLES) if found else ""
 
 
 def find_programs() -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 from deploy.local.http import answers_200
 from deploy.local.log import Listener
 from deploy.local.ports import HOST
+from deploy.local.postgres import connect_as, role_passwords
 from deploy.local.process import Process
 from deploy.local.server import Server
 from deploy.local.settings import ROOT
@@ -49,6 +50,7 @@ class Service(Server):
         self.url = f"http://{HOST}:{port}"
         name = name or kind
         env = {"OTEL_SERVICE_NAME": f"charonia-{kind}"} | dict(environment) | {"CHARONIA_PORT": str(port)}
+        env["CHARONIA_DATABASE_URL"] = connect_as(kind, env["CHARONIA_DATABASE_URL"])
         self.process = Process(
             name,
             [sys.executable, "-m", f"services.{kind}"],
@@ -68,7 +70,7 @@ def migrate(environment: Mapping[str, str], log_dir: Path, on_line: Listener | N
     process = Process(
         "migrate",
         [sys.executable, "-m", "common.postgres.migrate"],
-        env=environment,
+        env={"CHARONIA_ROLE_PASSWORDS": role_passwords(environment["CHARONIA_DATABASE_URL"])} | dict(environment),
         cwd=ROOT,
         log=log_dir / "migrate.log",
         on_line=on_line,

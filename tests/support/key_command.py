@@ -4,14 +4,16 @@ import asyncio
 import subprocess
 import sys
 
+from deploy.local.postgres import connect_as
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 
 
 async def run_keys(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
     argv = [sys.executable, "-m", "services.gateway.commands.keys", *arguments]
+    environment = stack.environment | {"CHARONIA_DATABASE_URL": connect_as("operator", stack.postgres.url)}
     return await asyncio.to_thread(
-        subprocess.run, argv, cwd=ROOT, env=stack.environment, capture_output=True, text=True, check=False, timeout=30
+        subprocess.run, argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=30
     )
 
 

@@ -403,8 +403,10 @@ CREATE TABLE attempts (
 --
 -- The locks keep receivers from being deleted meanwhile, and skip those that were. First comes the endpoint of each
 -- callback: it is locked, or added if it is missing.
+--
+-- It runs with the rights of the owner: who writes an event needs none on webhooks, with their secrets, or deliveries.
 CREATE FUNCTION add_deliveries() RETURNS trigger
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
   INSERT INTO endpoints (id, tenant_id, origin)
   SELECT derive_id(event_id, tenant_id), tenant_id, origin
@@ -489,3 +491,74 @@ CREATE TABLE clock (
   latest_at timestamptz NOT NULL DEFAULT now()
 );
 INSERT INTO clock DEFAULT VALUES;
+
+
+-- Rights --------------------------------------------------------------------------------------------------------------
+
+-- Each service has a role, and so have the commands of operators. A role has the rights that its statements need, and no
+-- others: tests/integration/common/postgres/test_rights.py says what is missing, and what is not needed. The roles belong
+-- to the whole server, so another database may have created them. The command that migrates lets them log in.
+DO $$
+DECLARE
+  role text;
+BEGIN
+  FOREACH role IN ARRAY ARRAY['gateway', 'dispatcher', 'notifier', 'operator'] LOOP
+    BEGIN
+      IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'charonia_' || role) THEN
+        EXECUTE format('CREATE ROLE %I', 'charonia_' || role);
+      END IF;
+    EXCEPTION WHEN duplicate_object OR unique_violation THEN -- another database's migration was faster
+    END;
+  END LOOP;
+END
+$$;
+
+GRANT SELECT ON schema_migrations TO charonia_gateway, charonia_dispatcher, charonia_notifier, charonia_operator;
+
+GRANT SELECT, INSERT, UPDATE (webhook_secret) ON tenants TO charonia_gateway;
+GRANT SELECT, INSERT, UPDATE ON tenants TO charonia_operator;
+GRANT SELECT, INSERT, UPDATE (last_used_at) ON api_keys TO charonia_gateway; -- it adds the bootstrap key
+GRANT SELECT, INSERT, UPDATE ON api_keys TO charonia_operator;
+GRANT SELECT, INSERT, UPDATE ON rate_limits TO charonia_gateway;
+
+GRANT SELECT ON models TO charonia_gateway, charonia_notifier;
+GRANT SELECT, INSERT, UPDATE, DELETE ON models TO charonia_dispatcher;
+
+GRANT SELECT, INSERT ON batches TO charonia_gateway;
+GRANT SELECT, UPDATE, DELETE ON batches TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE ON jobs TO charonia_gateway;
+GRANT SELECT, UPDATE, DELETE ON jobs TO charonia_dispatcher;
+GRANT SELECT ON jobs TO charonia_notifier; -- for metrics
+GRANT SELECT, INSERT, UPDATE ON job_inputs TO charonia_gateway;
+GRANT SELECT ON job_inputs TO charonia_dispatcher;
+GRANT SELECT, DELETE ON job_outputs TO charonia_gateway;
+GRANT SELECT, INSERT, UPDATE ON job_outputs TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE ON job_attempts TO charonia_gateway;
+GRANT INSERT ON job_attempts TO charonia_dispatcher;
+GRANT SELECT ON ended_attempts TO charonia_gateway;
+GRANT SELECT, INSERT, DELETE ON job_steps TO charonia_gateway;
+GRANT INSERT ON job_steps TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE ON idempotency_keys TO charonia_gateway;
+GRANT SELECT, DELETE ON idempotency_keys TO charonia_dispatcher;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON events TO charonia_gateway, charonia_notifier;
+GRANT SELECT, INSERT ON events TO charonia_dispatcher;
+
+GRANT SELECT, INSERT, UPDATE, DELETE ON webhooks TO charonia_gateway;
+GRANT SELECT (tenant_id, events, disabled_at) ON webhooks TO charonia_dispatcher;
+GRANT SELECT, UPDATE ON webhooks TO charonia_notifier, charonia_operator;
+GRANT SELECT, INSERT, DELETE ON old_secrets TO charonia_gateway;
+GRANT SELECT, DELETE ON old_secrets TO charonia_notifier;
+GRANT SELECT, UPDATE ON old_secrets TO charonia_operator;
+GRANT SELECT, INSERT, UPDATE ON endpoints TO charonia_gateway;
+GRANT SELECT ON endpoints TO charonia_dispatcher; -- for metrics
+GRANT SELECT, UPDATE, DELETE ON endpoints TO charonia_notifier;
+GRANT SELECT, INSERT, UPDATE ON deliveries TO charonia_gateway;
+GRANT SELECT ON deliveries TO charonia_dispatcher; -- a job is kept while one of its deliveries waits
+GRANT SELECT, UPDATE ON deliveries TO charonia_notifier;
+GRANT SELECT, INSERT ON attempts TO charonia_gateway, charonia_notifier;
+GRANT SELECT ON delivery_requests TO charonia_notifier;
+GRANT SELECT, INSERT ON recoveries TO charonia_gateway;
+GRANT SELECT, UPDATE, DELETE ON recoveries TO charonia_notifier;
+
+GRANT SELECT, UPDATE ON clock TO charonia_notifier;

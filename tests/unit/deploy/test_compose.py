@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import yaml
 
+from common.postgres.roles import ROLES, parse_passwords
 from common.settings import EXAMPLE_KEYS, PREFIX, Settings
 from deploy.local.settings import ROOT
 from services.dispatcher.settings import DispatcherSettings
@@ -75,7 +76,21 @@ def test_a_service_gets_only_the_keys_that_it_uses() -> None:
         "gateway": keys,
         "dispatcher": {f"{PREFIX}URL_KEYS"},
         "notifier": {f"{PREFIX}ENCRYPTION_KEYS"},
+        "operator": {f"{PREFIX}ENCRYPTION_KEYS"},
     }
+
+
+def test_each_service_logs_in_as_its_own_role() -> None:
+    environments = {name: service.get("environment", {}) for name, service in read()["services"].items()}
+    urls = {name: found for name, env in environments.items() if (found := env.get(f"{PREFIX}DATABASE_URL"))}
+    assert {name: re.findall(r"//(\w+):", url)[0] for name, url in urls.items()} == {
+        "migrate": "charonia",
+        **{role: f"charonia_{role}" for role in ROLES},
+    }
+    secrets = {name: re.findall(r"\$\{(\w+):", url)[0] for name, url in urls.items()}
+    assert len(set(secrets.values())) == len(secrets)
+    given = parse_passwords(environments["migrate"][f"{PREFIX}ROLE_PASSWORDS"].replace(" ", "").split(","))
+    assert {role: secrets[role] in value for role, value in given.items()} == dict.fromkeys(ROLES, True)
 
 
 def test_the_example_sets_all_that_has_no_default() -> None:
