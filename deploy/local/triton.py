@@ -16,6 +16,7 @@ from deploy.local.process import Process
 from deploy.local.server import Server
 
 EXIT_TIMEOUT = 5  # seconds for running requests when the server stops
+NO_FLAGS: Mapping[str, str] = {}
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where POSIX shared memory is on Linux
 FLAGS = {
     "exit-on-error": "false",  # a broken model is not ready, the others serve
@@ -34,6 +35,7 @@ class Triton(Server):
     """Listens on loopback, or on `address`. triton_venv.make() makes `venv`.
 
     With `otlp_endpoint` (http://host:port) it sends spans of each request that has a traceparent.
+    `flags` win over those of this module.
     """
 
     ready_within = 90.0
@@ -52,6 +54,7 @@ class Triton(Server):
         model_control: Literal["none", "explicit", "poll"] = "none",
         on_line: Listener | None = None,
         address: str = HOST,
+        flags: Mapping[str, str] = NO_FLAGS,
     ) -> None:
         self.grpc_address = f"{HOST}:{grpc_port}"
         self.metrics_url = f"http://{HOST}:{metrics_port}/metrics"
@@ -61,19 +64,19 @@ class Triton(Server):
         self._backends = directory.absolute() / "triton" / "backends"
         self._shared_memory = f"charonia_{grpc_port}_"  # unique, because two servers cannot have the same port
         ports = {"grpc": grpc_port, "http": http_port, "metrics": metrics_port}
-        flags = FLAGS | {
+        own = FLAGS | {
             "model-repository": str(model_repository.absolute()),
             "model-control-mode": model_control,
             "backend-directory": str(self._backends),
             "backend-config": f"python,shm-region-prefix-name={self._shared_memory}",
         }
         for service, port in ports.items():
-            flags |= {f"{service}-port": str(port), f"{service}-address": address}
+            own |= {f"{service}-port": str(port), f"{service}-address": address}
         if model_control == "explicit":
-            flags["load-model"] = "*"
+            own["load-model"] = "*"
         server = str(self._package / "bin" / "tritonserver")
         # Without the first option, the server asks each model for its configuration, which takes 0.3 s a model.
-        self.argv = [server, "--disable-auto-complete-config", *_options(flags), *_tracing(otlp_endpoint)]
+        self.argv = [server, "--disable-auto-complete-config", *_options(own | dict(flags)), *_tracing(otlp_endpoint)]
         self.environment = self._environment()
         self.process = Process(
             "triton",

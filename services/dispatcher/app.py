@@ -9,6 +9,7 @@ from typing import Any
 
 from aio_pika.abc import AbstractChannel
 
+from common.errors import SettingsError
 from common.http import health
 from common.jobs import Priority
 from common.lifecycle import run_until_stopped
@@ -48,6 +49,7 @@ from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
 from services.dispatcher.settings import DispatcherSettings
 from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.triton.connection import Access, TlsFiles, parse_headers
 from services.dispatcher.waiter_presence import WaiterPresence
 
 HANDLERS_SECONDS = 1.0  # for claims that run when the dispatcher stops
@@ -72,6 +74,14 @@ async def run(settings: DispatcherSettings, stopping: asyncio.Event) -> None:
     log.info("dispatcher.stopped", worker=settings.worker)
 
 
+def read_access(settings: DispatcherSettings) -> Access:
+    """Return how Triton wants to be called. Raise SettingsError for files without TLS, which would be ignored."""
+    files = TlsFiles(settings.triton_tls_ca, settings.triton_tls_certificate, settings.triton_tls_key)
+    if not settings.triton_tls and files != TlsFiles():
+        raise SettingsError("CHARONIA_TRITON_TLS is not set, but files for TLS are. Set it to true.")
+    return Access(files if settings.triton_tls else None, parse_headers(settings.triton_headers))
+
+
 class Dispatcher:
     """All parts of a dispatcher, wired together."""
 
@@ -86,7 +96,7 @@ class Dispatcher:
         results, claims = ResultStore(database), ClaimStore(database)
         urls = JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.url_keys))
         self._recorder = ResultRecorder(ResultWriter(results, self._wake_ups, changes), urls)
-        self._triton = TritonClient(settings.triton_url, settings.max_message)
+        self._triton = TritonClient(settings.triton_url, settings.max_message, read_access(settings))
         self._heartbeat = Heartbeat(claims, settings.lease)
         self._control = ControlHandler(self._heartbeat, self._waiters)
         self._sessions = SessionStore(database)

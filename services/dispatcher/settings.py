@@ -17,6 +17,16 @@ def name_worker() -> str:
 class DispatcherSettings(Settings, frozen=True, kw_only=True):
     triton_url: Annotated[str, Meta(pattern=r"^(\[[^\]]+\]|[^/:\s]+):[0-9]+$")]
     """The gRPC address of Triton, as `host:port`."""
+    triton_tls: bool = False
+    """Whether to call Triton with TLS."""
+    triton_tls_ca: str = ""
+    """A PEM file with the certificates that may sign Triton's. Without it, public authorities may, as gRPC has them."""
+    triton_tls_certificate: str = ""
+    """A PEM file with the dispatcher's own certificate, if Triton wants one."""
+    triton_tls_key: str = ""
+    """A PEM file with the key of that certificate, without a password."""
+    triton_headers: tuple[str, ...] = ()
+    """Headers of each call to Triton, such as `authorization=Bearer token`. They are secret, so use TLS."""
     url_keys: tuple[str, ...]
     """The same keys as the gateway has. The first signs the URLs of outputs."""
     public_url: str = ""

@@ -54,6 +54,16 @@ class Authority:
         certificate = self._issue(make_name("receiver"), key.public_key(), days=days, host=host)
         return self._load(key, certificate, f"{days}-{host}.pem")
 
+    def write_pair(self, name: str) -> tuple[Path, Path]:
+        """Write a certificate for 127.0.0.1 and its key; return their files."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._issue(make_name(name), key.public_key())
+        files = self._folder / f"{name}.crt", self._folder / f"{name}.key"
+        pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+        files[0].write_bytes(certificate.public_bytes(pem))
+        files[1].write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+        return files
+
     def serve_itself(self) -> ssl.SSLContext:
         """Return the TLS context of a server with a self-signed certificate."""
         return self._load(self._key, self._certificate, "itself.pem")

@@ -9,6 +9,7 @@ from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
 from common.tensors import Datatype, Signature, Tensor
+from services.dispatcher.triton.connection import Access, open_channel
 from services.dispatcher.triton.errors import (
     MODEL_CRASHED,
     QUARANTINED,
@@ -20,6 +21,7 @@ from services.dispatcher.triton.errors import (
 from services.dispatcher.triton.quarantine import Quarantine
 
 CALL_SECONDS = 3.0
+PLAIN = Access()
 STREAM_METHOD = "/inference.GRPCInferenceService/ModelStreamInfer"
 CONNECTION_REFUSED = "Connection refused"
 
@@ -46,13 +48,15 @@ class Response(NamedTuple):
 class TritonClient:
     """One connection to one Triton server."""
 
-    def __init__(self, url: str, max_message: int) -> None:
+    def __init__(self, url: str, max_message: int, access: Access = PLAIN) -> None:
         """`url` is host:port. `max_message` limits a request and a response, in bytes."""
         self.max_message = max_message
         self.quarantine = Quarantine()
-        self._channel = grpc.aio.insecure_channel(
+        self._headers = access.headers
+        self._channel = open_channel(
             url,
-            options=[
+            access.tls,
+            [
                 ("grpc.max_send_message_length", max_message),
                 ("grpc.max_receive_message_length", max_message),
                 ("grpc.initial_reconnect_backoff_ms", 200),
@@ -71,11 +75,15 @@ class TritonClient:
             response_deserializer=pb.ModelStreamInferResponse.FromString,
         )
 
+    async def _call(self, method: str, request: Any) -> Any:
+        """Make a call that is no inference, with the server's headers and a deadline."""
+        return await getattr(self._stub, method)(request, timeout=CALL_SECONDS, metadata=self._headers)
+
     async def list_ready(self) -> set[tuple[str, str]]:
         """Return the name and version of each model that can run now. Raises TritonUnavailable."""
         try:
-            index = await self._stub.RepositoryIndex(pb.RepositoryIndexRequest(), timeout=CALL_SECONDS)
-            live = await self._stub.ServerLive(pb.ServerLiveRequest(), timeout=CALL_SECONDS)
+            index = await self._call("RepositoryIndex", pb.RepositoryIndexRequest())
+            live = await self._call("ServerLive", pb.ServerLiveRequest())
         except grpc.aio.AioRpcError as error:
             if CONNECTION_REFUSED in (error.details() or ""):  # the server is gone; a server that hangs may resume
                 self.quarantine.release_reloaded(())
@@ -89,12 +97,8 @@ class TritonClient:
     async def describe(self, name: str, version: str) -> ModelVersion | None:
         """Return what a version declares, or None if Triton no longer has it. Raises TritonUnavailable."""
         try:
-            metadata = await self._stub.ModelMetadata(
-                pb.ModelMetadataRequest(name=name, version=version), timeout=CALL_SECONDS
-            )
-            response = await self._stub.ModelConfig(
-                pb.ModelConfigRequest(name=name, version=version), timeout=CALL_SECONDS
-            )
+            metadata = await self._call("ModelMetadata", pb.ModelMetadataRequest(name=name, version=version))
+            response = await self._call("ModelConfig", pb.ModelConfigRequest(name=name, version=version))
         except grpc.aio.AioRpcError as error:
             if error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
                 return None
@@ -118,7 +122,7 @@ class TritonClient:
         opens a stream of its own, because traced unary calls corrupt this Triton's memory.
         """
         model, epoch = request.model_name, self.quarantine.epoch(request.model_name)
-        call = self._stream(request, metadata=tuple(metadata))
+        call = self._stream(request, metadata=(*metadata, *self._headers))
         failure = None
         try:
             # Read to the end: a cancel that races with completion can crash the server.
