@@ -26,6 +26,7 @@ from common.telemetry.metrics import measure_loop_lag
 from common.views.job import JobUrls
 from services.dispatcher import metrics
 from services.dispatcher.claims.claims import Claims
+from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.control import ControlHandler
 from services.dispatcher.heartbeat import Heartbeat
@@ -101,8 +102,12 @@ class Dispatcher:
         self._control = ControlHandler(self._heartbeat, self._waiters)
         self._sessions = SessionStore(database)
         self._session_lock = SessionLock(self._sessions, settings.lease)
+        self._limits = RunLimits(claims, self._wake_ups.announce)
         claimer = Claims(
-            claims, worker=settings.worker, lease=settings.lease, read_session=lambda: self._session_lock.session
+            *(claims, self._limits),
+            worker=settings.worker,
+            lease=settings.lease,
+            read_session=lambda: self._session_lock.session,
         )
         self._runner = Runner(self._triton, claimer, results, self._recorder, changes, self._heartbeat)
         self._catalogue = Catalogue(
@@ -135,6 +140,7 @@ class Dispatcher:
             "consumer": self._consumer.connection.run(),
             "catalogue": self._catalogue.run(),
             "session": self._session_lock.run(),
+            "limits": self._limits.run(),
             "heartbeat": self._heartbeat.run(),
             "sweeper": sweeper.run(),
             "reconciler": reconciler.run(),

@@ -102,7 +102,7 @@ class Runner:
     def _forget(self, model: ServedModel, running: RunningJob, task: asyncio.Task[None]) -> None:
         """Free what a job held when its task has ended."""
         self._heartbeat.jobs.pop(running.key, None)
-        model.fair_share.note_end(running.job.row.tenant_id)
+        self._claims.note_end(model, running.job.row.tenant_id)
         if running.has_slot:
             model.concurrency.release()
             metrics.slots_used.labels(model.name).dec()

@@ -15,6 +15,7 @@ from common.jobs import Priority
 from common.postgres.database import Database
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims
+from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.models.served_model import ServedModel
 from tests.integration.jobs import LEASE, add_tenant, submit
 from tests.integration.recorded_wake_ups import Queue
@@ -40,7 +41,7 @@ GROUP BY model, priority
 
 class Dispatcher:
     def __init__(self, world: World) -> None:
-        self.claims = Claims(world.stores.claims, worker="w", lease=LEASE)
+        self.claims = Claims(world.stores.claims, RunLimits(world.stores.claims, list), worker="w", lease=LEASE)
         self.models = {name: ServedModel(name, asyncio.Event()) for name in ("echo", "small")}
 
     async def answer(self, queue: Queue) -> ClaimedJob | None:

@@ -1,4 +1,4 @@
-"""The command that manages API keys, run with a stack's settings."""
+"""The commands of operators, run with a stack's settings."""
 
 import asyncio
 import subprocess
@@ -10,7 +10,11 @@ from deploy.local.stack import Stack
 
 
 async def run_keys(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    argv = [sys.executable, "-m", "services.gateway.commands.keys", *arguments]
+    return await run_command(stack, "keys", *arguments)
+
+
+async def run_command(stack: Stack, command: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    argv = [sys.executable, "-m", f"services.gateway.commands.{command}", *arguments]
     environment = stack.environment | {"CHARONIA_DATABASE_URL": connect_as("operator", stack.postgres.url)}
     return await asyncio.to_thread(
         subprocess.run, argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=30

@@ -16,8 +16,10 @@ CREATE TABLE tenants (
   name text NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 100),
   webhook_secret bytea NOT NULL, -- encrypted; signs the callbacks of single jobs
   max_queued integer CHECK (max_queued >= 0), -- jobs that may wait; NULL: the gateway's setting
+  paused_at timestamptz, -- since then no job of the tenant starts; NULL: they start
   created_at timestamptz NOT NULL DEFAULT now()
 );
+CREATE INDEX tenants_paused ON tenants (id) WHERE paused_at IS NOT NULL;
 
 CREATE TABLE api_keys (
   id uuid PRIMARY KEY,
@@ -56,6 +58,14 @@ CREATE TABLE models (
   missing_since timestamptz, -- no reachable Triton has had the version since; NULL: one has it, or none is reachable
   updated_at timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (name, version)
+);
+
+-- What an operator set for a model. A model without a row runs as many jobs as its dispatchers have slots.
+CREATE TABLE model_limits (
+  model text PRIMARY KEY,
+  max_running integer CHECK (max_running >= 1), -- jobs that run at a time, over all dispatchers
+  max_running_per_tenant integer CHECK (max_running_per_tenant >= 1),
+  paused_at timestamptz -- since then no job of the model starts; NULL: they start
 );
 
 
@@ -155,9 +165,39 @@ CREATE INDEX jobs_ended_of_model ON jobs (tenant_id, model, status, created_at, 
 CREATE INDEX jobs_dead_letters ON jobs (tenant_id, id) WHERE status = 'failed' AND erased_at IS NULL;
 CREATE INDEX jobs_of_batch ON jobs (batch_id, status) WHERE batch_id IS NOT NULL;
 
+-- Return how many of the wanted jobs of a model may start now, over all dispatchers, and the tenants that may start none:
+-- paused ones, and those at the model's limit. If the model has a limit, `tenants` run as many jobs as `running` says.
+CREATE FUNCTION model_room(
+  model text, wanted integer, OUT jobs integer, OUT per_tenant integer, OUT closed uuid[], OUT tenants uuid[],
+  OUT running integer[]
+)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  own model_limits;
+BEGIN
+  SELECT * INTO own FROM model_limits l WHERE l.model = model_room.model;
+  jobs := CASE WHEN own.paused_at IS NULL THEN wanted ELSE 0 END;
+  per_tenant := own.max_running_per_tenant;
+  closed := ARRAY(SELECT id FROM tenants WHERE paused_at IS NOT NULL);
+  IF jobs > 0 AND (own.max_running IS NOT NULL OR per_tenant IS NOT NULL) THEN
+    SELECT
+      array_agg(busy.tenant_id), array_agg(busy.jobs),
+      greatest(0, least(wanted, own.max_running - coalesce(sum(busy.jobs), 0)))
+    INTO tenants, running, jobs
+    FROM (
+      SELECT j.tenant_id, count(*)::integer AS jobs
+      FROM jobs j
+      WHERE j.lease_until > '-infinity' AND j.model = model_room.model -- reads jobs_by_lease: all that runs
+      GROUP BY j.tenant_id
+    ) busy;
+    closed := closed || ARRAY(SELECT b.id FROM unnest(tenants, running) AS b(id, jobs) WHERE b.jobs >= per_tenant);
+  END IF;
+END
+$$;
+
 -- Return the tenants with claimable jobs of a model and a priority in the order of their turns: those after a tenant, those
--- before it, then itself. Return `count` at most. Each costs one probe of jobs_claimable.
-CREATE FUNCTION waiting_tenants(model text, priority text, after uuid, count integer) RETURNS SETOF uuid
+-- before it, then itself. Return `count` at most, and none that is closed. Each costs one probe of jobs_claimable.
+CREATE FUNCTION waiting_tenants(model text, priority text, after uuid, count integer, closed uuid[]) RETURNS SETOF uuid
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
   tenant uuid;
@@ -172,8 +212,9 @@ BEGIN
     ORDER BY j.tenant_id, j.id
     LIMIT 1;
     IF FOUND AND NOT (wrapped AND tenant > after) THEN
-      RETURN NEXT tenant;
       previous := tenant;
+      CONTINUE WHEN tenant = ANY(closed);
+      RETURN NEXT tenant;
       count := count - 1;
     ELSIF wrapped THEN
       RETURN;

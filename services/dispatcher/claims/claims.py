@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
+from uuid import UUID
 
 from common.errors import Retry
 from common.jobs import Priority
 from common.postgres.batcher import Batcher
 from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.models.served_model import ServedModel
 
@@ -20,7 +22,7 @@ RETRY_SECONDS = 0.02  # while other transactions hold all queued jobs; most of t
 class NoJob(Enum):
     """Why a claim got no job."""
 
-    QUEUE_EMPTY = "the queue is empty"
+    QUEUE_EMPTY = "the queue is empty, or its jobs may not start now"
     LOCKED = "other transactions hold all queued jobs"
 
 
@@ -29,17 +31,24 @@ ClaimResult = ClaimedJob | NoJob
 
 class Claims:
     def __init__(
-        self, store: ClaimStore, *, worker: str, lease: float, read_session: Callable[[], int | None] = lambda: None
+        self,
+        store: ClaimStore,
+        limits: RunLimits,
+        *,
+        worker: str,
+        lease: float,
+        read_session: Callable[[], int | None] = lambda: None,
     ) -> None:
         """`lease` is in seconds. `read_session` returns the worker's session while it holds the lock."""
         self._store = store
+        self._limits = limits
         self._worker = worker
         self._lease = lease
         self._read_session = read_session
         self._batchers: dict[tuple[str, Priority], Batcher[None, ClaimResult]] = {}
 
     async def claim(self, model: ServedModel, priority: Priority) -> ClaimedJob | None:
-        """Claim the next job of a model and class. None if the queue is empty.
+        """Claim the next job of a model and class. None if the queue is empty, or its jobs may not start now.
 
         Raises Unavailable, or Retry if other transactions hold all queued jobs for too long.
         """
@@ -56,13 +65,21 @@ class Claims:
                     await asyncio.sleep(RETRY_SECONDS)
         raise Retry(NoJob.LOCKED.value)
 
+    def note_end(self, model: ServedModel, tenant: UUID) -> None:
+        """Record that a claimed job no longer runs."""
+        model.fair_share.note_end(tenant)
+        self._limits.note_end(model.name)
+
     async def claim_batch(self, model: ServedModel, priority: Priority, claims: list[None]) -> list[ClaimResult]:
         """Claim up to one job for each item in one statement."""
         share = model.fair_share
-        turn = len(claims), share.last_tenant[priority], share.running
-        claimed = await self._store.claim_jobs(
-            model.name, priority, *turn, self._worker, self._lease, self._read_session()
-        )
+        turn = model.name, priority, len(claims), share.last_tenant[priority]
+        holder = self._worker, self._lease, self._read_session()
+        limits = await self._limits.get()
+        if model.name in limits.models:
+            claimed = await self._store.claim_within_limits(*turn, *holder)
+        else:
+            claimed = await self._store.claim_jobs(*turn, share.running, *holder, limits.paused_tenants)
         for job in claimed.jobs:
             share.note_start(job.row.tenant_id, priority)
         no_job = NoJob.LOCKED if claimed.contended else NoJob.QUEUE_EMPTY

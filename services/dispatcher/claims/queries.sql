@@ -4,11 +4,12 @@
 --
 -- Tenants share a model fairly. The tenant that runs the fewest jobs here goes first ($5 tenants, $6 jobs). Tenants
 -- that run equally many take turns, beginning after the tenant served last ($4). Within a tenant, the oldest job goes
--- first. The search visits no more tenants and jobs than the claim may need.
+-- first. The search visits no more tenants and jobs than the claim may need. It passes over closed tenants ($10), and
+-- leaves no tenant with more than $11 jobs.
 --
 -- Locked jobs are skipped. `contended` says that there may be more jobs than were claimed.
 WITH tenants AS MATERIALIZED (
-  SELECT * FROM waiting_tenants($1, $2, $4, $3 + 10) WITH ORDINALITY AS tenant(id, turn)
+  SELECT * FROM waiting_tenants($1, $2, $4, $3 + 10, $10) WITH ORDINALITY AS tenant(id, turn)
 ), candidates AS MATERIALIZED ( -- twice as many as wanted: another dispatcher may hold the first ones
   SELECT job.id, row_number() OVER (ORDER BY coalesce(busy.jobs, 0) + job.place, tenant.turn) AS number
   FROM tenants tenant
@@ -22,7 +23,7 @@ WITH tenants AS MATERIALIZED (
         AND status = 'queued' AND scheduled_at IS NULL
         AND (expires_at IS NULL OR expires_at > now() OR started_at IS NOT NULL)
       ORDER BY tenant_id, id -- so that the primary key's order is of no use
-      LIMIT 2 * $3::integer
+      LIMIT least(2 * $3::integer, $11::integer - coalesce(busy.jobs, 0))
     ) first
   ) job
   ORDER BY number

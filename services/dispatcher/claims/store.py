@@ -1,15 +1,16 @@
 """Claims jobs and renews their leases in the database."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
 from common.jobs import Priority
 from common.postgres import sql
-from common.postgres.database import Database, to_columns
+from common.postgres.database import Connection, Database, to_columns
+from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 from services.dispatcher.claims.claimed_job import ClaimedJob, read_claimed_job
 
-QUERIES = sql.load("services.dispatcher.claims")
+QUERIES = sql.load("services.dispatcher.claims") | sql.load("services.dispatcher.claims", "limits.sql")
 
 
 class ClaimBatch(NamedTuple):
@@ -17,6 +18,13 @@ class ClaimBatch(NamedTuple):
 
     jobs: list[ClaimedJob]
     contended: bool
+
+
+class Limits(NamedTuple):
+    """What operators have set: the models with limits, and the paused tenants."""
+
+    models: frozenset[str]
+    paused_tenants: frozenset[UUID]
 
 
 class ClaimStore:
@@ -33,17 +41,54 @@ class ClaimStore:
         worker: str,
         lease: float,
         session: int | None = None,
+        paused_tenants: Collection[UUID] = (),
     ) -> ClaimBatch:
         """Claim up to `count` jobs fairly.
 
         `last_tenant` is the tenant served last. `running` is the number of running jobs of each tenant.
         `session` is the worker's, while it holds the lock.
         """
-        turn = count, last_tenant, list(running), list(running.values())
-        found = await self._database.fetch(QUERIES["claim_jobs"], model, priority, *turn, worker, lease, session)
-        return ClaimBatch([read_claimed_job(dict(record)) for record in found if record["id"]], found[0]["contended"])
+        turn = model, priority, count, last_tenant, list(running), list(running.values())
+        async with self._database.acquire() as connection:
+            return await run_claim(connection, *turn, worker, lease, session, list(paused_tenants), None)
+
+    async def claim_within_limits(
+        self,
+        model: str,
+        priority: Priority,
+        count: int,
+        last_tenant: UUID,
+        worker: str,
+        lease: float,
+        session: int | None = None,
+    ) -> ClaimBatch:
+        """Claim as many of the jobs as the limits of the model allow, over all dispatchers."""
+        async with self._database.transaction() as connection:
+            await connection.execute(QUERIES["lock_limits"], model)
+            room = await connection.fetchrow(QUERIES["find_room"], model, count)
+            assert room is not None, "the function returns one row"
+            if room["jobs"] == 0:
+                return ClaimBatch([], contended=False)
+            turn = model, priority, room["jobs"], last_tenant, room["tenants"] or [], room["running"] or []
+            return await run_claim(connection, *turn, worker, lease, session, room["closed"], room["per_tenant"])
+
+    async def list_limits(self) -> Limits:
+        record = await self._database.fetch_one(QUERIES["list_limits"])
+        assert record is not None, "the query returns one row"
+        return Limits(frozenset(record["models"]), frozenset(record["paused_tenants"]))
+
+    async def find_next_jobs(self, model: str, count: int) -> list[WakeUp]:
+        """Return wake-ups for up to `count` claimable jobs of each priority of a model."""
+        found = await self._database.fetch(QUERIES["find_next_jobs"], model, count, list(Priority))
+        return [job_wake_up(Priority(record["priority"]), model, record["traceparent"]) for record in found]
 
     async def renew_leases(self, claims: Sequence[tuple[UUID, int]], lease: float) -> dict[UUID, bool]:
         """Return the jobs that are still held, each with whether a cancel was requested."""
         found = await self._database.fetch(QUERIES["renew_leases"], *to_columns(claims, 2), lease)
         return {record["id"]: record["canceling"] for record in found}
+
+
+async def run_claim(connection: Connection, *values: object) -> ClaimBatch:
+    """Run the claim statement with its values."""
+    found = await connection.fetch(QUERIES["claim_jobs"], *values)
+    return ClaimBatch([read_claimed_job(dict(record)) for record in found if record["id"]], found[0]["contended"])

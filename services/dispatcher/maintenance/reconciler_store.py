@@ -9,6 +9,7 @@ from common.postgres import sql
 from common.postgres.database import Connection, Database
 from services.dispatcher.claims.claimed_job import read_claimed_job
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime
+from services.dispatcher.models.fair_share import NIL
 
 QUERIES = sql.load("services.dispatcher.maintenance", "reconciler.sql")
 LOCK = 0x0C4A201A_52454343  # any number that nothing else locks
@@ -34,8 +35,8 @@ class ReconcilerStore:
             yield connection if await connection.fetchval(QUERIES["try_lock"], LOCK) else None
 
     async def find_waiting_queues(self, connection: Connection, age: float, limit: int) -> list[WaitingQueue]:
-        """Return the queues with jobs that have been claimable for `age` seconds. Read up to `limit` jobs."""
-        found = await connection.fetch(QUERIES["find_waiting_queues"], age, limit)
+        """Return the queues with jobs that have been claimable for `age` seconds, and may start. Read up to `limit`."""
+        found = await connection.fetch(QUERIES["find_waiting_queues"], age, limit, NIL)
         return [WaitingQueue(model, Priority(priority), jobs, known) for model, priority, jobs, known in found]
 
     async def find_unserved(self, models: Sequence[str], limit: int) -> JobsAtTime:

@@ -1,9 +1,12 @@
 -- name: list_models
--- All model versions. A row that no dispatcher has refreshed for 30 seconds counts as not ready.
-SELECT name, version, ready AND updated_at > now() - interval '30 seconds' AS ready,
-       decoupled, max_batch_size, inputs, outputs
-FROM models
-ORDER BY name, version;
+-- All model versions, with the limits of their models. A row that no dispatcher has refreshed for 30 seconds counts as not
+-- ready.
+SELECT m.name, m.version, m.ready AND m.updated_at > now() - interval '30 seconds' AS ready,
+       m.decoupled, m.max_batch_size, m.inputs, m.outputs,
+       l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused
+FROM models m
+LEFT JOIN model_limits l ON l.model = m.name
+ORDER BY m.name, m.version;
 
 -- name: count_queued
 -- Counts waiting jobs by model and priority.

@@ -57,6 +57,9 @@ def view_model(versions: Sequence[ModelVersion], queued: Counts) -> ModelView:
         inputs=view_tensors(model.inputs),
         outputs=view_tensors(model.outputs),
         queue={priority: queued.get((model.name, priority), 0) for priority in Priority},
+        paused=model.paused,
+        max_running=model.max_running,
+        max_running_per_tenant=model.max_running_per_tenant,
     )
 
 

@@ -33,7 +33,11 @@ class VersionView(msgspec.Struct, frozen=True):
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A model, as its newest version declares it; `queue` counts waiting jobs by priority."""
+    """A model, as its newest version declares it; `queue` counts waiting jobs by priority.
+
+    An operator may limit how many of its jobs run at a time, of all tenants and of each tenant. While the model is
+    `paused`, its jobs wait.
+    """
 
     name: str
     ready: bool
@@ -43,6 +47,9 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[TensorView]
     outputs: list[TensorView]
     queue: dict[Priority, int]
+    paused: bool
+    max_running: int | None
+    max_running_per_tenant: int | None
 
 
 class ModelList(msgspec.Struct, frozen=True):

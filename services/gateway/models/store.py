@@ -20,6 +20,9 @@ class ModelVersion(msgspec.Struct, frozen=True):
     max_batch_size: int
     inputs: list[Signature]
     outputs: list[Signature]
+    max_running: int | None = None
+    max_running_per_tenant: int | None = None
+    paused: bool = False
 
 
 class ModelStore:
@@ -43,5 +46,5 @@ def read_model(record: asyncpg.Record) -> ModelVersion:
     outputs = msgspec.json.decode(record["outputs"], type=list[Signature])
     return ModelVersion(
         *(record["name"], record["version"], record["ready"], record["decoupled"], record["max_batch_size"]),
-        *(inputs, outputs),
+        *(inputs, outputs, record["max_running"], record["max_running_per_tenant"], record["paused"]),
     )

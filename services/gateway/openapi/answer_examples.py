@@ -79,6 +79,9 @@ MODEL = {
     "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, -1], "optional": False}],
     "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, -1], "optional": False}],
     "queue": {"high": 0, "normal": 0, "low": 0},
+    "paused": False,
+    "max_running": 8,
+    "max_running_per_tenant": None,
 }
 WEBHOOK = {
     "id": WEBHOOK_ID,

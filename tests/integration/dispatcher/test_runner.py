@@ -11,6 +11,7 @@ from common.jobs import Priority, Status
 from common.postgres.database import Database
 from common.rabbitmq.messages import CancelJob, JobsQueued
 from services.dispatcher.claims.claims import Claims
+from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.control import ControlHandler
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.models.catalogue import Catalogue
@@ -40,7 +41,7 @@ class LocalDispatcher:
         stores = self.world.stores
         self.heartbeat = Heartbeat(stores.claims, lease)
         self.control = ControlHandler(self.heartbeat, WaiterPresence())
-        claims = Claims(stores.claims, worker="w", lease=lease)
+        claims = Claims(stores.claims, RunLimits(stores.claims, list), worker="w", lease=lease)
         self.runner = Runner(
             self.triton, claims, stores.results, self.world.recorder, self.world.changes, self.heartbeat
         )

@@ -12,6 +12,7 @@ COMMANDS = [
     "common.rabbitmq.dead_messages",
     "deploy.docs",
     "services.gateway.commands.keys",
+    "services.gateway.commands.limits",
     "services.gateway.commands.reencrypt",
 ]
 

@@ -13,7 +13,8 @@ from common.rabbitmq.messages import CancelJob, JobsQueued
 from common.rabbitmq.publisher import Publisher
 from services.dispatcher import runner as module
 from services.dispatcher.claims.claims import Claims
-from services.dispatcher.claims.store import ClaimBatch, ClaimStore
+from services.dispatcher.claims.limits import RunLimits
+from services.dispatcher.claims.store import ClaimBatch, ClaimStore, Limits
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -39,6 +40,9 @@ class FakeStore:
         self.away = away
         self.calls: list[tuple[object, ...]] = []
 
+    async def list_limits(self) -> Limits:
+        return Limits(frozenset(), frozenset())
+
     async def claim_jobs(self, *values: object) -> ClaimBatch:
         self.calls.append(values[:3])
         if self.away:
@@ -50,7 +54,7 @@ def build(store: FakeStore) -> Runner:
     claims = cast("ClaimStore", store)
     return Runner(
         cast("TritonClient", None),
-        Claims(claims, worker="w", lease=60.0),
+        Claims(claims, RunLimits(claims, list), worker="w", lease=60.0),
         cast("ResultStore", None),
         cast("ResultRecorder", None),
         ChangePublisher(Publisher("amqp://nobody/", "w")),

@@ -11,6 +11,7 @@ from common.jobs import Priority, Status
 from common.postgres.database import Database
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims, NoJob
+from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import QUERIES
 from services.dispatcher.maintenance.sweeper_store import QUERIES as SWEEPER_QUERIES
 from services.dispatcher.models.fair_share import NIL
@@ -104,7 +105,7 @@ async def test_a_job_that_another_claim_holds_is_skipped(database: Database, sto
         return [job.row.id for job in found.jobs], found.contended
 
     async with database.transaction() as first:
-        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, "first", LEASE, None)
+        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, "first", LEASE, None, [], None)
         assert [record["id"] for record in found] == [held]
         assert await look(2) == ([free], True)
     assert await look(2) == ([], False)
@@ -114,7 +115,8 @@ async def test_a_job_that_another_claim_holds_is_skipped(database: Database, sto
 
 async def test_a_wake_up_waits_for_a_job_that_another_transaction_holds(database: Database, tenant: UUID) -> None:
     job = await submit(database, tenant)
-    model, claims = ServedModel("echo", asyncio.Event()), Claims(Stores(database).claims, worker="w", lease=LEASE)
+    store = Stores(database).claims
+    model, claims = ServedModel("echo", asyncio.Event()), Claims(store, RunLimits(store, list), worker="w", lease=LEASE)
     async with database.transaction() as other:
         await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", job)
         claiming = asyncio.create_task(claims.claim(model, Priority.NORMAL))

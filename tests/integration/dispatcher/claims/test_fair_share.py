@@ -10,6 +10,7 @@ from common.jobs import Priority
 from common.postgres.database import Database
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims
+from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.maintenance.sweeper_store import SweeperStore
 from services.dispatcher.models.fair_share import NIL
@@ -70,7 +71,8 @@ async def test_tenants_that_run_equally_many_jobs_take_turns(
     for tenant in tenants:
         for _ in range(MANY):
             await submit(database, tenant)
-    model, claims = ServedModel("echo", asyncio.Event()), Claims(ClaimStore(database), worker="w", lease=LEASE)
+    store = ClaimStore(database)
+    model, claims = ServedModel("echo", asyncio.Event()), Claims(store, RunLimits(store, list), worker="w", lease=LEASE)
     served: list[UUID] = []
     while len(served) < 12:
         found = await claims.claim_batch(model, Priority.NORMAL, [None] * (1 if alone else 4))

@@ -1,0 +1,27 @@
+-- name: set_model_limits
+-- Sets the limits of a model ($1): most running jobs ($2), most of one tenant ($3), and whether it is paused ($4).
+INSERT INTO model_limits (model, max_running, max_running_per_tenant, paused_at)
+VALUES ($1, $2, $3, CASE WHEN $4 THEN now() END)
+ON CONFLICT (model) DO UPDATE
+SET max_running = excluded.max_running,
+    max_running_per_tenant = excluded.max_running_per_tenant,
+    paused_at = CASE WHEN $4 THEN coalesce(model_limits.paused_at, now()) END;
+
+-- name: remove_model_limits
+-- Removes the row of a model ($1) that has no limit and is not paused. Its claims then look at no limits.
+DELETE FROM model_limits
+WHERE model = $1 AND max_running IS NULL AND max_running_per_tenant IS NULL AND paused_at IS NULL;
+
+-- name: find_model_limits
+-- Finds the limits of a model ($1), and whether the model is in the catalogue.
+SELECT max_running, max_running_per_tenant, paused_at, EXISTS (SELECT FROM models WHERE name = $1) AS known
+FROM (SELECT $1::text AS name) wanted
+LEFT JOIN model_limits l ON l.model = wanted.name;
+
+-- name: set_tenant_paused
+-- Pauses or resumes ($2) a tenant ($1).
+UPDATE tenants SET paused_at = CASE WHEN $2 THEN coalesce(paused_at, now()) END WHERE id = $1;
+
+-- name: find_tenant_limits
+-- Finds what operators have set for a tenant with a name ($1).
+SELECT id, paused_at FROM tenants WHERE name = $1;
