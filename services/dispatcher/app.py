@@ -30,9 +30,10 @@ from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.control import ControlHandler
 from services.dispatcher.heartbeat import Heartbeat
-from services.dispatcher.maintenance import retention
+from services.dispatcher.maintenance import own_retention, retention
 from services.dispatcher.maintenance.batch_store import BatchStore
 from services.dispatcher.maintenance.batches import BatchCompleter
+from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
 from services.dispatcher.maintenance.reconciler import Reconciler
 from services.dispatcher.maintenance.reconciler_store import ReconcilerStore
 from services.dispatcher.maintenance.retention_store import RetentionStore
@@ -145,6 +146,7 @@ class Dispatcher:
             "sweeper": sweeper.run(),
             "reconciler": reconciler.run(),
             "retention": retention.run(RetentionStore(database), settings.retention),
+            "own retention": own_retention.run(OwnRetentionStore(database)),
             "batches": completer.run(),
             "database_metrics": database_metrics.collect_metrics(database),
             "loop lag": measure_loop_lag(),

@@ -17,6 +17,7 @@ CREATE TABLE tenants (
   webhook_secret bytea NOT NULL, -- encrypted; signs the callbacks of single jobs
   max_queued integer CHECK (max_queued >= 0), -- jobs that may wait; NULL: the gateway's setting
   paused_at timestamptz, -- since then no job of the tenant starts; NULL: they start
+  retention double precision CHECK (retention > 0), -- seconds its ended jobs are kept at most; NULL: the dispatchers' setting
   created_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX tenants_paused ON tenants (id) WHERE paused_at IS NOT NULL;
@@ -113,6 +114,7 @@ CREATE TABLE jobs (
   initial_delay double precision NOT NULL CHECK (initial_delay >= 0), -- seconds before the first retry
   max_delay double precision NOT NULL CHECK (max_delay >= initial_delay), -- seconds
   fallback_model text,
+  retain double precision CHECK (retain > 0), -- seconds it is kept after its end at most; NULL: as its tenant's other jobs
   error_code text,
   error_message text,
   error_retryable boolean,
@@ -135,6 +137,13 @@ CREATE TABLE jobs (
   autovacuum_vacuum_scale_factor = 0.05
 );
 
+-- Return until when (in UTC) a job with a retention of its own is kept. It is never NULL, so it implies no other partial
+-- index.
+CREATE FUNCTION kept_until(finished_at timestamptz, retain double precision) RETURNS timestamp
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT coalesce(timezone('UTC', finished_at) + make_interval(secs => retain), 'infinity')
+$$;
+
 -- For claims. A claim skips from tenant to tenant in this index, so one tenant's long queue costs nothing.
 CREATE INDEX jobs_claimable ON jobs (model, priority, tenant_id, id) WHERE status = 'queued' AND scheduled_at IS NULL;
 
@@ -144,6 +153,7 @@ CREATE INDEX jobs_by_expiry ON jobs (expires_at)
   WHERE expires_at IS NOT NULL AND started_at IS NULL AND finished_at IS NULL;
 CREATE INDEX jobs_by_lease ON jobs (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX jobs_by_finished_at ON jobs (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX jobs_retained ON jobs (kept_until(finished_at, retain), id) WHERE retain IS NOT NULL;
 
 -- Jobs that may be what kills Triton (MAX_INTERRUPTIONS in services/dispatcher/retry.py) run one at a time. So only one of
 -- them is claimable or running; the others stay scheduled.

@@ -24,6 +24,7 @@ class TenantLimits(NamedTuple):
 
     id: UUID
     paused_at: datetime | None
+    retention: float | None  # seconds
 
 
 class LimitStore:
@@ -49,3 +50,6 @@ class LimitStore:
 
     async def pause_tenant(self, tenant_id: UUID, *, paused: bool) -> None:
         await self._database.fetch(QUERIES["set_tenant_paused"], tenant_id, paused)
+
+    async def set_retention(self, tenant_id: UUID, seconds: float | None) -> None:
+        await self._database.fetch(QUERIES["set_tenant_retention"], tenant_id, seconds)

@@ -14,9 +14,9 @@ from common.settings import load
 from common.views.job import format_time
 from services.gateway.commands.keys import KeySettings, connect, read_count, read_name
 from services.gateway.commands.limit_store import LimitStore
+from services.gateway.jobs.queue_limits import MAX_LIMIT
 
 NONE = "none"
-MAX_RUNNING = 1_000_000
 
 
 async def set_model(settings: KeySettings, arguments: argparse.Namespace) -> str:
@@ -35,16 +35,19 @@ async def set_model(settings: KeySettings, arguments: argparse.Namespace) -> str
 
 
 async def set_tenant(settings: KeySettings, arguments: argparse.Namespace) -> str:
-    """Pause or resume a tenant if that is asked for, and return whether it is paused. Raises CharoniaError."""
+    """Set what is given for a tenant, and return what is set. Raises CharoniaError for an unknown tenant."""
     async with connect(settings) as database:
         store = LimitStore(database)
         found = await store.find_tenant(arguments.tenant)
-        if found is not None and arguments.paused is not None:
+        if found is None:
+            raise CharoniaError(f"tenant '{arguments.tenant}' not found; `keys create` adds one")
+        if arguments.paused is not None:
             await store.pause_tenant(found.id, paused=arguments.paused)
-            found = await store.find_tenant(arguments.tenant)
-    if found is None:
-        raise CharoniaError(f"tenant '{arguments.tenant}' not found; `keys create` adds one")
-    return f"{arguments.tenant}: {describe_pause(found.paused_at)}"
+        if arguments.retention is not None:
+            await store.set_retention(found.id, choose(arguments.retention, None))
+        found = await store.find_tenant(arguments.tenant) or found
+    retention = NONE if found.retention is None else f"{found.retention:g} s"
+    return f"{arguments.tenant}: {describe_pause(found.paused_at)}, retention {retention}"
 
 
 def choose(wanted: int | str | None, now: int | None) -> int | None:
@@ -62,8 +65,8 @@ def read_limit(text: str) -> int | str:
     if text == NONE:
         return text
     if text == "0":
-        raise argparse.ArgumentTypeError("0 would stop the model; use --pause")
-    return read_count(MAX_RUNNING)(text)
+        raise argparse.ArgumentTypeError(f"0 is too small; use 1 or more, or '{NONE}'")
+    return read_count(MAX_LIMIT)(text)
 
 
 def add_pause(parser: argparse.ArgumentParser) -> None:
@@ -85,8 +88,10 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     model.add_argument("--max-running-per-tenant", type=read_limit, metavar="N", help=tenant_help)
     add_pause(model)
     model.set_defaults(run=set_model)
-    tenant = commands.add_parser("tenant", help="show, pause or resume a tenant")
+    tenant = commands.add_parser("tenant", help="show, pause or resume a tenant, or set its retention")
     tenant.add_argument("tenant", type=read_name, help="name of the tenant")
+    retention_help = f"seconds its ended jobs are kept at most, or '{NONE}' for the dispatchers' setting"
+    tenant.add_argument("--retention", type=read_limit, metavar="SECONDS", help=retention_help)
     add_pause(tenant)
     tenant.set_defaults(run=set_tenant)
     return parser.parse_args(arguments)

@@ -22,6 +22,10 @@ LEFT JOIN model_limits l ON l.model = wanted.name;
 -- Pauses or resumes ($2) a tenant ($1).
 UPDATE tenants SET paused_at = CASE WHEN $2 THEN coalesce(paused_at, now()) END WHERE id = $1;
 
+-- name: set_tenant_retention
+-- Sets for how many seconds ($2) ended jobs of a tenant ($1) are kept; NULL restores the dispatchers' setting.
+UPDATE tenants SET retention = $2 WHERE id = $1;
+
 -- name: find_tenant_limits
 -- Finds what operators have set for a tenant with a name ($1).
-SELECT id, paused_at FROM tenants WHERE name = $1;
+SELECT id, paused_at, retention FROM tenants WHERE name = $1;

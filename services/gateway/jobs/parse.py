@@ -155,5 +155,6 @@ def build_job(
         metadata=None if request.metadata is None else msgspec.json.encode(request.metadata),
         callback_url=request.webhook.url if request.webhook else None,
         callback_events=request.webhook.events if request.webhook else None,
+        retain=request.retain,
         wake_up=job_wake_up(request.priority, request.model, traceparent, max_per_message),
     )

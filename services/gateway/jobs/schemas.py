@@ -69,6 +69,9 @@ class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     timeout: Annotated[float, Meta(ge=0.001, le=604_800, description="seconds one attempt may run")] = 600.0
     retry: RetryRule = RetryRule()
     fallback_model: Name | None = None
+    retain: (
+        Annotated[float, Meta(ge=1, le=31_536_000, description="seconds it is kept after its end, at most")] | None
+    ) = None
 
 
 class RetryJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -71,6 +71,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     fingerprint: bytes | None = None  # SHA-256 of the request's body, if there is an idempotency key
     batch_id: UUID | None = None
+    retain: float | None = None  # seconds it is kept after its end
 
 
 class JobTimes(NamedTuple):
@@ -100,11 +101,11 @@ async def add_jobs(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUID,
             *(job.fallback_model, job.traceparent),
             *(job.tensors, job.parameters, job.metadata, job.callback_url),
             None if job.callback_events is None else ",".join(job.callback_events),
-            *(job.idempotency_key, job.fingerprint, job.batch_id),
+            *(job.idempotency_key, job.fingerprint, job.batch_id, job.retain),
         )
         for job in reversed(first.values())
     ]
-    found = await connection.fetch(QUERIES["submit_jobs"], *to_columns(rows, 21))
+    found = await connection.fetch(QUERIES["submit_jobs"], *to_columns(rows, 22))
     return {record["id"]: JobTimes(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
 
 

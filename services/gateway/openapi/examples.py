@@ -18,6 +18,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
             "webhook": {"url": HOOK, "events": ["job.succeeded", "job.failed"]},
             "metadata": {"order": 4711},
             "expires_in": 3600,
+            "retain": 86_400,
             "timeout": 60,
             "retry": {"max_attempts": 3, "initial_delay": 1, "max_delay": 60},
         },

@@ -89,7 +89,7 @@ async def test_jobs_of_a_paused_tenant_wait_until_it_resumes(stack: Stack, api: 
         job = await eventually(lambda: does_not_start(halted), "a job does not start")
         assert (await api.run("work", work(0))).status == "succeeded"
         resumed = await run_command(stack, "limits", "tenant", "halted", "--resume")
-        assert resumed.stdout == "halted: not paused\n"
+        assert resumed.stdout == "halted: not paused, retention none\n"
         assert (await halted.wait(job)).status == "succeeded"
     unknown = await run_command(stack, "limits", "tenant", "nobody")
     assert (unknown.returncode, unknown.stderr) == (1, "limits: tenant 'nobody' not found; `keys create` adds one\n")

@@ -1,0 +1,53 @@
+"""Removes ended jobs whose retention, or whose tenant's, is shorter than that of all jobs."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from common.errors import Unavailable
+from common.jobs import TERMINAL
+from common.telemetry.logs import Log
+from services.dispatcher import metrics
+from services.dispatcher.maintenance.own_retention_store import FIRST, EndedJob, JobPlace, OwnRetentionStore
+from services.dispatcher.maintenance.retention import BATCH, REST_SECONDS, SHARE
+
+FindJobs = Callable[[JobPlace, int], Awaitable[list[EndedJob]]]
+
+log = Log("retention")
+
+
+async def run(store: OwnRetentionStore) -> None:
+    """Remove jobs pass after pass, until cancelled. Any instance may do it: instances skip each other's rows."""
+    while True:
+        try:
+            if removed := await purge(store):
+                log.info("jobs.purged", count=removed)
+        except Unavailable as error:
+            log.warning("retention.database_unavailable", error=error)
+        await asyncio.sleep(REST_SECONDS)
+
+
+async def purge(store: OwnRetentionStore) -> int:
+    """Make one pass. Return how many jobs were removed."""
+    removed = await purge_pages(store, store.find_retained)
+    for tenant, retention in await store.find_tenants():
+        for status in TERMINAL:
+            removed += await purge_pages(store, partial(store.find_of_tenant, tenant, retention, status))
+    return removed
+
+
+async def purge_pages(store: OwnRetentionStore, find: FindJobs) -> int:
+    """Examine all jobs that `find` finds, each once. Return how many were removed."""
+    after, removed = FIRST, 0
+    while True:
+        began = time.monotonic()
+        found = await find(after, BATCH)
+        if due := [job for job in found if job.due]:
+            gone = await store.remove(due)
+            removed += gone
+            metrics.jobs_purged.inc(gone)
+        if len(found) < BATCH:
+            return removed
+        after = JobPlace(found[-1].place, found[-1].id)
+        await asyncio.sleep((time.monotonic() - began) * (SHARE - 1))
