@@ -5,7 +5,8 @@ CharoniaError
 ├── SchemaError          the schema of the database is older or newer than this version can use
 ├── Unavailable          a dependency does not answer; trying later helps
 │   ├── DatabaseUnavailable
-│   │   └── DatabaseAccessDenied
+│   │   ├── DatabaseAccessDenied
+│   │   └── StatementTimeout the database answers, but not this statement in time
 │   ├── BrokerUnavailable
 │   └── Overloaded       a bounded buffer of this process is full
 ├── Unroutable           no queue takes a message
@@ -47,6 +48,10 @@ class DatabaseUnavailable(Unavailable):
 
 class DatabaseAccessDenied(DatabaseUnavailable):
     """The database denies access."""
+
+
+class StatementTimeout(DatabaseUnavailable):
+    """The database answers, but it did not complete this statement in time."""
 
 
 class BrokerUnavailable(Unavailable):

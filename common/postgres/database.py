@@ -8,7 +8,13 @@ from typing import TypeAlias
 import asyncpg
 from opentelemetry.trace import SpanKind
 
-from common.errors import DatabaseAccessDenied, DatabaseUnavailable, SchemaError, SettingsError
+from common.errors import (
+    DatabaseAccessDenied,
+    DatabaseUnavailable,
+    SchemaError,
+    SettingsError,
+    StatementTimeout,
+)
 from common.postgres.schema_version import check_schema
 from common.telemetry import metrics, tracing
 
@@ -112,14 +118,19 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def acquire(self) -> AsyncIterator[Connection]:
-        """Acquire a connection. Each of its statements has a deadline. Raise DatabaseUnavailable in an outage."""
+        """Acquire a connection. Each of its statements has a deadline. Raise DatabaseUnavailable in an outage.
+
+        Raise StatementTimeout if a statement is too slow while the server answers others.
+        """
         try:
             with metrics.database_wait_seconds.time():
                 connection = await self._pool.acquire(timeout=ACQUIRE_SECONDS)
             try:
                 with metrics.database_connections.track_inprogress():
                     yield connection
-            except TimeoutError:
+            except TimeoutError as error:
+                if await self.check():
+                    raise StatementTimeout from error
                 # The server may have moved. Each other connection to its old address would cost a caller one deadline.
                 await self._pool.expire_connections()
                 raise

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from common.errors import DatabaseUnavailable
+from common.errors import DatabaseUnavailable, StatementTimeout
 from common.postgres import database as module
 from common.postgres.database import Database
 from tests.integration.proxy import proxied
@@ -83,6 +83,17 @@ async def test_silent_connections_cost_one_deadline(
         await fail_soon(call(database))
         await call(database)  # on a new connection: the three other old ones are not used
         await database.close()
+
+
+async def test_a_slow_statement_closes_no_other_connection(database: Database) -> None:
+    async def find_sessions() -> set[int]:
+        found = await asyncio.gather(*(database.fetch("SELECT pg_backend_pid(), pg_sleep(0.1)") for _ in range(4)))
+        return {rows[0][0] for rows in found}
+
+    before = await find_sessions()
+    with pytest.raises(StatementTimeout):
+        await database.fetch("SELECT pg_sleep(60)")
+    assert len(before & await find_sessions()) >= 3
 
 
 async def test_a_silent_transaction_has_a_deadline(database_url: str) -> None:
