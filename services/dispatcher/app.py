@@ -110,7 +110,9 @@ class Dispatcher:
             lease=settings.lease,
             read_session=lambda: self._session_lock.session,
         )
-        self._runner = Runner(self._triton, claimer, results, self._recorder, changes, self._heartbeat)
+        self._runner = Runner(
+            *(self._triton, claimer, results, self._recorder, changes, self._heartbeat), settings.max_outputs
+        )
         self._catalogue = Catalogue(
             self._triton,
             ModelStore(database),

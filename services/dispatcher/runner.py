@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from typing import Any
 
 from opentelemetry.trace import Span, SpanKind
 
@@ -15,14 +16,14 @@ from common.rabbitmq.messages import JobsQueued, Message
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.job import job_log_fields
-from services.dispatcher import metrics
+from services.dispatcher import metrics, retry
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.failure_policy import classify
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results.result_recorder import ResultRecorder
-from services.dispatcher.results.store import Requeue, ResultStore
+from services.dispatcher.results.store import OutputsNotStored, Requeue, ResultStore
 from services.dispatcher.running_job import RunningJob, span_attributes
 from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult, infer
 from services.dispatcher.triton.client import TritonClient
@@ -31,6 +32,8 @@ from services.dispatcher.triton.errors import InferenceError
 HOLD_SECONDS = 600.0  # a message may wait this long for a slot, far below RabbitMQ's acknowledgement timeout of 30 min
 PAUSE_SECONDS = 1.0  # before a message goes back because the database is away; the slot is held meanwhile
 STOPPED = Failure("worker_stopped", "the worker stopped before the attempt ended", True)
+
+Save = Callable[[], Coroutine[Any, Any, None]]
 
 log = Log("runner")
 
@@ -44,13 +47,16 @@ class Runner:
         recorder: ResultRecorder,
         changes: ChangePublisher,
         heartbeat: Heartbeat,
+        max_outputs: int,
     ) -> None:
+        """`max_outputs` limits a job's outputs, in bytes of JSON."""
         self._triton = triton
         self._claims = claims
         self._store = store
         self._recorder = recorder
         self._changes = changes
         self._heartbeat = heartbeat
+        self._max_outputs = max_outputs
         self._starting: set[asyncio.Task[None]] = set()
 
     async def handle(self, model: ServedModel, priority: Priority, message: Message, traceparent: str | None) -> None:
@@ -127,23 +133,43 @@ class Runner:
     async def _infer_and_record(self, model: ServedModel, running: RunningJob, span: Span) -> None:
         job, trace, began = running.job, tracing.to_traceparent(span), time.monotonic()
         try:
-            result = await self._infer(model, running)
-        except InferenceError as error:
-            metrics.inference_errors.labels(model.name, error.failure.code).inc()
+            save = await self._infer_once(model, running, began, trace)
+            await self._save(running, save)
+        except OutputsNotStored as error:
             at = job.time_after(time.monotonic() - began)
-            await self._recorder.record_failure(job, classify(model, error), at, trace)
+            failure = Failure("too_large", str(error), False)
+            await self._recorder.record_failure(job, retry.Attempted(failure), at, trace)
         except asyncio.CancelledError:
             if not running.canceling:
                 tracing.record_error(span, "interrupted")  # the worker stopped, or its claim was lost
                 raise
             await self._recorder.cancel(job, job.time_after(time.monotonic() - began), trace)
-        else:
-            seconds = time.monotonic() - began
-            model.concurrency.note_success(seconds)
-            if model.concurrency.release_before_save():
-                running.has_slot = False
-                metrics.slots_used.labels(model.name).dec()
-            await self._recorder.succeed(job, result, job.time_after(seconds), seconds * 1000, trace)
+
+    async def _infer_once(self, model: ServedModel, running: RunningJob, began: float, trace: str) -> Save:
+        """Run the inference. Return how to save what came of it."""
+        job = running.job
+        try:
+            result = await self._infer(model, running)
+        except InferenceError as error:
+            metrics.inference_errors.labels(model.name, error.failure.code).inc()
+            at = job.time_after(time.monotonic() - began)
+            return partial(self._recorder.record_failure, job, classify(model, error), at, trace)
+        seconds = time.monotonic() - began
+        model.concurrency.note_success(seconds)
+        if model.concurrency.release_before_save():
+            running.has_slot = False
+            metrics.slots_used.labels(model.name).dec()
+        return partial(self._recorder.succeed, job, result, job.time_after(seconds), seconds * 1000, trace)
+
+    async def _save(self, running: RunningJob, save: Save) -> None:
+        """Save a result in a task of its own, so that a cancel of the job ends only the tries."""
+        if running.canceling:
+            raise asyncio.CancelledError
+        running.save = asyncio.create_task(save())
+        try:
+            await running.save
+        finally:
+            running.save.cancel()  # in case this task itself is cancelled
 
     async def _infer(self, model: ServedModel, running: RunningJob) -> InferenceResult:
         """Run one attempt in a task of its own, so that a cancel of the job ends only the attempt."""
@@ -168,6 +194,7 @@ class Runner:
             tensors=job.tensors or b"",
             parameters=job.parameters,
             timeout=job.timeout,
+            max_outputs=self._max_outputs,
         )
         with metrics.inference_seconds.labels(model.name).time():
             if not declared.decoupled:

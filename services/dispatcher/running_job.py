@@ -17,11 +17,12 @@ ClaimKey = tuple[UUID, int]  # a job and its claim
 
 @dataclass
 class RunningJob:
-    """A claimed job, the task that runs it to its end, and the inference inside that task."""
+    """A claimed job, the task that runs it to its end, and what that task waits for: the inference, then the save."""
 
     job: ClaimedJob
     task: asyncio.Task[None] | None = None
     inference: asyncio.Task[InferenceResult] | None = None
+    save: asyncio.Task[None] | None = None
     canceling: bool = False
     recording: bool = False  # the inference is over; its result is being recorded
     has_slot: bool = True
@@ -32,11 +33,12 @@ class RunningJob:
         return self.job.row.id, self.job.claim
 
     def cancel(self) -> None:
-        """Cancel the inference because a client asked for it."""
+        """Cancel the inference, or the save of its result, because a client asked for it."""
         self.canceling = True
         self.span.add_event("canceling")
-        if self.inference is not None:
-            self.inference.cancel()
+        for task in (self.inference, self.save):
+            if task is not None:
+                task.cancel()
 
 
 def span_attributes(row: JobRow) -> dict[str, str | int]:

@@ -48,7 +48,10 @@ class DispatcherSettings(Settings, frozen=True, kw_only=True):
     slots: Annotated[int, Meta(ge=0, le=10_000)] = 0
     """Concurrent inferences of one model. 0 means instances × largest batch × 2, and up to twice that if it is fast."""
     max_message: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = 64 * 1024 * 1024
-    """Bytes of one request to Triton, or of one response."""
+    """Raw bytes of one request to Triton, or of all responses to one. More fails the job as `too_large`."""
+    max_outputs: Annotated[int, Meta(ge=1024, le=128 * 1024 * 1024)] = 64 * 1024 * 1024
+    """Bytes of a job's outputs as JSON, which is what is stored. More fails the job as `too_large`. JSON takes up to
+    eight times the raw bytes of FP16. PostgreSQL must be able to store this much within 15 s."""
     worker: str = msgspec.field(default_factory=name_worker)
     """The name of this process in the rows of its jobs, which tenants see. Each process has its own; by default it is
     random, and the log has it with host and process id."""

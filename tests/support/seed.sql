@@ -67,7 +67,7 @@ WITH new AS MATERIALIZED (
   INSERT INTO job_inputs (job_id, tensors, callback_url, callback_events)
   SELECT job_id, '\x00000000', 'https://receiver.example/', '{job.succeeded,job.failed}' FROM new
 ), outputs AS (
-  INSERT INTO job_outputs (job_id, outputs) SELECT job_id, '[]' FROM new WHERE NOT bad
+  INSERT INTO job_outputs (job_id, claim, outputs) SELECT job_id, 1, '[]' FROM new WHERE NOT bad
 ), new_events AS (
   INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent)
   SELECT event_id, $4, job_id, 'echo', CASE WHEN bad THEN 'job.failed' ELSE 'job.succeeded' END, at, '{}', traceparent

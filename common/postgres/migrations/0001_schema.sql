@@ -246,8 +246,10 @@ CREATE TABLE job_inputs (
   CONSTRAINT job_inputs_callback_is_whole CHECK ((callback_url IS NULL) = (callback_events IS NULL))
 );
 
+-- The outputs of a job, seen once it has succeeded. Large ones are saved while it still runs.
 CREATE TABLE job_outputs (
   job_id uuid PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
+  claim bigint NOT NULL, -- the claim whose attempt made them
   outputs bytea COMPRESSION lz4 NOT NULL -- the JSON list of the API, byte for byte
 );
 

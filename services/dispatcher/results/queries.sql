@@ -51,14 +51,31 @@ WITH done AS (
   WHERE j.id = chosen.id
   RETURNING j.id, j.tenant_id, j.model
 ), answered AS (
-  INSERT INTO job_outputs (job_id, outputs)
-  SELECT id, outputs FROM ended JOIN chosen USING (id) WHERE outputs IS NOT NULL
+  INSERT INTO job_outputs (job_id, claim, outputs)
+  SELECT id, claim, outputs FROM ended JOIN chosen USING (id) WHERE outputs IS NOT NULL
+  ON CONFLICT (job_id) DO UPDATE SET claim = excluded.claim, outputs = excluded.outputs -- of an earlier claim
+), dropped AS ( -- outputs that were saved before a job that then did not succeed
+  DELETE FROM job_outputs o
+  USING ended JOIN chosen USING (id)
+  WHERE o.job_id = chosen.id AND chosen.status <> 'succeeded'
 ), recorded AS (
   INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, claim, traceparent)
   SELECT event_id, tenant_id, ended.id, model, event_type, finished_at, event_body, claim, traceparent
   FROM ended JOIN chosen USING (id)
 )
 SELECT event_id FROM ended JOIN chosen USING (id);
+
+-- name: save_outputs
+-- Saves outputs of jobs ($1) that run under these claims ($2), before the jobs end. An older claim never replaces the
+-- outputs of a newer one. It locks a job only after it has written, for the foreign key: heartbeats and cancels do not
+-- wait. So it may deadlock with the end of a newer claim; the server then stops one of them, which is tried again.
+INSERT INTO job_outputs (job_id, claim, outputs)
+SELECT t.id, t.claim, t.outputs
+FROM unnest($1::uuid[], $2::bigint[], $3::bytea[]) AS t(id, claim, outputs)
+JOIN jobs j ON j.id = t.id AND j.claim = t.claim
+WHERE j.status IN ('processing', 'canceling')
+ON CONFLICT (job_id) DO UPDATE SET claim = excluded.claim, outputs = excluded.outputs
+WHERE job_outputs.claim <= excluded.claim;
 
 -- name: add_steps
 -- Adds streamed responses, each only while its job runs under the given claim. A repeated call adds nothing twice.

@@ -1,47 +1,73 @@
-"""Writes results in batches, and retries while the database is away."""
+"""Writes results in batches, and retries while the database is away.
+
+What may be slow to write never shares a statement: large items, and items of a batch that failed.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
-from common.errors import Unavailable
+import msgspec
+
+from common.errors import StatementTimeout, Unavailable
 from common.postgres.batcher import Batcher
 from common.postgres.database import statement_span
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up
 from common.telemetry.logs import Log
 from common.telemetry.metrics import jobs_ended
+from common.views.job import job_log_fields
 from services.dispatcher import metrics
-from services.dispatcher.results.store import AttemptStart, JobEnd, NewEvent, Requeue, ResultStore, Step
+from services.dispatcher.results.store import (
+    AttemptStart,
+    JobEnd,
+    NewEvent,
+    NotStored,
+    OutputsNotStored,
+    Requeue,
+    ResultStore,
+    Step,
+)
 
 RETRY_SECONDS = 0.5  # between two tries while the database is away
+MAX_TIMEOUTS = 3  # of one item alone, while the database answers; then it cannot be stored
+LARGE = 1024 * 1024  # bytes; a larger item takes 50 ms a megabyte
+LARGE_STATEMENTS = 2  # at a time
+SINGLE_STATEMENTS = 4  # at a time, of items whose batch failed
 
 T = TypeVar("T")
 log = Log("job")
 
 
 class ResultWriter:
-    """Writes results. The follow-ups of a write (wake-ups, metrics) also happen if its caller no longer waits."""
+    """Writes results. The follow-ups of a batch (wake-ups, metrics) also happen if its caller no longer waits."""
 
     def __init__(self, store: ResultStore, wake_ups: WakeUpPublisher, changes: ChangePublisher) -> None:
         self._store = store
         self._wake_ups = wake_ups
         self._changes = changes
-        self._announcing: set[asyncio.Task[bool]] = set()
+        self._announcing: set[asyncio.Task[None]] = set()
+        self._large = asyncio.Semaphore(LARGE_STATEMENTS)
+        self._single = asyncio.Semaphore(SINGLE_STATEMENTS)
         self._starts: Batcher[AttemptStart, bool] = Batcher(self._record_starts, name="starts")
         self._ends: Batcher[JobEnd, bool] = Batcher(
             self._end_jobs, name="ends", size_of=lambda end: len(end.outputs or b"")
         )
         self._requeues: Batcher[Requeue, bool] = Batcher(self._requeue_jobs, name="requeues")
-        self._steps: Batcher[list[Step], bool] = Batcher(
-            self._add_steps, name="steps", size_of=lambda steps: sum(len(step.outputs) for step in steps)
-        )
+        self._steps: Batcher[list[Step], bool] = Batcher(self._add_steps, name="steps", size_of=measure)
 
     def announce_start(self, start: AttemptStart) -> None:
         """Record a start without waiting. If this process dies first, another attempt begins and is announced."""
-        task = asyncio.create_task(save_with_retry(self._starts.submit, start))
+        task = asyncio.create_task(self._announce_start(start))
         self._announcing.add(task)
         task.add_done_callback(self._announcing.discard)
+
+    async def _announce_start(self, start: AttemptStart) -> None:
+        try:
+            await self._write(self._starts.submit, self._record_starts, start)
+        except NotStored as error:
+            log.warning("job.start_not_recorded", **job_log_fields(start.row), error=error)
 
     async def drain(self, seconds: float) -> None:
         """Wait for announcements that are not recorded yet."""
@@ -49,23 +75,46 @@ class ResultWriter:
             await asyncio.wait(self._announcing, timeout=seconds)
 
     async def end(self, end: JobEnd) -> bool:
-        """Return whether the job ended, which it does only under its claim."""
-        return await save_with_retry(self._submit_end, end)
+        """Return whether the job ended, which it does only under its claim. Raises NotStored, or OutputsNotStored.
+
+        Large outputs are stored before, without a lock on the job: heartbeats and cancels do not wait for them.
+        """
+        with statement_span("UPDATE", "jobs"):
+            if end.outputs is not None and len(end.outputs) > LARGE:
+                await self._write_large(self._save_outputs, end)
+                end = msgspec.structs.replace(end, outputs=None)
+            return await self._write(self._ends.submit, self._end_jobs, end)
 
     async def requeue(self, requeue: Requeue) -> bool:
         """Return whether the job was queued again: not if its claim is lost, or a cancel was requested."""
-        return await save_with_retry(self._submit_requeue, requeue)
+        with statement_span("UPDATE", "jobs"):
+            return await self._write(self._requeues.submit, self._requeue_jobs, requeue)
 
     async def add_steps(self, steps: list[Step]) -> bool:
-        return await save_with_retry(self._steps.submit, steps)
+        """Add responses of one job. Raises NotStored."""
+        if measure(steps) > LARGE:
+            return await self._write_large(self._add_steps, steps)
+        return await self._write(self._steps.submit, self._add_steps, steps)
 
-    async def _submit_end(self, end: JobEnd) -> bool:
-        with statement_span("UPDATE", "jobs"):
-            return await self._ends.submit(end)
+    async def _write(
+        self, submit: Callable[[T], Awaitable[bool]], flush: Callable[[list[T]], Awaitable[list[bool]]], item: T
+    ) -> bool:
+        """Write an item in a batch, or alone after its batch failed."""
+        return await save_with_retry(submit, partial(self._save_one, self._single, flush), item)
 
-    async def _submit_requeue(self, requeue: Requeue) -> bool:
-        with statement_span("UPDATE", "jobs"):
-            return await self._requeues.submit(requeue)
+    async def _write_large(self, flush: Callable[[list[T]], Awaitable[list[bool]]], item: T) -> bool:
+        save = partial(self._save_one, self._large, flush)
+        try:
+            return await save_with_retry(save, save, item)
+        except NotStored as error:
+            raise OutputsNotStored from error
+
+    async def _save_one(
+        self, lane: asyncio.Semaphore, flush: Callable[[list[T]], Awaitable[list[bool]]], item: T
+    ) -> bool:
+        async with lane:
+            (done,) = await flush([item])
+        return done
 
     async def _record_starts(self, starts: list[AttemptStart]) -> list[bool]:
         await self._store.record_events(starts)
@@ -83,6 +132,10 @@ class ResultWriter:
                 metrics.attempts.labels(end.model, end.status).inc()
         return [end.event.id in recorded for end in ends]
 
+    async def _save_outputs(self, ends: list[JobEnd]) -> list[bool]:
+        await self._store.save_outputs(ends)
+        return [True] * len(ends)
+
     def _announce(self, events: Iterable[NewEvent]) -> None:
         self._wake_ups.announce(event_wake_up(event.id, event.type, event.traceparent) for event in events)
 
@@ -98,14 +151,28 @@ class ResultWriter:
         return [True] * len(steps)
 
 
-async def save_with_retry(submit: Callable[[T], Awaitable[bool]], item: T) -> bool:
+def measure(steps: Sequence[Step]) -> int:
+    """Return the bytes of responses."""
+    return sum(len(step.outputs) for step in steps)
+
+
+async def save_with_retry(
+    first: Callable[[T], Awaitable[bool]], again: Callable[[T], Awaitable[bool]], item: T
+) -> bool:
     """Try until the database accepts an item, so that an outage loses no result. A cancel ends the tries.
+
+    `again` writes it alone. Raises NotStored if that takes too long MAX_TIMEOUTS times although the database answers.
 
     The slots limit how many results wait: at most two for each slot.
     """
+    save, timeouts = first, 0
     while True:
         try:
-            return await submit(item)
+            return await save(item)
         except Unavailable as error:
+            timeouts += save is again and isinstance(error, StatementTimeout)
             log.warning("job.result_delayed", error=error)
-            await asyncio.sleep(RETRY_SECONDS)
+            if timeouts == MAX_TIMEOUTS:
+                raise NotStored from error
+        save = again
+        await asyncio.sleep(RETRY_SECONDS)

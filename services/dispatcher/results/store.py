@@ -7,12 +7,21 @@ from uuid import UUID
 
 import msgspec
 
+from common.errors import CharoniaError
 from common.jobs import Failure, Status
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
 from common.views.job import JobRow
 
 QUERIES = sql.load("services.dispatcher.results")
+
+
+class NotStored(CharoniaError):
+    """The database answers, but it could not store a result in time."""
+
+
+class OutputsNotStored(NotStored):
+    """The database answers, but it could not store the outputs in time; return less."""
 
 
 class NewEvent(msgspec.Struct, frozen=True):
@@ -33,7 +42,7 @@ class AttemptStart(NamedTuple):
 
 
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a job. It is saved only if `was` and `claim` still match."""
+    """The end of a job. It is saved only if `was` and `claim` still match. Its outputs may be saved before."""
 
     id: UUID
     claim: int
@@ -93,6 +102,11 @@ class ResultStore:
         ]
         found = await self._database.fetch(QUERIES["end_jobs"], *to_columns(rows, 15))
         return {record["event_id"] for record in found}
+
+    async def save_outputs(self, ends: Sequence[JobEnd]) -> None:
+        """Save the outputs of running jobs. Nobody sees them before the jobs succeed."""
+        rows = [(end.id, end.claim, end.outputs) for end in ends]
+        await self._database.fetch(QUERIES["save_outputs"], *to_columns(rows, 3))
 
     async def add_steps(self, steps: Sequence[Step]) -> None:
         await self._database.fetch(QUERIES["add_steps"], *to_columns(steps, 4))

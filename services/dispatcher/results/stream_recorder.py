@@ -1,12 +1,16 @@
 """Records the responses of one attempt on a streaming model as they arrive."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from common.telemetry.logs import Log
+from common.views.job import job_log_fields
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.results.store import Step
+
+log = Log("job")
 
 MAX_WAITING = 100  # responses, each as large as a message of Triton may be
 BATCH = 20
@@ -15,7 +19,8 @@ BATCH = 20
 class StreamRecorder:
     """A context in which `add` takes responses. Its exit waits until they are written, unless it is cancelled.
 
-    Responses are written in order, also after an outage. A reader asks only for higher numbers than it has seen.
+    Responses are written in order, also after an outage. A reader asks only for higher numbers than it has seen. When
+    they cannot be written, `add` and the exit raise the error of the write.
     """
 
     def __init__(self, job: ClaimedJob, write: Callable[[list[Step]], Awaitable[bool]]) -> None:
@@ -28,7 +33,26 @@ class StreamRecorder:
     async def add(self, outputs: bytes) -> None:
         """Take a response. Waits only if the database is MAX_WAITING responses behind."""
         self._count += 1
-        await self._waiting.put(Step(self._job.row.id, self._job.claim, self._count, outputs))
+        step = Step(self._job.row.id, self._job.claim, self._count, outputs)
+        if self._waiting.full() or self._writer.done():
+            await self._while_writing(self._waiting.put(step))
+        else:
+            self._waiting.put_nowait(step)
+
+    @property
+    def _writer(self) -> "asyncio.Task[None]":
+        assert self._writing is not None, "the context was entered"
+        return self._writing
+
+    async def _while_writing(self, wait: Coroutine[Any, Any, None]) -> None:
+        """Wait for the writer's progress. Raises what ended the writer."""
+        waiting = asyncio.create_task(wait)
+        try:
+            await asyncio.wait({waiting, self._writer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if self._writer.done():
+            self._writer.result()
 
     async def _run(self) -> None:
         while True:
@@ -46,9 +70,13 @@ class StreamRecorder:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        assert self._writing is not None, "the context was entered"
         try:
             if not isinstance(error, asyncio.CancelledError):
-                await self._waiting.join()
+                await self._while_writing(self._waiting.join())
+        except Exception as lost:
+            if error is None:
+                raise
+            # The error of the attempt decides what happens to the job.
+            log.warning("job.responses_not_recorded", **job_log_fields(self._job.row), error=repr(lost))
         finally:
-            self._writing.cancel()
+            self._writer.cancel()

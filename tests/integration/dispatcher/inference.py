@@ -13,7 +13,7 @@ from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import InferenceError
 
-LIMIT = 1024 * 1024  # bytes of a message
+LIMIT = 1024 * 1024  # bytes of a message, and of outputs as JSON
 
 
 def text(name: str, value: str | bytes) -> Tensor:
@@ -29,7 +29,7 @@ async def run(client: TritonClient, model: str, *given: Tensor, timeout: float =
     described = await client.describe(model, "1")
     assert described is not None
     return await infer(
-        client, InferenceRequest("job_1", model, None, tensors.pack(list(given)), None, timeout), described
+        client, InferenceRequest("job_1", model, None, tensors.pack(list(given)), None, timeout, LIMIT), described
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from common import tensors
 from common.jobs import Priority, Status
+from common.postgres import database as database_module
 from common.postgres.database import Database
 from common.rabbitmq.messages import CancelJob, JobsQueued
 from services.dispatcher.claims.claims import Claims
@@ -16,6 +17,7 @@ from services.dispatcher.control import ControlHandler
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.results import result_writer
 from services.dispatcher.runner import Runner
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.waiter_presence import WaiterPresence
@@ -27,6 +29,7 @@ from tests.integration.world import World
 
 SOON = LEASE / 6  # seconds: half of the time between two heartbeats
 LONG = 30_000  # ms
+MAX_OUTPUTS = 64 * 1024 * 1024  # bytes
 
 
 class LocalDispatcher:
@@ -43,7 +46,7 @@ class LocalDispatcher:
         self.control = ControlHandler(self.heartbeat, WaiterPresence())
         claims = Claims(stores.claims, RunLimits(stores.claims, list), worker="w", lease=lease)
         self.runner = Runner(
-            self.triton, claims, stores.results, self.world.recorder, self.world.changes, self.heartbeat
+            self.triton, claims, stores.results, self.world.recorder, self.world.changes, self.heartbeat, MAX_OUTPUTS
         )
 
     async def submit(self, ms: int) -> UUID:
@@ -184,3 +187,51 @@ async def test_the_next_job_begins_while_a_result_is_saved(dispatcher: LocalDisp
         await dispatcher.handle(second)
     await dispatcher.until_idle()
     assert [(await dispatcher.look(job)).status for job in (first, second)] == [Status.SUCCEEDED] * 2
+
+
+STICK = """
+CREATE FUNCTION stick() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$
+"""
+STUCK_OUTPUTS = "CREATE TRIGGER stuck BEFORE INSERT ON job_outputs FOR EACH ROW EXECUTE FUNCTION stick()"
+
+
+@pytest.fixture
+async def stuck(dispatcher: LocalDispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that cannot store large outputs. All outputs count as large."""
+    monkeypatch.setattr(result_writer, "LARGE", 0)
+    for statement in (STICK, STUCK_OUTPUTS):
+        await dispatcher.world.database.fetch(statement)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short deadlines. Ask for this before the database."""
+    monkeypatch.setattr(database_module, "STATEMENT_SECONDS", 0.5)
+    monkeypatch.setattr(result_writer, "RETRY_SECONDS", 0.01)
+
+
+@pytest.mark.usefixtures("stuck")
+async def test_a_cancel_works_while_a_result_is_saved(dispatcher: LocalDispatcher) -> None:
+    job = await dispatcher.start(1)
+    await until(lambda: any(each.save for each in dispatcher.heartbeat.jobs.values()), "the result is being saved")
+    assert await dispatcher.world.cancel(job) is Status.CANCELING
+    await dispatcher.control.handle(CancelJob(job), None)
+    await dispatcher.until_idle()
+    assert (await dispatcher.look(job)).status is Status.CANCELED
+
+
+@pytest.mark.usefixtures("hasty", "stuck")
+async def test_a_result_that_the_database_cannot_store_fails_the_job(dispatcher: LocalDispatcher) -> None:
+    job = await dispatcher.start(1)
+    await dispatcher.until_idle()
+    state = await dispatcher.look(job)
+    assert (state.status, state.error_code) == (Status.FAILED, "too_large")
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_the_lease_of_a_job_whose_end_cannot_be_written_is_not_renewed(dispatcher: LocalDispatcher) -> None:
+    job = await dispatcher.start(100)
+    async with dispatcher.world.database.transaction(60.0) as other:
+        await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", job)
+        await dispatcher.until_idle()
+    assert (await dispatcher.look(job)).status is Status.PROCESSING

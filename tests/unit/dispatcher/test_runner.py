@@ -59,6 +59,7 @@ def build(store: FakeStore) -> Runner:
         cast("ResultRecorder", None),
         ChangePublisher(Publisher("amqp://nobody/", "w")),
         Heartbeat(claims, 60.0),
+        1024,
     )
 
 

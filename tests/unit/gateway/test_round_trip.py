@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from common import tensors
 from common.tensors import CODES, FLOATS, Datatype, Signature
-from services.dispatcher.triton.tensors import render_output
 from services.gateway.models.input_validation import read_inputs
+from tests.support.outputs import read_output
 
 
 def specials(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[float | str]:
@@ -62,7 +62,7 @@ def is_text(value: bytes) -> bool:
 def test_every_datatype_comes_back_as_it_was_sent(datatype: Datatype, data: st.DataObject) -> None:
     values = data.draw(st.lists(VALUES[datatype], min_size=1, max_size=20))
     (tensor,) = send(values, datatype)
-    output = render_output(tensor)
+    output = read_output(tensor)
     assert output.shape == [len(values)]
     assert output.data == values
     assert [type(value) for value in output.data] == [type(value) for value in values]
@@ -84,7 +84,7 @@ def test_nested_lists_come_back_row_major_with_their_shape(rows: int, columns: i
     signature = Signature("x", Datatype.INT16, [-1, -1, -1])
     found, errors = read_inputs({"x": values}, [signature], 0)
     assert errors == []
-    output = render_output(found[0])
+    output = read_output(found[0])
     assert output.shape == [rows * depth, columns, 3]
     assert output.data == [number for item in values for cell in item for number in cell]
 

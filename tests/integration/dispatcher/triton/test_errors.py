@@ -76,7 +76,7 @@ async def test_an_input_that_does_not_fit_is_invalid(client: TritonClient, tenso
 async def test_an_unknown_model_is_not_retried(client: TritonClient) -> None:
     described = ModelVersion("nope", "1", False, 0, 1, [], [])
     with pytest.raises(InferenceError) as caught:
-        await infer(client, InferenceRequest("job_1", "nope", None, tensors.pack([]), None, 10.0), described)
+        await infer(client, InferenceRequest("job_1", "nope", None, tensors.pack([]), None, 10.0, LIMIT), described)
     assert (caught.value.failure.code, caught.value.outage) == ("model_not_found", False)
 
 
@@ -95,7 +95,7 @@ async def test_an_absent_server_is_unavailable_and_an_outage() -> None:
         with pytest.raises(InferenceError) as caught:
             await infer(
                 client,
-                InferenceRequest("j", "echo", None, tensors.pack([]), None, 10.0),
+                InferenceRequest("j", "echo", None, tensors.pack([]), None, 10.0, LIMIT),
                 ModelVersion("echo", "1", False, 0, 1, [], []),
             )
     finally:

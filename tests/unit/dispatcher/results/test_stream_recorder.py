@@ -24,7 +24,7 @@ class FakeWriter:
         self.taken: list[list[bytes]] = []
 
     async def write(self, steps: list[Step]) -> bool:
-        return await save_with_retry(self._submit, steps)
+        return await save_with_retry(self._submit, self._submit, steps)
 
     async def _submit(self, steps: list[Step]) -> bool:
         await self.free.wait()
@@ -109,3 +109,42 @@ async def test_a_failed_attempt_still_writes_its_responses() -> None:
     with pytest.raises(ValueError, match="broken"):
         await attempt()
     assert writer.taken == [[b"1"]]
+
+
+async def refuse(_steps: list[Step]) -> bool:
+    raise ValueError("refused")
+
+
+async def test_a_response_that_cannot_be_written_fails_the_attempt() -> None:
+    async def attempt() -> None:
+        async with StreamRecorder(JOB, refuse) as stream:
+            await stream.add(b"1")
+
+    with pytest.raises(ValueError, match="refused"):
+        await asyncio.wait_for(attempt(), 5)
+
+
+async def test_a_model_does_not_wait_for_a_writer_that_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING", 2)
+    added = 0
+
+    async def attempt() -> None:
+        nonlocal added
+        async with StreamRecorder(JOB, refuse) as stream:
+            for _ in range(10):
+                await stream.add(b"")
+                added += 1
+
+    with pytest.raises(ValueError, match="refused"):
+        await asyncio.wait_for(attempt(), 5)
+    assert added < 10
+
+
+async def test_the_error_of_an_attempt_wins_over_that_of_its_writer() -> None:
+    async def attempt() -> None:
+        async with StreamRecorder(JOB, refuse) as stream:
+            await stream.add(b"1")
+            raise LookupError("broken")
+
+    with pytest.raises(LookupError, match="broken"):
+        await asyncio.wait_for(attempt(), 5)

@@ -15,11 +15,12 @@ from services.dispatcher.triton.client import ModelVersion, Response, TritonClie
 from services.dispatcher.triton.errors import InferenceError
 
 X = Tensor("x", Datatype.FP32, [1, 2], bytes(8))
+MAX_OUTPUTS = 1000  # bytes
 TEXT = Tensor("text", Datatype.BYTES, [1], b"\x02\x00\x00\x00\xff\x00")
 
 
 def make_request(*given: Tensor, version: str | None = None, parameters: bytes | None = None) -> InferenceRequest:
-    return InferenceRequest("job_1", "echo", version, tensors.pack(list(given)), parameters, 10.0)
+    return InferenceRequest("job_1", "echo", version, tensors.pack(list(given)), parameters, 10.0, MAX_OUTPUTS)
 
 
 def model(*, decoupled: bool) -> ModelVersion:
@@ -130,6 +131,24 @@ async def test_a_response_other_than_declared_fails_once_the_stream_is_read(
 async def test_the_total_size_of_the_responses_is_limited() -> None:
     with pytest.raises(InferenceError) as caught:
         await run(FakeTriton(*[response(*range(250))] * 5), model(decoupled=True))
+    assert caught.value.failure.code == "too_large"
+
+
+@pytest.mark.parametrize(("decoupled", "read"), [(False, 2), (True, 1)])
+async def test_outputs_too_large_as_json_fail_after_their_stream_unless_it_may_never_end(
+    decoupled: bool, read: int
+) -> None:
+    triton = FakeTriton(response(*range(250)), response(1))
+    request = msgspec.structs.replace(make_request(X), max_outputs=500)
+    with pytest.raises(InferenceError, match="500 bytes as JSON") as caught:
+        await infer(cast("TritonClient", triton), request, model(decoupled=decoupled))
+    assert (caught.value.failure.code, triton.read) == ("too_large", read)
+
+
+async def test_the_json_of_all_responses_together_is_limited() -> None:
+    request = msgspec.structs.replace(make_request(X), max_outputs=200)
+    with pytest.raises(InferenceError) as caught:
+        await infer(cast("TritonClient", FakeTriton(*[response(1)] * 5)), request, model(decoupled=True))
     assert caught.value.failure.code == "too_large"
 
 

@@ -6,8 +6,16 @@ import struct
 import msgspec
 import pytest
 
-from common.tensors import Datatype, Signature, Tensor
-from services.dispatcher.triton.tensors import BadOutput, check_outputs, render_output
+from common.tensors import Datatype, Output, Signature, Tensor
+from services.dispatcher.triton.tensors import (
+    PIECE,
+    PIECE_BYTES,
+    BadOutput,
+    TooLarge,
+    check_outputs,
+    render_outputs,
+)
+from tests.support.outputs import LIMIT, read_output, render
 
 WHOLE: list[tuple[Datatype, bytes, list[object]]] = [
     (Datatype.BOOL, b"\x00\x01\x02", [False, True, True]),
@@ -36,25 +44,25 @@ SPECIAL = [
 
 @pytest.mark.parametrize(("datatype", "raw", "data"), WHOLE + FRACTIONS, ids=lambda value: str(value)[:8])
 def test_numbers_are_read_exactly(datatype: Datatype, raw: bytes, data: list[object]) -> None:
-    output = render_output(Tensor("y", datatype, [len(data)], raw))
+    output = read_output(Tensor("y", datatype, [len(data)], raw))
     assert output.data == data
     assert [type(value) for value in output.data] == [type(value) for value in data]
 
 
 @pytest.mark.parametrize(("datatype", "raw"), SPECIAL, ids=lambda value: str(value)[:4])
 def test_non_finite_numbers_are_strings(datatype: Datatype, raw: bytes) -> None:
-    output = render_output(Tensor("y", datatype, [4], raw))
+    output = read_output(Tensor("y", datatype, [4], raw))
     assert output.data == [1.5, "NaN", "Infinity", "-Infinity"]
-    assert msgspec.json.decode(msgspec.json.encode(output))["data"] == [1.5, "NaN", "Infinity", "-Infinity"]
+    assert output.data == [1.5, "NaN", "Infinity", "-Infinity"]
 
 
 def test_large_finite_numbers_stay_numbers_even_if_their_sum_is_infinite() -> None:
-    output = render_output(Tensor("y", Datatype.FP64, [2], struct.pack("<2d", 1e308, 1e308)))
+    output = read_output(Tensor("y", Datatype.FP64, [2], struct.pack("<2d", 1e308, 1e308)))
     assert output.data == [1e308, 1e308]
 
 
 def test_infinities_that_cancel_out_are_still_strings() -> None:
-    output = render_output(Tensor("y", Datatype.FP32, [2], struct.pack("<2f", math.inf, -math.inf)))
+    output = read_output(Tensor("y", Datatype.FP32, [2], struct.pack("<2f", math.inf, -math.inf)))
     assert output.data == ["Infinity", "-Infinity"]
 
 
@@ -64,20 +72,20 @@ def packed(*elements: bytes) -> bytes:
 
 def test_bytes_are_text_if_they_are_utf8_and_base64_otherwise() -> None:
     raw = packed("né\x00e".encode(), b"", b"\xff\x00")
-    output = render_output(Tensor("y", Datatype.BYTES, [3], raw))
+    output = read_output(Tensor("y", Datatype.BYTES, [3], raw))
     assert output.data == ["né\x00e", "", {"base64": "/wA="}]
 
 
 @pytest.mark.parametrize("raw", [b"\x01\x00", packed(b"a") + b"\x00", b"\x05\x00\x00\x00abc"])
 def test_truncated_bytes_are_refused(raw: bytes) -> None:
     with pytest.raises(BadOutput, match="ends inside"):
-        render_output(Tensor("y", Datatype.BYTES, [1], raw))
+        read_output(Tensor("y", Datatype.BYTES, [1], raw))
 
 
 @pytest.mark.parametrize("elements", [(), (b"a", b"b", b"c")])
 def test_bytes_whose_count_differs_from_the_shape_are_refused(elements: tuple[bytes, ...]) -> None:
     with pytest.raises(BadOutput, match="elements"):
-        render_output(Tensor("y", Datatype.BYTES, [1, 2], packed(*elements)))
+        read_output(Tensor("y", Datatype.BYTES, [1, 2], packed(*elements)))
 
 
 @pytest.mark.parametrize("datatype", [datatype for datatype in Datatype if datatype is not Datatype.BYTES])
@@ -85,18 +93,57 @@ def test_bytes_whose_count_differs_from_the_shape_are_refused(elements: tuple[by
 def test_numbers_whose_length_differs_from_the_shape_are_refused(datatype: Datatype, excess: int) -> None:
     size = next(len(raw) // len(data) for kind, raw, data in WHOLE + FRACTIONS if kind is datatype)
     with pytest.raises(BadOutput, match="do not fill"):
-        render_output(Tensor("y", datatype, [2, 2], bytes(4 * size + excess)))
+        read_output(Tensor("y", datatype, [2, 2], bytes(4 * size + excess)))
 
 
 @pytest.mark.parametrize("datatype", list(Datatype))
 def test_a_tensor_may_be_empty(datatype: Datatype) -> None:
-    assert render_output(Tensor("y", datatype, [0, 4], b"")).data == []
+    assert read_output(Tensor("y", datatype, [0, 4], b"")).data == []
 
 
 def test_only_a_streamed_output_has_the_number_of_its_response() -> None:
     tensor = Tensor("y", Datatype.UINT8, [1], b"\x07")
-    assert b"response" not in msgspec.json.encode(render_output(tensor))
-    assert msgspec.json.decode(msgspec.json.encode(render_output(tensor, 0)))["response"] == 0
+    assert b"response" not in render(tensor)
+    (streamed,) = msgspec.json.decode(render_outputs([tensor], 0, LIMIT, lambda: None))
+    assert streamed["response"] == 0
+
+
+LONG = [
+    Tensor('"data":[]', Datatype.FP16, [2 * PIECE + 1], struct.pack("<e", 0.1) * (2 * PIECE + 1)),
+    Tensor(
+        "text", Datatype.BYTES, [3], b"".join(struct.pack("<I", PIECE_BYTES) + b"a" * PIECE_BYTES for _ in range(3))
+    ),
+    Tensor("none", Datatype.BOOL, [0], b""),
+]
+
+
+def test_pieces_make_the_same_json_as_the_whole() -> None:
+    tenth = struct.unpack("<e", struct.pack("<e", 0.1))[0]
+    data = [[tenth] * (2 * PIECE + 1), ["a" * PIECE_BYTES] * 3, []]
+    whole = [
+        Output(tensor.name, tensor.datatype, tensor.shape, values) for tensor, values in zip(LONG, data, strict=True)
+    ]
+    assert render(*LONG) == msgspec.json.encode(whole)
+    assert render() == b"[]"
+
+
+def test_outputs_may_be_as_large_as_the_limit_but_no_larger() -> None:
+    size = len(render(*LONG))
+    assert len(render(*LONG, limit=size)) == size
+    with pytest.raises(TooLarge):
+        render(*LONG, limit=size - 1)
+
+
+def test_a_large_output_is_given_up_at_the_limit() -> None:
+    pauses = 0
+
+    def pause() -> None:
+        nonlocal pauses
+        pauses += 1
+
+    with pytest.raises(TooLarge):
+        render_outputs([Tensor("y", Datatype.UINT8, [100 * PIECE], bytes(100 * PIECE))], -1, 5 * PIECE, pause)
+    assert pauses == 2  # pieces of two bytes an element
 
 
 DECLARED = [Signature("y", Datatype.FP32, [-1, 2]), Signature("z", Datatype.INT8, [1])]

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from common.jobs import Priority
 from common.tensors import SIZES, Datatype, Signature, Tensor
-from services.dispatcher.triton.tensors import render_output
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.schemas import SubmitJob
 from services.gateway.models.input_validation import read_inputs
 from services.gateway.models.schemas import InputTensor
 from services.gateway.open_inference.requests import ResponseFormat, parse_request
 from services.gateway.open_inference.responses import render_response
+from tests.support.outputs import render as render_stored
 
 ALL_RAW = ResponseFormat("", None, True)
 ALL_JSON = ResponseFormat("", None, False)
@@ -31,11 +31,6 @@ MANTISSAS = {Datatype.FP16: ("<H", 0x7C00), Datatype.BF16: ("<H", 0x7F80), Datat
 def parse(request: object, raw: bytes = b"", length: str | None = None) -> tuple[SubmitJob, ResponseFormat]:
     text = request if isinstance(request, bytes) else msgspec.json.encode(request)
     return parse_request(text + raw, length or (str(len(text)) if raw else None), "mirror", None, Y)
-
-
-def render_outputs(*tensors: Tensor) -> bytes:
-    """Render outputs as the dispatcher stores them."""
-    return msgspec.json.encode([render_output(tensor) for tensor in tensors])
 
 
 def normalize_nans(raw: bytes, datatype: Datatype) -> bytes:
@@ -71,7 +66,7 @@ def test_raw_bytes_round_trip(datatype: Datatype, data: st.DataObject, count: in
     (tensor,), errors = read_inputs(job.inputs, [Signature("x", datatype, [-1, -1])], 0)
     assert (errors, tensor) == ([], Tensor("x", datatype, [1, count], raw))
 
-    body, length = render_response(ALL_RAW, "mirror", "1", render_outputs(tensor))
+    body, length = render_response(ALL_RAW, "mirror", "1", render_stored(tensor))
     assert length is not None
     assert body[length:] == raw
     assert msgspec.json.decode(body[:length])["outputs"] == [
@@ -81,14 +76,14 @@ def test_raw_bytes_round_trip(datatype: Datatype, data: st.DataObject, count: in
 
 def test_any_nan_is_returned_as_a_nan() -> None:
     tensor = Tensor("x", Datatype.FP32, [1], b"\x01\x00\x80\xff")
-    body, length = render_response(ALL_RAW, "mirror", "1", render_outputs(tensor))
+    body, length = render_response(ALL_RAW, "mirror", "1", render_stored(tensor))
     assert math.isnan(struct.unpack("<f", body[length:])[0])
 
 
 def test_json_is_rendered_as_in_triton() -> None:
     numbers = Tensor("n", Datatype.FP32, [3], struct.pack("<3f", math.nan, -math.inf, 1.5))
     texts = Tensor("t", Datatype.BYTES, [2], b"\x01\x00\x00\x00a\x08\x00\x00\x00" + b'{"base64')
-    assert render_response(ResponseFormat("7", None, False), "mirror", "2", render_outputs(numbers, texts)) == (
+    assert render_response(ResponseFormat("7", None, False), "mirror", "2", render_stored(numbers, texts)) == (
         b'{"id":"7","model_name":"mirror","model_version":"2","outputs":['
         b'{"name":"n","datatype":"FP32","shape":[3],"data":[NaN,-Infinity,1.5]},'
         b'{"name":"t","datatype":"BYTES","shape":[2],"data":["a","{\\"base64"]}]}',
@@ -97,7 +92,7 @@ def test_json_is_rendered_as_in_triton() -> None:
 
 
 def test_outputs_have_the_requested_order_and_format() -> None:
-    stored = render_outputs(
+    stored = render_stored(
         *(Tensor(name, Datatype.UINT8, [1], value) for name, value in (("a", b"1"), ("b", b"2"), ("c", b"3")))
     )
     body, length = render_response(ResponseFormat("", {"c": True, "a": False}, False), "mirror", "1", stored)
@@ -110,13 +105,13 @@ def test_outputs_have_the_requested_order_and_format() -> None:
 
 
 def test_bytes_that_are_not_text_must_be_requested_raw() -> None:
-    stored = render_outputs(Tensor("y", Datatype.BYTES, [1], b"\x01\x00\x00\x00\xff"))
+    stored = render_stored(Tensor("y", Datatype.BYTES, [1], b"\x01\x00\x00\x00\xff"))
     with pytest.raises(Problem, match="output 'y' is not UTF-8: request it with binary_data"):
         render_response(ALL_JSON, "mirror", "1", stored)
 
 
 def test_a_missing_output_is_named() -> None:
-    stored = render_outputs(Tensor("y", Datatype.INT32, [1], bytes(4)))
+    stored = render_stored(Tensor("y", Datatype.INT32, [1], bytes(4)))
     with pytest.raises(Problem, match="returned no output 'z'; it returned 'y'") as caught:
         render_response(ResponseFormat("", {"z": True}, True), "mirror", "1", stored)
     assert caught.value.status == 400
