@@ -106,7 +106,7 @@ def build(settings: GatewaySettings, connections: Connections) -> Gateway:
     """Compose the gateway around its open connections."""
     drain, deadlines = DrainState(), BodyDeadlines()
     app = make_app(settings, compose(settings, connections, drain))
-    budget = BodyBudget(settings.max_bodies, settings.max_body)
+    budget = BodyBudget(settings.max_bodies)
     sockets = [route.path_format for route in app.routes if isinstance(route, WebSocketRoute)]
     # Around Litestar, to see requests that match no route; the last is the outermost.
     asgi: ASGIApp = RateLimitHeadersMiddleware(app)

@@ -22,6 +22,7 @@ from common.settings import EXAMPLE_KEYS
 from services.gateway.auth.rate_limits import RateLimiter
 from services.gateway.auth.scopes import check_scope
 from services.gateway.auth.store import Key, KeyStore
+from services.gateway.http.body_limits import find_lease
 from services.gateway.http.problems import Problem
 
 Connection: TypeAlias = ASGIConnection[Any, Any, Any, Any]
@@ -131,7 +132,9 @@ class AuthenticationMiddleware(AbstractAuthenticationMiddleware):
         self._check = check
 
     async def authenticate_request(self, connection: Connection) -> AuthenticationResult:
-        return AuthenticationResult(user=await self._authenticator.authenticate(connection, self._check), auth=None)
+        key = await self._authenticator.authenticate(connection, self._check)
+        find_lease(connection.scope).identify(key.tenant_id)
+        return AuthenticationResult(user=key, auth=None)
 
 
 async def ensure_tenant(store: KeyStore, encryptor: Encryptor, name: str) -> UUID:

@@ -3,14 +3,15 @@
 import asyncio
 import re
 from codecs import BOM_UTF8
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 from litestar import Request
+from litestar.types import Empty
 
-from services.gateway.http.body_limits import BODY_SECONDS, find_lease
+from services.gateway.http.body_limits import BODY_SECONDS, STALL_SECONDS, find_lease
 from services.gateway.http.negotiation import check_json
 from services.gateway.http.problems import FieldError, Problem, escape, invalid
 
@@ -24,8 +25,9 @@ class ApiRequest(Request[Any, Any, Any]):
 
     async def body(self) -> bytes:
         check_json(self.headers)
-        find_lease(self.scope).reserve(self.headers.get("content-length"))
-        return await read_in_time(self, super().body())
+        if self._body is Empty and self._connection_state.body is Empty:
+            self._connection_state.body = await read_whole(self)
+        return await super().body()
 
     async def json(self) -> Any:
         """Return the body as the type that the handler takes.
@@ -37,20 +39,22 @@ class ApiRequest(Request[Any, Any, Any]):
         return decode_body(await self.body(), field.annotation)
 
 
-async def read_in_time(request: Request[Any, Any, Any], reading: Awaitable[bytes]) -> bytes:
-    """Await the whole body; raises Problem (408, 503) if it does not arrive in time."""
-    deadlines = find_lease(request.scope).deadlines
-    async with deadlines.enforce(asyncio.get_running_loop().time() + BODY_SECONDS):
-        return await reading
+async def read_whole(request: Request[Any, Any, Any]) -> bytes:
+    """Return the whole body. Raises as `read_chunks` does."""
+    body = bytearray()
+    async for chunk in read_chunks(request):
+        body += chunk
+    return bytes(body)
 
 
 async def read_chunks(request: Request[Any, Any, Any]) -> AsyncIterator[bytes]:
-    """Yield the body as it arrives; raises Problem (408, 413, 503)."""
+    """Yield the body as it arrives, and hold memory for it. Raises Problem (408, 413, 503)."""
     lease = find_lease(request.scope)
-    deadline = asyncio.get_running_loop().time() + BODY_SECONDS
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + BODY_SECONDS
     stream = request.stream()
     while True:
-        async with lease.deadlines.enforce(deadline):
+        async with lease.deadlines.enforce(min(deadline, clock() + STALL_SECONDS)):
             chunk = await anext(stream, b"")
         if not chunk:
             return

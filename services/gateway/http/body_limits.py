@@ -1,27 +1,27 @@
-"""Limits on request bodies: the memory that all of them hold together, and the time each may take to arrive."""
+"""Limits on request bodies: the memory that all of them hold together, and the time each may take to arrive.
+
+A body holds what has arrived of it, never what it announces. Each tenant has a share of the memory.
+"""
 
 import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from typing import TypeAlias
+from uuid import UUID
 
 from litestar.types import ASGIApp, Receive, Scope, Send
 
+from common.fair_budget import FairBudget
 from services.gateway.http.problems import LATER, Problem
 
 BODY_SECONDS = 60.0  # for a client to send its body
+STALL_SECONDS = 10.0  # between two parts of it
 CLOSING_SECONDS = 2.0  # for the rest of a body once the gateway stops accepting connections
 LEASE = "charonia.body"  # the key of a request's lease in its ASGI scope
 
-
-class BodyBudget:
-    """The bytes that all request bodies may hold together."""
-
-    def __init__(self, total: int, each: int) -> None:
-        """`total` bytes for all bodies, `each` for one that does not state its length."""
-        self.total = self.free = total
-        self.each = each
+BodyBudget: TypeAlias = FairBudget[UUID | None]  # of all bodies; a party is a tenant
 
 
 class BodyDeadlines:
@@ -57,37 +57,35 @@ class BodyLease:
 
     def __init__(self, budget: BodyBudget, deadlines: BodyDeadlines) -> None:
         self._budget = budget
-        self._held: int | None = None
+        self._held = 0
+        self._tenant: UUID | None = None
         self.deadlines = deadlines
 
-    def reserve(self, length: str | None) -> None:
-        """Hold memory for the whole body, once; `length` is its Content-Length. Raises Problem (503)."""
-        if self._held is not None:
-            return
-        each = self._budget.each
-        wanted = min(int(length), each) if length and length.isascii() and length.isdigit() else each
-        if wanted > self._budget.free:
-            raise overloaded()
-        self._budget.free -= wanted
-        self._held = wanted
+    def identify(self, tenant: UUID) -> None:
+        """Count the body for its tenant. Without a tenant, it shares with all others that have none."""
+        assert not self._held, "a request is authenticated before its body is read"
+        self._tenant = tenant
 
     def grow(self, size: int) -> None:
-        """Hold `size` more bytes, for a body that is read as it arrives.
+        """Hold `size` more bytes, which have arrived. Raises as `resize` does."""
+        self.resize(self._held + size)
 
-        Raises Problem: 503 if no memory is free now, 413 if the budget could never hold it.
+    def resize(self, size: int) -> None:
+        """Hold `size` bytes in all.
+
+        Raises Problem: 503 if the tenant's share has no room for more now, 413 if it could never hold them.
         """
-        held = self._held or 0
-        if held + size > self._budget.total:
-            raise too_large(self._budget.total)
-        if size > self._budget.free:
+        more = size - self._held
+        if more > 0 and size > self._budget.largest:
+            raise too_large(self._budget.largest)
+        if more > 0 and more > self._budget.room(self._tenant):
             raise overloaded()
-        self._budget.free -= size
-        self._held = held + size
+        self._budget.take(self._tenant, more)
+        self._held = size
 
     def release(self) -> None:
         """Give the memory back; may be called before the request ends."""
-        self._budget.free += self._held or 0
-        self._held = None
+        self.resize(0)
 
 
 class BodyLimitsMiddleware:
@@ -114,7 +112,7 @@ def find_lease(scope: Scope) -> BodyLease:
 
 
 def overloaded() -> Problem:
-    text = "too many large requests at once; try again soon"
+    text = "too many large requests at once, of this tenant or of all; send fewer at a time, and try again soon"
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", text, headers=LATER)
 
 
@@ -124,7 +122,9 @@ def too_large(limit: int) -> Problem:
 
 
 def too_slow() -> Problem:
-    text = f"the body did not arrive within {BODY_SECONDS:g} s"
+    text = (
+        f"the body took more than {BODY_SECONDS:g} s, or paused for {STALL_SECONDS:g} s; send it again without pauses"
+    )
     return Problem(HTTPStatus.REQUEST_TIMEOUT, "body_too_slow", text)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from litestar import Request
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
-from services.gateway.http.bodies import read_in_time
+from services.gateway.http.bodies import read_whole
 from services.gateway.http.body_limits import find_lease
 from services.gateway.http.negotiation import read_weights
 from services.gateway.http.problems import Problem
@@ -17,6 +17,7 @@ from services.gateway.http.worker_processes import LARGE
 
 GZIP_OR_DEFLATE = 32 + zlib.MAX_WBITS  # zlib detects which
 ENCODINGS = ("gzip", "deflate")
+MAX_RATIO = 1032  # of deflate: 258 bytes for 2 bits
 LEVEL = 1  # higher levels hardly shrink tensors further
 
 
@@ -27,17 +28,15 @@ async def read_body(request: Request[Any, Any, Any], limit: int) -> bytes:
         text = f"the body's Content-Encoding is '{encoding[:100]}'; expected one of {', '.join(ENCODINGS)}"
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", text)
     compressed = encoding != "identity"
-    # The decompressed size is not known yet, so the largest allowed size is reserved.
-    find_lease(request.scope).reserve(None if compressed else request.headers.get("content-length"))
-    body = await read_in_time(request, collect(request))
+    body = await read_whole(request)
     if not compressed:
         return body
+    lease = find_lease(request.scope)
+    lease.grow(min(limit, len(body) * MAX_RATIO))
     # zlib releases the interpreter's lock, so a thread is enough.
-    return await asyncio.to_thread(decompress, body, limit) if len(body) > LARGE else decompress(body, limit)
-
-
-async def collect(request: Request[Any, Any, Any]) -> bytes:
-    return b"".join([chunk async for chunk in request.stream()])
+    found = await asyncio.to_thread(decompress, body, limit) if len(body) > LARGE else decompress(body, limit)
+    lease.resize(len(found))
+    return found
 
 
 def decompress(body: bytes, limit: int) -> bytes:

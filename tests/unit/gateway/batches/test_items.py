@@ -112,7 +112,7 @@ class Arriving:
     def __init__(self, body: bytes) -> None:
         self.body = body
         self.headers = {"content-type": "application/json"}
-        self.scope = {LEASE: BodyLease(BodyBudget(100 * LARGE, 100 * LARGE), BodyDeadlines())}
+        self.scope = {LEASE: BodyLease(BodyBudget(200 * LARGE), BodyDeadlines())}
 
     async def stream(self) -> AsyncIterator[bytes]:
         yield self.body

@@ -1,10 +1,17 @@
 """Limits on all request bodies together."""
 
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from common import ids
+from services.gateway.http import bodies
+from services.gateway.http.bodies import read_whole
 from services.gateway.http.body_limits import (
+    LEASE,
     BodyBudget,
     BodyDeadlines,
     BodyLease,
@@ -13,31 +20,50 @@ from services.gateway.http.body_limits import (
 )
 from services.gateway.http.problems import Problem
 
+TENANT, OTHER = ids.new(), ids.new()
+
 
 @pytest.fixture
 def budget() -> BodyBudget:
-    return BodyBudget(100, each=60)
+    return BodyBudget(100)
 
 
-def new_lease(budget: BodyBudget) -> BodyLease:
-    return BodyLease(budget, BodyDeadlines())
+def new_lease(budget: BodyBudget, tenant: Any = TENANT) -> BodyLease:
+    lease = BodyLease(budget, BodyDeadlines())
+    if tenant is not None:
+        lease.identify(tenant)
+    return lease
 
 
-def test_memory_is_reserved_until_none_is_free(budget: BodyBudget) -> None:
-    first = new_lease(budget)
-    first.reserve("60")
-    first.reserve("60")  # a second time for one request changes nothing
-    with pytest.raises(Problem) as refused:
-        new_lease(budget).reserve("50")
-    assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "5"})
-    new_lease(budget).reserve("40")
-    first.release()
-    new_lease(budget).reserve("60")
+def test_a_body_holds_what_has_arrived(budget: BodyBudget) -> None:
+    lease = new_lease(budget)
+    lease.grow(50)
+    lease.grow(20)
+    for asking, status in ((lease, 413), (new_lease(budget), 503)):  # never, and not now
+        with pytest.raises(Problem) as refused:
+            asking.grow(6)
+        assert refused.value.status == status
+    assert refused.value.headers == {"Retry-After": "5"}
+    lease.grow(5)
+    lease.resize(30)
+    assert budget.free == 70
+    lease.release()
+    lease.release()
+    assert budget.free == 100
+
+
+@pytest.mark.parametrize("tenant", [TENANT, None])
+def test_bodies_of_one_tenant_leave_room_for_others(budget: BodyBudget, tenant: Any) -> None:
+    for _ in range(75):
+        new_lease(budget, tenant).grow(1)
+    with pytest.raises(Problem, match="too many large requests"):
+        new_lease(budget, tenant).grow(1)
+    new_lease(budget, OTHER).grow(15)
 
 
 async def test_a_request_releases_its_memory_even_if_it_fails(budget: BodyBudget) -> None:
     async def app(scope: Any, _receive: Any, _send: Any) -> None:
-        find_lease(scope).reserve("60")
+        find_lease(scope).grow(60)
         assert budget.free == 40
         raise RuntimeError
 
@@ -48,30 +74,21 @@ async def test_a_request_releases_its_memory_even_if_it_fails(budget: BodyBudget
     assert budget.free == 100
 
 
-@pytest.mark.parametrize("length", [None, "", "-1", "many", "²", "1000"])
-def test_a_body_of_unknown_or_absurd_length_counts_as_the_largest_allowed(
-    budget: BodyBudget, length: str | None
+@pytest.mark.parametrize("slow", ["STALL_SECONDS", "BODY_SECONDS"])
+async def test_a_body_that_stalls_or_takes_too_long_is_given_up(
+    budget: BodyBudget, monkeypatch: pytest.MonkeyPatch, slow: str
 ) -> None:
-    new_lease(budget).reserve(length)
-    assert budget.free == 40
+    monkeypatch.setattr(bodies, slow, 0.05)
 
+    async def drip() -> AsyncIterator[bytes]:
+        yield b"first"
+        while slow == "BODY_SECONDS":
+            await asyncio.sleep(0.001)
+            yield b" "
+        await asyncio.Event().wait()
 
-def test_a_body_that_is_read_as_it_arrives_holds_what_has_arrived(budget: BodyBudget) -> None:
-    lease = new_lease(budget)
-    lease.grow(50)
-    lease.grow(40)
-    for asking, status in ((lease, 413), (new_lease(budget), 503)):  # never, and not now
-        with pytest.raises(Problem) as refused:
-            asking.grow(11)
-        assert refused.value.status == status
-    lease.grow(10)
-    lease.release()
-    assert budget.free == 100
-
-
-def test_memory_that_was_released_early_is_released_once(budget: BodyBudget) -> None:
-    lease = new_lease(budget)
-    lease.reserve("60")
-    lease.release()
-    lease.release()
-    assert budget.free == 100
+    lease = new_lease(BodyBudget(10**9))
+    request = SimpleNamespace(scope={LEASE: lease}, stream=drip)
+    with pytest.raises(Problem) as refused:
+        await read_whole(cast("Any", request))
+    assert (refused.value.status, refused.value.code) == (408, "body_too_slow")

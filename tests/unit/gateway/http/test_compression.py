@@ -33,7 +33,7 @@ async def test_a_body_is_read_here_or_beside_the_event_loop(size: int) -> None:
     async def stream() -> AsyncIterator[bytes]:
         yield gzip.compress(body)
 
-    scope = {LEASE: BodyLease(BodyBudget(2 * size, 2 * size), BodyDeadlines())}
+    scope = {LEASE: BodyLease(BodyBudget(8 * size), BodyDeadlines())}
     headers = {"content-encoding": "gzip"}
     request = SimpleNamespace(headers=headers, scope=scope, stream=stream)
     assert await read_body(cast("Any", request), 2 * size) == body
