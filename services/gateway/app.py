@@ -186,7 +186,9 @@ def compose_jobs(
     store = JobStore(database)
     changes = ChangePublisher(connections.publisher)
     urls = JobUrls(settings.public_url.rstrip("/"), settings.trace_url)
-    limits = QueueLimits(QueueLimitStore(database), settings.max_queued, settings.max_queued_per_model)
+    limits = QueueLimits(
+        QueueLimitStore(database), settings.max_queued, settings.max_queued_per_model, settings.max_queued_bytes
+    )
     keys = IdempotencyKeys(IdempotencyStore(database))
     return JobServices(
         authenticator=authenticator,

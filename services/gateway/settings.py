@@ -46,6 +46,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """Jobs that a tenant without a limit of its own may have queued. More get 429 with `Retry-After`."""
     max_queued_per_model: Limit = 2_000_000
     """Jobs of all tenants that may be queued for one model."""
+    max_queued_bytes: Annotated[int, Meta(ge=1024)] = 16 * 1024 * 1024 * 1024
+    """Bytes of inputs that the queued jobs of a tenant may have together. More get 429 with `Retry-After`."""
     allowed_networks: tuple[str, ...] = ()
     """Networks that webhooks may go to although they are not public, such as `10.1.0.0/16`."""
     allow_http: bool = False

@@ -100,6 +100,7 @@ CREATE TABLE jobs (
   max_attempts integer NOT NULL CHECK (max_attempts >= 1),
   claim bigint NOT NULL DEFAULT 0, -- the fence: each claim raises it, and nothing lowers it, unlike attempt
   interruptions integer NOT NULL DEFAULT 0, -- attempts that do not count, because Triton died during them
+  input_bytes integer NOT NULL DEFAULT 0 CHECK (input_bytes >= 0), -- of tensors, parameters and metadata in job_inputs
   created_at timestamptz NOT NULL DEFAULT now(),
   run_at timestamptz NOT NULL DEFAULT now(), -- not claimed before
   scheduled_at timestamptz, -- a queued job waits until a sweeper finds that this time has come; NULL: claimable now
@@ -167,7 +168,8 @@ CREATE INDEX jobs_in_queue ON jobs (model, priority, id) WHERE finished_at IS NU
 -- it meets. So none of these holds a job that runs: one holds it while it waits, two others after its end. Few jobs run
 -- at a time. A list of one model reads past the entries of a tenant's other models, up to the limit of its queue: 0.2 s
 -- for a million. Ended jobs may be many more, so they have an index for it.
-CREATE INDEX jobs_waiting ON jobs (tenant_id, created_at, id, model) WHERE finished_at IS NULL AND lease_until IS NULL;
+CREATE INDEX jobs_waiting ON jobs (tenant_id, created_at, id, model) INCLUDE (input_bytes)
+  WHERE finished_at IS NULL AND lease_until IS NULL;
 CREATE INDEX jobs_ended ON jobs (tenant_id, status, created_at, id)
   WHERE status IN ('succeeded', 'failed', 'canceled', 'expired');
 CREATE INDEX jobs_ended_of_model ON jobs (tenant_id, model, status, created_at, id)

@@ -8,11 +8,11 @@ WITH given AS (
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::timestamptz[],
               $8::double precision[], $9::double precision[], $10::double precision[], $11::double precision[],
               $12::text[], $13::text[], $14::bytea[], $15::bytea[], $16::bytea[], $17::text[], $18::text[],
-              $19::text[], $20::bytea[], $21::uuid[], $22::double precision[])
+              $19::text[], $20::bytea[], $21::uuid[], $22::double precision[], $23::integer[])
     AS t(id, tenant_id, model, version, priority, max_attempts, run_at,
          expires_in, timeout, initial_delay, max_delay,
          fallback_model, traceparent, tensors, parameters, metadata, callback_url, callback_events,
-         key, fingerprint, batch_id, retain)
+         key, fingerprint, batch_id, retain, input_bytes)
 ), keyed AS (
   INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at, traceparent)
   SELECT tenant_id, key, fingerprint, id, due_at, expires_at, traceparent
@@ -29,10 +29,10 @@ WITH given AS (
   SELECT * FROM given WHERE key IS NULL OR id IN (SELECT job_id FROM keyed)
 ), added AS (
   INSERT INTO jobs (id, tenant_id, model, version, priority, status, max_attempts, run_at, scheduled_at, expires_at,
-                    timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id, retain)
+                    timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id, retain, input_bytes)
   SELECT id, tenant_id, model, version, priority, 'queued', max_attempts, due_at,
          CASE WHEN run_at > now() THEN run_at END, expires_at,
-         timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id, retain
+         timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id, retain, input_bytes
   FROM new
   RETURNING id, created_at, run_at, expires_at
 ), inputs AS (

@@ -13,10 +13,11 @@ QUERIES = sql.load("services.gateway.jobs", "queue_limits.sql")
 
 
 class QueueCount(NamedTuple):
-    """The waiting jobs of a queue, counted up to its limit."""
+    """The waiting jobs of a queue, counted up to its limit, and the bytes of their inputs (0 for a model's queue)."""
 
     jobs: int
     limit: int
+    bytes: int = 0
 
 
 class QueueLimitStore:
@@ -26,7 +27,10 @@ class QueueLimitStore:
     async def count_queues(self, queues: Collection[Queue], per_tenant: int, per_model: int) -> dict[Queue, QueueCount]:
         """Count waiting jobs. `per_tenant` is the limit of tenants without their own."""
         found = await self._database.fetch(QUERIES["count_queues"], *split_queues(queues), per_tenant, per_model)
-        return {record["tenant_id"] or record["model"]: QueueCount(record["jobs"], record["most"]) for record in found}
+        return {
+            record["tenant_id"] or record["model"]: QueueCount(record["jobs"], record["most"], record["bytes"])
+            for record in found
+        }
 
 
 def split_queues(queues: Collection[Queue]) -> tuple[list[UUID], list[str]]:

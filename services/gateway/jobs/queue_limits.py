@@ -1,4 +1,4 @@
-"""Limits how many jobs of a tenant, and how many jobs for a model, may wait.
+"""Limits how many jobs of a tenant, and how many jobs for a model, may wait. Limits the bytes of a tenant's inputs.
 
 Each gateway counts the jobs of a queue about once a second, and adds its own submits in between.
 """
@@ -8,7 +8,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from uuid import UUID
 
@@ -35,25 +35,41 @@ class QueueLevel:
     valid_until: float  # then callers wait for the count
     counted_at: float
     rate: float | None  # jobs a second that left between the last two counts
+    bytes: int = 0  # of the inputs of a tenant's jobs
+    byte_rate: float | None = None
     counting: bool = False
+
+    def continue_from(self, before: "QueueLevel", last: "QueueLevel") -> None:
+        """Take over from the level at the start of this count and at its end. Add what was admitted meanwhile."""
+        seconds = self.counted_at - last.counted_at
+        self.rate = max(0, before.jobs - self.jobs) / seconds
+        self.byte_rate = max(0, before.bytes - self.bytes) / seconds
+        self.jobs += last.jobs - before.jobs
+        self.bytes += last.bytes - before.bytes
 
 
 class QueueLimits:
     """Admits jobs to the queues of their tenant and their model."""
 
     def __init__(
-        self, store: QueueLimitStore, per_tenant: int, per_model: int, clock: Callable[[], float] = time.monotonic
+        self,
+        store: QueueLimitStore,
+        per_tenant: int,
+        per_model: int,
+        max_bytes: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`per_tenant` is the limit of tenants without their own."""
+        """`per_tenant` is the limit of tenants without their own. `max_bytes` limits the inputs of each tenant."""
         self._store = store
         self._limits = per_tenant, per_model
+        self._max_bytes = max_bytes
         self._clock = clock
         self._levels: dict[Queue, QueueLevel] = {}
         self._counts: Batcher[Sequence[Queue], list[QueueLevel]] = Batcher(self._count, name="queues")
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def admit(self, tenant_id: UUID, model: str, jobs: int = 1) -> None:
-        """Admit all jobs or none. The model must be in the catalogue.
+    async def admit(self, tenant_id: UUID, model: str, jobs: int = 1, size: int = 0) -> None:
+        """Admit all jobs or none. The model must be in the catalogue. `size` is the bytes of their inputs.
 
         Raises Problem: 429 for a full queue, 422 for more jobs than the limit.
         """
@@ -68,9 +84,21 @@ class QueueLimits:
                 raise exceeds_limit(jobs, level.limit)
             if level.jobs + jobs > level.limit:
                 seconds = estimate_wait(level.jobs + jobs - level.limit, level.rate)
-                raise queue_full("this tenant" if queue == tenant_id else f"the model '{model}'", level.limit, seconds)
+                owner = "this tenant" if queue == tenant_id else f"the model '{model}'"
+                raise queue_full(owner, f"at most {level.limit} jobs may wait", seconds)
+        self._check_bytes(levels[0], size)
         for level in levels:
             level.jobs += jobs
+        levels[0].bytes += size
+
+    def _check_bytes(self, level: QueueLevel, size: int) -> None:
+        """Raise Problem if a tenant may not have inputs of `size` more bytes waiting: 429 for now, or 422 for ever."""
+        if size > self._max_bytes:
+            raise exceeds_bytes(size, self._max_bytes)
+        excess = level.bytes + size - self._max_bytes
+        if excess > 0:
+            limit = f"inputs of at most {self._max_bytes} bytes may wait"
+            raise queue_full("this tenant", limit, estimate_wait(excess, level.byte_rate))
 
     def _find_valid(self, queue: Queue) -> QueueLevel | None:
         level = self._levels.get(queue)
@@ -97,16 +125,15 @@ class QueueLimits:
         queues = {queue for request in requests for queue in request}
         stale = {queue for queue in queues if (level := self._levels.get(queue)) is None or began >= level.fresh_until}
         if stale:
-            before = {queue: self._levels[queue].jobs for queue in stale & self._levels.keys()}
+            before = {queue: replace(self._levels[queue]) for queue in stale & self._levels.keys()}
             counted = await self._store.count_queues(stale, *self._limits)
             now = self._clock()
             fresh = cached_read.fresh_for(now - began)
-            for queue, (jobs, limit) in counted.items():
-                admitted, rate = 0, None
+            for queue, (jobs, limit, size) in counted.items():
+                level = QueueLevel(jobs, limit, now + fresh, now + 2 * fresh, began, rate=None, bytes=size)
                 if last := self._levels.get(queue):
-                    admitted = last.jobs - before[queue]  # during the count
-                    rate = max(0, before[queue] - jobs) / (began - last.counted_at)
-                self._levels[queue] = QueueLevel(jobs + admitted, limit, now + fresh, now + 2 * fresh, began, rate)
+                    level.continue_from(before[queue], last)
+                self._levels[queue] = level
             if len(self._levels) > MAX_CACHED_QUEUES:
                 self._levels = {queue: level for queue, level in self._levels.items() if now < level.valid_until}
         return [[self._levels[queue] for queue in request] for request in requests]
@@ -117,13 +144,18 @@ def exceeds_limit(jobs: int, limit: int) -> Problem:
     return invalid(FieldError("", f"has {jobs} jobs, which exceeds the queue limit of {limit}; submit fewer at a time"))
 
 
-def queue_full(owner: str, limit: int, seconds: int) -> Problem:
-    text = f"the queue of {owner} is full: at most {limit} jobs may wait; try again in about {seconds} s"
+def exceeds_bytes(size: int, limit: int) -> Problem:
+    """Return the problem of inputs that never fit."""
+    return invalid(FieldError("", f"has inputs of {size} bytes, which exceed the queue limit of {limit}; send less"))
+
+
+def queue_full(owner: str, limit: str, seconds: int) -> Problem:
+    text = f"the queue of {owner} is full: {limit}; try again in about {seconds} s"
     return Problem(HTTPStatus.TOO_MANY_REQUESTS, "queue_full", text, headers={"Retry-After": str(seconds)})
 
 
 def estimate_wait(excess: int, rate: float | None) -> int:
-    """Estimate the seconds until `excess` jobs leave a queue, at a rate in jobs a second. Pure."""
+    """Estimate the seconds until `excess` jobs or bytes leave a queue, at a rate a second. Pure."""
     if rate is None:
         return FIRST_RETRY_SECONDS
     seconds = excess / rate if rate else DEFAULT_RETRY_SECONDS

@@ -73,6 +73,11 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     batch_id: UUID | None = None
     retain: float | None = None  # seconds it is kept after its end
 
+    @property
+    def input_bytes(self) -> int:
+        """Return the bytes that count for the tenant's limit while the job waits."""
+        return len(self.tensors) + len(self.parameters or b"") + len(self.metadata or b"")
+
 
 class JobTimes(NamedTuple):
     """The times of an added job, by the database's clock."""
@@ -101,11 +106,11 @@ async def add_jobs(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUID,
             *(job.fallback_model, job.traceparent),
             *(job.tensors, job.parameters, job.metadata, job.callback_url),
             None if job.callback_events is None else ",".join(job.callback_events),
-            *(job.idempotency_key, job.fingerprint, job.batch_id, job.retain),
+            *(job.idempotency_key, job.fingerprint, job.batch_id, job.retain, job.input_bytes),
         )
         for job in reversed(first.values())
     ]
-    found = await connection.fetch(QUERIES["submit_jobs"], *to_columns(rows, 22))
+    found = await connection.fetch(QUERIES["submit_jobs"], *to_columns(rows, 23))
     return {record["id"]: JobTimes(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
 
 

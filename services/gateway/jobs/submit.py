@@ -91,7 +91,7 @@ class Submitter:
 
     async def submit_job(self, job: NewJob) -> SubmittedJob:
         """Commit the job. Raises as `submit` does."""
-        await self.limits.admit(job.tenant_id, job.model)
+        await self.limits.admit(job.tenant_id, job.model, size=job.input_bytes)
         with statement_span("INSERT", "jobs"):
             added = await self._batcher.submit(job)
         match added:

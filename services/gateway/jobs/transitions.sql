@@ -122,4 +122,4 @@ WITH deleted_events AS (
 ), erased_attempts AS (
   UPDATE job_attempts SET error_message = NULL WHERE job_id = $1 AND error_message IS NOT NULL
 )
-UPDATE jobs SET erased_at = now(), error_message = NULL WHERE id = $1;
+UPDATE jobs SET erased_at = now(), error_message = NULL, input_bytes = 0 WHERE id = $1;

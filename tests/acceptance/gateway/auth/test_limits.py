@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from datetime import UTC, datetime, timedelta
 
 import httpx
 
@@ -10,9 +11,10 @@ from deploy.local.stack import Stack
 from services.gateway.jobs.queue_limits import DEFAULT_RETRY_SECONDS
 from services.gateway.models.cached_read import LONGEST_FRESH
 from tests.acceptance.conftest import open_client
-from tests.support.api_client import Api
+from tests.support.api_client import Api, Job, Jobs, read
 from tests.support.key_command import make_key, run_keys
 from tests.support.model_inputs import work
+from tests.support.own_gateway import another_gateway
 from tests.support.waiting import eventually
 
 RATE = 5  # requests a second
@@ -91,6 +93,33 @@ async def test_tenant_with_a_full_queue_is_refused_until_it_shrinks_and_others_a
                 return (await submit(gateway)).status_code == 202
 
             await eventually(is_accepted, "jobs are accepted again", within=int(LONGEST_FRESH))
+
+
+async def test_tenant_with_too_many_bytes_waiting_is_refused_until_they_are_gone(stack: Stack) -> None:
+    key = await make_key(stack, "heavy")
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    heavy = {"model": "echo", "inputs": {"x": [[0.5] * 1000]}, "run_at": tomorrow}  # 4 KB
+    async with (
+        another_gateway(stack, CHARONIA_MAX_QUEUED_BYTES="10000") as gateway,
+        open_client(stack, key, gateway.url) as api,
+    ):
+        accepted = [read(await api.http.post("/v1/jobs", json=heavy), 202, Job) for _ in range(2)]
+        never = await api.http.post("/v1/batches", json=[heavy] * 3)
+        assert (never.status_code, never.json()["type"]) == (422, "urn:charonia:problem:invalid_request")
+        for path, body in [("/v1/jobs", heavy), ("/v1/batches", [heavy])]:
+            refused = await api.http.post(path, json=body)
+            assert (refused.status_code, refused.json()["type"]) == (429, "urn:charonia:problem:queue_full")
+            assert "inputs of at most 10000 bytes may wait" in refused.json()["detail"]
+            assert int(refused.headers["retry-after"]) >= 1
+        assert (await api.run("echo", ECHO)).status == "succeeded"
+        read(await api.http.post(f"/v1/jobs/{accepted[0].id}/cancel"), 202, Job)
+
+        async def is_accepted() -> bool:
+            return (await api.http.post("/v1/jobs", json=heavy)).status_code == 202
+
+        await eventually(is_accepted, "jobs are accepted again", within=int(LONGEST_FRESH))
+        for job in read(await api.http.get("/v1/jobs", params={"status": "queued"}), 200, Jobs).items:
+            read(await api.http.post(f"/v1/jobs/{job.id}/cancel"), 202, Job)
 
 
 async def submit(api: Api) -> httpx.Response:

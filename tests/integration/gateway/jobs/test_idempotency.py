@@ -40,7 +40,7 @@ def wake_ups() -> WakeUpPublisher:
 def new_submitter(database: Database, wake_ups: WakeUpPublisher, most: int = 100) -> Submitter:
     """Return the submitter of a new gateway. At most `most` jobs of a tenant may wait."""
     store = JobStore(database)
-    queues = QueueLimits(QueueLimitStore(database), most, 100)
+    queues = QueueLimits(QueueLimitStore(database), most, 100, 1_000_000)
     policy = AddressPolicy.parse((), allow_http=False)
     repeats = IdempotencyKeys(IdempotencyStore(database))
     return Submitter(store, Catalogue(ModelStore(database)), wake_ups, policy, queues, repeats, Workers())

@@ -2,14 +2,18 @@
 
 from uuid import UUID
 
+import msgspec
 import pytest
 
+from common import ids
+from common.jobs import Status
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore
 from services.gateway.auth.store import KeyStore
 from services.gateway.jobs.queue_limit_store import QueueLimitStore
 from services.gateway.jobs.schemas import SubmitJob
-from tests.integration.jobs import add_tenant, claim, new_end, new_requeue, submit
+from services.gateway.jobs.transition_store import TransitionStore
+from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_requeue, submit
 
 REQUEST = SubmitJob(model="echo", inputs={"x": [[1.0]]})
 
@@ -47,4 +51,38 @@ async def test_jobs_are_counted_up_to_the_limit(database: Database, store: Queue
     for own, jobs in [(2, 2), (0, 0), (None, 3)]:
         await KeyStore(database).set_max_queued(tenant, own)
         found = await store.count_queues([tenant], 3, 2)
-        assert found[tenant] == (jobs, 3 if own is None else own)
+        assert (found[tenant].jobs, found[tenant].limit) == (jobs, 3 if own is None else own)
+
+
+async def test_the_inputs_of_a_job_count_while_it_waits(
+    database: Database, store: QueueLimitStore, tenant: UUID
+) -> None:
+    """The bytes follow from the rows, so they are right after whatever happens to a job."""
+    stranger = await add_tenant(database, "stranger")
+    each = {"tensors": bytes(1000), "parameters": b"{}", "metadata": b'{"a": 1}'}  # 1010 bytes
+
+    async def count_bytes() -> int:
+        found = await store.count_queues([tenant, "echo"], 100, 100)
+        assert found["echo"].bytes == 0
+        return found[tenant].bytes
+
+    jobs = sorted([await submit(database, tenant, **each) for _ in range(5)])
+    await submit(database, stranger, **each)
+    assert await count_bytes() == 5050
+    dispatcher, transitions = ResultStore(database), TransitionStore(database)
+    running = await claim(database, jobs[0])
+    assert (running.row.id, await count_bytes()) == (jobs[0], 4040)
+    await dispatcher.requeue_jobs([new_requeue(running, given_back=True)])
+    assert await count_bytes() == 5050
+    for job in jobs[:3]:
+        await dispatcher.end_jobs([new_end(await claim(database, job), Status.FAILED)])
+    assert await count_bytes() == 2020
+    async with database.transaction() as connection:
+        locked = await transitions.lock_job(connection, jobs[3], tenant)
+        assert locked is not None
+        canceled = msgspec.structs.replace(locked.row, finished_at=locked.now)
+        await transitions.cancel_queued(connection, canceled, (ids.new(), "job.canceled", b"{}", TRACEPARENT))
+        await transitions.erase_job(connection, jobs[0], await transitions.lock_events(connection, jobs[0]))
+    assert await count_bytes() == 1010
+    await transitions.retry_jobs(tenant, jobs, [Status.FAILED], None)  # all but the erased one
+    assert await count_bytes() == 3030

@@ -23,6 +23,7 @@ from services.gateway.models.cached_read import FRESH_SECONDS, LONGEST_FRESH
 
 TENANT, OTHER = ids.new(), ids.new()
 PER_TENANT, PER_MODEL = 10, 15
+MAX_BYTES = 1000
 
 
 class FakeStore(QueueLimitStore):
@@ -36,6 +37,7 @@ class FakeStore(QueueLimitStore):
         self.go.set()
         self.is_down = False
         self.jobs: dict[Queue, int] = {}
+        self.bytes: dict[Queue, int] = {}
         self.own: dict[Queue, int] = {}
         self.counted: list[set[Queue]] = []
 
@@ -50,7 +52,10 @@ class FakeStore(QueueLimitStore):
         await self.go.wait()
         self.now += self.seconds
         most = {queue: self.own.get(queue, per_model if isinstance(queue, str) else per_tenant) for queue in queues}
-        return {queue: QueueCount(min(self.jobs.get(queue, 0), most[queue]), most[queue]) for queue in queues}
+        return {
+            queue: QueueCount(min(self.jobs.get(queue, 0), most[queue]), most[queue], self.bytes.get(queue, 0))
+            for queue in queues
+        }
 
 
 @pytest.fixture
@@ -60,7 +65,7 @@ def store() -> FakeStore:
 
 @pytest.fixture
 def limits(store: FakeStore) -> QueueLimits:
-    return QueueLimits(store, PER_TENANT, PER_MODEL, store.clock)
+    return QueueLimits(store, PER_TENANT, PER_MODEL, MAX_BYTES, store.clock)
 
 
 async def submit(limits: QueueLimits, count: int, tenant: Any = TENANT, model: str = "echo") -> int:
@@ -130,6 +135,34 @@ async def test_jobs_are_admitted_together_or_not_at_all(limits: QueueLimits) -> 
     with pytest.raises(Problem):
         await limits.admit(TENANT, "echo", 2)
     assert await submit(limits, 3) == 1
+
+
+async def test_the_inputs_of_a_tenant_have_a_limit_in_bytes(store: FakeStore, limits: QueueLimits) -> None:
+    store.bytes[TENANT] = 500
+    await limits.admit(TENANT, "echo", size=400)
+    with pytest.raises(Problem, match="this tenant is full: inputs of at most 1000 bytes may wait") as caught:
+        await limits.admit(TENANT, "echo", size=101)
+    assert (caught.value.status, caught.value.code) == (HTTPStatus.TOO_MANY_REQUESTS, "queue_full")
+    assert caught.value.headers["Retry-After"] == str(FIRST_RETRY_SECONDS)
+    await limits.admit(TENANT, "ocr", size=100)
+    await limits.admit(OTHER, "echo", size=MAX_BYTES)
+    store.now, store.bytes[TENANT] = 5.0, 800  # 200 bytes left in 5 s
+    await limits.admit(TENANT, "echo", size=100)
+    with pytest.raises(Problem) as caught:
+        await limits.admit(TENANT, "echo", size=900)
+    assert caught.value.headers["Retry-After"] == "20"  # until 800 more have left
+    with pytest.raises(Problem, match="exceed") as caught:
+        await limits.admit(OTHER, "echo", size=MAX_BYTES + 1)
+    assert (caught.value.status, caught.value.headers) == (HTTPStatus.UNPROCESSABLE_ENTITY, {})
+
+
+async def test_refused_bytes_count_for_nothing(limits: QueueLimits) -> None:
+    for _ in range(PER_TENANT):
+        with pytest.raises(Problem):
+            await limits.admit(TENANT, "echo", size=MAX_BYTES + 1)
+    assert await submit(limits, PER_TENANT) == PER_TENANT
+    with pytest.raises(Problem, match="at most 10 jobs"):
+        await limits.admit(TENANT, "echo", size=MAX_BYTES)
 
 
 async def test_more_jobs_than_the_limit_get_no_retry_after(store: FakeStore, limits: QueueLimits) -> None:
