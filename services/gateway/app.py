@@ -227,4 +227,5 @@ def compose_webhooks(
         encryptor=encryptor,
         policy=policy,
         attempt_seconds=settings.delivery_timeout,
+        max_webhooks=settings.max_webhooks_per_tenant,
     )

@@ -48,6 +48,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """Jobs of all tenants that may be queued for one model."""
     max_queued_bytes: Annotated[int, Meta(ge=1024)] = 16 * 1024 * 1024 * 1024
     """Bytes of inputs that the queued jobs of a tenant may have together. More get 429 with `Retry-After`."""
+    max_webhooks_per_tenant: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    """Subscriptions that a tenant may have. One more gets 409. Each event is sent to every matching one."""
     allowed_networks: tuple[str, ...] = ()
     """Networks that webhooks may go to although they are not public, such as `10.1.0.0/16`."""
     allow_http: bool = False

@@ -8,6 +8,7 @@ from common.postgres.database import Database
 from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
 from tests.integration.jobs import submit
 
+MAX_WEBHOOKS = 1000
 CALLBACK: dict[str, Any] = {"callback_url": "https://a/b", "callback_events": ["job.succeeded", "job.failed"]}
 
 ENDPOINT = """
@@ -79,7 +80,9 @@ def new_webhook(tenant: UUID, **changes: Any) -> NewWebhook:
 
 
 async def subscribe(database: Database, tenant: UUID, **changes: Any) -> WebhookRow:
-    return await WebhookStore(database).add(new_webhook(tenant, **changes))
+    added = await WebhookStore(database).add(new_webhook(tenant, **changes), MAX_WEBHOOKS)
+    assert added is not None
+    return added
 
 
 async def add_delivery(

@@ -67,7 +67,7 @@ DESCRIPTIONS = {
     HTTPStatus.UNAUTHORIZED: "The API key is missing or unknown",
     HTTPStatus.FORBIDDEN: "The key lacks the scope or the model, or a URL's signature is wrong or has expired",
     HTTPStatus.NOT_FOUND: "Not found, or owned by another tenant",
-    HTTPStatus.CONFLICT: "The job's state does not allow this",
+    HTTPStatus.CONFLICT: "The state of the object does not allow this, or a limit is reached",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is over the limit",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body's Content-Type is not JSON, or the body is encoded",

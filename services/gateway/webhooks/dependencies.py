@@ -24,6 +24,7 @@ class WebhookServices:
     encryptor: Encryptor
     policy: AddressPolicy
     attempt_seconds: float  # the notifiers' deadline of one attempt
+    max_webhooks: int  # subscriptions of a tenant
 
 
 Services = NamedDependency[SkipValidation[WebhookServices]]

@@ -9,6 +9,10 @@ WITH added AS (
 )
 SELECT *, $10::integer AS rate_limit FROM added;
 
+-- name: count_webhooks
+-- Counts the subscriptions of a tenant ($1).
+SELECT count(*) AS webhooks FROM webhooks WHERE tenant_id = $1;
+
 -- name: list_webhooks
 -- Returns a page of a tenant's ($1) subscriptions after an id ($2), oldest first.
 SELECT w.*, e.rate_limit

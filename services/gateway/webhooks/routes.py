@@ -16,7 +16,7 @@ from common.views.job import format_optional_time, format_time
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.parameters import parse_cursor, parse_id
-from services.gateway.http.problems import ANY_CALL, WITH_BODY, WITH_ID, document, not_found
+from services.gateway.http.problems import ANY_CALL, WITH_BODY, WITH_ID, Problem, conflict, document, not_found
 from services.gateway.webhooks.dependencies import Services
 from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook, WebhookPage, WebhookView
 from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
@@ -32,10 +32,13 @@ Caller = Request[Key, Any, Any]
     summary="Create a subscription",
     operation_id="create_webhook",
     **needs(Scope.ADMIN),
-    responses=document(*WITH_BODY),
+    responses=document(*WITH_BODY, HTTPStatus.CONFLICT),
 )
 async def create_webhook(request: Caller, data: CreateWebhook, services: Services) -> Response[WebhookView]:
-    """Subscribe a URL to events. Only this response has the secret (for ed25519 the public key)."""
+    """Subscribe a URL to events. Only this response has the secret (for ed25519 the public key).
+
+    A tenant may have `CHARONIA_MAX_WEBHOOKS_PER_TENANT` subscriptions. One more gets 409.
+    """
     await check_subscription(services.policy, url=data.url, events=data.events, headers=data.headers)
     secret, encryptor = webhook_signatures.new_secret(data.signing), services.encryptor
     row = await services.webhooks.add(
@@ -50,8 +53,11 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
             signing=data.signing,
             secret=encryptor.encrypt(secret.encode()),
             rate_limit=data.rate_limit,
-        )
+        ),
+        services.max_webhooks,
     )
+    if row is None:
+        raise too_many_webhooks(services.max_webhooks)
     view = show_secret(view_webhook(row, encryptor), secret)
     return Response(view, headers={"Location": f"/v1/webhooks/{view.id}"})
 
@@ -148,6 +154,13 @@ def view_webhook(row: WebhookRow, encryptor: Encryptor) -> WebhookView:
         disabled_reason=row.disabled_reason,
         created_at=format_time(row.created_at),
         public_key=public,
+    )
+
+
+def too_many_webhooks(limit: int) -> Problem:
+    return conflict(
+        f"the tenant has {limit} webhook subscriptions, the most that CHARONIA_MAX_WEBHOOKS_PER_TENANT allows; "
+        "delete one, or change one with PATCH"
     )
 
 

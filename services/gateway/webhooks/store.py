@@ -70,8 +70,13 @@ class WebhookStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, webhook: NewWebhook) -> WebhookRow:
-        record = await self._database.fetch_one(QUERIES["add_webhook"], *msgspec.structs.astuple(webhook))
+    async def add(self, webhook: NewWebhook, most: int) -> WebhookRow | None:
+        """Add a subscription. Return None if its tenant has `most` already."""
+        async with self._database.transaction() as connection:
+            await self.lock_tenant_secret(connection, webhook.tenant_id)  # so that concurrent calls count in turn
+            if await connection.fetchval(QUERIES["count_webhooks"], webhook.tenant_id) >= most:
+                return None
+            record = await connection.fetchrow(QUERIES["add_webhook"], *msgspec.structs.astuple(webhook))
         assert record is not None, "an INSERT … RETURNING returns its row"
         return read_webhook(dict(record))
 

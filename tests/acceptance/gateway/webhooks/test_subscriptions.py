@@ -2,8 +2,12 @@
 
 from contextlib import AsyncExitStack
 
+from deploy.local.stack import Stack
+from tests.acceptance.conftest import open_client
 from tests.support.api_client import Api
+from tests.support.key_command import make_key
 from tests.support.model_inputs import fault
+from tests.support.own_gateway import another_gateway
 from tests.support.webhook_receiver import Receiver
 
 ECHO = {"x": [[1.0]]}
@@ -93,3 +97,20 @@ async def test_deleted_subscription_gets_nothing(api: Api, receiver: Receiver) -
         assert (await api.wait_for_webhooks(second.id)).webhook_status == "succeeded"
         assert len(leaving.deliveries) == 1
         assert (await api.http.get(f"/v1/webhooks/{deleted.id}")).status_code == 404
+
+
+async def test_a_tenant_may_have_a_limited_number_of_subscriptions(stack: Stack, receiver: Receiver) -> None:
+    key, url = await make_key(stack, "subscribes-often"), receiver.inbox().url
+    async with (
+        another_gateway(stack, CHARONIA_MAX_WEBHOOKS_PER_TENANT="2") as gateway,
+        open_client(stack, key, gateway.url) as client,
+        client.subscribed(url),
+    ):
+        async with client.subscribed(url):
+            refused = await client.http.post("/v1/webhooks", json={"url": url})
+            assert (refused.status_code, refused.json()["type"]) == (409, "urn:charonia:problem:conflict")
+            assert "has 2 webhook subscriptions" in refused.json()["detail"]
+            assert "CHARONIA_MAX_WEBHOOKS_PER_TENANT" in refused.json()["detail"]
+            assert "delete one" in refused.json()["detail"]
+        async with client.subscribed(url):
+            pass

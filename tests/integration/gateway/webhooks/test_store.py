@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from common.postgres.database import Connection, Database
-from services.gateway.webhooks.store import WebhookRow, WebhookStore
-from tests.integration.deliveries import add_due, examine, new_webhook
+from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
+from tests.integration.deliveries import MAX_WEBHOOKS, add_due, examine, new_webhook
 from tests.integration.jobs import add_tenant
 from tests.integration.waiting import until_blocked
 
@@ -26,9 +26,15 @@ def store(database: Database) -> WebhookStore:
     return WebhookStore(database)
 
 
+async def add(store: WebhookStore, webhook: NewWebhook) -> WebhookRow:
+    row = await store.add(webhook, MAX_WEBHOOKS)
+    assert row is not None
+    return row
+
+
 async def test_a_subscription_is_stored_as_given(store: WebhookStore, tenant: UUID) -> None:
     new = new_webhook(tenant, models=["ocr"], headers=b"sealed", rate_limit=50)
-    added = await store.add(new)
+    added = await add(store, new)
     assert await store.find(new.id, tenant) == added
     names = [name for name in new.__struct_fields__ if name != "tenant_id"]
     assert [getattr(added, name) for name in names] == [getattr(new, name) for name in names]
@@ -36,12 +42,26 @@ async def test_a_subscription_is_stored_as_given(store: WebhookStore, tenant: UU
 
 
 async def test_missing_fields_are_stored_as_null(store: WebhookStore, tenant: UUID) -> None:
-    row = await store.add(new_webhook(tenant, description=None))
+    row = await add(store, new_webhook(tenant, description=None))
     assert (row.models, row.description, row.headers, row.rate_limit) == (None, None, None, None)
 
 
+async def test_a_tenant_has_no_more_subscriptions_than_its_limit(
+    database: Database, store: WebhookStore, tenant: UUID
+) -> None:
+    """However many are created at once, over all gateways."""
+    added = await asyncio.gather(*(store.add(new_webhook(tenant), 3) for _ in range(6)))
+    kept = [row for row in added if row is not None]
+    assert len(kept) == 3
+    assert await store.add(new_webhook(await add_tenant(database, "other")), 3) is not None
+    async with database.transaction() as connection:
+        await store.delete(connection, kept[0].id)
+    assert await store.add(new_webhook(tenant), 3) is not None
+    assert await store.add(new_webhook(tenant), 3) is None
+
+
 async def test_pages_have_no_gaps_and_no_duplicates(store: WebhookStore, tenant: UUID) -> None:
-    added = sorted([(await store.add(new_webhook(tenant))).id for _ in range(5)])
+    added = sorted([(await add(store, new_webhook(tenant))).id for _ in range(5)])
     found: list[UUID] = []
     while page := await store.list(tenant, found[-1] if found else None, 2):
         assert len(page) <= 2
@@ -52,7 +72,7 @@ async def test_pages_have_no_gaps_and_no_duplicates(store: WebhookStore, tenant:
 async def test_another_tenants_subscriptions_cannot_be_reached(
     database: Database, store: WebhookStore, tenant: UUID
 ) -> None:
-    row = await store.add(new_webhook(tenant))
+    row = await add(store, new_webhook(tenant))
     stranger = await add_tenant(database, "stranger")
     assert await store.find(row.id, stranger) is None
     assert await store.list(stranger, None, 10) == []
@@ -63,7 +83,7 @@ async def test_another_tenants_subscriptions_cannot_be_reached(
 async def test_a_subscription_is_deleted_with_its_endpoint(
     database: Database, store: WebhookStore, tenant: UUID
 ) -> None:
-    row = await store.add(new_webhook(tenant))
+    row = await add(store, new_webhook(tenant))
     async with database.transaction() as connection:
         assert await store.lock(connection, row.id, tenant) == row
         await store.delete(connection, row.id)
@@ -77,8 +97,8 @@ async def change(database: Database, store: WebhookStore, row: WebhookRow, **fie
 
 
 async def test_every_changeable_field_is_written(database: Database, store: WebhookStore, tenant: UUID) -> None:
-    row = await store.add(new_webhook(tenant, models=["ocr"], headers=b"sealed", rate_limit=50))
-    other = await store.add(new_webhook(tenant))
+    row = await add(store, new_webhook(tenant, models=["ocr"], headers=b"sealed", rate_limit=50))
+    other = await add(store, new_webhook(tenant))
     fields = {"url": "https://b", "events": ["*"], "models": ["echo"], "description": "new", "headers": b"x"}
     await change(database, store, row, **fields, rate_limit=7)
     assert await store.find(row.id, tenant) == msgspec.structs.replace(row, **fields, rate_limit=7)
@@ -89,7 +109,7 @@ async def test_every_changeable_field_is_written(database: Database, store: Webh
 
 
 async def test_a_new_url_resets_the_endpoints_health(database: Database, store: WebhookStore, tenant: UUID) -> None:
-    row = await store.add(new_webhook(tenant))
+    row = await add(store, new_webhook(tenant))
     await add_due(database, tenant, row.id)
     await database.fetch(MAKE_UNHEALTHY, row.id)
     await change(database, store, row, description="the same receiver")
@@ -101,7 +121,7 @@ async def test_a_new_url_resets_the_endpoints_health(database: Database, store: 
 
 
 async def test_enabling_resets_the_endpoints_health(database: Database, store: WebhookStore, tenant: UUID) -> None:
-    row = await store.add(new_webhook(tenant))
+    row = await add(store, new_webhook(tenant))
     await database.fetch(MAKE_UNHEALTHY, row.id)
     await database.fetch("UPDATE webhooks SET disabled_at = now(), disabled_reason = 'failing'")
     async with database.transaction() as connection:
@@ -134,7 +154,7 @@ async def race(
 async def test_a_waiting_lock_reads_what_the_other_transaction_wrote(
     database: Database, store: WebhookStore, tenant: UUID
 ) -> None:
-    row = await store.add(new_webhook(tenant))
+    row = await add(store, new_webhook(tenant))
 
     async def rotate(connection: Connection) -> None:
         await store.set_secret(connection, tenant, row.id, b"another")
