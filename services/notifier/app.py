@@ -105,6 +105,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
         "publisher": publisher.connection.run(),
         "consumer": consumer.connection.run(),
         "new_deliveries": new_deliveries.sweep(),
+        "wide_events": new_deliveries.schedule_wide(),
         "delivery_worker": worker.run(),
         "recovery": recovery.run(),
         "clock": watch_clock(database, worker.due.wake, lease=worker.lease),

@@ -5,7 +5,9 @@ import contextlib
 import random
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import assert_never
+from uuid import UUID
 
 from common import ids
 from common.errors import Unavailable
@@ -15,9 +17,12 @@ from services.notifier import metrics, retry_schedule
 from services.notifier.attempt_recorder import AttemptRecorder, make_record
 from services.notifier.attempt_result import AttemptResult
 from services.notifier.due_endpoints import DueEndpoints
+from services.notifier.fair_share import FairShare
 from services.notifier.metrics import ResultLabel
 from services.notifier.sender import Sender
 from services.notifier.store.claims import Claim, ClaimStore
+from services.notifier.store.new_deliveries import RECEIVERS
+from services.notifier.store.tenant_rooms import TenantRooms
 
 POLL_SECONDS = 0.5  # the longest time between two claims
 PAUSE_SECONDS = 1.0  # before the next claim while the database is unavailable
@@ -25,7 +30,7 @@ HELD_SECONDS = 0.05  # before the next claim from an endpoint that another trans
 LEASE_MARGIN = 15.0  # seconds of a lease after the attempt's deadline, for recording the result
 
 MAX_CLAIMS = 200  # in one statement, which also reads their bodies
-SLOTS_PER_EVENT = 4  # reserved for new deliveries; further receivers of an event wait for the loop
+BACKLOG_SHARE = 4  # one slot of four is not for new deliveries while others wait
 
 TEST_SCHEDULE = (0.0,)  # a test event has one attempt, so its result is known at once
 
@@ -66,6 +71,7 @@ class DeliveryWorker:
         self._has_backlog = False  # whether more may be due than there were free slots
         self._pause = POLL_SECONDS  # before the next claim
         self._attempts: set[asyncio.Task[None]] = set()
+        self._share = FairShare()
 
     async def run(self) -> None:
         """Claim and send until cancelled. After `stop`, claim no more.
@@ -93,10 +99,12 @@ class DeliveryWorker:
         if slots == 0:
             self._has_backlog = True
             return
-        endpoints = self.due.take()
+        endpoints, rooms = self.due.take(), self.find_rooms()
         try:
             with self._reserve(slots):
-                found = await self._store.claim_due(slots, self.lease, self.endpoint_concurrency, list(endpoints))
+                found = await self._store.claim_due(
+                    slots, self.lease, self.endpoint_concurrency, list(endpoints), rooms
+                )
         except Unavailable:
             self.due.put_back(endpoints)
             raise
@@ -107,8 +115,12 @@ class DeliveryWorker:
         if found.held:
             self._pause = HELD_SECONDS
         self.start(found.claims)
-        if self._has_backlog and self.count_free_slots() > 0:
-            self.due.wake()
+        if self._has_backlog and found.claims and self.count_free_slots() > 0:
+            self.due.wake()  # without a claim, what waits is of tenants that have their share
+
+    def find_rooms(self) -> TenantRooms:
+        """Return how many attempts each tenant may begin now."""
+        return self._share.find_rooms(self.count_free_slots(), MAX_CLAIMS)
 
     def count_free_slots(self) -> int:
         used = len(self._attempts) + sum(self._reserved.values())
@@ -126,8 +138,9 @@ class DeliveryWorker:
 
     @contextlib.contextmanager
     def reserve_for_new(self, events: int) -> Iterator[int]:
-        """Reserve slots for the new deliveries of events. Yields how many: none while others wait for a slot."""
-        slots = 0 if self._has_backlog else min(self.count_free_slots(), SLOTS_PER_EVENT * events, MAX_CLAIMS)
+        """Reserve slots for the new deliveries of events. Yields how many. Some are kept for others that wait."""
+        kept = self._concurrency // BACKLOG_SHARE + 1 if self._has_backlog else 0
+        slots = max(0, min(self.count_free_slots() - kept, RECEIVERS * events, MAX_CLAIMS))
         try:
             with self._reserve(slots):
                 yield slots
@@ -139,11 +152,13 @@ class DeliveryWorker:
         for claim in claims:
             task = asyncio.create_task(self.deliver(claim))
             self._attempts.add(task)
-            task.add_done_callback(self._finish)
+            self._share.note_start(claim.tenant_id)
+            task.add_done_callback(partial(self._finish, claim.tenant_id))
         metrics.deliveries_in_flight.set(len(self._attempts))
 
-    def _finish(self, task: asyncio.Task[None]) -> None:
+    def _finish(self, tenant: UUID, task: asyncio.Task[None]) -> None:
         self._attempts.discard(task)
+        self._share.note_end(tenant)
         metrics.deliveries_in_flight.set(len(self._attempts))
         if self._has_backlog:
             self.due.wake()

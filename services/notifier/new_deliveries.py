@@ -1,7 +1,7 @@
 """Takes new deliveries, which the database inserts with their event. `DeliveryWorker` sends them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 from uuid import UUID
 
@@ -24,12 +24,16 @@ from common.telemetry import tracing
 from common.telemetry.logs import Log
 from services.notifier import metrics
 from services.notifier.delivery_worker import DeliveryWorker
-from services.notifier.store.new_deliveries import NewClaims, NewDeliveryStore
+from services.notifier.fair_share import WaitingEvents
+from services.notifier.store.new_deliveries import RECEIVERS, NewClaims, NewDeliveryStore, Scheduled
 
 PAUSE_SECONDS = 1.0  # before a message returns to the queue while the database is unavailable
 MISSED_SECONDS = 2.0  # before that, the message of a delivery's event may still arrive
 MISSED_LIMIT = 500
 SWEEP_SECONDS = 1.0
+WIDE_EVENTS = 10  # whose further receivers one statement schedules
+WIDE_RECEIVERS = 100  # of each
+MAX_WIDE = 20_000  # events that wait for this; the sweep finds the deliveries of others
 CHECK_SWEEPS = 60  # sweeps between two searches for endpoints that nobody checks
 ATTRIBUTES = {
     "messaging.system": "rabbitmq",
@@ -44,7 +48,8 @@ log = Log("new_deliveries")
 class NewDeliveries:
     """Claims each new delivery if it can be sent at once, and schedules it otherwise.
 
-    A message wakes it. A sweep finds deliveries whose message was lost.
+    A message wakes it. A sweep finds deliveries whose message was lost. An event with many receivers
+    delays no other: most of them are scheduled afterwards, in bites, and tenants take turns.
     """
 
     def __init__(self, store: NewDeliveryStore, worker: DeliveryWorker, first_delay: float) -> None:
@@ -53,6 +58,8 @@ class NewDeliveries:
         self._worker = worker
         self._first_delay = first_delay
         self._batches: Batcher[tuple[UUID, str], None] = Batcher(self._take_batch, name="new deliveries")
+        self._wide = WaitingEvents()
+        self._has_wide = asyncio.Event()
 
     async def handle(self, message: Message, traceparent: str | None) -> None:
         """Return after the deliveries are taken."""
@@ -87,25 +94,40 @@ class NewDeliveries:
             raise Retry(f"the deliveries of {len(events)} events were not taken: {error}") from error
 
     async def _take_batch(self, events: list[tuple[UUID, str]]) -> list[None]:
-        await self._take(events)
-        return [None] * len(events)
-
-    async def _take(self, events: Sequence[tuple[UUID, str]]) -> int:
-        """Claim what can be sent at once, and start it. Schedule the rest, and let the worker's loop look at it.
-
-        Return how many deliveries were taken. Locked ones are not.
-        """
-        traceparents, taken = dict(events), NewClaims(len(events), [])
+        """Claim what can be sent at once, and start it. Schedule the rest, and let the worker's loop look at it."""
+        traceparents, taken = dict(events), NewClaims(len(events), 0, [])
+        rooms = self._worker.find_rooms()
         with self._worker.reserve_for_new(len(events)) as slots:
             if slots > 0 and self._first_delay == 0:
                 limits = self._worker.lease, self._worker.endpoint_concurrency
-                taken = await self._store.claim(traceparents, slots, *limits)
+                taken = await self._store.claim(traceparents, slots, *limits, rooms)
         self._worker.start(taken.claims)
-        if taken.found > len(taken.claims):
-            endpoints = await self._store.schedule(traceparents, self._first_delay, self._worker.lease)
-            self._worker.due.add(endpoints)
+        if taken.found > len(taken.claims) or taken.most == RECEIVERS:
+            self._note(traceparents, await self._store.schedule(traceparents, self._first_delay, self._worker.lease))
         metrics.events_taken.inc(len(events))
-        return taken.found
+        return [None] * len(events)
+
+    def _note(self, events: Mapping[UUID, str], scheduled: Scheduled) -> None:
+        """Let the worker look at the endpoints. Keep the events that may have more new deliveries."""
+        self._worker.due.add(scheduled.endpoints)
+        for tenant, event in scheduled.wide[: max(0, MAX_WIDE - len(self._wide))]:
+            self._wide.add(tenant, event, events[event])
+            self._has_wide.set()
+
+    async def schedule_wide(self) -> None:
+        """Schedule the further receivers of events in bites, until cancelled."""
+        while True:
+            await self._has_wide.wait()
+            events = self._wide.take(WIDE_EVENTS)
+            if not events:
+                self._has_wide.clear()
+                continue
+            limits = self._first_delay, self._worker.lease, WIDE_RECEIVERS
+            try:
+                self._note(events, await self._store.schedule(events, *limits))
+            except Unavailable as error:  # the sweep finds their deliveries
+                log.warning("new_deliveries.database_unavailable", error=error)
+                await asyncio.sleep(PAUSE_SECONDS)
 
     async def sweep(self) -> None:
         """Take deliveries whose message was lost, until cancelled."""
@@ -125,9 +147,17 @@ class NewDeliveries:
                 await asyncio.sleep(SWEEP_SECONDS)
 
     async def _take_missed(self) -> int:
-        """Return the number of deliveries that were taken."""
-        missed = await self._store.find(MISSED_SECONDS, MISSED_LIMIT)
+        """Return the number of deliveries that were found. An event that fails alone fails no other."""
+        found = await self._store.find(MISSED_SECONDS, MISSED_LIMIT)
+        missed = [(event, traceparent) for event, traceparent in found if event not in self._wide]
         if not missed:
             return 0
         log.warning("new_deliveries.missed", count=len(missed))
-        return await self._take(list(dict(missed).items()))
+        events = list(dict(missed).items())
+        results = await asyncio.gather(*(self._batches.submit(event) for event in events), return_exceptions=True)
+        errors = [result for result in results if isinstance(result, Exception)]
+        for error in errors:
+            if isinstance(error, Unavailable):
+                raise error
+            log.exception("new_deliveries.event_failed", error)
+        return 0 if errors else len(missed)

@@ -29,7 +29,7 @@ class NotifierSettings(Settings, frozen=True, kw_only=True):
     )
     """Seconds before each attempt. After the last one the delivery is `exhausted`."""
     delivery_concurrency: Annotated[int, Meta(ge=1, le=10_000)] = 640
-    """Concurrent attempts of one notifier."""
+    """Concurrent attempts of one notifier. One tenant may have half of them."""
     endpoint_concurrency: Annotated[int, Meta(ge=1, le=1000)] = 32
     """Concurrent attempts to one endpoint, over all notifiers."""
     disable_after: Annotated[float, Meta(gt=0)] = 5 * DAY

@@ -9,8 +9,10 @@ import asyncpg
 import msgspec
 
 from common.postgres import sql
+from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Connection, Database
 from services.notifier.store.endpoints import NEVER, reschedule_endpoints
+from services.notifier.store.tenant_rooms import UNLIMITED, TenantRooms
 
 QUERIES = sql.load("services.notifier.store", "claims.sql")
 
@@ -52,7 +54,12 @@ class ClaimStore:
         self._relaxed = relaxed
 
     async def claim_due(
-        self, limit: int, lease: float, endpoint_concurrency: int, endpoints: Sequence[UUID] = ()
+        self,
+        limit: int,
+        lease: float,
+        endpoint_concurrency: int,
+        endpoints: Sequence[UUID] = (),
+        rooms: TenantRooms = UNLIMITED,
     ) -> ClaimBatch:
         """Claim up to `limit` due deliveries for a lease in seconds: of due endpoints, and of these."""
         async with self._relaxed.transaction() as connection:
@@ -61,7 +68,7 @@ class ClaimStore:
             if not (free or due):
                 return ClaimBatch([], NEVER, held)
             locked = list({*free, *due})
-            claims = await claim_deliveries(connection, locked, limit, lease, endpoint_concurrency)
+            claims = await claim_deliveries(connection, locked, limit, lease, endpoint_concurrency, rooms)
             wait = await reschedule_endpoints(connection, locked, endpoint_concurrency)
         return ClaimBatch(claims, 0.0 if len(due) == limit else wait, held)
 
@@ -78,10 +85,16 @@ async def lock_endpoints_if_free(connection: Connection, endpoints: Sequence[UUI
 
 
 async def claim_deliveries(
-    connection: Connection, endpoints: Sequence[UUID], limit: int, lease: float, endpoint_concurrency: int
+    connection: Connection,
+    endpoints: Sequence[UUID],
+    limit: int,
+    lease: float,
+    endpoint_concurrency: int,
+    rooms: TenantRooms,
 ) -> list[Claim]:
-    """Claim due deliveries of locked endpoints, in turns."""
-    found = await connection.fetch(QUERIES["claim_deliveries"], endpoints, limit, lease, endpoint_concurrency)
+    """Claim due deliveries of locked endpoints, in turns. Their bodies have MAX_BATCH_BYTES and one body more."""
+    values = (endpoints, limit, lease, endpoint_concurrency, *rooms.to_values(), MAX_BATCH_BYTES)
+    found = await connection.fetch(QUERIES["claim_deliveries"], *values)
     return [read_claim(record) for record in found]
 
 

@@ -5,15 +5,25 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.postgres import sql
+from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Database
 from services.notifier.store.claims import Claim, read_claim
+from services.notifier.store.tenant_rooms import UNLIMITED, TenantRooms
+
+RECEIVERS = 4  # of an event that the first statements look at; few events have more
 
 QUERIES = sql.load("services.notifier.store", "new_deliveries.sql")
 
 
 class NewClaims(NamedTuple):
     found: int  # new deliveries
+    most: int  # of one event; RECEIVERS if it may have more
     claims: list[Claim]  # on those that can be sent at once
+
+
+class Scheduled(NamedTuple):
+    endpoints: list[UUID]
+    wide: list[tuple[UUID, UUID]]  # tenants and events that may have more new deliveries
 
 
 class NewDeliveryStore:
@@ -21,16 +31,33 @@ class NewDeliveryStore:
         """If a crash loses a commit to `relaxed`, the delivery is new again, under the same id."""
         self._relaxed = relaxed
 
-    async def claim(self, events: Mapping[UUID, str], limit: int, lease: float, endpoint_concurrency: int) -> NewClaims:
-        """Claim up to `limit` new deliveries of events (with traceparents) for a lease in seconds."""
-        values = (list(events), list(events.values()), lease, endpoint_concurrency, limit)
-        found = await self._relaxed.fetch(QUERIES["claim_new"], *values)
-        return NewClaims(found[0]["found"], [read_claim(each) for each in found if each["id"] is not None])
+    async def claim(
+        self,
+        events: Mapping[UUID, str],
+        limit: int,
+        lease: float,
+        endpoint_concurrency: int,
+        rooms: TenantRooms = UNLIMITED,
+    ) -> NewClaims:
+        """Claim up to `limit` new deliveries of events (with traceparents) for a lease in seconds.
 
-    async def schedule(self, events: Mapping[UUID, str], delay: float, lease: float) -> list[UUID]:
-        """Schedule the new deliveries that were not claimed, `delay` seconds ahead. Return their endpoints."""
-        values = (list(events), list(events.values()), delay, lease)
-        return [record["endpoint_id"] for record in await self._relaxed.fetch(QUERIES["schedule_new"], *values)]
+        Look at RECEIVERS of each event. The bodies have MAX_BATCH_BYTES and one body more.
+        """
+        values = (list(events), list(events.values()), lease, endpoint_concurrency, limit, RECEIVERS)
+        found = await self._relaxed.fetch(QUERIES["claim_new"], *values, *rooms.to_values(), MAX_BATCH_BYTES)
+        claims = [read_claim(each) for each in found if each["id"] is not None]
+        return NewClaims(found[0]["found"], found[0]["most"], claims)
+
+    async def schedule(
+        self, events: Mapping[UUID, str], delay: float, lease: float, receivers: int = RECEIVERS
+    ) -> Scheduled:
+        """Schedule new deliveries that were not claimed, `delay` seconds ahead: up to `receivers` of each event."""
+        values = (list(events), list(events.values()), delay, lease, receivers)
+        found = await self._relaxed.fetch(QUERIES["schedule_new"], *values)
+        return Scheduled(
+            [each["endpoint_id"] for each in found if each["endpoint_id"]],
+            [(each["tenant_id"], each["event_id"]) for each in found if each["event_id"]],
+        )
 
     async def find(self, age: float, limit: int) -> list[tuple[UUID, str]]:
         """Return the event of each delivery that is new for `age` seconds, with the event's traceparent."""

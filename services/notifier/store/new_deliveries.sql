@@ -1,6 +1,9 @@
 -- name: claim_new
--- Claim up to $5 new deliveries of events ($1, with traceparents $2) for $3 seconds. Return everything
--- that sending them needs, and the number of new deliveries found. There is at least one row.
+-- Claim up to $5 new deliveries of events ($1, with traceparents $2) for $3 seconds. Look at $6 of each
+-- event. Stop after $10 bytes of bodies. Return everything that sending them needs, the number of new
+-- deliveries found, and the most of one event. There is at least one row.
+--
+-- Tenants take turns. A tenant gets $7 at most, or its number of $9 if it is one of $8.
 --
 -- A delivery is claimed if its endpoint is healthy, has no rate limit and has nothing due. An endpoint
 -- may have $4 in flight. If it has half of that, deliveries may wait for the end of an attempt, and come
@@ -9,12 +12,13 @@
 -- Wait for no lock. Whoever holds a delivery takes it. Whoever holds an endpoint computes its next
 -- check. An endpoint is written only if its next check is later than the end of the lease.
 WITH new AS MATERIALIZED (
-  SELECT d.id, d.endpoint_id, t.traceparent
+  SELECT d.id, d.endpoint_id, d.tenant_id, t.*
   FROM unnest($1::uuid[], $2::text[]) AS t(event_id, traceparent)
   CROSS JOIN LATERAL (
-    SELECT id, endpoint_id
+    SELECT id, endpoint_id, tenant_id
     FROM deliveries
     WHERE event_id = t.event_id AND next_at IS NULL AND finished_at IS NULL
+    LIMIT $6
     FOR NO KEY UPDATE SKIP LOCKED
   ) d
 ), rooms AS MATERIALIZED (
@@ -32,16 +36,29 @@ WITH new AS MATERIALIZED (
     AND CASE WHEN in_flight.attempts >= $4 / 2 THEN (
       SELECT d.id FROM deliveries d WHERE d.endpoint_id = e.id AND d.next_at <= now() LIMIT 1
     ) END IS NULL
-), chosen AS MATERIALIZED (
-  SELECT *
+), turns AS (
+  SELECT *, row_number() OVER (PARTITION BY tenant_id ORDER BY rank, id) AS turn
   FROM (
     SELECT new.*, rooms.size, rooms.url, row_number() OVER (PARTITION BY endpoint_id ORDER BY new.id) AS rank
     FROM new
     JOIN rooms ON rooms.id = new.endpoint_id
   ) ranked
   WHERE rank <= size
-  ORDER BY rank, id
+), first AS (
+  SELECT turns.*
+  FROM turns
+  LEFT JOIN unnest($8::uuid[], $9::integer[]) AS own(tenant_id, room) USING (tenant_id)
+  WHERE turn <= coalesce(own.room, $7::integer)
+  ORDER BY turn, id
   LIMIT $5
+), chosen AS MATERIALIZED (
+  SELECT *
+  FROM (
+    SELECT first.*, sum(octet_length(e.body)) OVER (ORDER BY turn, first.id) - octet_length(e.body) AS bytes_before
+    FROM first
+    JOIN events e ON e.id = first.event_id
+  ) sized
+  WHERE bytes_before < $10::bigint
 ), claimed AS (
   UPDATE deliveries d
   SET attempt = d.attempt + 1,
@@ -61,23 +78,28 @@ WITH new AS MATERIALIZED (
     FOR NO KEY UPDATE SKIP LOCKED
   )
 )
-SELECT found.count AS found, sent.*
-FROM (SELECT count(*) FROM new) found
+SELECT found.*, sent.*
+FROM (
+  SELECT coalesce(sum(count), 0) AS found, coalesce(max(count), 0) AS most
+  FROM (SELECT count(*) FROM new GROUP BY event_id) counted
+) found
 LEFT JOIN (
   SELECT claimed.attempt, claimed.traceparent, r.* FROM claimed JOIN delivery_requests r USING (id)
 ) sent ON true;
 
 -- name: schedule_new
--- Schedule the new deliveries of events ($1, with traceparents $2) after $3 seconds. Cancel those of
--- disabled subscriptions. Make sure that each endpoint is checked within $4 seconds, or when its circuit
--- closes. Wait for no lock. Return the endpoints, whose exact next check is still to be computed.
+-- Schedule up to $5 new deliveries of each of these events ($1, with traceparents $2) after $3 seconds.
+-- Cancel those of disabled subscriptions. Make sure that each endpoint is checked within $4 seconds, or
+-- when its circuit closes. Wait for no lock. Return the endpoints, whose exact next check is still to be
+-- computed, and the events that may have more new deliveries, each with its tenant.
 WITH new AS MATERIALIZED (
-  SELECT d.id, w.disabled_at IS NOT NULL AS disabled, t.traceparent
+  SELECT d.id, d.tenant_id, w.disabled_at IS NOT NULL AS disabled, t.*
   FROM unnest($1::uuid[], $2::text[]) AS t(event_id, traceparent)
   CROSS JOIN LATERAL (
-    SELECT id, webhook_id
+    SELECT id, webhook_id, tenant_id
     FROM deliveries
     WHERE event_id = t.event_id AND next_at IS NULL AND finished_at IS NULL
+    LIMIT $5
     FOR NO KEY UPDATE SKIP LOCKED
   ) d
   LEFT JOIN webhooks w ON w.id = d.webhook_id
@@ -100,7 +122,9 @@ WITH new AS MATERIALIZED (
     FOR NO KEY UPDATE SKIP LOCKED
   )
 )
-SELECT DISTINCT endpoint_id FROM scheduled;
+SELECT DISTINCT endpoint_id, NULL::uuid AS event_id, NULL::uuid AS tenant_id FROM scheduled
+UNION ALL
+SELECT NULL, event_id, tenant_id FROM new GROUP BY event_id, tenant_id HAVING count(*) = $5;
 
 -- name: find_new
 -- Find up to $2 deliveries that nobody has taken for $1 seconds: their message was lost. A delivery from

@@ -60,14 +60,14 @@ class Steps:
 
     async def schedule(self, *events: UUID) -> None:
         """Take the new deliveries of events without claims."""
-        self.due.add(await self.new.schedule(dict.fromkeys(events, ""), 0.0, LEASE))
+        self.due.add((await self.new.schedule(dict.fromkeys(events, ""), 0.0, LEASE)).endpoints)
 
     async def take(self, *events: UUID, limit: int = 100) -> list[Claim]:
         """Take the new deliveries of events. Return the claims."""
         traceparents = dict.fromkeys(events, "trace")
-        found, claims = await self.new.claim(traceparents, limit, LEASE, self.endpoint_concurrency)
+        found, _, claims = await self.new.claim(traceparents, limit, LEASE, self.endpoint_concurrency)
         if found > len(claims):
-            self.due.add(await self.new.schedule(traceparents, 0.0, LEASE))
+            self.due.add((await self.new.schedule(traceparents, 0.0, LEASE)).endpoints)
         return claims
 
     async def claim(self, limit: int = 100, lease: float = LEASE) -> list[Claim]:

@@ -7,12 +7,15 @@ import msgspec
 import pytest
 
 from common import ids
+from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Database
 from services.notifier.store.attempts import cancel_pending, disable_webhooks
 from services.notifier.store.claims import Claim
 from services.notifier.store.endpoints import lock_endpoints, reschedule_endpoints
-from services.notifier.store.new_deliveries import NewDeliveryStore
+from services.notifier.store.new_deliveries import RECEIVERS, NewDeliveryStore
+from services.notifier.store.tenant_rooms import TenantRooms
 from tests.integration.deliveries import CALLBACK, add_due, add_event, examine, look_at, subscribe
+from tests.integration.jobs import add_tenant
 from tests.integration.notifier.steps import FAILED, LEASE, OK, Steps
 
 CONCURRENCY = 3
@@ -155,3 +158,49 @@ async def test_a_failed_attempt_of_a_new_delivery_is_tried_again(
     assert await steps.record(claims, FAILED) == [True]
     assert 59 < ((await look_at(database, claims[0].id)).waits or 0) <= 60
     assert 59 < ((await examine(database, webhook)).next or 0) <= 60
+
+
+async def test_tenants_take_turns(database: Database, tenant: UUID, steps: Steps) -> None:
+    """One tenant's new deliveries do not hold up another's."""
+    for _ in range(3):
+        await subscribe(database, tenant)
+    other = await add_tenant(database, "other")
+    quiet = (await subscribe(database, other)).id
+    events = [await add_event(database, tenant) for _ in range(3)]
+    claims = await steps.take(*events, await add_event(database, other), limit=2)
+    assert [claim.webhook_id == quiet for claim in sorted(claims, key=lambda claim: claim.tenant_id == other)] == [
+        False,
+        True,
+    ]
+
+
+async def test_a_tenant_gets_no_more_than_its_room(database: Database, tenant: UUID, steps: Steps) -> None:
+    other = await add_tenant(database, "other")
+    await subscribe(database, tenant)
+    await subscribe(database, other)
+    events = dict.fromkeys([await add_event(database, owner) for owner in (tenant, other) for _ in range(3)], "")
+    rooms = TenantRooms(2, {tenant: 0})
+    claims = (await steps.new.claim(events, 100, LEASE, CONCURRENCY, rooms)).claims
+    assert [claim.tenant_id for claim in claims] == [other, other]
+
+
+async def test_a_claim_stops_after_a_number_of_bytes(database: Database, tenant: UUID, steps: Steps) -> None:
+    """The others are scheduled. Nothing is read that is not sent."""
+    await subscribe(database, tenant)
+    events = [await add_event(database, tenant) for _ in range(3)]
+    await database.fetch("UPDATE events SET body = convert_to(repeat('x', $1), 'UTF8')", MAX_BATCH_BYTES // 2)
+    assert len(await steps.take(*events)) == 2
+    assert len(await steps.claim()) == 1
+
+
+async def test_few_receivers_of_an_event_are_looked_at_first(database: Database, tenant: UUID, steps: Steps) -> None:
+    """The others are scheduled afterwards."""
+    webhooks = [(await subscribe(database, tenant)).id for _ in range(3 * RECEIVERS)]
+    event = await add_event(database, tenant)
+    found = await steps.new.claim({event: ""}, 100, LEASE, CONCURRENCY)
+    assert (found.found, found.most, len(found.claims)) == (RECEIVERS, RECEIVERS, RECEIVERS)
+    scheduled = await steps.new.schedule({event: ""}, 0.0, LEASE)
+    assert (len(scheduled.endpoints), scheduled.wide) == (RECEIVERS, [(tenant, event)])
+    rest = await steps.new.schedule({event: ""}, 0.0, LEASE, 100)
+    assert (len(rest.endpoints), rest.wide) == (RECEIVERS, [])
+    assert {claim.endpoint_id for claim in found.claims} | {*scheduled.endpoints, *rest.endpoints} == set(webhooks)

@@ -11,6 +11,7 @@ from services.notifier.attempt_recorder import make_record
 from services.notifier.store.attempts import AttemptStore
 from services.notifier.store.claims import claim_deliveries
 from services.notifier.store.endpoints import lock_endpoints
+from services.notifier.store.tenant_rooms import UNLIMITED
 from tests.integration.deliveries import add_due, add_event, examine, look_at, subscribe
 from tests.integration.notifier.steps import FAILED, LEASE, OK, Steps
 from tests.integration.waiting import DEADLINE, until_blocked
@@ -35,7 +36,7 @@ async def test_a_newer_claim_wins_over_a_waiting_failure(
         await lock_endpoints(connection, [webhook])
         recording = asyncio.create_task(steps.record([lapsed], FAILED))
         await until_blocked(database)
-        assert await claim_deliveries(connection, [webhook], 10, LEASE, 10)
+        assert await claim_deliveries(connection, [webhook], 10, LEASE, 10, UNLIMITED)
     assert await recording == [False]
     state = await look_at(database, delivery)
     assert (state.status, state.attempt, state.leased) == ("pending", 2, True)
@@ -48,7 +49,7 @@ async def test_a_newer_claim_wins_over_a_waiting_success(
     (lapsed,) = await steps.claim(lease=0.0)
     async with database.transaction() as connection:
         await lock_endpoints(connection, [webhook])
-        assert await claim_deliveries(connection, [webhook], 10, LEASE, 10)
+        assert await claim_deliveries(connection, [webhook], 10, LEASE, 10, UNLIMITED)
         recording = asyncio.create_task(steps.record([lapsed], OK))
         await until_blocked(database)
     assert await recording == [False]

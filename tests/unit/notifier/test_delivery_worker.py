@@ -9,11 +9,13 @@ import pytest
 
 from services.notifier.attempt_recorder import make_record
 from services.notifier.attempt_result import AttemptError, AttemptResult
-from services.notifier.delivery_worker import MAX_CLAIMS, POLL_SECONDS, SLOTS_PER_EVENT, DeliveryWorker, to_label
+from services.notifier.delivery_worker import MAX_CLAIMS, POLL_SECONDS, DeliveryWorker, to_label
 from services.notifier.due_endpoints import DueEndpoints
 from services.notifier.retry_schedule import Exhausted, Rescheduled, Succeeded
 from services.notifier.sender import Sender
 from services.notifier.store.claims import Claim, ClaimBatch, ClaimStore
+from services.notifier.store.new_deliveries import RECEIVERS
+from services.notifier.store.tenant_rooms import UNLIMITED, TenantRooms
 from tests.unit.notifier.samples import AT, CLAIM, RecorderStub
 
 
@@ -53,46 +55,49 @@ def is_woken(due: DueEndpoints) -> bool:
 
 
 class ClaimStoreStub(ClaimStore):
-    """Claims nothing, and returns a fixed wait."""
+    """Claims nothing, or the same again, and returns a fixed wait."""
 
-    def __init__(self, wait: float) -> None:
+    def __init__(self, wait: float, claims: Sequence[Claim] = ()) -> None:
         self.wait = wait
+        self.claims = claims
         self.limits: asyncio.Queue[int] = asyncio.Queue()
 
     async def claim_due(
-        self, limit: int, lease: float, endpoint_concurrency: int, endpoints: Sequence[UUID] = ()
+        self,
+        limit: int,
+        lease: float,
+        endpoint_concurrency: int,
+        endpoints: Sequence[UUID] = (),
+        rooms: TenantRooms = UNLIMITED,
     ) -> ClaimBatch:
         self.limits.put_nowait(limit)
-        return ClaimBatch([], self.wait, [])
+        return ClaimBatch(list(self.claims), self.wait, [])
 
 
 @pytest.mark.parametrize(
-    ("wait", "pause", "woken"), [(0.1, 0.1, False), (60.0, POLL_SECONDS, False), (0.0, POLL_SECONDS, True)]
+    ("wait", "claims", "pause", "woken"),
+    [
+        (0.1, [CLAIM], 0.1, False),
+        (60.0, [CLAIM], POLL_SECONDS, False),
+        (0.0, [CLAIM], POLL_SECONDS, True),
+        (0.0, [], POLL_SECONDS, False),  # what is due is of tenants that have their share
+    ],
 )
-async def test_the_next_claim_is_when_more_is_due(wait: float, pause: float, woken: bool) -> None:
-    unused = cast("Any", None)  # nothing is sent here
-    worker = DeliveryWorker(
-        ClaimStoreStub(wait),
-        unused,
-        unused,
-        DueEndpoints(),
-        (0.0,),
-        timeout=1.0,
-        concurrency=1,
-        endpoint_concurrency=1,
-    )
+async def test_the_next_claim_is_when_more_is_due(wait: float, claims: list[Claim], pause: float, woken: bool) -> None:
+    worker = make_worker(ClaimStoreStub(wait, claims), RecorderStub(), DueEndpoints(), PausedSender(), 2)
     await worker.claim()
     assert (worker._pause, is_woken(worker.due)) == (pause, woken)
+    await worker.stop(0.0)
 
 
-async def test_one_statement_claims_a_limited_number_and_the_next_follows_at_once() -> None:
+async def test_one_statement_claims_a_limited_number() -> None:
     store, woken, unused = ClaimStoreStub(0.0), DueEndpoints(), cast("Any", None)
     worker = DeliveryWorker(
         store, unused, unused, woken, (0.0,), timeout=1.0, concurrency=2 * MAX_CLAIMS, endpoint_concurrency=1
     )
     await worker.claim()
-    with worker.reserve_for_new(MAX_CLAIMS) as slots:
-        assert slots == 0  # other deliveries wait for a slot
+    with worker.reserve_for_new(MAX_CLAIMS) as first, worker.reserve_for_new(MAX_CLAIMS) as second:
+        assert (first, second) == (MAX_CLAIMS, MAX_CLAIMS // 2 - 1)  # a quarter is for others that wait
     worker._has_backlog = False
     with worker.reserve_for_new(MAX_CLAIMS) as slots:
         assert (store.limits.get_nowait(), slots) == (MAX_CLAIMS, MAX_CLAIMS)
@@ -143,19 +148,24 @@ async def test_new_deliveries_leave_slots_to_the_loop() -> None:
     store, woken = ClaimStoreStub(60.0), DueEndpoints()
     worker = make_worker(store, RecorderStub(), woken, PausedSender(), 10)
     with worker.reserve_for_new(1) as first:
-        assert first == SLOTS_PER_EVENT
+        assert first == RECEIVERS
         loop = asyncio.create_task(worker.run())
-        assert await asyncio.wait_for(store.limits.get(), 5) == 10 - SLOTS_PER_EVENT
+        assert await asyncio.wait_for(store.limits.get(), 5) == 10 - RECEIVERS
         loop.cancel()
         with worker.reserve_for_new(100) as second:
-            assert second == 10 - SLOTS_PER_EVENT
+            assert second == 10 - RECEIVERS
     assert worker.count_free_slots() == 10
 
 
 async def test_no_slot_is_reserved_twice() -> None:
     class ReservingStore(ClaimStoreStub):
         async def claim_due(
-            self, limit: int, lease: float, endpoint_concurrency: int, endpoints: Sequence[UUID] = ()
+            self,
+            limit: int,
+            lease: float,
+            endpoint_concurrency: int,
+            endpoints: Sequence[UUID] = (),
+            rooms: TenantRooms = UNLIMITED,
         ) -> ClaimBatch:
             with worker.reserve_for_new(100) as slots:
                 assert (limit, slots) == (10, 0)

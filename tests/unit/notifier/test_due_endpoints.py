@@ -11,6 +11,7 @@ from common.errors import DatabaseUnavailable
 from services.notifier.delivery_worker import HELD_SECONDS, DeliveryWorker
 from services.notifier.due_endpoints import DueEndpoints
 from services.notifier.store.claims import ClaimBatch, ClaimStore
+from services.notifier.store.tenant_rooms import UNLIMITED, TenantRooms
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
 
@@ -34,7 +35,12 @@ class HoldingStore(ClaimStore):
         self.asked: list[set[UUID]] = []
 
     async def claim_due(
-        self, limit: int, lease: float, endpoint_concurrency: int, endpoints: Sequence[UUID] = ()
+        self,
+        limit: int,
+        lease: float,
+        endpoint_concurrency: int,
+        endpoints: Sequence[UUID] = (),
+        rooms: TenantRooms = UNLIMITED,
     ) -> ClaimBatch:
         self.asked.append(set(endpoints))
         self.due.add([FIRST])  # its delivery may be newer than what this claim sees

@@ -1,0 +1,58 @@
+"""Shares a notifier's slots, and the work on new deliveries, among tenants."""
+
+from collections import Counter
+from uuid import UUID
+
+from services.notifier.store.tenant_rooms import TenantRooms
+
+
+class FairShare:
+    """Counts the attempts under way of each tenant.
+
+    A tenant may have as many under way as there are slots left. So one tenant fills half of them at
+    most, and two tenants two thirds. There is always room for another tenant.
+    """
+
+    def __init__(self) -> None:
+        self._in_flight: Counter[UUID] = Counter()
+
+    def note_start(self, tenant: UUID) -> None:
+        self._in_flight[tenant] += 1
+
+    def note_end(self, tenant: UUID) -> None:
+        self._in_flight[tenant] -= 1
+        if not self._in_flight[tenant]:
+            del self._in_flight[tenant]
+
+    def find_rooms(self, free: int, limit: int) -> TenantRooms:
+        """Return what tenants may begin while this many slots are free. A claim takes `limit` at most."""
+        rooms = {tenant: max(0, free - attempts + 1) // 2 for tenant, attempts in self._in_flight.items()}
+        return TenantRooms((free + 1) // 2, {tenant: room for tenant, room in rooms.items() if room < limit})
+
+
+class WaitingEvents:
+    """Events with traceparents that wait for their turn. Tenants take turns."""
+
+    def __init__(self) -> None:
+        self._by_tenant: dict[UUID, dict[UUID, str]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(events) for events in self._by_tenant.values())
+
+    def __contains__(self, event: UUID) -> bool:
+        return any(event in events for events in self._by_tenant.values())
+
+    def add(self, tenant: UUID, event: UUID, traceparent: str) -> None:
+        self._by_tenant.setdefault(tenant, {}).setdefault(event, traceparent)
+
+    def take(self, limit: int) -> dict[UUID, str]:
+        """Return up to `limit` events: the first of each tenant before the second of any."""
+        taken: dict[UUID, str] = {}
+        while self._by_tenant and len(taken) < limit:
+            tenant, events = next(iter(self._by_tenant.items()))
+            del self._by_tenant[tenant]
+            event = next(iter(events))
+            taken[event] = events.pop(event)
+            if events:
+                self._by_tenant[tenant] = events  # behind the others
+        return taken

@@ -1,0 +1,21 @@
+"""How many deliveries of each tenant a claim may take."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+MANY = 1_000_000
+
+
+class TenantRooms(NamedTuple):
+    """The attempts that a tenant may begin: `default`, or fewer for those that have some under way."""
+
+    default: int
+    fewer: Mapping[UUID, int]
+
+    def to_values(self) -> tuple[int, list[UUID], list[int]]:
+        """Return the values of a claim's statement."""
+        return self.default, list(self.fewer), list(self.fewer.values())
+
+
+UNLIMITED = TenantRooms(MANY, {})
