@@ -115,7 +115,7 @@ class Dispatcher:
         )
         self._catalogue = Catalogue(
             self._triton,
-            ModelStore(database),
+            ModelStore(database, settings.worker, lambda: self._session_lock.session),
             self._consume,
             interval=settings.catalogue_interval,
             slots=settings.slots,

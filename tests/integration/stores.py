@@ -15,7 +15,7 @@ class Stores:
     def __init__(self, database: Database) -> None:
         self.batches = BatchStore(database)
         self.claims = ClaimStore(database)
-        self.models = ModelStore(database)
+        self.models = ModelStore(database, "w")
         self.results = ResultStore(database)
         self.reconciler = ReconcilerStore(database)
         self.retention = RetentionStore(database)

@@ -46,19 +46,24 @@ CREATE UNLOGGED TABLE rate_limits (
 
 -- Models --------------------------------------------------------------------------------------------------------------
 
--- What the Triton servers can run. Dispatchers write it, gateways read it.
-CREATE TABLE models (
+-- What each dispatcher's Triton can run: a row for each dispatcher and version. A dispatcher writes only its own rows. When
+-- it is gone, its rows count as not ready. They are removed, but the last row of a version stays until the model is
+-- retired: clients may submit jobs for a model that is away.
+CREATE TABLE served_models (
   name text NOT NULL,
   version text NOT NULL,
+  worker text NOT NULL, -- the dispatcher
+  session bigint, -- the dispatcher's: its lock shows that the dispatcher lives; NULL: updated_at alone shows it
   ready boolean NOT NULL,
   decoupled boolean NOT NULL,
   max_batch_size integer NOT NULL CHECK (max_batch_size >= 0),
   instances integer NOT NULL CHECK (instances >= 1),
   inputs jsonb NOT NULL, -- [{name, datatype, shape with the batch dimension, optional}]
   outputs jsonb NOT NULL, -- [{name, datatype, shape with the batch dimension}]
+  described_at timestamptz NOT NULL DEFAULT now(), -- when the declaration last changed
   missing_since timestamptz, -- no reachable Triton has had the version since; NULL: one has it, or none is reachable
-  updated_at timestamptz NOT NULL DEFAULT now(),
-  PRIMARY KEY (name, version)
+  updated_at timestamptz NOT NULL DEFAULT now(), -- a row that is not refreshed for 30 seconds is of a lost dispatcher
+  PRIMARY KEY (name, version, worker)
 );
 
 -- What an operator set for a model. A model without a row runs as many jobs as its dispatchers have slots.
@@ -68,6 +73,12 @@ CREATE TABLE model_limits (
   max_running_per_tenant integer CHECK (max_running_per_tenant >= 1),
   paused_at timestamptz -- since then no job of the model starts; NULL: they start
 );
+-- The catalogue: a version is ready if one dispatcher can run it. It is as a dispatcher declares it that can run it now.
+-- If such dispatchers differ, the newest declaration counts.
+CREATE VIEW models AS
+SELECT DISTINCT ON (name, version) name, version, is_ready AS ready, decoupled, max_batch_size, inputs, outputs
+FROM (SELECT *, ready AND updated_at > now() - interval '30 seconds' AS is_ready FROM served_models) served
+ORDER BY name, version, is_ready DESC, described_at DESC, worker;
 
 
 -- Batches and jobs ----------------------------------------------------------------------------------------------------

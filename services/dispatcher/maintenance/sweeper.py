@@ -98,6 +98,8 @@ class Sweeper:
         lapsed = found if self._grace.is_over else []  # checked after the query, which may have hung for long
         lost = await self._lost_sessions.find()
         orphaned = await self._store.find_orphaned(lost, BATCH) if lost else []
+        if lost:
+            await self._store.forget_models(lost)
         if orphaned:
             log.warning("sweeper.dispatcher_lost", jobs=len(orphaned))
         return list({job.row.id: (job, now) for job, now in (*lapsed, *orphaned)}.values())

@@ -44,6 +44,10 @@ WHERE j.lease_until > '-infinity' AND j.session = ANY($1::bigint[])
 ORDER BY j.lease_until
 LIMIT $2;
 
+-- name: forget_models
+-- Makes the models of lost sessions ($1) count as not ready.
+UPDATE served_models SET session = NULL, updated_at = '-infinity' WHERE session = ANY($1::bigint[]);
+
 -- name: find_expired
 -- Finds queued jobs that did not start within their expires_in.
 SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now

@@ -35,6 +35,10 @@ class SweeperStore:
         """Return running jobs of these sessions."""
         return await self._find("find_orphaned", sessions, limit)
 
+    async def forget_models(self, sessions: Sequence[int]) -> None:
+        """Make the models of these sessions count as not ready."""
+        await self._database.fetch(QUERIES["forget_models"], sessions)
+
     async def find_expired(self, limit: int) -> JobsAtTime:
         """Return queued jobs that did not start within their `expires_in`."""
         return await self._find("find_expired", limit)

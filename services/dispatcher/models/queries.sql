@@ -1,31 +1,50 @@
 -- name: save_models
--- Saves the catalogue as one dispatcher sees it. It does not add a version that is not ready, because another
--- dispatcher may have retired it.
-INSERT INTO models (name, version, ready, decoupled, max_batch_size, instances, inputs, outputs, updated_at)
-SELECT t.*, now()
+-- Saves the models of one dispatcher ($9) with its session ($10). It does not add a version that is not ready, because it
+-- may have been retired.
+INSERT INTO served_models AS served
+  (name, version, ready, decoupled, max_batch_size, instances, inputs, outputs, worker, session)
+SELECT t.*, $9, $10
 FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::integer[], $6::integer[], $7::jsonb[],
             $8::jsonb[]) AS t(name, version, ready, decoupled, max_batch_size, instances, inputs, outputs)
-WHERE t.ready OR EXISTS (SELECT FROM models m WHERE m.name = t.name AND m.version = t.version)
+WHERE t.ready OR EXISTS (SELECT FROM served_models s WHERE s.name = t.name AND s.version = t.version AND s.worker = $9)
 ORDER BY t.name, t.version
-ON CONFLICT (name, version) DO UPDATE
-SET ready = excluded.ready,
+ON CONFLICT (name, version, worker) DO UPDATE
+SET session = excluded.session,
+    ready = excluded.ready,
     decoupled = excluded.decoupled,
     max_batch_size = excluded.max_batch_size,
     instances = excluded.instances,
     inputs = excluded.inputs,
     outputs = excluded.outputs,
-    missing_since = CASE WHEN NOT excluded.ready THEN models.missing_since END,
+    described_at = CASE
+      WHEN (served.decoupled, served.max_batch_size, served.inputs, served.outputs)
+        = (excluded.decoupled, excluded.max_batch_size, excluded.inputs, excluded.outputs)
+      THEN served.described_at
+      ELSE now()
+    END,
+    missing_since = CASE WHEN NOT excluded.ready THEN served.missing_since END,
     updated_at = now();
+
+-- name: remove_lost
+-- Removes the rows of lost dispatchers for versions that another dispatcher can run.
+DELETE FROM served_models lost
+WHERE updated_at <= now() - interval '30 seconds'
+  AND EXISTS (SELECT FROM models m WHERE m.name = lost.name AND m.version = lost.version AND m.ready);
 
 -- name: retire_models
 -- Removes versions that have been missing for $1 seconds, and notes which versions are missing from now on. Returns
 -- the removed ones. Only a dispatcher whose Triton answers runs this, so that an outage of all servers retires
 -- nothing.
 WITH missing AS (
-  UPDATE models
-  SET missing_since = now()
-  WHERE missing_since IS NULL AND NOT (ready AND updated_at > now() - interval '30 seconds')
+  UPDATE served_models served
+  SET missing_since = CASE WHEN NOT m.ready THEN now() END
+  FROM models m
+  WHERE m.name = served.name AND m.version = served.version AND m.ready = (served.missing_since IS NOT NULL)
+), retired AS (
+  DELETE FROM served_models served
+  USING models m
+  WHERE m.name = served.name AND m.version = served.version AND NOT m.ready
+    AND served.missing_since < now() - make_interval(secs => $1::double precision)
+  RETURNING served.name, served.version
 )
-DELETE FROM models
-WHERE missing_since < now() - make_interval(secs => $1::double precision)
-RETURNING name, version;
+SELECT DISTINCT name, version FROM retired;

@@ -1,6 +1,6 @@
 """Saves the model catalogue."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -12,8 +12,13 @@ QUERIES = sql.load("services.dispatcher.models")
 
 
 class ModelStore:
-    def __init__(self, database: Database) -> None:
+    """One dispatcher's rows of the catalogue."""
+
+    def __init__(self, database: Database, worker: str, read_session: Callable[[], int | None] = lambda: None) -> None:
+        """`worker` is the dispatcher. `read_session` returns its session while it holds the lock."""
         self._database = database
+        self._worker = worker
+        self._read_session = read_session
 
     async def save_models(self, versions: Sequence[tuple[ModelVersion, bool]]) -> None:
         """Save each version with whether it is ready."""
@@ -24,9 +29,13 @@ class ModelStore:
             )
             for model, ready in versions
         ]
-        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 8))
+        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 8), self._worker, self._read_session())
 
     async def retire_models(self, grace: float) -> list[tuple[str, str]]:
-        """Remove versions that no Triton has served for `grace` seconds. Return their names and versions."""
+        """Remove versions that no Triton has served for `grace` seconds. Return their names and versions.
+
+        Also remove what is left of lost dispatchers.
+        """
+        await self._database.fetch(QUERIES["remove_lost"])
         found = await self._database.fetch(QUERIES["retire_models"], grace)
         return [(record["name"], record["version"]) for record in found]

@@ -13,8 +13,10 @@ SELECT
 FROM pg_stat_bgwriter;
 
 -- name: find_free_sessions
--- Finds the sessions of running jobs, and the caller's own ($1), whose lock no connection holds.
+-- Finds the sessions of running jobs and of models, and the caller's own ($1), whose lock no connection holds.
 SELECT session FROM jobs WHERE lease_until > '-infinity' AND session IS NOT NULL
+UNION
+SELECT session FROM served_models WHERE session IS NOT NULL
 UNION
 SELECT $1::bigint
 EXCEPT

@@ -43,5 +43,5 @@ class SessionStore:
             yield None if record["is_pooled"] else LockedSession(connection, record["seconds_up"])
 
     async def find_free_sessions(self, own: int) -> set[int]:
-        """Return the sessions of running jobs that nobody holds, and `own` if nobody holds it."""
+        """Return the sessions of running jobs and of models that nobody holds, and `own` if nobody holds it."""
         return {record["session"] for record in await self._database.fetch(QUERIES["find_free_sessions"], own)}

@@ -1,8 +1,6 @@
 -- name: list_models
--- All model versions, with the limits of their models. A row that no dispatcher has refreshed for 30 seconds counts as not
--- ready.
-SELECT m.name, m.version, m.ready AND m.updated_at > now() - interval '30 seconds' AS ready,
-       m.decoupled, m.max_batch_size, m.inputs, m.outputs,
+-- All model versions, with the limits of their models.
+SELECT m.name, m.version, m.ready, m.decoupled, m.max_batch_size, m.inputs, m.outputs,
        l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused
 FROM models m
 LEFT JOIN model_limits l ON l.model = m.name

@@ -76,7 +76,7 @@ async def test_running_jobs_are_counted_by_state(world: World) -> None:
     assert oldest is not None
     assert oldest >= OLD.total_seconds()
     await database.fetch("DELETE FROM jobs")
-    await database.fetch("DELETE FROM models WHERE name = 'small'")
+    await database.fetch("DELETE FROM served_models WHERE name = 'small'")
     await database_metrics.count(database)
     assert count("charonia_jobs", model="echo", status="processing") == 0
     assert count("charonia_running_oldest_seconds", model="echo") == 0

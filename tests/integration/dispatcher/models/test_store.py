@@ -6,8 +6,11 @@ import pytest
 
 from common.jobs import Priority, Status
 from common.postgres.database import Database
+from common.tensors import Datatype, Signature
 from services.dispatcher.maintenance.reconciler import Reconciler
+from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.client import ModelVersion
+from services.gateway.models.store import ModelStore as Catalogue
 from tests.integration.jobs import TRACEPARENT, claim, look, submit
 from tests.integration.stores import Stores
 from tests.integration.world import World
@@ -26,7 +29,7 @@ async def stores(database: Database) -> Stores:
 async def retire(database: Database, stores: Stores) -> list[tuple[str, str]]:
     """Retire models after an hour in which nothing else happened."""
     assert await stores.models.retire_models(NEVER) == []
-    await database.fetch("UPDATE models SET missing_since = missing_since - interval '1 hour'")
+    await database.fetch("UPDATE served_models SET missing_since = missing_since - interval '1 hour'")
     return await stores.models.retire_models(3000.0)
 
 
@@ -45,7 +48,7 @@ async def test_a_version_that_returns_in_time_is_not_retired(database: Database,
 
 
 async def test_a_version_that_no_dispatcher_saves_is_retired(database: Database, stores: Stores) -> None:
-    await database.fetch("UPDATE models SET updated_at = now() - interval '31 seconds' WHERE version = '2'")
+    await database.fetch("UPDATE served_models SET updated_at = now() - interval '31 seconds' WHERE version = '2'")
     assert await retire(database, stores) == [("echo", "2")]
 
 
@@ -93,3 +96,89 @@ async def test_a_job_of_a_retired_model_fails(database: Database, stores: Stores
 async def test_one_dispatcher_at_a_time_reconciles(stores: Stores) -> None:
     async with stores.reconciler.try_lock() as first, stores.reconciler.try_lock() as second:
         assert (first is None, second is None) == (False, True)
+
+
+SESSION, OTHER_SESSION = 7, 8
+WAS, IS = (ModelVersion("echo", "1", False, 0, 1, [Signature(name, Datatype.FP32, [1])], []) for name in ("was", "is"))
+
+
+@pytest.fixture
+def dispatchers(database: Database) -> tuple[ModelStore, ModelStore]:
+    """Two dispatchers, each with a Triton of its own and a lock that nobody holds."""
+    return ModelStore(database, "first", lambda: SESSION), ModelStore(database, "second", lambda: OTHER_SESSION)
+
+
+async def read(database: Database) -> list[tuple[bool, str]]:
+    """Return whether the model is ready, and its input, as a gateway sees them."""
+    return [(model.ready, model.inputs[0].name) for model in await Catalogue(database).list_models()]
+
+
+async def count_rows(database: Database) -> int:
+    return len(await database.fetch("SELECT FROM served_models"))
+
+
+async def test_a_dispatcher_without_a_model_does_not_hide_it(
+    database: Database, dispatchers: tuple[ModelStore, ModelStore]
+) -> None:
+    first, second = dispatchers
+    await second.save_models([(WAS, True)])
+    await first.save_models([(IS, True)])
+    for _ in range(2):
+        await second.save_models([(WAS, False)])
+        assert await read(database) == [(True, "is")]
+    await first.save_models([(IS, False)])
+    assert await read(database) == [(False, "is")]
+
+
+async def test_the_newest_declaration_counts_whoever_saves_last(
+    database: Database, dispatchers: tuple[ModelStore, ModelStore]
+) -> None:
+    first, second = dispatchers
+    await first.save_models([(WAS, True)])
+    await second.save_models([(WAS, True)])
+    await second.save_models([(IS, True)])
+    await first.save_models([(WAS, True)])
+    assert await read(database) == [(True, "is")]
+
+
+async def test_the_models_of_a_lost_dispatcher_are_not_ready(
+    database: Database, dispatchers: tuple[ModelStore, ModelStore]
+) -> None:
+    first, second = dispatchers
+    stores = Stores(database)
+    await first.save_models([(WAS, True)])
+    await second.save_models([(IS, True)])
+    assert await stores.sessions.find_free_sessions(0) == {0, SESSION, OTHER_SESSION}
+    await stores.sweeper.forget_models([OTHER_SESSION])
+    assert await stores.sessions.find_free_sessions(0) == {0, SESSION}
+    assert await read(database) == [(True, "was")]
+    assert await first.retire_models(NEVER) == []
+    assert await count_rows(database) == 1
+
+
+async def test_the_last_row_of_a_version_stays_until_it_is_retired(
+    database: Database, dispatchers: tuple[ModelStore, ModelStore]
+) -> None:
+    await dispatchers[0].save_models([(IS, True)])
+    await Stores(database).sweeper.forget_models([SESSION])
+    assert await dispatchers[1].retire_models(NEVER) == []
+    assert await read(database) == [(False, "is")]
+    await dispatchers[1].save_models([(WAS, True)])
+    assert await dispatchers[1].retire_models(0.0) == []
+    assert (await read(database), await count_rows(database)) == ([(True, "was")], 1)
+
+
+async def test_a_model_that_is_back_counts_as_missing_anew(
+    database: Database, dispatchers: tuple[ModelStore, ModelStore]
+) -> None:
+    """Also if the dispatcher that lost it still lacks it."""
+    first, second = dispatchers
+    await first.save_models([(IS, True)])
+    await first.save_models([(IS, False)])
+    assert await first.retire_models(NEVER) == []
+    await database.fetch("UPDATE served_models SET missing_since = missing_since - interval '1 hour'")
+    await second.save_models([(IS, True)])
+    assert await first.retire_models(3000.0) == []
+    await second.save_models([(IS, False)])
+    assert await first.retire_models(3000.0) == []
+    assert await count_rows(database) == 2

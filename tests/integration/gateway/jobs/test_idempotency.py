@@ -70,8 +70,8 @@ async def test_a_repeat_needs_no_capacity_and_no_model(
     assert not replayed
     for change, refusal in [
         ("SELECT", "queue_full"),
-        ("UPDATE models SET inputs = '[]'", "invalid_request"),
-        ("DELETE FROM models", "model_not_found"),
+        ("UPDATE served_models SET inputs = '[]'", "invalid_request"),
+        ("DELETE FROM served_models", "model_not_found"),
     ]:
         await database.fetch(change)
         later = new_submitter(database, wake_ups, most=1)

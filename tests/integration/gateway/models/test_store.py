@@ -33,7 +33,7 @@ async def test_the_dispatchers_catalogue_is_what_the_gateway_reads(database: Dat
 
 async def test_a_model_that_no_dispatcher_refreshes_is_not_ready(database: Database, store: ModelStore) -> None:
     await Stores(database).models.save_models([(ModelVersion("ocr", "1", False, 0, 1, [], []), True)])
-    await database.fetch("UPDATE models SET updated_at = now() - interval '31 seconds'")
+    await database.fetch("UPDATE served_models SET updated_at = now() - interval '31 seconds'")
     assert [row.ready for row in await store.list_models()] == [False]
 
 

@@ -33,6 +33,7 @@ class World:
         self.hangs = 0.0  # seconds that the next search for lapsed leases takes
         self.failed: list[ClaimedJob] = []
         self.canceled: list[ClaimedJob] = []
+        self.forgotten: list[int] = []
         grace = LeaseGrace(LEASE, INTERVAL, self.clock)
         parts = cast("SweeperStore", self), cast("ResultRecorder", self), cast("WakeUpPublisher", self)
         self.sweeper = Sweeper(*parts, grace, cast("LostSessions", self), INTERVAL)
@@ -53,6 +54,9 @@ class World:
     async def find_orphaned(self, sessions: Sequence[int], _limit: int) -> JobsAtTime:
         assert sessions == [7]
         return [(job, NOW) for job in self.orphaned]
+
+    async def forget_models(self, sessions: Sequence[int]) -> None:
+        self.forgotten += sessions
 
     async def find_expired(self, _limit: int) -> JobsAtTime:
         return []
@@ -101,6 +105,7 @@ async def test_a_new_sweeper_reclaims_the_jobs_of_a_dead_dispatcher_at_once() ->
     world.orphaned = [job, claimed(Status.CANCELING)]
     await world.sweeper.sweep()
     assert (world.failed, world.canceled) == (world.orphaned[:1], world.orphaned[1:])
+    assert world.forgotten == [7]
 
 
 async def test_a_job_with_a_lapsed_lease_of_a_dead_dispatcher_is_reclaimed_once(running: World) -> None:
