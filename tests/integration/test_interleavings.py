@@ -140,6 +140,7 @@ class JobLives(RuleBasedStateMachine):
         if self.now[job].status is QUEUED:
             self.do(make_due(self.database, job))
             self.do(self.world.stores.sweeper.promote_jobs(JOBS))
+            self.do(self.world.stores.sweeper.promote_suspect())
             self.do(self.claim())
             self.every_step_was_legal_and_no_job_is_lost()
         claims = [claim for claim in self.claims if claim.row.id == job]

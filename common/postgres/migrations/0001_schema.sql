@@ -110,7 +110,8 @@ CREATE TABLE jobs (
   attempt integer NOT NULL DEFAULT 0 CHECK (attempt >= 0),
   max_attempts integer NOT NULL CHECK (max_attempts >= 1),
   claim bigint NOT NULL DEFAULT 0, -- the fence: each claim raises it, and nothing lowers it, unlike attempt
-  interruptions integer NOT NULL DEFAULT 0, -- attempts that do not count, because Triton died during them
+  interruptions integer NOT NULL DEFAULT 0, -- attempts in a row during which Triton or the dispatcher died
+  probation double precision CHECK (probation > 0), -- seconds; a suspected poison job, until it runs this long; NULL: not
   input_bytes integer NOT NULL DEFAULT 0 CHECK (input_bytes >= 0), -- of tensors, parameters and metadata in job_inputs
   created_at timestamptz NOT NULL DEFAULT now(),
   run_at timestamptz NOT NULL DEFAULT now(), -- not claimed before
@@ -160,17 +161,19 @@ $$;
 CREATE INDEX jobs_claimable ON jobs (model, priority, tenant_id, id) WHERE status = 'queued' AND scheduled_at IS NULL;
 
 -- For sweepers.
-CREATE INDEX jobs_scheduled ON jobs (scheduled_at) WHERE scheduled_at IS NOT NULL;
+CREATE INDEX jobs_scheduled ON jobs (scheduled_at) WHERE scheduled_at IS NOT NULL AND probation IS NULL;
 CREATE INDEX jobs_by_expiry ON jobs (expires_at)
   WHERE expires_at IS NOT NULL AND started_at IS NULL AND finished_at IS NULL;
 CREATE INDEX jobs_by_lease ON jobs (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX jobs_by_finished_at ON jobs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX jobs_retained ON jobs (kept_until(finished_at, retain), id) WHERE retain IS NOT NULL;
 
--- Jobs that may be what kills Triton (MAX_INTERRUPTIONS in services/dispatcher/retry.py) run one at a time. So only one of
--- them is claimable or running; the others stay scheduled.
-CREATE UNIQUE INDEX jobs_one_suspected_poison ON jobs ((finished_at IS NULL))
-  WHERE finished_at IS NULL AND scheduled_at IS NULL AND interruptions >= 3;
+-- Jobs that may be what kills Triton or dispatchers (services/dispatcher/retry.py) are on probation: of a model's, only one
+-- is claimable or running. The others stay scheduled.
+CREATE UNIQUE INDEX jobs_one_on_probation ON jobs (model)
+  WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NULL;
+CREATE INDEX jobs_on_probation ON jobs (scheduled_at)
+  WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NOT NULL;
 
 -- For the depths and the limits of models' queues.
 CREATE INDEX jobs_in_queue ON jobs (model, priority, id) WHERE finished_at IS NULL AND lease_until IS NULL;

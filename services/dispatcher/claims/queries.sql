@@ -69,7 +69,8 @@ ORDER BY claimed.number;
 
 -- name: renew_leases
 -- Renews the leases of jobs ($1) under their claims ($2) by $3 seconds. Returns those still held, each with whether a
--- cancel was requested. A lost cancel message is therefore only a delay.
+-- cancel was requested. A lost cancel message is therefore only a delay. Ends the probation of jobs that have survived it:
+-- their dispatcher has just shown that it lives.
 WITH held AS (
   SELECT j.id
   FROM jobs j
@@ -79,7 +80,8 @@ WITH held AS (
   FOR UPDATE OF j
 )
 UPDATE jobs j
-SET lease_until = now() + make_interval(secs => $3::double precision)
+SET lease_until = now() + make_interval(secs => $3::double precision),
+    probation = CASE WHEN j.started_at > now() - make_interval(secs => j.probation) THEN j.probation END
 FROM held
 WHERE j.id = held.id
 RETURNING j.id, j.status = 'canceling' AS canceling;

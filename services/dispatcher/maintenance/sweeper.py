@@ -83,7 +83,7 @@ class Sweeper:
     async def sweep(self) -> bool:
         """Handle one batch of each kind. Return whether any batch was full."""
         promoted = await self._store.promote_jobs(BATCH)
-        self._wake_ups.announce(promoted)
+        self._wake_ups.announce([*promoted, *await self._store.promote_suspect()])
         self._grace.note_write()  # a read-only server would have refused the write
         abandoned = await self._find_abandoned()
         metrics.leases_lapsed.inc(len(abandoned))
@@ -110,4 +110,4 @@ class Sweeper:
             if job.row.status is Status.CANCELING:
                 await self._recorder.cancel(job, now, trace)
             else:
-                await self._recorder.record_failure(job, retry.Attempted(ABANDONED), now, trace)
+                await self._recorder.record_failure(job, retry.Lost(ABANDONED), now, trace)

@@ -1,29 +1,59 @@
 -- name: promote_jobs
 -- Makes up to $1 scheduled jobs claimable whose time has come, the most overdue first. Returns their queues.
---
--- A job that was interrupted 3 times (MAX_INTERRUPTIONS) is suspected poison: it may crash Triton. Only one such job is
--- claimable or running, so that the next crash does not count against the others. A concurrent promotion of another fails.
 WITH due AS (
   SELECT id
   FROM jobs
-  WHERE scheduled_at <= now() AND interruptions < 3
+  WHERE scheduled_at <= now() AND probation IS NULL
   ORDER BY scheduled_at
   LIMIT $1
-  FOR UPDATE SKIP LOCKED
-), suspect AS (
-  SELECT id
-  FROM jobs
-  WHERE scheduled_at <= now() AND interruptions >= 3
-    AND NOT EXISTS (
-      SELECT FROM jobs other WHERE other.finished_at IS NULL AND other.scheduled_at IS NULL AND other.interruptions >= 3
-    )
-  ORDER BY scheduled_at
-  LIMIT 1
   FOR UPDATE SKIP LOCKED
 )
 UPDATE jobs
 SET scheduled_at = NULL
-WHERE id IN (SELECT id FROM due UNION ALL SELECT id FROM suspect)
+WHERE id IN (SELECT id FROM due)
+RETURNING model, priority, traceparent;
+
+-- name: find_suspect
+-- Returns whether a suspected poison job is due.
+SELECT EXISTS (SELECT FROM jobs WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at <= now()) AS found;
+
+-- name: lock_promotion
+-- Tries to lock the promotion of suspected poison jobs until the transaction ends.
+SELECT pg_try_advisory_xact_lock($1) AS locked;
+
+-- name: promote_suspect
+-- Makes one suspected poison job claimable that is due, if no other one is running, or about to run, where one crash could
+-- hit both: on the same model, or on models of one dispatcher. Returns its queue. Models and tenants take turns by lot. A
+-- model that is away blocks no other.
+WITH first AS MATERIALIZED (
+  SELECT DISTINCT ON (model, tenant_id) id, model
+  FROM jobs
+  WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at <= now()
+  ORDER BY model, tenant_id, scheduled_at
+), away AS MATERIALIZED (
+  SELECT name FROM models GROUP BY name HAVING NOT bool_or(ready)
+), busy AS MATERIALIZED (
+  SELECT model, lease_until IS NULL AND model IN (SELECT name FROM away) AS is_away
+  FROM jobs
+  WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NULL AND model >= '' -- fits an index
+), chosen AS (
+  SELECT id
+  FROM first
+  WHERE model NOT IN (SELECT name FROM away)
+    AND model NOT IN (SELECT model FROM busy)
+    AND NOT EXISTS (
+      SELECT
+      FROM busy
+      JOIN served_models other ON other.name = busy.model AND NOT busy.is_away
+      JOIN served_models own ON own.worker = other.worker
+      WHERE own.name = first.model
+    )
+  ORDER BY random()
+  LIMIT 1
+)
+UPDATE jobs
+SET scheduled_at = NULL
+WHERE id = (SELECT id FROM chosen) AND scheduled_at <= now() -- not canceled in the meantime
 RETURNING model, priority, traceparent;
 
 -- name: find_abandoned

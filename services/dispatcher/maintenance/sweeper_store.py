@@ -12,6 +12,7 @@ from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 from services.dispatcher.claims.claimed_job import ClaimedJob, read_claimed_job
 
 QUERIES = sql.load("services.dispatcher.maintenance", "sweeper.sql")
+LOCK = 0x0C4A201A_50524F42  # any number that nothing else locks
 JobsAtTime = list[tuple[ClaimedJob, datetime]]  # each with the database's time
 
 
@@ -21,11 +22,18 @@ class SweeperStore:
 
     async def promote_jobs(self, limit: int) -> list[WakeUp]:
         """Make scheduled jobs claimable that are due. Return their wake-ups, to be announced."""
-        try:
-            found = await self._database.fetch(QUERIES["promote_jobs"], limit)
-        except asyncpg.UniqueViolationError:  # jobs_one_suspected_poison: another sweeper promoted one
+        found = await self._database.fetch(QUERIES["promote_jobs"], limit)
+        return [read_wake_up(each) for each in found]
+
+    async def promote_suspect(self) -> list[WakeUp]:
+        """Make one suspected poison job claimable, if it may run now. Return its wake-up, to be announced."""
+        suspect = await self._database.fetch_one(QUERIES["find_suspect"])
+        if suspect is None or not suspect["found"]:
             return []
-        return [job_wake_up(Priority(each["priority"]), each["model"], each["traceparent"]) for each in found]
+        async with self._database.transaction() as connection:
+            if not await connection.fetchval(QUERIES["lock_promotion"], LOCK):
+                return []
+            return [read_wake_up(each) for each in await connection.fetch(QUERIES["promote_suspect"])]
 
     async def find_abandoned(self, limit: int) -> JobsAtTime:
         """Return running jobs whose lease has lapsed."""
@@ -46,3 +54,7 @@ class SweeperStore:
     async def _find(self, query: str, *values: object) -> JobsAtTime:
         found = await self._database.fetch(QUERIES[query], *values)
         return [(read_claimed_job(dict(record)), record["now"]) for record in found]
+
+
+def read_wake_up(record: asyncpg.Record) -> WakeUp:
+    return job_wake_up(Priority(record["priority"]), record["model"], record["traceparent"])

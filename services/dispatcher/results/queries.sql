@@ -92,8 +92,9 @@ ON CONFLICT DO NOTHING;
 WITH back AS (
   SELECT *
   FROM unnest($1::uuid[], $2::bigint[], $3::double precision[], $4::boolean[], $5::text[],
-              $6::text[], $7::text[], $8::boolean[], $9::boolean[], $10::boolean[])
-    AS t(id, claim, delay, given_back, fallback, error_code, error_message, error_retryable, interrupted, refused)
+              $6::text[], $7::text[], $8::boolean[], $9::boolean[], $10::integer[], $11::double precision[])
+    AS t(id, claim, delay, given_back, fallback, error_code, error_message, error_retryable, refused, interruptions,
+         probation)
   ORDER BY id
 ), locked AS (
   SELECT back.*, j.attempt, j.model, j.worker, j.started_at
@@ -115,7 +116,8 @@ SET status = 'queued',
     run_at = now() + make_interval(secs => back.delay),
     scheduled_at = now() + make_interval(secs => back.delay),
     attempt = j.attempt - back.given_back::integer,
-    interruptions = j.interruptions + back.interrupted::integer,
+    interruptions = coalesce(back.interruptions, j.interruptions),
+    probation = CASE WHEN back.interruptions IS NULL THEN j.probation ELSE back.probation END,
     started_at = CASE WHEN NOT back.refused OR j.attempt > 1 THEN j.started_at END, -- NULL: it may still expire
     model = coalesce(back.fallback, j.model),
     version = CASE WHEN back.fallback IS NULL THEN j.version END,

@@ -51,18 +51,22 @@ class ResultRecorder:
     async def record_failure(self, job: ClaimedJob, outcome: retry.Outcome, at: datetime, trace: str) -> None:
         """Record a failed attempt. `retry.decide` says what happens to the job."""
         row, failure = job.row, outcome.failure
+        suspected = retry.is_suspected(job.probation, outcome, (at - job.started_at).total_seconds())
         policy = retry.Policy(
-            row.attempt, row.max_attempts, job.interruptions, job.initial_delay, job.max_delay, job.fallback_model
+            row.attempt, row.max_attempts, suspected, job.initial_delay, job.max_delay, job.fallback_model
         )
-        requeue = partial(Requeue, id=row.id, claim=job.claim, failure=failure)
+        count = retry.count_interruptions(job.interruptions, outcome)
+        probation = retry.find_probation(count or 0)
+        requeue = partial(
+            Requeue, id=row.id, claim=job.claim, failure=failure, interruptions=count, probation=probation
+        )
         match retry.decide(policy, outcome, random.random()):  # noqa: S311 -- jitter, not a secret
             case retry.GiveBack(delay):
-                interrupted, refused = isinstance(outcome, retry.Interrupted), isinstance(outcome, retry.Refused)
-                back = requeue(delay=delay, given_back=True, interrupted=interrupted, refused=refused)
+                back = requeue(delay=delay, given_back=True, refused=isinstance(outcome, retry.Refused))
             case retry.Again(delay):
                 back = requeue(delay=delay)
             case retry.FallBack(model):
-                back = requeue(fallback=model)
+                back = requeue(fallback=model, interruptions=0, probation=None)  # the other model is not suspected
             case retry.Fail():
                 await self._end(job, finish(row, Status.FAILED, at, failure), trace)
                 return

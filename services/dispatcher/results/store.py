@@ -65,7 +65,8 @@ class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure
     delay: float = 0.0
     given_back: bool = False  # the attempt does not count
-    interrupted: bool = False  # Triton went away during the attempt; the number of interruptions is limited
+    interruptions: int | None = None  # in a row; None: as before
+    probation: float | None = None  # if `interruptions` is given: for how many seconds the job is suspected
     refused: bool = False  # the attempt never began, so the job may still expire
     fallback: str | None = None
 
@@ -116,11 +117,11 @@ class ResultStore:
         rows = [
             (
                 *(each.id, each.claim, each.delay, each.given_back, each.fallback),
-                *(*failure_values(each.failure), each.interrupted, each.refused),
+                *(*failure_values(each.failure), each.refused, each.interruptions, each.probation),
             )
             for each in requeues
         ]
-        found = await self._database.fetch(QUERIES["requeue_jobs"], *to_columns(rows, 10))
+        found = await self._database.fetch(QUERIES["requeue_jobs"], *to_columns(rows, 11))
         return {record["id"] for record in found}
 
 

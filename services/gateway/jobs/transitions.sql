@@ -62,6 +62,7 @@ WITH ended AS (
       attempt = 0,
       claim = j.claim + 1,
       interruptions = 0,
+      probation = NULL,
       run_at = now(),
       worker = NULL,
       started_at = NULL,

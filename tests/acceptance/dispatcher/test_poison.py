@@ -1,4 +1,4 @@
-"""A job that kills Triton again and again fails. No other job fails because of it."""
+"""A job that kills Triton or dispatchers again and again fails. No other job fails because of it."""
 
 import asyncio
 
@@ -38,6 +38,32 @@ async def test_job_that_kills_triton_fails_without_failing_others(
     assert ends == [("succeeded", 1, None)] * len(others)
     assert breakable.triton.process.running
     await check_trace(collector, failed.trace_id)
+
+
+async def test_job_that_kills_dispatchers_fails_without_failing_others(breakable: Stack, api: Api) -> None:
+    """Nothing in a job can kill a dispatcher, so the test does it whenever the job runs."""
+    dispatcher = breakable.dispatchers[0]
+    others = [await api.submit("work", work(1500), retry=ONCE) for _ in range(10)]
+    poison = await api.submit("faulty", fault("hang", 5000), retry=ONCE)
+    kills = 0
+    while (await api.wait(poison.id, "processing", "failed", within=60)).status == "processing":
+        await asyncio.to_thread(dispatcher.kill)
+        await asyncio.to_thread(dispatcher.launch)
+        kills += 1
+        await wait_for_requeue(api, poison.id, kills)
+    failed = await api.get(poison.id)
+    assert (failed.attempt, failed.error and failed.error.code, kills) == (1, "worker_lost", RETURNED + 1)
+    attempts = [(each.status, each.error_code) for each in await api.list_attempts(poison.id)]
+    assert attempts == [("returned", "worker_lost")] * RETURNED + [("failed", "worker_lost")]
+    ends = [await api.wait(job.id, within=60) for job in others]
+    assert [(job.status, job.attempt, job.error) for job in ends] == [("succeeded", 1, None)] * len(others)
+
+
+async def wait_for_requeue(api: Api, job: str, attempts: int) -> None:
+    async def poll() -> bool:
+        return len(await api.list_attempts(job)) == attempts
+
+    await eventually(poll, f"attempt {attempts} has ended", within=30)
 
 
 async def check_trace(collector: Collector, trace_id: str) -> None:

@@ -46,7 +46,7 @@ async def test_a_lapsed_lease_and_the_attempt_under_it_count(world: World) -> No
     await world.sweep()
     assert counts.since("charonia_leases_lapsed_total", "charonia_attempts_total") == {
         ("charonia_leases_lapsed_total", ""): 1.0,
-        ("charonia_attempts_total", "failed"): 1.0,
+        ("charonia_attempts_total", "returned"): 1.0,
     }
 
 

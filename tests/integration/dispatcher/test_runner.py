@@ -140,7 +140,7 @@ async def test_a_job_whose_claim_is_lost_is_cancelled(dispatcher: LocalDispatche
     dispatcher.heartbeat.request()
     await dispatcher.until_idle()
     state = await dispatcher.look(job)
-    assert (state.status, state.attempt, state.error_code) == (Status.QUEUED, 1, "worker_lost")
+    assert (state.status, state.attempt, state.error_code) == (Status.QUEUED, 0, "worker_lost")
 
 
 async def test_a_job_that_outlasts_the_grace_period_is_given_back_uncounted(dispatcher: LocalDispatcher) -> None:

@@ -38,6 +38,7 @@ def claimed(status: Status = Status.PROCESSING, fallback_model: str | None = Non
         claim=1,
         timeout=1.0,
         interruptions=0,
+        probation=None,
         initial_delay=1.0,
         max_delay=1.0,
         fallback_model=fallback_model,

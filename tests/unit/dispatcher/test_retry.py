@@ -1,11 +1,11 @@
 """A failed attempt decides what happens to its job."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.jobs import Failure
 from services.dispatcher.retry import (
-    MAX_INTERRUPTIONS,
     REFUSED_DELAY_SECONDS,
     Again,
     Attempted,
@@ -13,9 +13,14 @@ from services.dispatcher.retry import (
     FallBack,
     GiveBack,
     Interrupted,
+    Lost,
+    Outcome,
     Policy,
     Refused,
+    count_interruptions,
     decide,
+    find_probation,
+    is_suspected,
 )
 
 TRANSIENT = Failure("inference_failed", "try again", True)
@@ -25,33 +30,45 @@ PERMANENT = Failure("invalid_input", "never", False)
 def policy(
     attempt: int = 1,
     max_attempts: int = 5,
-    interruptions: int = 0,
+    suspected: bool = False,
     initial_delay: float = 1.0,
     max_delay: float = 300.0,
     fallback_model: str | None = None,
 ) -> Policy:
-    return Policy(attempt, max_attempts, interruptions, initial_delay, max_delay, fallback_model)
+    return Policy(attempt, max_attempts, suspected, initial_delay, max_delay, fallback_model)
 
 
-def test_an_interrupted_attempt_is_given_back_even_if_it_was_the_last() -> None:
-    assert decide(policy(attempt=5), Interrupted(TRANSIENT), 0.5) == GiveBack(0.0)
+@pytest.mark.parametrize("outcome", [Interrupted(TRANSIENT), Lost(TRANSIENT)])
+def test_an_interrupted_attempt_is_given_back_even_if_it_was_the_last(outcome: Outcome) -> None:
+    assert decide(policy(attempt=5), outcome, 0.5) == GiveBack(0.0)
 
 
-def test_the_number_of_interruptions_is_limited() -> None:
-    last = policy(interruptions=MAX_INTERRUPTIONS - 1)
-    assert decide(last, Interrupted(TRANSIENT), 0.5) == GiveBack(0.0)
-    over = policy(interruptions=MAX_INTERRUPTIONS)
-    assert decide(over, Interrupted(TRANSIENT), 0.5) == Again(0.5)
+@pytest.mark.parametrize("outcome", [Interrupted(TRANSIENT), Lost(TRANSIENT)])
+def test_an_interruption_of_a_suspect_counts(outcome: Outcome) -> None:
+    assert decide(policy(suspected=True), outcome, 0.5) == Again(0.5)
+    assert decide(policy(attempt=5, suspected=True), outcome, 0.5) == Fail()
 
 
 def test_a_refused_attempt_never_counts() -> None:
-    over = policy(attempt=5, interruptions=MAX_INTERRUPTIONS)
+    over = policy(attempt=5, suspected=True)
     assert decide(over, Refused(TRANSIENT), 0.5) == GiveBack(REFUSED_DELAY_SECONDS * 1.5)
 
 
-def test_one_interruption_too_many_fails_a_job_on_its_last_attempt() -> None:
-    over = policy(attempt=5, interruptions=MAX_INTERRUPTIONS)
-    assert decide(over, Interrupted(TRANSIENT), 0.5) == Fail()
+def test_probation_begins_with_the_third_interruption_and_doubles() -> None:
+    assert [find_probation(count) for count in range(2, 7)] == [None, 30.0, 60.0, 120.0, 240.0]
+    assert find_probation(10_000) == find_probation(33)
+
+
+def test_a_job_that_survives_its_probation_is_not_suspected() -> None:
+    assert is_suspected(30.0, Interrupted(TRANSIENT), 29.0)
+    assert not is_suspected(30.0, Interrupted(TRANSIENT), 30.0)
+    assert is_suspected(30.0, Lost(TRANSIENT), 1e9)
+    assert not is_suspected(None, Lost(TRANSIENT), 0.0)
+
+
+def test_only_an_attempt_that_ends_by_itself_ends_a_row_of_interruptions() -> None:
+    outcomes = Interrupted(TRANSIENT), Lost(TRANSIENT), Refused(TRANSIENT), Attempted(TRANSIENT)
+    assert [count_interruptions(2, outcome) for outcome in outcomes] == [3, 3, None, 0]
 
 
 def test_a_transient_failure_is_retried_while_attempts_are_left() -> None:

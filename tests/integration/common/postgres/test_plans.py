@@ -18,11 +18,10 @@ from tests.support.seed import QUERIES as SEEDING
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 BIG = ("jobs", "job_inputs", "job_outputs", "job_attempts", "events", "deliveries", "attempts")
 SCANS = ("Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan")
-# Queries that may read a whole index or table. count_queued counts. promote_jobs checks for a suspected poison job,
-# of which one index holds one at most. turn_back moves every due time after the clock was set back.
+# Queries that may read a whole index or table. count_queued counts. turn_back moves every due time after the
+# clock was set back.
 WHOLE = {
     ("gateway.count_queued", "jobs"),
-    ("dispatcher.promote_jobs", "jobs"),
     ("notifier.move_due_times_back", "deliveries"),
 }
 MANY = 10_000

@@ -13,10 +13,8 @@ from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims, NoJob
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import QUERIES
-from services.dispatcher.maintenance.sweeper_store import QUERIES as SWEEPER_QUERIES
 from services.dispatcher.models.fair_share import NIL
 from services.dispatcher.models.served_model import ServedModel
-from services.dispatcher.retry import MAX_INTERRUPTIONS
 from services.dispatcher.triton.client import ModelVersion
 from tests.integration.jobs import (
     LEASE,
@@ -31,7 +29,6 @@ from tests.integration.jobs import (
 )
 from tests.integration.jobs import look as get
 from tests.integration.stores import Stores
-from tests.integration.waiting import until_blocked
 
 
 @pytest.fixture
@@ -125,41 +122,6 @@ async def test_a_wake_up_waits_for_a_job_that_another_transaction_holds(database
     assert claimed is not None
     assert claimed.row.id == job
     assert await claims.claim(model, Priority.NORMAL) is None
-
-
-SUSPECT = "UPDATE jobs SET interruptions = $1, run_at = now(), scheduled_at = now() WHERE id = ANY($2::uuid[])"
-
-
-async def test_only_one_suspected_poison_job_runs_at_a_time(database: Database, stores: Stores, tenant: UUID) -> None:
-    suspects = sorted([await submit(database, tenant) for _ in range(3)])
-    await database.fetch(SUSPECT, MAX_INTERRUPTIONS, suspects)
-    other = await submit(database, tenant)
-    await database.fetch(SUSPECT, MAX_INTERRUPTIONS - 1, [other])
-    assert len(await stores.sweeper.promote_jobs(10)) == 2
-    claimed = {job.row.id: job for job in await take(database, 4)}
-    assert len(claimed) == 2
-    assert other in claimed
-    (running,) = claimed.keys() - {other}
-    assert await stores.sweeper.promote_jobs(10) == []
-    await stores.results.requeue_jobs([new_requeue(claimed[running])])
-    assert len(await stores.sweeper.promote_jobs(10)) == 1
-    (again,) = await take(database, 2, worker="another")
-    assert await stores.sweeper.promote_jobs(10) == []
-    await stores.results.end_jobs([new_end(again)])
-    assert len(await stores.sweeper.promote_jobs(10)) == 1
-
-
-async def test_concurrent_sweepers_do_not_promote_two_suspected_poison_jobs(
-    database: Database, stores: Stores, tenant: UUID
-) -> None:
-    first, second = sorted([await submit(database, tenant, model=model) for model in ("echo", "other")])
-    await database.fetch(SUSPECT, MAX_INTERRUPTIONS, [first, second])
-    async with database.transaction() as transaction:
-        assert len(await transaction.fetch(SWEEPER_QUERIES["promote_jobs"], 10)) == 1
-        other = asyncio.create_task(stores.sweeper.promote_jobs(10))
-        await until_blocked(database)
-    assert await other == []
-    assert len(await take(database, model="echo")) + len(await take(database, model="other")) == 1
 
 
 async def test_a_claimed_job_knows_whether_its_start_is_wanted(

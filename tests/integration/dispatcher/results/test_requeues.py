@@ -35,7 +35,7 @@ async def test_giving_an_attempt_back_lowers_the_attempt_but_not_the_claim(
     database: Database, stores: Stores, tenant: UUID
 ) -> None:
     job = await claim(database, await submit(database, tenant))
-    await stores.results.requeue_jobs([new_requeue(job, given_back=True, interrupted=True)])
+    await stores.results.requeue_jobs([new_requeue(job, given_back=True, interruptions=1)])
     state = await look(database, job.row.id)
     assert (state.attempt, state.claim, state.interruptions) == (0, 1, 1)
     await make_due(database, job.row.id)
@@ -59,7 +59,7 @@ async def test_a_refused_first_attempt_is_not_a_start(database: Database, stores
     await make_due(database, tried.row.id)
     tried = await claim(database, tried.row.id)
     backs = [new_requeue(job, given_back=True, refused=True) for job in (refused, tried)]
-    await stores.results.requeue_jobs([*backs, new_requeue(interrupted, given_back=True, interrupted=True)])
+    await stores.results.requeue_jobs([*backs, new_requeue(interrupted, given_back=True, interruptions=1)])
     await database.fetch("UPDATE jobs SET expires_at = now()")
     assert [job.row.id for job, _ in await stores.sweeper.find_expired(10)] == [refused.row.id]
 

@@ -43,6 +43,9 @@ class World:
             raise DatabaseUnavailable
         return []
 
+    async def promote_suspect(self) -> list[WakeUp]:
+        return []
+
     async def find_abandoned(self, _limit: int) -> JobsAtTime:
         self.clock.now += self.hangs
         self.hangs = 0.0
@@ -65,6 +68,7 @@ class World:
         assert rows == []
 
     async def record_failure(self, job: ClaimedJob, outcome: retry.Outcome, _at: datetime, _trace: str) -> None:
+        assert isinstance(outcome, retry.Lost)
         assert outcome.failure.code == "worker_lost"
         self.failed.append(job)
 

@@ -38,6 +38,9 @@ class FakeStore:
             raise DatabaseUnavailable
         return [cast("WakeUp", object())] * count
 
+    async def promote_suspect(self) -> list[WakeUp]:
+        return []
+
 
 class FakeWakeUps:
     def __init__(self) -> None:

@@ -2,8 +2,10 @@
 
 import random
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import cast
 
+import msgspec
 import pytest
 
 from common.errors import DatabaseUnavailable
@@ -117,19 +119,46 @@ async def test_each_failure_draws_its_own_delay(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("outcome", "given_back", "interrupted"),
+    ("outcome", "given_back", "interruptions", "probation"),
     [
-        (retry.Attempted(TRANSIENT), False, False),
-        (retry.Interrupted(TRANSIENT), True, True),
-        (retry.Refused(TRANSIENT), True, False),
+        (retry.Attempted(TRANSIENT), False, 0, None),
+        (retry.Interrupted(TRANSIENT), True, 3, retry.PROBATION_SECONDS),
+        (retry.Lost(TRANSIENT), True, 3, retry.PROBATION_SECONDS),
+        (retry.Refused(TRANSIENT), True, None, None),
     ],
 )
-async def test_only_an_outage_of_triton_is_an_interruption(
-    outcome: retry.Outcome, given_back: bool, interrupted: bool
+async def test_only_a_crash_is_an_interruption(
+    outcome: retry.Outcome, given_back: bool, interruptions: int | None, probation: float | None
 ) -> None:
     store = FakeStore(failures=0)
-    await build(store)[0].record_failure(claimed(), outcome, NOW, TRACE)
-    assert [(back.given_back, back.interrupted) for back in store.requeues] == [(given_back, interrupted)]
+    job = msgspec.structs.replace(claimed(), interruptions=2)
+    await build(store)[0].record_failure(job, outcome, NOW, TRACE)
+    (back,) = store.requeues
+    assert (back.given_back, back.interruptions, back.probation) == (given_back, interruptions, probation)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ran", "counts"),
+    [
+        (retry.Interrupted(TRANSIENT), 29.0, True),
+        (retry.Interrupted(TRANSIENT), 31.0, False),
+        (retry.Lost(TRANSIENT), 31.0, True),  # the last heartbeat still found it on probation
+    ],
+)
+async def test_an_interruption_counts_for_a_job_on_probation(outcome: retry.Outcome, ran: float, counts: bool) -> None:
+    store = FakeStore(failures=0)
+    job = msgspec.structs.replace(claimed(), interruptions=3, probation=30.0)
+    await build(store)[0].record_failure(job, outcome, NOW + timedelta(seconds=ran), TRACE)
+    (back,) = store.requeues
+    assert (back.given_back, back.interruptions, back.probation) == (not counts, 4, 60.0)
+
+
+async def test_a_fallback_model_is_not_suspected() -> None:
+    store = FakeStore(failures=0)
+    job = msgspec.structs.replace(claimed(fallback_model="small"), interruptions=5, probation=120.0)
+    job = msgspec.structs.replace(job, row=msgspec.structs.replace(job.row, attempt=5))
+    await build(store)[0].record_failure(job, retry.Interrupted(TRANSIENT), NOW, TRACE)
+    assert [(back.fallback, back.interruptions, back.probation) for back in store.requeues] == [("small", 0, None)]
 
 
 async def test_a_permanent_failure_falls_back_or_ends_the_job() -> None:

@@ -1,0 +1,181 @@
+"""Due jobs become claimable. Suspected poison jobs run one at a time where one crash could hit two of them."""
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from common.jobs import Status
+from common.postgres.database import Database
+from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.maintenance.sweeper_store import LOCK, QUERIES
+from services.dispatcher.models.store import ModelStore
+from services.dispatcher.retry import MAX_INTERRUPTIONS, PROBATION_SECONDS
+from services.dispatcher.triton.client import ModelVersion
+from tests.integration.jobs import LEASE, add_tenant, look, make_due, new_end, new_requeue, submit, take
+from tests.integration.stores import Stores
+from tests.integration.waiting import until_blocked
+from tests.integration.world import World
+
+SUSPECT = """
+UPDATE jobs SET interruptions = 3, probation = $1, run_at = now(), scheduled_at = now() WHERE id = ANY($2::uuid[])
+"""
+TAKES_LONG = "UPDATE jobs SET started_at = started_at - make_interval(secs => $1::double precision) WHERE id = $2"
+KILLED = 7  # the session of a dispatcher that a job killed
+
+
+@pytest.fixture
+def stores(database: Database) -> Stores:
+    return Stores(database)
+
+
+async def suspect(database: Database, tenant: UUID, count: int = 1, model: str = "echo") -> list[UUID]:
+    """Submit jobs that are suspected and due."""
+    jobs = [await submit(database, tenant, model=model) for _ in range(count)]
+    await database.fetch(SUSPECT, PROBATION_SECONDS, jobs)
+    return jobs
+
+
+async def serve(database: Database, worker: str, *models: str, ready: bool = True) -> None:
+    versions = [ModelVersion(name, "1", False, 0, 1, [], []) for name in models]
+    await ModelStore(database, worker).save_models([(version, True) for version in versions])
+    if not ready:
+        await ModelStore(database, worker).save_models([(version, False) for version in versions])
+
+
+async def test_one_suspect_of_a_model_runs_at_a_time(database: Database, stores: Stores, tenant: UUID) -> None:
+    await suspect(database, tenant, 3)
+    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert await stores.sweeper.promote_suspect() == []
+    (running,) = await take(database, 4)
+    assert await stores.sweeper.promote_suspect() == []
+    await stores.results.requeue_jobs([new_requeue(running)])
+    assert len(await stores.sweeper.promote_suspect()) == 1
+    (again,) = await take(database, 4, worker="another")
+    assert await stores.sweeper.promote_suspect() == []
+    await stores.results.end_jobs([new_end(again)])
+    assert len(await stores.sweeper.promote_suspect()) == 1
+
+
+async def test_a_suspect_delays_no_other_job(database: Database, stores: Stores, tenant: UUID) -> None:
+    await suspect(database, tenant, 2)
+    other = await submit(database, tenant)
+    await make_due(database, other)
+    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert len(await stores.sweeper.promote_jobs(10)) == 1
+    assert other in {job.row.id for job in await take(database, 4)}
+
+
+async def test_suspects_on_separate_dispatchers_run_at_once(database: Database, stores: Stores, tenant: UUID) -> None:
+    await serve(database, "first", "echo")
+    await serve(database, "second", "other")
+    await suspect(database, tenant)
+    await suspect(database, tenant, model="other")
+    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert len(await stores.sweeper.promote_suspect()) == 1
+
+
+async def test_suspects_on_one_dispatcher_take_turns(database: Database, stores: Stores, tenant: UUID) -> None:
+    """One crash could hit both, though their models differ."""
+    await serve(database, "first", "echo", "between")
+    await serve(database, "second", "other", "echo")
+    await suspect(database, tenant)
+    await suspect(database, tenant, model="other")
+    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert await stores.sweeper.promote_suspect() == []
+
+
+@pytest.mark.parametrize("scheduled", [True, False])
+async def test_a_suspect_of_a_model_that_is_away_blocks_no_other(
+    database: Database, stores: Stores, tenant: UUID, scheduled: bool
+) -> None:
+    await serve(database, "w", "echo", "other")
+    await suspect(database, tenant)
+    if not scheduled:
+        assert [wake_up.routing_key for wake_up in await stores.sweeper.promote_suspect()] == ["job.normal.echo"]
+    await serve(database, "w", "echo", ready=False)
+    await suspect(database, tenant, model="other")
+    assert [wake_up.routing_key for wake_up in await stores.sweeper.promote_suspect()] == ["job.normal.other"]
+
+
+async def test_a_tenant_with_many_suspects_does_not_keep_others_waiting(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    await suspect(database, tenant, 100)
+    (other,) = await suspect(database, await add_tenant(database, "other"))
+    turns = 0
+    while (await look(database, other)).status is not Status.SUCCEEDED:
+        turns += 1
+        assert turns < 40  # the chance of so many is one in 10^12
+        await stores.sweeper.promote_suspect()
+        await stores.results.end_jobs([new_end(job) for job in await take(database, 2)])
+
+
+async def test_concurrent_sweepers_promote_one_suspect(database: Database, stores: Stores, tenant: UUID) -> None:
+    """The second one does not wait for the first, and due jobs do not wait for either."""
+    await serve(database, "w", "echo", "other")
+    await suspect(database, tenant)
+    await suspect(database, tenant, model="other")
+    due = await submit(database, tenant)
+    await make_due(database, due)
+    async with asyncio.timeout(10), database.transaction() as first:
+        assert await first.fetchval(QUERIES["lock_promotion"], LOCK)
+        assert len(await first.fetch(QUERIES["promote_suspect"])) == 1
+        assert await stores.sweeper.promote_suspect() == []
+        assert len(await stores.sweeper.promote_jobs(10)) == 1
+    assert await stores.sweeper.promote_suspect() == []
+
+
+async def test_a_suspect_that_is_canceled_meanwhile_stays_canceled(database: Database, tenant: UUID) -> None:
+    world = World(database, tenant)
+    (job,) = await suspect(database, tenant)
+    async with database.transaction() as canceling:
+        await canceling.execute(
+            "UPDATE jobs SET status = 'canceled', finished_at = now(), scheduled_at = NULL WHERE id = $1", job
+        )
+        promoting = asyncio.create_task(world.stores.sweeper.promote_suspect())
+        await until_blocked(database)
+    assert await promoting == []
+    assert (await look(database, job)).status is Status.CANCELED
+
+
+async def test_a_heartbeat_ends_the_probation_of_a_survivor(database: Database, tenant: UUID) -> None:
+    world = World(database, tenant)
+    stores = world.stores
+    await suspect(database, tenant, 2)
+    await stores.sweeper.promote_suspect()
+    (long,) = await take(database, 2)
+    claim = (long.row.id, long.claim)
+    await stores.claims.renew_leases([claim], LEASE)
+    assert await stores.sweeper.promote_suspect() == []
+    await database.fetch(TAKES_LONG, PROBATION_SECONDS, long.row.id)
+    assert await stores.sweeper.promote_suspect() == []  # it may have died since its last heartbeat
+    await stores.claims.renew_leases([claim], LEASE)
+    assert len(await stores.sweeper.promote_suspect()) == 1
+
+
+async def test_a_job_that_kills_dispatchers_fails_and_no_other_does(database: Database, tenant: UUID) -> None:
+    world = World(database, tenant)
+    await world.begin()
+    killer, *others = [await submit(database, tenant, max_attempts=1) for _ in range(11)]
+    kills = 0
+    for _ in range(30):
+        await world.sweep()
+        running = await world.answer(await world.find_lost_wake_ups(), KILLED)
+        kills += await end_or_kill(world, running, killer)
+    assert kills == MAX_INTERRUPTIONS + 1
+    ends = [await look(database, job) for job in (killer, *others)]
+    assert [(end.status, end.attempt) for end in ends] == [(Status.FAILED, 1)] + [(Status.SUCCEEDED, 1)] * 10
+    assert ends[0].error_code == "worker_lost"
+
+
+async def end_or_kill(world: World, running: list[ClaimedJob], killer: UUID) -> bool:
+    """End the running jobs, unless the killer is among them. Then a sweeper finds that their dispatcher died."""
+    if killer not in {job.row.id for job in running}:
+        for job in running:
+            await world.act(job, "succeed")
+        return False
+    await world.sweep()
+    await world.pass_time(3.0)
+    await world.sweep()
+    return True
