@@ -21,6 +21,7 @@ from services.notifier.clock_correction import watch_clock
 from services.notifier.delivery_worker import DeliveryWorker
 from services.notifier.due_endpoints import DueEndpoints
 from services.notifier.new_deliveries import NewDeliveries
+from services.notifier.overdue_deliveries import OverdueDeliveries
 from services.notifier.recovery import Recovery
 from services.notifier.sender import Sender
 from services.notifier.settings import NotifierSettings
@@ -30,7 +31,7 @@ from services.notifier.store.new_deliveries import NewDeliveryStore
 
 PREFETCH = 200  # events: one batch
 HANDLERS_SECONDS = 2.0  # at shutdown, for running handlers
-CONNECTIONS = 5  # of each of two pools: each loop and batcher uses one at a time
+CONNECTIONS = 6  # of each of two pools: each loop and batcher uses one at a time
 WAKE_UP_SECONDS = 2.0  # at shutdown, for messages being published
 
 log = Log("notifier")
@@ -88,7 +89,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
     wake_ups = WakeUpPublisher(publisher)
     sender = open_sender(settings)
     worker = build_worker(settings, database, relaxed, wake_ups, sender)
-    recovery = Recovery(database, wake_ups, worker.due.wake, rate=settings.recovery_rate, schedule=schedule)
+    recovery = Recovery(database, worker.due.wake, rate=settings.recovery_rate)
     new_deliveries = NewDeliveries(NewDeliveryStore(relaxed), worker, schedule[0])
     declare = partial(topology.declare_exchanges, queue_type=settings.queue_type)
     await consumer.subscribe(Subscription(topology.NOTIFIER_QUEUE, PREFETCH, declare, new_deliveries.handle))
@@ -108,6 +109,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
         "wide_events": new_deliveries.schedule_wide(),
         "delivery_worker": worker.run(),
         "recovery": recovery.run(),
+        "overdue_deliveries": OverdueDeliveries(database, wake_ups, schedule).run(),
         "clock": watch_clock(database, worker.due.wake, lease=worker.lease),
         "cleanup": run_cleanup(database, settings.retention),
         "database_metrics": database_metrics.collect_metrics(database),

@@ -1,60 +1,37 @@
-"""Re-sends the deliveries that failed during a receiver's outage, oldest first and throttled.
-
-Also ends deliveries that have waited a whole schedule behind an open circuit.
-"""
+"""Re-sends the deliveries that failed during a receiver's outage, oldest first and throttled."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
 
 from common import ids
 from common.errors import Unavailable
 from common.postgres.database import Connection, Database
-from common.rabbitmq.wake_ups import WakeUpPublisher
-from common.telemetry import tracing
 from common.telemetry.logs import Log
-from services.notifier.operational_events import add_exhausted_events
-from services.notifier.retry_schedule import JITTER
 from services.notifier.store import recovery as store
 from services.notifier.store.endpoints import lock_endpoints, make_endpoint_due
 
 TICK_SECONDS = 1.0
 SKEW = timedelta(hours=1)  # an id's time may differ from the database's by this much
-OVERDUE_LIMIT = 500  # deliveries ended at a time
-OVERDUE_TICKS = 30  # between two searches for overdue deliveries
 
 log = Log("recovery")
 
 
 class Recovery:
-    def __init__(
-        self,
-        database: Database,
-        wake_ups: WakeUpPublisher,
-        wake: Callable[[], None],
-        *,
-        rate: float,
-        schedule: Sequence[float],
-    ) -> None:
-        """`rate` is in deliveries a second for each subscription. `schedule` is in seconds."""
+    def __init__(self, database: Database, wake: Callable[[], None], *, rate: float) -> None:
+        """`rate` is in deliveries a second for each subscription."""
         self._database = database
-        self._wake_ups = wake_ups
         self._wake = wake
         self._batch_size = max(1, round(rate * TICK_SECONDS))
-        self._schedule_seconds = sum(schedule) * (1 + JITTER)
 
     async def run(self) -> None:
         """Advance recoveries until cancelled. Any notifier continues where another stopped."""
-        ticks = 0
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            ticks += 1
             try:
                 while await self.advance():
                     pass
-                if ticks % OVERDUE_TICKS == 0:
-                    await self.exhaust_overdue()
             except Unavailable as error:
                 log.warning("recovery.database_unavailable", error=error)
 
@@ -88,27 +65,3 @@ class Recovery:
         if requeued:
             await make_endpoint_due(connection, endpoint)
         return requeued, len(requeued) < room
-
-    async def exhaust_overdue(self) -> None:
-        """End deliveries that have waited a whole schedule behind an open circuit."""
-        found = await store.find_overdue(self._database, self._schedule_seconds, OVERDUE_LIMIT)
-        if not found:
-            return
-        async with self._database.transaction() as connection:
-            await lock_endpoints(connection, list({each.endpoint_id for each in found}))
-            ended = await store.exhaust_deliveries(connection, [each.id for each in found])
-            messages = await add_exhausted_events(connection, [each.id for each in ended])
-        self._wake_ups.announce(messages)
-        for each in ended:
-            log_exhausted(each)
-
-
-def log_exhausted(delivery: store.EndedDelivery) -> None:
-    log.warning(
-        "delivery.exhausted",
-        delivery_id=ids.encode(ids.Kind.DELIVERY, delivery.id),
-        **({} if delivery.job_id is None else {"job_id": ids.encode(ids.Kind.JOB, delivery.job_id)}),
-        tenant=ids.encode(ids.Kind.TENANT, delivery.tenant_id),
-        trace_id=tracing.trace_id(delivery.traceparent),
-        error="the endpoint failed for the whole schedule",
-    )

@@ -74,7 +74,7 @@ class DeliveryWorld:
         missed = await notifier.new.find(0.0, 100)
         await self.send(notifier, await notifier.take(*{event for event, _ in missed}))
         await notifier.new.check_missed_endpoints(LEASE)
-        await notifier.recovery.exhaust_overdue()
+        await notifier.overdue.exhaust()
 
     async def claim(self, notifier: Steps) -> None:
         await self.send(notifier, await notifier.claim(3))

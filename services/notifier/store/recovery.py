@@ -1,12 +1,11 @@
-"""Re-queues failed deliveries, and ends those that waited too long."""
+"""Re-queues failed deliveries."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from common.postgres import sql
-from common.postgres.database import Connection, Database
+from common.postgres.database import Connection
 
 QUERIES = sql.load("services.notifier.store", "recovery.sql")
 
@@ -33,18 +32,6 @@ class DeliverySelection(NamedTuple):
     limit: int
 
 
-class OverdueDelivery(NamedTuple):
-    id: UUID
-    endpoint_id: UUID
-
-
-class EndedDelivery(NamedTuple):
-    id: UUID
-    tenant_id: UUID
-    job_id: UUID | None
-    traceparent: str
-
-
 async def lock_next_recovery(connection: Connection) -> RecoveryState | None:
     """Lock the next due recovery."""
     record = await connection.fetchrow(QUERIES["lock_next_recovery"])
@@ -67,13 +54,3 @@ async def advance_recovery(
 ) -> None:
     """Save how far a recovery is. It continues after `wait` seconds (None: it is done)."""
     await connection.execute(QUERIES["advance_recovery"], recovery, position, count, wait)
-
-
-async def find_overdue(database: Database, age: float, limit: int) -> list[OverdueDelivery]:
-    """Find deliveries that waited `age` seconds for an endpoint that failed all that time."""
-    return [OverdueDelivery(**record) for record in await database.fetch(QUERIES["find_overdue"], age, limit)]
-
-
-async def exhaust_deliveries(connection: Connection, deliveries: Sequence[UUID]) -> list[EndedDelivery]:
-    """End deliveries of locked endpoints. Return those that had no attempt in flight."""
-    return [EndedDelivery(**record) for record in await connection.fetch(QUERIES["exhaust_deliveries"], deliveries)]

@@ -55,27 +55,3 @@ RETURNING d.id;
 UPDATE recoveries
 SET last_delivery_id = $2, recovered = recovered + $3, next_at = now() + make_interval(secs => $4::double precision)
 WHERE id = $1;
-
--- name: find_overdue
--- Find up to $2 deliveries that have waited a whole schedule ($1, seconds) for an endpoint that
--- failed all that time. The open circuit kept them from using up attempts of their own.
-SELECT d.id, e.id AS endpoint_id
-FROM endpoints e
-CROSS JOIN LATERAL (
-  SELECT id
-  FROM deliveries
-  WHERE endpoint_id = e.id
-    AND next_at IS NOT NULL
-    AND (lease_until IS NULL OR lease_until <= now())
-    AND schedule_started_at < now() - make_interval(secs => $1::double precision)
-  LIMIT $2
-) d
-WHERE e.open_until IS NOT NULL AND e.failing_since < now() - make_interval(secs => $1::double precision)
-LIMIT $2;
-
--- name: exhaust_deliveries
--- End these deliveries ($1) of locked endpoints, except those with an attempt in flight.
-UPDATE deliveries
-SET status = 'exhausted', next_at = NULL, finished_at = now(), lease_until = NULL
-WHERE id = ANY($1::uuid[]) AND status = 'pending' AND (lease_until IS NULL OR lease_until <= now())
-RETURNING id, tenant_id, job_id, traceparent;

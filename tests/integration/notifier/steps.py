@@ -8,6 +8,7 @@ from common.postgres.database import Database
 from services.notifier.attempt_recorder import AttemptRecorder, make_record
 from services.notifier.attempt_result import AttemptError, AttemptResult
 from services.notifier.due_endpoints import DueEndpoints
+from services.notifier.overdue_deliveries import OverdueDeliveries
 from services.notifier.recovery import Recovery
 from services.notifier.retry_schedule import Decision, Exhausted, Rescheduled, Succeeded
 from services.notifier.store.attempts import AttemptStore
@@ -52,7 +53,8 @@ class Steps:
             endpoint_concurrency=endpoint_concurrency,
             disable_after=disable_after,
         )
-        self.recovery = Recovery(database, self.wake_ups, self.due.wake, rate=rate, schedule=SCHEDULE)
+        self.recovery = Recovery(database, self.due.wake, rate=rate)
+        self.overdue = OverdueDeliveries(database, self.wake_ups, SCHEDULE)
 
     @property
     def woken(self) -> int:

@@ -170,10 +170,10 @@ async def test_a_delivery_that_waits_a_whole_schedule_behind_an_open_circuit_is_
         "UPDATE deliveries SET schedule_started_at = schedule_started_at - make_interval(secs => $2) WHERE id <> $1"
     )
     await database.fetch(change, deliveries[-1], whole + 9)
-    await steps.recovery.exhaust_overdue()
+    await steps.overdue.exhaust()
     assert await list_events(database) == []  # the endpoint has not failed for as long
     await age(database, webhook.id, whole + 9)
-    await steps.recovery.exhaust_overdue()
+    await steps.overdue.exhaust()
     statuses = [(await look_at(database, each)).status for each in deliveries]
     assert statuses == ["exhausted", "pending", "exhausted", "pending"]  # not those in flight or young
     assert [kind for kind, _ in await list_events(database)] == ["delivery.exhausted"] * 2
