@@ -36,11 +36,18 @@ class Recovery:
                 log.warning("recovery.database_unavailable", error=error)
 
     async def advance(self) -> bool:
-        """Re-send the next batch of one recovery. Return False if none was due."""
+        """Re-send the next batch of one recovery. Return False if none was due.
+
+        Lock the endpoint before the recovery: a deletion of the subscription does so too.
+        """
         async with self._database.transaction() as connection:
-            found = await store.lock_next_recovery(connection)
-            if found is None:
+            due = await store.find_next_recovery(connection)
+            if due is None:
                 return False
+            await lock_endpoints(connection, [due.webhook_id])
+            found = await store.lock_recovery(connection, due.id)
+            if found is None:
+                return True  # another notifier did it, or the subscription ended
             requeued, done = await self._requeue_batch(connection, found)
             position = requeued[-1] if requeued else found.last_delivery_id
             await store.advance_recovery(connection, found.id, position, len(requeued), None if done else TICK_SECONDS)
@@ -50,12 +57,11 @@ class Recovery:
         return True
 
     async def _requeue_batch(self, connection: Connection, found: store.RecoveryState) -> tuple[list[UUID], bool]:
-        """Re-queue the next batch. Return its ids in order, and whether it was the last.
+        """Re-queue the next batch for the locked endpoint. Return its ids in order, and whether it was the last.
 
         Re-queue none while a whole batch is due already, so new deliveries wait behind one batch at most.
         """
         endpoint = found.webhook_id
-        await lock_endpoints(connection, [endpoint])
         room = self._batch_size - await store.count_due(connection, endpoint, self._batch_size)
         if room <= 0:
             return [], False

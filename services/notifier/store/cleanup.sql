@@ -15,19 +15,23 @@ WHERE id IN (
 RETURNING id;
 
 -- name: delete_old_recoveries
--- Delete up to $2 completed recoveries older than $1 seconds.
+-- Delete up to $2 completed recoveries older than $1 seconds. Skip those that are deleted with their
+-- subscription.
 DELETE FROM recoveries
 WHERE id IN (
   SELECT id
   FROM recoveries
   WHERE next_at IS NULL AND created_at < now() - make_interval(secs => $1::double precision)
   LIMIT $2
+  FOR UPDATE SKIP LOCKED
 )
 RETURNING id;
 
 -- name: delete_expired_secrets
--- Delete old secrets that no longer sign.
-DELETE FROM old_secrets WHERE until < now() RETURNING id;
+-- Delete old secrets that no longer sign. Skip those that are deleted with their subscription.
+DELETE FROM old_secrets
+WHERE id IN (SELECT id FROM old_secrets WHERE until < now() FOR UPDATE SKIP LOCKED)
+RETURNING id;
 
 -- name: lock_unused_endpoints
 -- Lock up to $1 callback endpoints that have no delivery left, until the transaction ends.

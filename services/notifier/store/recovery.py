@@ -10,6 +10,11 @@ from common.postgres.database import Connection
 QUERIES = sql.load("services.notifier.store", "recovery.sql")
 
 
+class DueRecovery(NamedTuple):
+    id: UUID
+    webhook_id: UUID  # also its endpoint's id
+
+
 class RecoveryState(NamedTuple):
     """A recovery under way. `last_delivery_id` is the last one it re-sent."""
 
@@ -32,9 +37,15 @@ class DeliverySelection(NamedTuple):
     limit: int
 
 
-async def lock_next_recovery(connection: Connection) -> RecoveryState | None:
-    """Lock the next due recovery."""
-    record = await connection.fetchrow(QUERIES["lock_next_recovery"])
+async def find_next_recovery(connection: Connection) -> DueRecovery | None:
+    """Find the next due recovery."""
+    record = await connection.fetchrow(QUERIES["find_next_recovery"])
+    return None if record is None else DueRecovery(**record)
+
+
+async def lock_recovery(connection: Connection, recovery: UUID) -> RecoveryState | None:
+    """Lock a recovery of a locked endpoint. Return None if it is no longer due."""
+    record = await connection.fetchrow(QUERIES["lock_recovery"], recovery)
     return None if record is None else RecoveryState(**record)
 
 

@@ -1,13 +1,19 @@
--- name: lock_next_recovery
--- Lock the next due recovery until the transaction ends. A recovery waits while its subscription is
--- disabled.
-SELECT r.id, r.webhook_id, r.since, r.until, r.last_delivery_id
+-- name: find_next_recovery
+-- Find the next due recovery. A recovery waits while its subscription is disabled.
+SELECT r.id, r.webhook_id
 FROM recoveries r
 JOIN webhooks w ON w.id = r.webhook_id
 WHERE r.next_at <= now() AND w.disabled_at IS NULL
 ORDER BY r.next_at
-LIMIT 1
-FOR UPDATE OF r SKIP LOCKED;
+LIMIT 1;
+
+-- name: lock_recovery
+-- Lock a recovery ($1) of a locked endpoint until the transaction ends, if it is still due.
+SELECT r.id, r.webhook_id, r.since, r.until, r.last_delivery_id
+FROM recoveries r
+JOIN webhooks w ON w.id = r.webhook_id
+WHERE r.id = $1 AND r.next_at <= now() AND w.disabled_at IS NULL
+FOR NO KEY UPDATE OF r;
 
 -- name: count_due
 -- Count the due deliveries of an endpoint ($1), up to $2.

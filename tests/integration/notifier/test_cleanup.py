@@ -1,5 +1,6 @@
 """Rows that no delivery needs are deleted, and no others."""
 
+import asyncio
 from uuid import UUID
 
 import pytest
@@ -15,6 +16,7 @@ from services.notifier.store.cleanup import (
 )
 from tests.integration.deliveries import CALLBACK, add_event, subscribe
 from tests.integration.notifier.steps import GIVEN_UP, OK, Steps
+from tests.integration.waiting import DEADLINE
 
 OLD = 60.0  # seconds
 HOUR = 3600.0
@@ -76,3 +78,18 @@ async def test_recoveries_and_secrets_are_deleted_when_they_end(database: Databa
     assert len(await database.fetch("SELECT id FROM recoveries WHERE next_at IS NOT NULL")) == 1
     assert await delete_expired_secrets(database) == 1
     assert len(await database.fetch("SELECT id FROM old_secrets WHERE until > now()")) == 1
+
+
+async def test_cleanup_skips_what_is_deleted_with_its_subscription(database: Database, tenant: UUID) -> None:
+    """Waiting could deadlock: both delete several rows, in any order."""
+    webhook, store = await subscribe(database, tenant), WebhookStore(database)
+    async with database.transaction() as connection:
+        await store.add_recovery(connection, ids.new(), webhook.id, webhook.created_at, None)
+        await store.keep_old_secret(connection, ids.new(), tenant, webhook.id, b"old", -1.0)
+    await database.fetch("UPDATE recoveries SET next_at = NULL")
+    await make_old(database, "recoveries")
+    async with database.transaction() as connection, asyncio.timeout(DEADLINE):
+        assert await store.lock(connection, webhook.id, tenant)
+        await store.delete(connection, webhook.id)
+        assert await delete_old_recoveries(database, OLD, 10) == 0
+        assert await delete_expired_secrets(database) == 0

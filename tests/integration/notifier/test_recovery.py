@@ -1,5 +1,6 @@
 """Recovery: failed deliveries of a period are sent again, oldest first, in batches."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -9,8 +10,10 @@ from common import ids
 from common.postgres.database import Database
 from services.gateway.http.timestamps import EARLIEST, LATEST
 from services.gateway.webhooks.store import RecoveryRow, WebhookStore
+from services.notifier.store.endpoints import lock_endpoints
 from tests.integration.deliveries import add_due, examine, look_at, subscribe
 from tests.integration.notifier.steps import FAILED, GIVEN_UP, OK, Steps
+from tests.integration.waiting import until_blocked
 
 BATCH = 3
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -168,3 +171,35 @@ async def test_no_period_is_too_long(database: Database, tenant: UUID, webhook: 
     await add_recovery(database, webhook, EARLIEST, LATEST)
     assert await tick(database, steps)
     assert len(await steps.claim()) == 1
+
+
+async def test_a_recovery_and_the_deletion_of_its_subscription_do_not_deadlock(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    """Both lock the endpoint first, so the recovery holds nothing that the deletion waits for."""
+    await add_due(database, tenant, webhook)
+    await exhaust_all(database, steps, webhook)
+    await add_recovery(database, webhook)
+    store = WebhookStore(database)
+    async with database.transaction() as connection:
+        assert await store.lock(connection, webhook, tenant)
+        recovering = asyncio.create_task(steps.recovery.advance())
+        await until_blocked(database)
+        await store.delete(connection, webhook)
+    assert await recovering
+    assert not await steps.recovery.advance()
+    assert await steps.claim() == []
+
+
+async def test_two_notifiers_advance_a_recovery_once(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    await add_due(database, tenant, webhook, BATCH + 1)
+    await exhaust_all(database, steps, webhook)
+    recovery = await add_recovery(database, webhook)
+    async with database.transaction() as connection:
+        await lock_endpoints(connection, [webhook])
+        advancing = [asyncio.create_task(Steps(database, rate=BATCH).recovery.advance()) for _ in range(2)]
+        await until_blocked(database)
+    assert await asyncio.gather(*advancing) == [True, True]
+    assert (await find(database, tenant, webhook, recovery)).recovered == BATCH
