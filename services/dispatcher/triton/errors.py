@@ -54,9 +54,9 @@ class Rule(NamedTuple):
     refused: bool = False
 
 
-MESSAGE_PREFIX = (
-    r"(\[request id: [^\]]*\] )?(Failed to process the request\(s\) for model instance '[^']*', message: )?"
-)
+# What Triton puts before a message. An ensemble puts its name before the error of a step.
+MESSAGE_PREFIX = r"(\[request id: [^\]]*\] |in ensemble '[^']*', )*"
+INSTANCE_PREFIX = r"(Failed to process the request\(s\) for model instance '[^']*', message: )?"
 # An error inside a stream has no status code: the header that requests codes crashes the server. So the text decides.
 # The first rule that matches wins. A model may begin its own message with the name of a status code.
 RULES = (
@@ -67,7 +67,7 @@ RULES = (
     Rule("Request timeout expired", "triton_queue_timeout", retryable=True),
     # Only at the start of the message: a model may quote any text in a message of its own.
     Rule(
-        f"^{MESSAGE_PREFIX}(Stub process .*is not healthy|Failed to obtain the health mutex)",
+        f"^{MESSAGE_PREFIX}{INSTANCE_PREFIX}(Stub process .*is not healthy|Failed to obtain the health mutex)",
         MODEL_CRASHED,
         retryable=True,
     ),
@@ -77,8 +77,14 @@ RULES = (
     Rule("inference input .* data-type is", "invalid_input", retryable=False),
     Rule("invalid value type for .* parameter", "invalid_input", retryable=False),
     Rule("batch-size must be", "invalid_input", retryable=False),
-    Rule("^(INVALID_ARG|INVALID_ARGUMENT|OUT_OF_RANGE|FAILED_PRECONDITION)\\b", "invalid_input", retryable=False),
-    Rule("^(UNSUPPORTED|UNIMPLEMENTED|NOT_FOUND|PERMISSION_DENIED)\\b", "inference_refused", retryable=False),
+    Rule(
+        f"^{MESSAGE_PREFIX}(INVALID_ARG|INVALID_ARGUMENT|OUT_OF_RANGE|FAILED_PRECONDITION)\\b",
+        *("invalid_input", False),
+    ),
+    Rule(
+        f"^{MESSAGE_PREFIX}(UNSUPPORTED|UNIMPLEMENTED|NOT_FOUND|PERMISSION_DENIED)\\b",
+        *("inference_refused", False),
+    ),
 )
 DEFAULT_RULE = Rule("", "inference_failed", retryable=True)
 NOT_CONNECTED = "failed to connect to all addresses"  # gRPC's message for a call that never reached the server
@@ -106,4 +112,4 @@ def explain(message: str, code: grpc.StatusCode | None = None) -> InferenceError
 def clean_message(message: str) -> str:
     """Remove the request id and the server's file paths."""
     text = message.split("\n\nAt:\n")[0]
-    return re.sub(r"^\[request id: [^\]]*\] ", "", text).strip()[:MAX_MESSAGE_LENGTH]
+    return re.sub(r"^((?:in ensemble '[^']*', )*)\[request id: [^\]]*\] ", r"\1", text).strip()[:MAX_MESSAGE_LENGTH]

@@ -44,6 +44,11 @@ MESSAGES = [
         *("model_crashed", True, False),
     ),
     ("Failed to obtain the health mutex.", "model_crashed", True, False),
+    ("in ensemble 'chain', INVALID_ARG: not an image", "invalid_input", False, False),
+    ("in ensemble 'outer', in ensemble 'chain', UNSUPPORTED: colour", "inference_refused", False, False),
+    ("in ensemble 'chain', unavailable as asked", "inference_failed", True, False),
+    ("in ensemble 'chain', Stub process 'ctl_0_0' is not healthy.", "model_crashed", True, False),
+    ("it says: in ensemble 'chain', INVALID_ARG: not an image", "inference_failed", True, False),
     ("ValueError: no such label: Stub process x is not healthy", "inference_failed", True, False),
     ("unavailable as asked", "inference_failed", True, False),
     ("", "inference_failed", True, False),
@@ -102,6 +107,11 @@ def test_server_paths_and_request_ids_are_removed() -> None:
     text = "Failed to process the request(s) for model 'm_0_0', message: RuntimeError: hello"
     error = explain(f"[request id: job_1] {text}\n\nAt:\n  /srv/models/m/1/model.py(16): execute\n")
     assert error.failure.message == text
+
+
+def test_a_request_id_behind_the_name_of_an_ensemble_is_removed() -> None:
+    found = explain("in ensemble 'chain', [request id: job_1] unexpected shape for input 'a'").failure.message
+    assert found == "in ensemble 'chain', unexpected shape for input 'a'"
 
 
 def test_a_long_message_is_truncated() -> None:
