@@ -590,8 +590,10 @@ GRANT SELECT, INSERT, UPDATE (last_used_at) ON api_keys TO charonia_gateway; -- 
 GRANT SELECT, INSERT, UPDATE ON api_keys TO charonia_operator;
 GRANT SELECT, INSERT, UPDATE ON rate_limits TO charonia_gateway;
 
-GRANT SELECT ON models TO charonia_gateway, charonia_notifier;
-GRANT SELECT, INSERT, UPDATE, DELETE ON models TO charonia_dispatcher;
+GRANT SELECT ON models TO charonia_gateway, charonia_dispatcher, charonia_notifier;
+GRANT SELECT, INSERT, UPDATE, DELETE ON served_models TO charonia_dispatcher;
+GRANT SELECT ON model_limits TO charonia_gateway, charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE, DELETE ON model_limits TO charonia_operator;
 
 GRANT SELECT, INSERT ON batches TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON batches TO charonia_dispatcher;
