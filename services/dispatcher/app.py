@@ -30,7 +30,7 @@ from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.control import ControlHandler
 from services.dispatcher.heartbeat import Heartbeat
-from services.dispatcher.maintenance import own_retention, retention
+from services.dispatcher.maintenance import own_retention, retention, usage
 from services.dispatcher.maintenance.batch_store import BatchStore
 from services.dispatcher.maintenance.batches import BatchCompleter
 from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
@@ -39,6 +39,7 @@ from services.dispatcher.maintenance.reconciler_store import ReconcilerStore
 from services.dispatcher.maintenance.retention_store import RetentionStore
 from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
 from services.dispatcher.maintenance.sweeper_store import SweeperStore
+from services.dispatcher.maintenance.usage_store import UsageStore
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.models.store import ModelStore
@@ -149,6 +150,7 @@ class Dispatcher:
             "reconciler": reconciler.run(),
             "retention": retention.run(RetentionStore(database), settings.retention),
             "own retention": own_retention.run(OwnRetentionStore(database)),
+            "usage": usage.run(UsageStore(database), by_tenant=settings.tenant_metrics),
             "batches": completer.run(),
             "database_metrics": database_metrics.collect_metrics(database),
             "loop lag": measure_loop_lag(),

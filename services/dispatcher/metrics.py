@@ -15,6 +15,15 @@ wake_ups_repeated = Counter("charonia_wake_ups_repeated", "Wake-ups for jobs tha
 stale_messages = Counter("charonia_stale_messages", "Duplicate or late messages that found no job to claim.")
 stale_results = Counter("charonia_stale_results", "Results that came too late because the claim was lost.")
 jobs_purged = Counter("charonia_jobs_purged", "Ended jobs that were removed because of their age.")
+tenant_jobs = Counter("charonia_tenant_jobs", "Ends of jobs, by tenant, if turned on.", ["tenant", "model", "status"])
+tenant_inference_seconds = Counter(
+    "charonia_tenant_inference_seconds", "Duration of attempts that succeeded, if turned on.", ["tenant", "model"]
+)
+tenant_bytes = Counter(
+    "charonia_tenant_bytes",
+    "Bytes of inputs and outputs of ended jobs, if turned on.",
+    ["tenant", "model", "direction"],
+)
 triton_ready = Gauge("charonia_triton_ready", "Whether Triton answers and is live.")
 model_ready = Gauge("charonia_model_ready", "Whether Triton can run a version of the model.", ["model"])
 slots_used = Gauge("charonia_slots_used", "Inferences that run now.", ["model"])

@@ -45,6 +45,8 @@ class DispatcherSettings(Settings, frozen=True, kw_only=True):
     """Seconds between searches for due, expired and abandoned jobs."""
     retention: Annotated[float, Meta(gt=0)] = 30 * 86_400.0
     """Seconds an ended job is kept, with its outputs, events and deliveries."""
+    tenant_metrics: bool = False
+    """Whether to count jobs, seconds and bytes by tenant in metrics. Each tenant and model adds seven series."""
     slots: Annotated[int, Meta(ge=0, le=10_000)] = 0
     """Concurrent inferences of one model. 0 means instances × largest batch × 2, and up to twice that if it is fast."""
     max_message: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = 64 * 1024 * 1024

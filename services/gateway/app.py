@@ -59,6 +59,9 @@ from services.gateway.open_inference.dependencies import InferenceServices
 from services.gateway.open_inference.inference import Inference
 from services.gateway.openapi import document
 from services.gateway.settings import GatewaySettings
+from services.gateway.usage import routes as usage
+from services.gateway.usage.routes import UsageServices
+from services.gateway.usage.store import UsageStore
 from services.gateway.webhooks import router as webhooks
 from services.gateway.webhooks.delivery_store import DeliveryStore
 from services.gateway.webhooks.dependencies import WebhookServices
@@ -89,6 +92,7 @@ class Services:
     jobs: JobServices
     batches: BatchServices
     webhooks: WebhookServices
+    usage: UsageServices
     inference: InferenceServices
 
 
@@ -128,6 +132,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
             models.make_router(services.models),
             batches.make_router(services.batches, settings.max_batch),
             webhooks.make_router(services.webhooks),
+            usage.make_router(services.usage),
         ],
         request_max_body_size=min(settings.max_body, LARGE),  # of bodies that Litestar decodes in place
         middleware=[lambda app: AuthenticationMiddleware(app, authenticator, check_parameters)],
@@ -169,6 +174,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         jobs=job_services,
         batches=compose_batches(settings, connections, job_services),
         webhooks=compose_webhooks(settings, database, job_services.store, policy),
+        usage=UsageServices(UsageStore(database)),
         inference=InferenceServices(
             *(authenticator, readiness, catalogue, inference, connections.workers), max_body=settings.max_body
         ),

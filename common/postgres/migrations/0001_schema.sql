@@ -358,6 +358,49 @@ CREATE INDEX events_about_job ON events (about_job_id) WHERE about_job_id IS NOT
 CREATE INDEX events_of_no_job ON events (created_at) WHERE job_id IS NULL;
 
 
+-- Usage ---------------------------------------------------------------------------------------------------------------
+
+-- What tenants used, by day (UTC) and model of the ends of jobs. A job that is retried ends again, and counts again.
+CREATE TABLE usage (
+  tenant_id uuid NOT NULL REFERENCES tenants,
+  day date NOT NULL,
+  model text NOT NULL,
+  succeeded bigint NOT NULL,
+  failed bigint NOT NULL,
+  canceled bigint NOT NULL,
+  expired bigint NOT NULL,
+  inference_seconds double precision NOT NULL, -- of the attempts that succeeded
+  bytes_in bigint NOT NULL, -- of packed inputs
+  bytes_out bigint NOT NULL, -- of outputs as JSON
+  PRIMARY KEY (tenant_id, day, model)
+);
+
+-- What is not in `usage` yet. The statement that ends jobs adds rows, so no two of them wait for one row. A dispatcher
+-- moves them every few seconds, each in the transaction that adds it to `usage`.
+CREATE TABLE usage_entries (LIKE usage) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+CREATE FUNCTION count_usage() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO usage_entries
+  SELECT
+    e.tenant_id, timezone('UTC', e.created_at)::date, e.model,
+    count(*) FILTER (WHERE e.type = 'job.succeeded'), count(*) FILTER (WHERE e.type = 'job.failed'),
+    count(*) FILTER (WHERE e.type = 'job.canceled'), count(*) FILTER (WHERE e.type = 'job.expired'),
+    coalesce(sum(j.inference_ms), 0) / 1000, sum(octet_length(i.tensors)), coalesce(sum(octet_length(o.outputs)), 0)
+  FROM new_events e
+  JOIN jobs j ON j.id = e.job_id
+  JOIN job_inputs i ON i.job_id = e.job_id
+  LEFT JOIN job_outputs o ON o.job_id = e.job_id
+  WHERE e.type IN ('job.succeeded', 'job.failed', 'job.canceled', 'job.expired')
+  GROUP BY 1, 2, 3;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER count_usage AFTER INSERT ON events
+  REFERENCING NEW TABLE AS new_events FOR EACH STATEMENT EXECUTE FUNCTION count_usage();
+
+
 -- Webhooks, endpoints, deliveries -------------------------------------------------------------------------------------
 
 CREATE TABLE webhooks (

@@ -180,6 +180,19 @@ ANSWERS: dict[str, Any] = {
     },
     "ModelView": MODEL,
     "ModelList": {"items": [MODEL], "next_cursor": None},
+    "UsagePage": {
+        "items": [
+            {
+                "day": "2026-11-21",
+                "model": "echo",
+                "jobs": {"succeeded": 1203, "failed": 2, "canceled": 0, "expired": 0},
+                "inference_seconds": 42.105,
+                "bytes_in": 48120,
+                "bytes_out": 110676,
+            }
+        ],
+        "next_cursor": None,
+    },
     "WebhookView": WEBHOOK,
     "WebhookPage": {"items": [WEBHOOK], "next_cursor": None},
     "SecretView": SECRET,

@@ -25,11 +25,12 @@ from services.gateway.openapi.examples import REQUESTS
 from services.gateway.openapi.request_bodies import add_bodies
 from services.gateway.openapi.response_headers import add_headers
 from services.gateway.openapi.swagger_ui import DocsPlugin, make_docs_router
+from services.gateway.usage import schemas as usage_schemas
 from services.gateway.webhooks import schemas as webhook_schemas
 
 PREFIX = "#/components/schemas/"
 SCHEMA_MODULES = (
-    *(job_schemas, batch_schemas, event_schemas, webhook_schemas, model_schemas),
+    *(job_schemas, batch_schemas, event_schemas, webhook_schemas, model_schemas, usage_schemas),
     *(problems, responses, protocol_schemas),
 )
 KINDS: list[Any] = [Output]  # not a field of any other type

@@ -72,6 +72,7 @@ VALUES = {
     "float8": "30",
     "bool": "true",
     "timestamptz": "now()",
+    "date": "now()",
     "bytea": "''",
     "jsonb": "'[]'",
 }

@@ -1,0 +1,31 @@
+"""Response bodies of the usage call."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+
+class EndedJobs(msgspec.Struct, frozen=True):
+    """How many jobs ended, by status. A job that is retried ends again, and counts again."""
+
+    succeeded: int
+    failed: int
+    canceled: int
+    expired: int
+
+
+class UsageView(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tenant used of one model on one day (UTC)."""
+
+    day: Annotated[str, Meta(extra_json_schema={"format": "date"})]
+    model: str
+    jobs: EndedJobs
+    inference_seconds: float
+    bytes_in: int
+    bytes_out: int
+
+
+class UsagePage(msgspec.Struct, frozen=True):
+    items: list[UsageView]
+    next_cursor: str | None
