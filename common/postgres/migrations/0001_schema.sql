@@ -29,6 +29,7 @@ CREATE TABLE api_keys (
   key_hash bytea NOT NULL UNIQUE CHECK (octet_length(key_hash) = 32), -- SHA-256; keys are random, so there is no salt
   created_at timestamptz NOT NULL DEFAULT now(),
   revoked_at timestamptz,
+  expires_at timestamptz, -- refused since then; NULL: never
   scopes text[] NOT NULL DEFAULT '{submit,read,admin}'
     CHECK (cardinality(scopes) >= 1 AND scopes <@ '{submit,read,admin}'),
   models text[] CHECK (cardinality(models) >= 1), -- which it may run: patterns such as ocr*; NULL: every model

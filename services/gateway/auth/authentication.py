@@ -70,6 +70,8 @@ class KeyCache:
         key = cached if self._clock() < until else await self._lookups.submit(key_hash)
         if key is None:
             raise unauthorized("this API key is unknown or was revoked")
+        if key.has_expired:
+            raise unauthorized("this API key has expired; use another one")
         return key
 
     def clear(self) -> None:
@@ -78,15 +80,20 @@ class KeyCache:
 
     async def find_keys(self, hashes: list[bytes]) -> list[Key | None]:
         """Look up many keys at once, and note their use."""
-        cached, until = self._cached, self._clock() + CACHED_SECONDS
+        cached, now = self._cached, self._clock()
         found = await self._store.find_keys(hashes)
-        if stale := [key.id for key in found.values() if key.stale]:
+        if stale := [key.id for key in found.values() if key.stale and not key.has_expired]:
             with contextlib.suppress(Unavailable):  # not worth failing a request
                 await self._store.note_uses(stale)
         if len(cached) + len(found) > MAX_CACHED:
             cached.clear()
-        cached.update((key_hash, (key, until)) for key_hash, key in found.items())
+        cached.update((key_hash, (key, now + cache_seconds(key))) for key_hash, key in found.items())
         return [found.get(key_hash) for key_hash in hashes]
+
+
+def cache_seconds(key: Key) -> float:
+    """Return for how many seconds a key may be cached: never beyond its expiry."""
+    return CACHED_SECONDS if key.expires_in is None else max(0.0, min(CACHED_SECONDS, key.expires_in))
 
 
 def read_token(header: str | None) -> str:

@@ -1,6 +1,8 @@
 -- name: find_keys
--- The valid API keys with these hashes ($1); stale if their last use must be noted again.
+-- The API keys with these hashes ($1) that are not revoked; stale if their last use must be noted again. `expires_in` is in
+-- seconds, and not positive for a key that has expired.
 SELECT key_hash, id, tenant_id, scopes, rate_limit, models,
+       extract(epoch FROM expires_at - now())::double precision AS expires_in,
        coalesce(last_used_at < now() - interval '1 minute', true) AS stale
 FROM api_keys
 WHERE key_hash = ANY($1::bytea[]) AND revoked_at IS NULL;
@@ -14,13 +16,14 @@ UPDATE api_keys SET last_used_at = now() FROM free WHERE api_keys.id = free.id;
 
 -- name: add_key
 -- Adds a key; does nothing if its hash exists.
-INSERT INTO api_keys (id, tenant_id, name, key_hash, scopes, rate_limit, models)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO api_keys (id, tenant_id, name, key_hash, scopes, rate_limit, models, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (key_hash) DO NOTHING;
 
 -- name: list_keys
 -- The keys of one tenant ($1), or of all; without their secrets, which are not stored.
-SELECT k.id, t.name AS tenant, k.name, k.scopes, k.models, k.rate_limit, k.created_at, k.last_used_at, k.revoked_at
+SELECT k.id, t.name AS tenant, k.name, k.scopes, k.models, k.rate_limit, k.created_at, k.expires_at, k.last_used_at,
+       k.revoked_at
 FROM api_keys k
 JOIN tenants t ON t.id = k.tenant_id
 WHERE $1::uuid IS NULL OR k.tenant_id = $1

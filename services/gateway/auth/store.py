@@ -16,7 +16,7 @@ QUERIES = sql.load("services.gateway.auth")
 
 
 class Key(NamedTuple):
-    """A valid API key with its tenant and scopes."""
+    """An API key that is not revoked, with its tenant and scopes."""
 
     id: UUID
     tenant_id: UUID
@@ -24,6 +24,11 @@ class Key(NamedTuple):
     rate_limit: int | None = None  # requests a second; 0 for no limit; None for the gateway's default
     models: tuple[str, ...] | None = None  # patterns of those it may run; None for every model
     stale: bool = False  # its last use must be noted again
+    expires_in: float | None = None  # seconds since it was read; None: never
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_in is not None and self.expires_in <= 0
 
 
 class KeyRow(msgspec.Struct, frozen=True):
@@ -36,6 +41,7 @@ class KeyRow(msgspec.Struct, frozen=True):
     models: list[str] | None
     rate_limit: int | None
     created_at: datetime
+    expires_at: datetime | None
     last_used_at: datetime | None
     revoked_at: datetime | None
 
@@ -54,7 +60,7 @@ class KeyStore:
         self._database = database
 
     async def find_keys(self, hashes: Sequence[bytes]) -> dict[bytes, Key]:
-        """Return the valid keys by their hash."""
+        """Return the keys that are not revoked, by their hash."""
         found = await self._database.fetch(QUERIES["find_keys"], hashes)
         return {record["key_hash"]: read_key(record) for record in found}
 
@@ -71,12 +77,11 @@ class KeyStore:
         scopes: Collection[Scope] = ALL,
         rate_limit: int | None = None,
         models: Sequence[str] | None = None,
+        expires_at: datetime | None = None,
     ) -> None:
         """Add a key; does nothing if the hash exists already."""
-        await self._database.fetch(
-            QUERIES["add_key"],
-            *(key_id, tenant_id, name, key_hash, [str(scope) for scope in scopes], rate_limit, models),
-        )
+        values = key_id, tenant_id, name, key_hash, [str(scope) for scope in scopes], rate_limit, models, expires_at
+        await self._database.fetch(QUERIES["add_key"], *values)
 
     async def list_keys(self, tenant_id: UUID | None) -> list[KeyRow]:
         """Return the keys of one tenant, or of all tenants."""
@@ -124,4 +129,5 @@ class RateLimitStore:
 def read_key(record: asyncpg.Record) -> Key:
     scopes = frozenset(map(Scope, record["scopes"]))
     models = None if record["models"] is None else tuple(record["models"])
-    return Key(record["id"], record["tenant_id"], scopes, record["rate_limit"], models, record["stale"])
+    own = record["id"], record["tenant_id"], scopes, record["rate_limit"], models
+    return Key(*own, stale=record["stale"], expires_in=record["expires_in"])

@@ -10,7 +10,8 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -56,8 +57,8 @@ async def create(settings: KeySettings, arguments: argparse.Namespace) -> str:
         store, key = KeyStore(database), new_key()
         tenant_id = await ensure_tenant(store, Encryptor(settings.encryption_keys), arguments.tenant)
         scopes = frozenset(map(Scope, arguments.scope or ALL))
-        name, rate_limit, models = arguments.name or "", arguments.rate_limit, arguments.model
-        await store.add_key(ids.new(), tenant_id, name, hash_key(key), scopes, rate_limit, models)
+        own = arguments.name or "", hash_key(key), scopes, arguments.rate_limit, arguments.model, arguments.expires_at
+        await store.add_key(ids.new(), tenant_id, *own)
         return key
 
 
@@ -109,6 +110,7 @@ def view(row: KeyRow) -> dict[str, Any]:
         "models": row.models,
         "rate_limit": row.rate_limit,
         "created_at": format_time(row.created_at),
+        "expires_at": format_optional_time(row.expires_at),
         "last_used_at": format_optional_time(row.last_used_at),
         "revoked_at": format_optional_time(row.revoked_at),
     }
@@ -154,6 +156,16 @@ def read_count(largest: int) -> Callable[[str], int]:
     return read
 
 
+def read_expiry(text: str) -> datetime:
+    try:
+        found: datetime = msgspec.convert(text, Annotated[datetime, msgspec.Meta(tz=True)])
+    except msgspec.ValidationError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an RFC 3339 time such as 2027-01-01T00:00:00Z") from None
+    if found <= datetime.now(UTC):
+        raise argparse.ArgumentTypeError(f"{text!r} is in the past; give a later time")
+    return found
+
+
 def read_limit(text: str) -> int | str:
     return text if text == DEFAULT else read_count(MAX_LIMIT)(text)
 
@@ -190,6 +202,8 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     model_help = "which models the key may run: names, or patterns such as 'ocr*'; default: every model"
     parser.add_argument("--model", nargs="+", action="extend", type=read_pattern, metavar="PATTERN", help=model_help)
     parser.add_argument("--rate-limit", type=read_count(MAX_RATE), metavar="N", help=rate_help)
+    expiry_help = "RFC 3339 time from which the key is refused; default: never"
+    parser.add_argument("--expires-at", type=read_expiry, metavar="TIME", help=expiry_help)
     parser.set_defaults(run=create)
 
 

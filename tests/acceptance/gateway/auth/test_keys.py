@@ -1,8 +1,10 @@
 """The keys command creates, lists and revokes keys. A key may make only the calls of its scopes."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
@@ -16,6 +18,7 @@ from tests.support.event_stream import read_events
 from tests.support.key_command import make_key, run_keys
 from tests.support.model_inputs import work
 from tests.support.scraped_metrics import wait_for_metric
+from tests.support.waiting import eventually
 
 ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
 NO_JOB = f"job_{'0' * 26}"
@@ -167,3 +170,20 @@ async def test_command_reports_what_is_wrong(stack: Stack) -> None:
         command = await run_keys(stack, *arguments)
         assert (command.returncode, command.stdout) == (code, "")
         assert text in command.stderr
+
+
+async def test_a_key_expires(stack: Stack) -> None:
+    soon = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
+    key = await make_key(stack, "brief", "--expires-at", soon)
+    (listed,) = await list_keys(stack, "brief")
+    assert listed["expires_at"] is not None
+    async with open_client(stack, key) as api:
+
+        async def read_refusal() -> httpx.Response | None:
+            response = await api.http.get("/v1/models")
+            return None if response.status_code == 200 else response
+
+        refused = await eventually(read_refusal, "the key expires")
+        assert (refused.status_code, refused.json()["detail"]) == (401, "this API key has expired; use another one")
+    late = await run_keys(stack, "create", "brief", "--expires-at", "2020-01-01T00:00:00Z")
+    assert (late.returncode, "is in the past" in late.stderr) == (2, True)

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from uuid import UUID
 
 import asyncpg
@@ -14,6 +15,7 @@ from common.postgres.database import Database
 from services.gateway.auth.authentication import KeyCache, hash_key
 from services.gateway.auth.scopes import ALL, Scope
 from services.gateway.auth.store import KeyStore
+from services.gateway.http.problems import Problem
 from services.gateway.webhooks.store import WebhookStore
 
 
@@ -108,3 +110,18 @@ async def test_making_a_tenant_or_key_again_changes_nothing(database: Database, 
     for key in (first, ids.new()):
         await store.add_key(key, tenant, "test", hash_key("a"))
     assert (await store.find_keys([hash_key("a")]))[hash_key("a")].id == first
+
+
+async def test_an_expired_key_is_refused_with_its_reason_and_no_use_is_noted(
+    database: Database, store: KeyStore, tenant: UUID
+) -> None:
+    await store.add_key(ids.new(), tenant, "test", hash_key("a"), expires_at=datetime.now(UTC) + timedelta(hours=1))
+    keys = KeyCache(store)
+    assert (await keys.find("Bearer a")).tenant_id == tenant
+    await database.fetch("UPDATE api_keys SET expires_at = now() - interval '1 second', last_used_at = NULL")
+    keys.clear()
+    with pytest.raises(Problem) as refused:
+        await keys.find("Bearer a")
+    assert (refused.value.status, "has expired" in refused.value.detail) == (HTTPStatus.UNAUTHORIZED, True)
+    (row,) = await store.list_keys(tenant)
+    assert row.last_used_at is None

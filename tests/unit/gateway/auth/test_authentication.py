@@ -102,3 +102,17 @@ async def test_the_example_key_is_for_development_only() -> None:
         await KeyCache(store).find("Bearer ch_dev")
     assert caught.value.status == HTTPStatus.UNAUTHORIZED
     assert await KeyCache(store, development=True).find("Bearer ch_dev") == KEY
+
+
+async def test_a_key_is_not_cached_beyond_its_expiry() -> None:
+    now = 0.0
+    store = MemoryKeyStore("ch_a")
+    store.hashes[hash_key("ch_a")] = KEY._replace(expires_in=1.0)
+    keys = KeyCache(store, lambda: now)
+    assert (await keys.find("Bearer ch_a")).id == KEY.id
+    store.hashes[hash_key("ch_a")] = KEY._replace(expires_in=0.0)
+    now = 0.9
+    assert (await keys.find("Bearer ch_a")).id == KEY.id
+    now = 1.0
+    with pytest.raises(Problem, match="has expired"):
+        await keys.find("Bearer ch_a")
