@@ -35,6 +35,7 @@ from services.gateway.http.health import Readiness
 from services.gateway.http.methods import HeadMiddleware, answer_options
 from services.gateway.http.parameters import check_parameters
 from services.gateway.http.problems import PROTOCOL
+from services.gateway.http.response_limits import ResponseBudget, ResponseLimitsMiddleware
 from services.gateway.http.telemetry import TelemetryMiddleware
 from services.gateway.http.websockets import UnknownSocketMiddleware
 from services.gateway.http.worker_processes import LARGE, Workers
@@ -117,6 +118,7 @@ def build(settings: GatewaySettings, connections: Connections) -> Gateway:
     asgi = UnknownSocketMiddleware(asgi, sockets)
     asgi = HeadMiddleware(asgi)
     asgi = BodyLimitsMiddleware(asgi, budget, deadlines)
+    asgi = ResponseLimitsMiddleware(asgi, ResponseBudget(settings.max_responses))
     asgi = TelemetryMiddleware(asgi)
     asgi = DrainMiddleware(asgi, drain)
     return Gateway(app, asgi, drain, deadlines)

@@ -42,9 +42,11 @@ WITH given AS (
 SELECT id, created_at, run_at, expires_at FROM added;
 
 -- name: find_job
--- Returns a tenant's ($2) job ($1) with its outputs and the status of its webhooks.
+-- Returns a tenant's ($2) job ($1) with the size of its outputs and the status of its webhooks. Outputs over $3 bytes are
+-- left out; their size is known without reading them.
 SELECT
-  j.*, i.metadata, o.outputs,
+  j.*, i.metadata, octet_length(o.outputs) AS outputs_size,
+  CASE WHEN octet_length(o.outputs) <= $3::integer THEN o.outputs END AS outputs,
   CASE
     WHEN d.failed > 0 THEN 'failed'
     WHEN d.pending > 0 THEN 'pending'
@@ -129,8 +131,20 @@ WITH RECURSIVE own AS MATERIALIZED (
 )
 SELECT (SELECT max(total) FROM others) + jobs + 1 AS position FROM above;
 
--- name: find_outputs
--- Returns the outputs of a succeeded job ($1). It does not check the tenant: the caller checked a signature.
+-- name: has_job
+-- Returns a row if the tenant ($2) has this job ($1).
+SELECT FROM jobs WHERE id = $1 AND tenant_id = $2;
+
+-- name: measure_outputs
+-- Returns the tenant of a succeeded job ($1), and the size of its outputs. It does not check the tenant: the caller
+-- checked a signature.
+SELECT j.tenant_id, octet_length(o.outputs) AS size
+FROM jobs j
+JOIN job_outputs o ON o.job_id = j.id
+WHERE j.id = $1 AND j.status = 'succeeded';
+
+-- name: read_outputs
+-- Returns the outputs of a succeeded job ($1). It does not check the tenant: the caller did, or checked a signature.
 SELECT o.outputs FROM jobs j JOIN job_outputs o ON o.job_id = j.id WHERE j.id = $1 AND j.status = 'succeeded';
 
 -- name: list_attempts

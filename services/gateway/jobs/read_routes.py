@@ -19,7 +19,9 @@ from services.gateway.http.negotiation import MAX_WAIT
 from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
 from services.gateway.http.parameters import NameFilter, TimeFilter, parse_id, read_span
 from services.gateway.http.problems import ANY_CALL, WITH_ID, FieldError, Problem, document, invalid, not_found
+from services.gateway.http.response_limits import LARGE, find_response_lease
 from services.gateway.jobs.dependencies import Services
+from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.schemas import AttemptList, AttemptView, JobPage, OutputsView
 from services.gateway.jobs.store import AttemptRow, FoundJob, JobFilter
 
@@ -52,7 +54,7 @@ async def get_job(
     if found is None:
         raise not_found("job")
     tracing.add_link(found.row.traceparent)
-    return view_found(found, services.urls)
+    return view_found(await load_outputs(request, services.store, found), services.urls)
 
 
 def view_found(found: FoundJob, urls: JobUrls) -> JobView:
@@ -114,7 +116,7 @@ async def list_attempts(request: Caller, job_id: str, services: Services) -> Att
     A `returned` attempt does not count, because Triton or the worker stopped during it.
     """
     parsed = parse_id(ids.Kind.JOB, job_id)
-    if await services.store.find_job(parsed, request.user.tenant_id) is None:
+    if not await services.store.has_job(parsed, request.user.tenant_id):
         raise not_found("job")
     found = await services.store.list_attempts(parsed, request.user.tenant_id)
     return AttemptList([view_attempt(attempt) for attempt in found])
@@ -156,11 +158,14 @@ async def get_outputs(
             raise forbidden("the URL's signature is wrong; use the URL exactly as it was sent")
         if expires < time.time():
             raise forbidden("the URL has expired; get the job with your API key")
-        outputs = await services.store.find_outputs(parsed)
     else:
         key = await services.authenticator.authenticate(request)
-        found = await services.store.find_job(parsed, key.tenant_id)
-        outputs = found.outputs if found else None
+        if not await services.store.has_job(parsed, key.tenant_id):
+            raise not_found("job with outputs")
+    measured = await services.store.measure_outputs(parsed)
+    if measured is not None and measured.size > LARGE:
+        await find_response_lease(request.scope).reserve(*measured)
+    outputs = await services.store.read_outputs(parsed) if measured else None
     if outputs is None:
         raise not_found("job with outputs")
     return OutputsView(job_id, msgspec.Raw(outputs))

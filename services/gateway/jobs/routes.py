@@ -34,6 +34,7 @@ from services.gateway.http.problems import (
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.jobs.dependencies import JobServices, Services
 from services.gateway.jobs.idempotency import IDEMPOTENCY_KEY, parse_request_key
+from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.read_routes import view_found
 from services.gateway.jobs.retry import RETRYABLE
 from services.gateway.jobs.schemas import RetryJob
@@ -100,6 +101,7 @@ async def await_end(request: Caller, job: JobRow, seconds: float, services: JobS
         await while_connected(request.receive, services.waiters.wait(job.id, request.user, seconds))
         await services.authenticator.recheck(request)
         found = await services.store.find_job(job.id, request.user.tenant_id)
+        found = await load_outputs(request, services.store, found) if found else None
     except (Problem, Unavailable) as error:  # the job is accepted nevertheless
         log.warning("job.wait_failed", **job_log_fields(job), error=error)
         return None

@@ -14,6 +14,7 @@ from common.postgres.database import Connection, Database, to_columns
 from common.rabbitmq.wake_ups import WakeUp
 from common.views.job import JobRow, WebhookStatus, read_job
 from services.gateway.http.pagination import Place
+from services.gateway.http.response_limits import LARGE
 from services.gateway.http.timestamps import EARLIEST, LATEST, bound_optional
 from services.gateway.jobs.schemas import DeadFilter
 
@@ -88,11 +89,21 @@ class JobTimes(NamedTuple):
 
 
 class FoundJob(NamedTuple):
+    """A job. Outputs over LARGE bytes are not read; only `outputs_size` says that there are some."""
+
     row: JobRow
     outputs: bytes | None
     webhook_status: WebhookStatus
     queue_position: int | None
     erased: bool
+    outputs_size: int | None = None
+
+
+class OutputsSize(NamedTuple):
+    """The tenant of a job, and the bytes of its outputs."""
+
+    tenant_id: UUID
+    size: int
 
 
 async def add_jobs(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUID, JobTimes]:
@@ -124,8 +135,8 @@ class JobStore:
             return await add_jobs(connection, jobs)
 
     async def find_job(self, job_id: UUID, tenant_id: UUID) -> FoundJob | None:
-        """Return the tenant's job with its outputs and queue position."""
-        record = await self._database.fetch_one(QUERIES["find_job"], job_id, tenant_id)
+        """Return the tenant's job with its queue position, and with its outputs unless they are large."""
+        record = await self._database.fetch_one(QUERIES["find_job"], job_id, tenant_id, LARGE)
         if record is None:
             return None
         row = read_job(dict(record))
@@ -133,7 +144,12 @@ class JobStore:
         return FoundJob(
             *(row, record["outputs"], record["webhook_status"], position),
             erased=record["erased_at"] is not None,
+            outputs_size=record["outputs_size"],
         )
+
+    async def has_job(self, job_id: UUID, tenant_id: UUID) -> bool:
+        """Return whether the tenant has this job."""
+        return await self._database.fetch_one(QUERIES["has_job"], job_id, tenant_id) is not None
 
     async def _find_position(self, job: JobRow) -> int | None:
         """Return the position of a waiting job in its queue, from 1 to MAX_POSITION + 1."""
@@ -142,9 +158,14 @@ class JobStore:
         record = await self._database.fetch_one(QUERIES["find_position"], *values)
         return record["position"] if record else None
 
-    async def find_outputs(self, job_id: UUID) -> bytes | None:
-        """Return the outputs of a succeeded job as a JSON list. The caller must have checked access."""
-        record = await self._database.fetch_one(QUERIES["find_outputs"], job_id)
+    async def measure_outputs(self, job_id: UUID) -> OutputsSize | None:
+        """Return the size of a succeeded job's outputs. The caller must have checked access."""
+        record = await self._database.fetch_one(QUERIES["measure_outputs"], job_id)
+        return OutputsSize(record["tenant_id"], record["size"]) if record else None
+
+    async def read_outputs(self, job_id: UUID) -> bytes | None:
+        """Return the outputs of a succeeded job as a JSON list. The caller must have checked access and room."""
+        record = await self._database.fetch_one(QUERIES["read_outputs"], job_id)
         return record["outputs"] if record else None
 
     async def list_jobs(self, tenant_id: UUID, filters: JobFilter, after: Place | None, limit: int) -> list[JobRow]:

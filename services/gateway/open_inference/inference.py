@@ -49,7 +49,7 @@ class Inference:
         """`seconds` is the longest wait of a caller."""
         self.submitter = submitter
         self._canceler = canceler
-        self._store = store
+        self.store = store
         self._waiters = waiters
         self._seconds = seconds
 
@@ -73,7 +73,7 @@ class Inference:
         job_id = ids.encode(ids.Kind.JOB, row.id)
         try:
             await self._wait(row, key, disconnected)
-            found = await self._store.find_job(row.id, row.tenant_id)
+            found = await self.store.find_job(row.id, row.tenant_id)
         except Unavailable as error:
             log.warning("job.wait_failed", **job_log_fields(row), error=error)
             raise still_running(job_id, "a dependency of the gateway does not respond") from error

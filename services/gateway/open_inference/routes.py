@@ -18,6 +18,7 @@ from services.gateway.http.body_limits import find_lease
 from services.gateway.http.compression import choose_encoding, compress, read_body
 from services.gateway.http.disconnects import await_disconnect
 from services.gateway.http.problems import Problem
+from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.store import FoundJob
 from services.gateway.open_inference.dependencies import InferenceServices, Services
 from services.gateway.open_inference.operations import document, find_model, name_operation
@@ -72,6 +73,7 @@ async def infer(
         disconnected = partial(await_disconnect, request.receive)
         found = await services.inference.await_result(row, request.user, disconnected)
         await services.authenticator.recheck(request)
+        found = await load_outputs(request, services.inference.store, found)
         return await respond(request, services, found, requested, headers)
     except Problem as problem:
         problem.headers |= headers

@@ -77,7 +77,7 @@ async def list_job_deliveries(
     Pass `next_cursor` as `cursor` to get the next page. The list cuts each response to 512 bytes.
     """
     parsed, tenant_id = parse_id(ids.Kind.JOB, job_id), request.user.tenant_id
-    if await services.jobs.find_job(parsed, tenant_id) is None:
+    if not await services.jobs.has_job(parsed, tenant_id):
         raise not_found("job")
     before = parse_cursor(ids.Kind.DELIVERY, cursor)
     return view_page(await services.deliveries.list_by_job(tenant_id, parsed, before, status, limit + 1), limit)

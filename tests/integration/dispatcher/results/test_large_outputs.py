@@ -55,9 +55,9 @@ async def test_large_outputs_are_seen_once_the_job_has_succeeded(
 ) -> None:
     job = await claim(database, await submit(database, tenant))
     await stores.results.save_outputs([new_end(job, outputs=BIG)])
-    assert await JobStore(database).find_outputs(job.row.id) is None
+    assert await JobStore(database).read_outputs(job.row.id) is None
     assert await stores.results.end_jobs([new_end(job, outputs=None)])
-    assert await JobStore(database).find_outputs(job.row.id) == BIG
+    assert await JobStore(database).read_outputs(job.row.id) == BIG
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELED])

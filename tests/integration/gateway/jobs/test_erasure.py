@@ -107,7 +107,7 @@ async def test_no_column_of_any_table_has_the_payload(
     assert (found.row.status, found.outputs, found.row.metadata) == (status, None, None)
     assert (found.webhook_status, found.row.error_message) == ("none", None)
     assert found.row.finished_at is not None
-    assert await JobStore(database).find_outputs(job) is None
+    assert await JobStore(database).read_outputs(job) is None
     assert await steps.claim() == []
 
 

@@ -1,0 +1,100 @@
+"""Reads of large outputs take a bounded amount of a gateway's memory, and leave room for other tenants."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import asyncpg
+import httpx
+import pytest
+
+from deploy.local.services import DEVELOPMENT_KEY, Service
+from deploy.local.stack import Stack
+from tests.acceptance.conftest import open_client
+from tests.support.api_client import Api
+from tests.support.key_command import make_key
+from tests.support.own_gateway import another_gateway
+
+MEGABYTE = 1024 * 1024
+SIZE = 24 * MEGABYTE  # of a large result
+READERS = 20
+GROWTH = 300 * MEGABYTE  # of a gateway's memory; without a limit it is twice as much
+LARGER = """
+UPDATE job_outputs SET outputs = convert_to('[' || repeat('1,', $2::integer / 2) || '1]', 'UTF8') WHERE job_id =
+  (SELECT id FROM jobs WHERE traceparent LIKE '00-' || $1 || '-%')
+"""
+
+
+async def make_large(stack: Stack, api: Api, size: int) -> str:
+    """Return the id of a job whose outputs have this many bytes."""
+    job = await api.run("echo", {"x": [[1.0]]})
+    connection = await asyncpg.connect(stack.postgres.url)
+    await connection.execute(LARGER, job.trace_id, size)
+    await connection.close()
+    return job.id
+
+
+def measure_peak(service: Service) -> int:
+    """Return the most memory that the process has had, in bytes."""
+    lines = Path(f"/proc/{service.process.pid}/status").read_text().splitlines()
+    (peak,) = [line.split()[1] for line in lines if line.startswith("VmHWM")]
+    return int(peak) * 1024
+
+
+async def read_nothing(port: int, path: str) -> asyncio.StreamWriter:
+    """Request a path and read nothing."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {DEVELOPMENT_KEY}\r\n\r\n".encode())
+    return writer
+
+
+async def test_readers_of_a_large_result_take_a_bounded_amount_of_memory(stack: Stack, api: Api) -> None:
+    job_id = await make_large(stack, api, SIZE)
+    async with another_gateway(stack) as gateway, open_client(stack, DEVELOPMENT_KEY, gateway.url) as client:
+        await client.run("echo", {"x": [[1.0]]})
+        before = measure_peak(gateway)
+
+        async def read() -> int:
+            async with client.http.stream("GET", f"/v1/jobs/{job_id}", timeout=60) as response:
+                size = sum([len(chunk) async for chunk in response.aiter_raw()])
+            assert size > SIZE or response.status_code == 503
+            return response.status_code
+
+        statuses = await asyncio.gather(*(read() for _ in range(READERS)))
+        assert set(statuses) <= {200, 503}
+        assert statuses.count(200) >= 3
+        grown = measure_peak(gateway) - before
+        assert grown < GROWTH, f"grew by {grown // MEGABYTE} MB"
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/{}", "/v1/jobs/{}/outputs"])
+async def test_a_tenant_whose_readers_are_slow_leaves_room_for_another(stack: Stack, api: Api, path: str) -> None:
+    job_id = await make_large(stack, api, SIZE)
+    async with AsyncExitStack() as cleanup:
+        gateway = await cleanup.enter_async_context(another_gateway(stack, CHARONIA_MAX_RESPONSES=f"{4 * SIZE}"))
+        other = await cleanup.enter_async_context(open_client(stack, await make_key(stack, "reader"), gateway.url))
+        own = await cleanup.enter_async_context(open_client(stack, DEVELOPMENT_KEY, gateway.url))
+        for _ in range(3):
+            writer = await read_nothing(gateway.port, path.format(job_id))
+            cleanup.callback(writer.transport.abort)
+        theirs = await make_large(stack, other, SIZE)
+        refused, answered = await asyncio.gather(
+            own.http.get(path.format(job_id), timeout=30), other.http.get(path.format(theirs), timeout=30)
+        )
+        assert (refused.status_code, refused.json()["type"]) == (503, "urn:charonia:problem:overloaded")
+        assert "retry-after" in refused.headers
+        assert len(answered.content) > SIZE
+
+
+@pytest.mark.parametrize("name", ["attempts", "deliveries"])
+async def test_lists_about_a_job_do_not_read_its_outputs(stack: Stack, api: Api, name: str) -> None:
+    job = await api.run("echo", {"x": [[1.0]]})
+    connection = await asyncpg.connect(stack.postgres.url)
+    try:
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE job_outputs IN ACCESS EXCLUSIVE MODE")
+            response = await api.http.get(f"/v1/jobs/{job.id}/{name}")
+            assert response.status_code == httpx.codes.OK
+    finally:
+        await connection.close()
