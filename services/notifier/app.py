@@ -20,6 +20,7 @@ from services.notifier.cleanup import run_cleanup
 from services.notifier.clock_correction import watch_clock
 from services.notifier.delivery_worker import DeliveryWorker
 from services.notifier.due_endpoints import DueEndpoints
+from services.notifier.ended_subscriptions import EndedSubscriptions
 from services.notifier.new_deliveries import NewDeliveries
 from services.notifier.overdue_deliveries import OverdueDeliveries
 from services.notifier.recovery import Recovery
@@ -90,6 +91,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
     sender = open_sender(settings)
     worker = build_worker(settings, database, relaxed, wake_ups, sender)
     recovery = Recovery(database, worker.due.wake, rate=settings.recovery_rate)
+    ended = EndedSubscriptions(relaxed, worker.due.wake, endpoint_concurrency=settings.endpoint_concurrency)
     new_deliveries = NewDeliveries(NewDeliveryStore(relaxed), worker, schedule[0])
     declare = partial(topology.declare_exchanges, queue_type=settings.queue_type)
     await consumer.subscribe(Subscription(topology.NOTIFIER_QUEUE, PREFETCH, declare, new_deliveries.handle))
@@ -110,6 +112,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
         "delivery_worker": worker.run(),
         "recovery": recovery.run(),
         "overdue_deliveries": OverdueDeliveries(database, wake_ups, schedule).run(),
+        "ended_subscriptions": ended.run(),
         "clock": watch_clock(database, worker.due.wake, lease=worker.lease),
         "cleanup": run_cleanup(database, settings.retention),
         "database_metrics": database_metrics.collect_metrics(database),

@@ -88,7 +88,7 @@ class AttemptRecorder:
         disabled = await attempts.disable_webhooks(connection, webhooks, endpoints, self._disable_after)
         if not disabled:
             return []
-        await attempts.cancel_pending(connection, [each.id for each in disabled])
+        await attempts.begin_canceling(connection, [each.id for each in disabled])
         return await add_disabled_events(connection, disabled)
 
 

@@ -17,14 +17,23 @@ from tests.integration.notifier.steps import LEASE, OK, Result, Steps
 
 CONCURRENCY = 2
 PASS_TIME = """
-WITH moved AS (
-  UPDATE deliveries
+WITH locked AS MATERIALIZED ( -- endpoints before deliveries, as a notifier does
+  SELECT id FROM endpoints ORDER BY id FOR NO KEY UPDATE
+), waiting AS MATERIALIZED (
+  SELECT id FROM deliveries WHERE (SELECT count(*) FROM locked) >= 0 ORDER BY id FOR NO KEY UPDATE
+), moved AS (
+  UPDATE deliveries d
   SET next_at = next_at - $1::interval, lease_until = lease_until - $1::interval,
       created_at = created_at - $1::interval, schedule_started_at = schedule_started_at - $1::interval
+  FROM waiting
+  WHERE d.id = waiting.id
 )
-UPDATE endpoints
+UPDATE endpoints e
 SET next_at = next_at - $1::interval, open_until = open_until - $1::interval,
-    rate_limited_until = rate_limited_until - $1::interval, failing_since = failing_since - $1::interval
+    rate_limited_until = rate_limited_until - $1::interval, failing_since = failing_since - $1::interval,
+    cancel_before = cancel_before - $1::interval
+FROM (SELECT id FROM locked WHERE (SELECT count(*) FROM waiting) >= 0) first
+WHERE e.id = first.id
 """
 
 
@@ -75,6 +84,7 @@ class DeliveryWorld:
         await self.send(notifier, await notifier.take(*{event for event, _ in missed}))
         await notifier.new.check_missed_endpoints(LEASE)
         await notifier.overdue.exhaust()
+        await notifier.ended_subscriptions.advance()
 
     async def claim(self, notifier: Steps) -> None:
         await self.send(notifier, await notifier.claim(3))

@@ -445,13 +445,19 @@ CREATE TABLE endpoints (
   failures integer NOT NULL DEFAULT 0, -- failed attempts in a row
   failing_since timestamptz, -- the first of them
   open_until timestamptz, -- the circuit is open: no attempt before, then one at a time until one succeeds
+  -- The subscription was disabled then. A notifier still has to cancel deliveries whose schedule began before, and
+  -- meanwhile it sends only tests and redeliveries. `infinity`: the subscription was deleted, and a notifier still has
+  -- to delete the deliveries. NULL: nothing is left to do.
+  cancel_before timestamptz,
   UNIQUE (tenant_id, origin),
-  CONSTRAINT endpoints_webhook_or_origin CHECK ((webhook_id IS NULL) <> (origin IS NULL)),
+  CONSTRAINT endpoints_webhook_or_origin
+    CHECK (num_nonnulls(webhook_id, origin) = CASE cancel_before WHEN 'infinity' THEN 0 ELSE 1 END),
   CONSTRAINT endpoints_failing_since_first_failure CHECK ((failures > 0) = (failing_since IS NOT NULL)),
   CONSTRAINT endpoints_open_after_failures CHECK (open_until IS NULL OR failures > 0)
 ) WITH (fillfactor = 70);
 CREATE INDEX endpoints_by_due ON endpoints (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX endpoints_open ON endpoints (open_until) WHERE open_until IS NOT NULL; -- for metrics
+CREATE INDEX endpoints_canceling ON endpoints (cancel_before) WHERE cancel_before IS NOT NULL;
 
 -- Return a UUIDv7 with the time of `id` and a hash of both ids.
 CREATE FUNCTION derive_id(id uuid, other uuid) RETURNS uuid
@@ -498,6 +504,23 @@ CREATE INDEX deliveries_by_due ON deliveries (endpoint_id, next_at) WHERE next_a
 CREATE INDEX deliveries_in_flight ON deliveries (endpoint_id, lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX deliveries_by_event ON deliveries (event_id);
 CREATE INDEX deliveries_by_endpoint ON deliveries (endpoint_id, id);
+
+-- Deliveries as clients see them: without those of deleted subscriptions, and canceled from the moment their subscription
+-- was disabled. An attempt in flight may still end otherwise.
+CREATE VIEW visible_deliveries AS
+SELECT
+  d.id, d.event_id, d.event_type, d.tenant_id, d.job_id, d.endpoint_id, d.webhook_id, d.url, d.created_at, d.traceparent,
+  CASE WHEN canceling THEN 'canceled' ELSE d.status END AS status,
+  CASE WHEN NOT canceling THEN d.next_at END AS next_at,
+  CASE WHEN canceling THEN e.cancel_before ELSE d.finished_at END AS finished_at
+FROM deliveries d
+JOIN endpoints e ON e.id = d.endpoint_id
+CROSS JOIN LATERAL (
+  SELECT (
+    d.next_at IS NOT NULL AND d.schedule_started_at < e.cancel_before AND (d.lease_until > now()) IS NOT TRUE
+  ) IS TRUE AS canceling
+) state
+WHERE e.cancel_before IS DISTINCT FROM 'infinity';
 
 -- The attempts of a delivery before its last, and those of a delivery that is not finished.
 CREATE TABLE attempts (
@@ -551,7 +574,7 @@ BEGIN
     JOIN endpoints known ON known.tenant_id = e.tenant_id AND known.origin = url_origin(i.callback_url)
     WHERE i.job_id = e.job_id AND i.callback_events && event_patterns(e.type)
   ) r
-  JOIN endpoints ON endpoints.id = r.endpoint_id
+  JOIN endpoints ON endpoints.id = r.endpoint_id AND endpoints.webhook_id IS NOT DISTINCT FROM r.webhook_id
   WHERE e.type <> 'webhook.test'
   ORDER BY r.endpoint_id
   FOR KEY SHARE OF endpoints;

@@ -63,7 +63,7 @@ CROSS JOIN LATERAL (
     count(*) FILTER (WHERE d.status = 'pending') AS pending,
     count(*) FILTER (WHERE d.status = 'succeeded') AS succeeded
   FROM events e
-  JOIN deliveries d ON d.event_id = e.id
+  JOIN visible_deliveries d ON d.event_id = e.id
   WHERE e.job_id = j.id
 ) d
 WHERE j.id = $1 AND j.tenant_id = $2;

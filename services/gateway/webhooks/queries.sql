@@ -48,21 +48,14 @@ SET rate_limit = $7,
 FROM before
 WHERE e.id = $1;
 
+-- name: release_endpoint
+-- Separates the endpoint of a locked subscription ($1) from it. Nothing more is sent. A notifier deletes the deliveries,
+-- and then the endpoint.
+UPDATE endpoints SET webhook_id = NULL, cancel_before = 'infinity', next_at = NULL WHERE id = $1;
+
 -- name: delete_webhook
--- Deletes a locked subscription ($1) and its deliveries. Locks those whose attempt may begin or be recorded meanwhile, in
--- the order in which that is done.
-WITH locked AS MATERIALIZED (
-  SELECT id
-  FROM deliveries
-  WHERE id IN (
-    SELECT id FROM deliveries WHERE endpoint_id = $1 AND lease_until IS NOT NULL
-    UNION ALL
-    SELECT id FROM deliveries WHERE endpoint_id = $1 AND finished_at IS NULL AND next_at IS NULL
-  )
-  ORDER BY id
-  FOR UPDATE
-)
-DELETE FROM webhooks WHERE id = $1 AND (SELECT count(*) FROM locked) >= 0;
+-- Deletes a subscription ($1) whose endpoint is separate.
+DELETE FROM webhooks WHERE id = $1;
 
 -- name: enable_webhook
 -- Enables a locked subscription ($1), and resets its endpoint's health.
@@ -107,12 +100,16 @@ DELETE FROM old_secrets WHERE tenant_id = $1 AND webhook_id IS NOT DISTINCT FROM
 
 -- name: add_test
 -- Adds a test event ($2) for a locked subscription ($1). It is due before all other deliveries, even if the circuit is
--- open, but the rate limit still applies. Returns the id of its delivery.
+-- open, but the rate limit still applies. Its schedule begins now, not with the transaction: if the subscription was
+-- disabled in between, the test is not canceled with the rest. Returns the id of its delivery.
 WITH event AS (
   INSERT INTO events (id, tenant_id, type, body, traceparent) VALUES ($2, $3, 'webhook.test', $4, $5)
 ), delivery AS (
-  INSERT INTO deliveries (event_id, tenant_id, webhook_id, url, event_type, endpoint_id, traceparent, next_at)
-  SELECT $2, $3, w.id, w.url, 'webhook.test', w.id, $5, to_timestamp(0) FROM webhooks w WHERE w.id = $1
+  INSERT INTO deliveries (event_id, tenant_id, webhook_id, url, event_type, endpoint_id, traceparent, next_at,
+                          schedule_started_at)
+  SELECT $2, $3, w.id, w.url, 'webhook.test', w.id, $5, to_timestamp(0), clock_timestamp()
+  FROM webhooks w
+  WHERE w.id = $1
   RETURNING id
 ), due AS (
   UPDATE endpoints
@@ -138,7 +135,7 @@ WHERE r.id = $1 AND r.webhook_id = $2 AND w.tenant_id = $3;
 -- Returns a page of the deliveries of a tenant's ($1) subscription ($2) before an id ($3), newest first. Filters by
 -- status ($4), event type ($5) and creation time ($6 to $7).
 SELECT id, event_id, event_type, job_id, webhook_id, url, status, created_at, next_at, finished_at
-FROM deliveries
+FROM visible_deliveries
 WHERE tenant_id = $1
   AND endpoint_id >= $2
   AND (endpoint_id, id) < ($2, coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
@@ -153,7 +150,7 @@ LIMIT $8;
 -- Returns a page of the deliveries of a tenant's ($1) job ($2) before an id ($3), newest first. Filters by status ($4).
 SELECT d.id, d.event_id, d.event_type, d.job_id, d.webhook_id, d.url, d.status, d.created_at, d.next_at, d.finished_at
 FROM events e
-JOIN deliveries d ON d.event_id = e.id
+JOIN visible_deliveries d ON d.event_id = e.id
 WHERE e.tenant_id = $1
   AND e.job_id = $2
   AND d.id < coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
@@ -164,7 +161,7 @@ LIMIT $5;
 -- name: find_delivery
 -- Returns a tenant's ($2) delivery ($1).
 SELECT id, event_id, event_type, job_id, webhook_id, url, status, created_at, next_at, finished_at
-FROM deliveries
+FROM visible_deliveries
 WHERE id = $1 AND tenant_id = $2;
 
 -- name: lock_delivery
@@ -178,29 +175,34 @@ FOR NO KEY UPDATE OF e;
 -- name: find_locked_delivery
 -- Returns whether the subscription of a tenant's ($2) delivery ($1) is disabled, and the delivery's job.
 SELECT w.disabled_at IS NOT NULL AS disabled, d.job_id, d.traceparent
-FROM deliveries d
+FROM visible_deliveries d
 LEFT JOIN webhooks w ON w.id = d.webhook_id
 WHERE d.id = $1 AND d.tenant_id = $2;
 
 -- name: redeliver
 -- Makes a delivery ($1) of a locked endpoint due before all others; the rate limit still applies. An ended schedule starts
--- again, a running one goes on. Does nothing while an attempt runs. The attempt that ended the delivery becomes an earlier
--- one.
+-- again, a running one goes on. That of a delivery that is still to be canceled has ended. Does nothing while an attempt
+-- runs. The attempt that ended the delivery becomes an earlier one.
 WITH ended AS (
-  SELECT * FROM deliveries WHERE id = $1 AND (lease_until IS NULL OR lease_until <= now()) FOR NO KEY UPDATE
+  SELECT d.*, d.status = 'pending' AND (d.schedule_started_at < e.cancel_before) IS NOT TRUE AS goes_on
+  FROM deliveries d
+  JOIN endpoints e ON e.id = d.endpoint_id
+  WHERE d.id = $1 AND (d.lease_until IS NULL OR d.lease_until <= now())
+  FOR NO KEY UPDATE OF d
 ), kept AS (
   INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
   SELECT id, attempt, started_at, duration_ms, status_code, error, response FROM ended WHERE started_at IS NOT NULL
 ), due AS (
-  UPDATE deliveries
+  UPDATE deliveries d
   SET status = 'pending',
-      tries = CASE WHEN status = 'pending' THEN tries ELSE 0 END,
-      schedule_started_at = CASE WHEN status = 'pending' THEN schedule_started_at ELSE now() END,
+      tries = CASE WHEN goes_on THEN d.tries ELSE 0 END,
+      schedule_started_at = CASE WHEN goes_on THEN d.schedule_started_at ELSE clock_timestamp() END,
       next_at = to_timestamp(0),
       finished_at = NULL,
       started_at = NULL, duration_ms = NULL, status_code = NULL, error = NULL, response = NULL
-  WHERE id IN (SELECT id FROM ended)
-  RETURNING endpoint_id
+  FROM ended
+  WHERE d.id = ended.id
+  RETURNING d.endpoint_id
 )
 UPDATE endpoints e
 SET next_at = greatest(now(), e.rate_limited_until), open_until = CASE WHEN open_until IS NOT NULL THEN now() END

@@ -100,6 +100,8 @@ class WebhookStore:
         await connection.execute(QUERIES["update_webhook"], *values)
 
     async def delete(self, connection: Connection, webhook_id: UUID) -> None:
+        """Delete a locked subscription. A notifier deletes its deliveries."""
+        await connection.execute(QUERIES["release_endpoint"], webhook_id)
         await connection.execute(QUERIES["delete_webhook"], webhook_id)
 
     async def enable(self, connection: Connection, webhook_id: UUID) -> None:

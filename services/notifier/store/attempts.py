@@ -101,6 +101,6 @@ async def disable_webhooks(
     return [DisabledWebhook(**record) for record in found]
 
 
-async def cancel_pending(connection: Connection, webhooks: Sequence[UUID]) -> None:
-    """Cancel the waiting deliveries of disabled subscriptions."""
-    await connection.execute(QUERIES["cancel_pending"], webhooks)
+async def begin_canceling(connection: Connection, webhooks: Sequence[UUID]) -> None:
+    """Let a notifier cancel the waiting deliveries of disabled subscriptions, whose endpoints are locked."""
+    await connection.execute(QUERIES["begin_canceling"], webhooks)

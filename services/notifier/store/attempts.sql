@@ -30,7 +30,8 @@ SELECT recorded.id, recorded.endpoint_id IN (SELECT id FROM waiting) AS has_wait
 -- reschedules the delivery and leaves no record.
 --
 -- The attempt that ends a delivery is recorded in its row, an earlier one in `attempts`. A delivery
--- that would go on is canceled if its subscription was disabled.
+-- that would go on is canceled if its subscription was disabled. One of a deleted subscription is
+-- left alone.
 --
 -- Return the id and new status of each delivery that changed.
 WITH results AS (
@@ -45,6 +46,7 @@ WITH results AS (
     r.counted AND next.status <> 'pending' AS ends
   FROM results r
   JOIN deliveries d ON d.id = r.id
+  JOIN endpoints e ON e.id = d.endpoint_id AND e.cancel_before IS DISTINCT FROM 'infinity'
   LEFT JOIN webhooks w ON w.id = d.webhook_id
   CROSS JOIN LATERAL (
     SELECT CASE WHEN r.status = 'pending' AND w.disabled_at IS NOT NULL THEN 'canceled' ELSE r.status END AS status
@@ -121,9 +123,8 @@ FROM chosen
 WHERE w.id = chosen.id AND w.disabled_at IS NULL
 RETURNING w.id, w.tenant_id, w.url, w.description, w.disabled_at, w.disabled_reason;
 
--- name: cancel_pending
--- Cancel the waiting deliveries of these subscriptions ($1). Attempts in flight are recorded when
--- they end. New deliveries are canceled when a notifier takes them.
-UPDATE deliveries
-SET status = 'canceled', next_at = NULL, finished_at = now(), lease_until = NULL
-WHERE endpoint_id = ANY($1::uuid[]) AND next_at IS NOT NULL AND (lease_until IS NULL OR lease_until <= now());
+-- name: begin_canceling
+-- Let a notifier cancel the waiting deliveries of these disabled subscriptions ($1), whose endpoints
+-- are locked. Attempts in flight are recorded when they end. New deliveries are canceled when a notifier
+-- takes them.
+UPDATE endpoints SET cancel_before = clock_timestamp() WHERE id = ANY($1::uuid[]);

@@ -19,11 +19,12 @@ SELECT e.id, locked.id IS NOT NULL AS locked FROM endpoints e LEFT JOIN locked U
 -- circuit was open. A rate limit allows a tenth of a second's worth. Tenants take turns, and so do
 -- the endpoints of a tenant: the first delivery of each comes before the second of any. A tenant
 -- gets $5 at most, or its number of $7 if it is one of $6. The claim stops after $8 bytes of bodies.
+-- While deliveries of an endpoint are still to be canceled, it gets only tests and redeliveries.
 --
 -- `attempt` is the fence: every claim raises it and nothing lowers it.
 WITH rooms AS (
   SELECT
-    e.id, e.tenant_id, e.next_at,
+    e.id, e.tenant_id, e.next_at, e.cancel_before,
     least(
       CASE WHEN e.open_until IS NULL THEN greatest(1, $4::integer >> least(e.failures, 30)) ELSE 1 END - in_flight.attempts,
       CASE WHEN e.rate_limit IS NOT NULL THEN greatest(1, e.rate_limit / 10) END,
@@ -44,7 +45,9 @@ WITH rooms AS (
     FROM (
       SELECT id, event_id, next_at
       FROM deliveries
-      WHERE endpoint_id = rooms.id AND next_at <= now()
+      WHERE endpoint_id = rooms.id
+        AND next_at <= CASE WHEN rooms.cancel_before IS NULL THEN now() ELSE to_timestamp(0) END
+        AND (schedule_started_at < rooms.cancel_before) IS NOT TRUE
       ORDER BY next_at
       LIMIT greatest(rooms.size, 0)
     ) first

@@ -34,7 +34,8 @@ WHERE id IN (SELECT id FROM old_secrets WHERE until < now() FOR UPDATE SKIP LOCK
 RETURNING id;
 
 -- name: lock_unused_endpoints
--- Lock up to $1 callback endpoints that have no delivery left, until the transaction ends.
+-- Lock up to $1 endpoints of callbacks and of deleted subscriptions that have no delivery left, until the transaction
+-- ends.
 SELECT e.id
 FROM endpoints e
 WHERE e.webhook_id IS NULL

@@ -24,7 +24,8 @@ WITH waiting AS (
   UPDATE endpoints
   SET next_at = next_at - make_interval(secs => $1::double precision),
       open_until = open_until - make_interval(secs => $1::double precision),
-      rate_limited_until = rate_limited_until - make_interval(secs => $1::double precision)
-  WHERE next_at IS NOT NULL OR open_until IS NOT NULL OR rate_limited_until IS NOT NULL
+      rate_limited_until = rate_limited_until - make_interval(secs => $1::double precision),
+      cancel_before = cancel_before - make_interval(secs => $1::double precision)
+  WHERE next_at IS NOT NULL OR open_until IS NOT NULL OR rate_limited_until IS NOT NULL OR cancel_before IS NOT NULL
 )
 UPDATE recoveries SET next_at = next_at - make_interval(secs => $1::double precision) WHERE next_at IS NOT NULL;

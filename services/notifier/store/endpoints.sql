@@ -12,7 +12,8 @@ SELECT id FROM endpoints ORDER BY id FOR NO KEY UPDATE;
 -- Usually that is when its first delivery is due, but not before its circuit and its rate limit
 -- allow an attempt. A full endpoint is checked when its first lease lapses: the record of an attempt
 -- finds what waits before. That record may have looked just before a delivery became due, so a full
--- endpoint with due deliveries is checked again in a second.
+-- endpoint with due deliveries is checked again in a second. While deliveries are still to be canceled,
+-- only tests and redeliveries count.
 --
 -- If something is due, the check is now, not when that became due. An endpoint that was just served
 -- therefore queues behind the others, however old its deliveries are.
@@ -29,7 +30,13 @@ WITH computed AS (
     END AS next_at
   FROM endpoints e
   LEFT JOIN LATERAL (
-    SELECT d.next_at FROM deliveries d WHERE d.endpoint_id = e.id AND d.next_at IS NOT NULL ORDER BY d.next_at LIMIT 1
+    SELECT d.next_at
+    FROM deliveries d
+    WHERE d.endpoint_id = e.id
+      AND d.next_at <= CASE WHEN e.cancel_before IS NULL THEN 'infinity' ELSE to_timestamp(0) END
+      AND (d.schedule_started_at < e.cancel_before) IS NOT TRUE
+    ORDER BY d.next_at
+    LIMIT 1
   ) first ON true
   CROSS JOIN LATERAL (
     SELECT count(*) AS attempts, min(d.lease_until) AS lapse_at

@@ -31,6 +31,7 @@ WITH new AS MATERIALIZED (
   WHERE e.id IN (SELECT endpoint_id FROM new)
     AND e.failures = 0
     AND e.rate_limit IS NULL
+    AND e.cancel_before IS NULL
     AND (e.next_at <= now()) IS NOT TRUE
     AND w.disabled_at IS NULL
     AND CASE WHEN in_flight.attempts >= $4 / 2 THEN (
@@ -164,7 +165,7 @@ WITH RECURSIVE first AS (
   SELECT e.id, greatest(first.next_at, e.open_until, e.rate_limited_until) AS next_at
   FROM first
   JOIN endpoints e ON e.id = first.endpoint_id
-  WHERE (
+  WHERE e.cancel_before IS NULL AND (
     e.next_at <= greatest(first.next_at, e.open_until, now()) + make_interval(secs => $1::double precision)
   ) IS NOT TRUE
   FOR NO KEY UPDATE OF e SKIP LOCKED

@@ -14,15 +14,16 @@ CROSS JOIN LATERAL (
 ) d
 WHERE e.open_until IS NOT NULL
   AND e.failing_since < now() - make_interval(secs => $1::double precision)
+  AND e.cancel_before IS NULL
 LIMIT $2;
 
 -- name: exhaust_deliveries
 -- End these deliveries ($1) of locked endpoints, except those with an attempt in flight, and those whose endpoint has
--- worked since they were found.
+-- worked or was ended since they were found.
 UPDATE deliveries d
 SET status = 'exhausted', next_at = NULL, finished_at = now(), lease_until = NULL
 WHERE d.id = ANY($1::uuid[])
   AND d.status = 'pending'
   AND (d.lease_until IS NULL OR d.lease_until <= now())
-  AND (SELECT e.open_until IS NOT NULL FROM endpoints e WHERE e.id = d.endpoint_id)
+  AND (SELECT e.open_until IS NOT NULL AND e.cancel_before IS NULL FROM endpoints e WHERE e.id = d.endpoint_id)
 RETURNING id, tenant_id, job_id, traceparent;

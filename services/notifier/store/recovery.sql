@@ -1,9 +1,11 @@
 -- name: find_next_recovery
--- Find the next due recovery. A recovery waits while its subscription is disabled.
+-- Find the next due recovery. A recovery waits while its subscription is disabled, and while deliveries
+-- are still to be canceled.
 SELECT r.id, r.webhook_id
 FROM recoveries r
 JOIN webhooks w ON w.id = r.webhook_id
-WHERE r.next_at <= now() AND w.disabled_at IS NULL
+JOIN endpoints e ON e.id = r.webhook_id
+WHERE r.next_at <= now() AND w.disabled_at IS NULL AND e.cancel_before IS NULL
 ORDER BY r.next_at
 LIMIT 1;
 
@@ -12,7 +14,8 @@ LIMIT 1;
 SELECT r.id, r.webhook_id, r.since, r.until, r.last_delivery_id
 FROM recoveries r
 JOIN webhooks w ON w.id = r.webhook_id
-WHERE r.id = $1 AND r.next_at <= now() AND w.disabled_at IS NULL
+JOIN endpoints e ON e.id = r.webhook_id
+WHERE r.id = $1 AND r.next_at <= now() AND w.disabled_at IS NULL AND e.cancel_before IS NULL
 FOR NO KEY UPDATE OF r;
 
 -- name: count_due

@@ -8,6 +8,7 @@ from common.postgres.database import Database
 from services.notifier.attempt_recorder import AttemptRecorder, make_record
 from services.notifier.attempt_result import AttemptError, AttemptResult
 from services.notifier.due_endpoints import DueEndpoints
+from services.notifier.ended_subscriptions import EndedSubscriptions
 from services.notifier.overdue_deliveries import OverdueDeliveries
 from services.notifier.recovery import Recovery
 from services.notifier.retry_schedule import Decision, Exhausted, Rescheduled, Succeeded
@@ -52,6 +53,9 @@ class Steps:
             *(AttemptStore(database, database), self.wake_ups, self.due),
             endpoint_concurrency=endpoint_concurrency,
             disable_after=disable_after,
+        )
+        self.ended_subscriptions = EndedSubscriptions(
+            database, self.due.wake, endpoint_concurrency=endpoint_concurrency
         )
         self.recovery = Recovery(database, self.due.wake, rate=rate)
         self.overdue = OverdueDeliveries(database, self.wake_ups, SCHEDULE)

@@ -46,6 +46,7 @@ async def test_a_410_disables_and_cancels_and_the_others_get_an_event(
     assert len(claims) == 10
     await steps.record([claims[deliveries[0]]], GONE)
     assert await find_disabled_reason(database, rejecting.id) == "gone"
+    await steps.ended_subscriptions.advance()
     statuses = [(await look_at(database, each)).status for each in deliveries]
     assert statuses == ["exhausted", *["pending"] * 9, "canceled", "canceled"]  # attempts in flight may end
 
@@ -74,6 +75,7 @@ async def test_a_lapsed_claim_is_canceled_as_well(database: Database, tenant: UU
     await database.fetch("UPDATE deliveries SET next_at = now() + interval '1 second' WHERE id = $1", lapsed.id)
     (claim,) = await steps.claim()
     await steps.record([claim], GONE)
+    await steps.ended_subscriptions.advance()
     assert (await look_at(database, lapsed.id)).status == "canceled"
     assert await steps.record([lapsed], OK) == [False]
     assert await steps.claim() == []
@@ -101,6 +103,7 @@ async def test_a_subscription_that_fails_too_long_is_disabled(database: Database
     assert await find_disabled_reason(database, webhook.id) is None
     await steps.record([fourth], FAILED)
     assert await find_disabled_reason(database, webhook.id) == "failing"
+    await steps.ended_subscriptions.advance()
     assert {(await look_at(database, each)).status for each in deliveries} == {"canceled"}
     ((kind, data),) = await list_events(database)
     assert (kind, data["disabled_reason"]) == ("webhook.disabled", "failing")

@@ -9,7 +9,7 @@ import pytest
 from common import ids
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Database
-from services.notifier.store.attempts import cancel_pending, disable_webhooks
+from services.notifier.store.attempts import begin_canceling, disable_webhooks
 from services.notifier.store.claims import Claim
 from services.notifier.store.endpoints import lock_endpoints, reschedule_endpoints
 from services.notifier.store.new_deliveries import RECEIVERS, NewDeliveryStore
@@ -142,7 +142,7 @@ async def test_deliveries_of_a_disabled_subscription_are_canceled(
     async with database.transaction() as connection:
         await lock_endpoints(connection, [webhook])
         await disable_webhooks(connection, [webhook], [], 0.0)
-        await cancel_pending(connection, [webhook])
+        await begin_canceling(connection, [webhook])
         await reschedule_endpoints(connection, [webhook], steps.endpoint_concurrency)
     assert await steps.take(event) == []
     assert await steps.claim() == []

@@ -63,8 +63,8 @@ LISTS = {  # the indexes that a list may use
     "list_jobs_of_model": {"jobs_ended_of_model", "jobs_waiting", "jobs_by_lease", *KEYS},
     "list_jobs_of_batch": {"jobs_of_batch", "job_inputs_pkey"},
     "list_dead_letters": {"jobs_dead_letters", "job_inputs_pkey"},
-    "list_webhook_deliveries": {"deliveries_by_endpoint"},
-    "list_job_deliveries": {"events_by_job", "deliveries_by_event"},  # a job has few events
+    "list_webhook_deliveries": {"deliveries_by_endpoint", "endpoints_pkey"},
+    "list_job_deliveries": {"events_by_job", "deliveries_by_event", "endpoints_pkey"},  # a job has few events
 }
 VALUES = {
     "int4": "200",

@@ -9,6 +9,7 @@ import pytest
 
 from common.postgres.database import Connection, Database
 from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
+from services.notifier.store.cleanup import delete_unused_endpoints
 from tests.integration.deliveries import MAX_WEBHOOKS, add_due, examine, new_webhook
 from tests.integration.jobs import add_tenant
 from tests.integration.waiting import until_blocked
@@ -80,7 +81,7 @@ async def test_another_tenants_subscriptions_cannot_be_reached(
         assert await store.lock(connection, row.id, stranger) is None
 
 
-async def test_a_subscription_is_deleted_with_its_endpoint(
+async def test_a_subscription_is_deleted_and_then_its_endpoint(
     database: Database, store: WebhookStore, tenant: UUID
 ) -> None:
     row = await add(store, new_webhook(tenant))
@@ -88,6 +89,7 @@ async def test_a_subscription_is_deleted_with_its_endpoint(
         assert await store.lock(connection, row.id, tenant) == row
         await store.delete(connection, row.id)
     assert await store.find(row.id, tenant) is None
+    assert await delete_unused_endpoints(database, 10) == 1
     assert await database.fetch("SELECT id FROM endpoints") == []
 
 
