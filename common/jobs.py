@@ -43,6 +43,14 @@ EVENT_TYPES = (
 )
 
 
+def number_event(event_type: str, claim: int) -> int:
+    """Return the place of an event among those of its job, by the job's claim. Later events have greater numbers.
+
+    A claim has two: its start and the job's end. An end before the first claim is 0.
+    """
+    return 2 * claim - (event_type == "job.started")
+
+
 def list_patterns(event_type: str) -> list[str]:
     """Return the patterns that match an event type. `*` stands for one word, or alone for every type."""
     first, second = event_type.split(".")

@@ -107,10 +107,11 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventBody(msgspec.Struct, frozen=True):
-    """A webhook's body, as in Standard Webhooks."""
+    """A webhook's body, as in Standard Webhooks. `sequence` orders the events of a job."""
 
     type: str
     timestamp: str
+    sequence: int
     data: JobView
 
 
@@ -197,13 +198,15 @@ def view_job(
     )
 
 
-def render_event(row: JobRow, links: JobUrls, event_type: str, at: datetime, outputs: bytes | None) -> bytes:
+def render_event(
+    row: JobRow, links: JobUrls, event_type: str, at: datetime, outputs: bytes | None, *, sequence: int
+) -> bytes:
     """Return the body of a webhook. A URL replaces outputs above MAX_OUTPUTS."""
     too_large = outputs is not None and len(outputs) > MAX_OUTPUTS
     view = view_job(row, links, webhook_status="pending", outputs=None if too_large else outputs)
     if too_large:
         view = msgspec.structs.replace(view, outputs_url=links.outputs(row.id, at))
-    return msgspec.json.encode(EventBody(event_type, format_time(at), view))
+    return msgspec.json.encode(EventBody(event_type, format_time(at), sequence, view))
 
 
 def read_job(record: Mapping[str, object]) -> JobRow:

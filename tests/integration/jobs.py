@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from common import ids, tensors
-from common.jobs import Failure, Priority, Status
+from common.jobs import Failure, Priority, Status, number_event
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import job_wake_up
 from common.tensors import Datatype, Tensor
@@ -101,7 +101,7 @@ def new_end(job: ClaimedJob, status: Status = Status.SUCCEEDED, **changes: Any) 
         "model": job.row.model,
         "status": status,
         "finished_at": (job.row.started_at or job.row.created_at) + timedelta(seconds=1),
-        "event": NewEvent(event_id, kind, b"{}", TRACEPARENT),
+        "event": NewEvent(event_id, kind, number_event(kind, job.claim), b"{}", TRACEPARENT),
         "failure": None if status is Status.SUCCEEDED else TRANSIENT,
         "outputs": b"[]" if status is Status.SUCCEEDED else None,
     }

@@ -65,7 +65,7 @@ class Storm:
 
 def make_delivery(delivery_id: str, path: str, job: Job) -> Delivery:
     data = msgspec.structs.replace(job, webhook_status="pending")
-    event = Event(f"job.{job.status}", str(job.finished_at), data)
+    event = Event(f"job.{job.status}", str(job.finished_at), 2, data)
     return Delivery(path, delivery_id, AT, msgspec.json.encode(event), 204, event)
 
 

@@ -32,6 +32,7 @@ class Event(Strict, frozen=True):
 
     type: str
     timestamp: str
+    sequence: int
     data: Job
 
 

@@ -349,6 +349,7 @@ CREATE TABLE events (
   about_job_id uuid, -- the job of an operational event; the body may quote a receiver, so it is erased with the job
   model text,
   claim bigint, -- the claim under which the job ended
+  sequence bigint, -- its place among the events of its job; NULL: it belongs to none
   type text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now(),
   body bytea NOT NULL, -- the webhook's body, byte for byte

@@ -1,14 +1,18 @@
--- name: record_events
--- Records events that do not change a job's state. Skips jobs that were erased in the meantime.
+-- name: record_starts
+-- Records the events of starts, each only while its job runs under the given claim: after the end, it would come too
+-- late.
 WITH given AS (
   SELECT *
-  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::timestamptz[], $7::bytea[], $8::text[])
-    AS t(id, tenant_id, job_id, model, type, created_at, body, traceparent)
-), existing AS ( -- the same lock as the foreign key's, so that an erasure comes before or after
-  SELECT id FROM jobs WHERE id = ANY($3::uuid[]) AND erased_at IS NULL ORDER BY id FOR KEY SHARE
+  FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::timestamptz[],
+              $9::bytea[], $10::text[])
+    AS t(id, tenant_id, job_id, claim, model, sequence, type, created_at, body, traceparent)
+), running AS ( -- the same lock as the foreign key's, so that an end comes before or after
+  SELECT id, claim FROM jobs WHERE id = ANY($3::uuid[]) AND lease_until IS NOT NULL ORDER BY id FOR KEY SHARE
 )
-INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent)
-SELECT given.* FROM given JOIN existing ON existing.id = given.job_id;
+INSERT INTO events (id, tenant_id, job_id, model, sequence, type, created_at, body, traceparent)
+SELECT given.id, tenant_id, job_id, model, sequence, type, created_at, body, traceparent
+FROM given
+JOIN running ON running.id = given.job_id AND running.claim = given.claim;
 
 -- name: end_jobs
 -- Ends jobs, each with its outputs and its event. A job ends only if its state (was) and its claim still match. A job
@@ -17,10 +21,10 @@ SELECT given.* FROM given JOIN existing ON existing.id = given.job_id;
 WITH done AS (
   SELECT *
   FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
-              $9::double precision[], $10::timestamptz[], $11::bytea[], $12::uuid[], $13::text[], $14::bytea[],
-              $15::text[])
+              $9::double precision[], $10::timestamptz[], $11::bytea[], $12::uuid[], $13::bigint[], $14::text[],
+              $15::bytea[], $16::text[])
     AS t(id, claim, was, status, version, error_code, error_message, error_retryable,
-         inference_ms, finished_at, outputs, event_id, event_type, event_body, traceparent)
+         inference_ms, finished_at, outputs, event_id, sequence, event_type, event_body, traceparent)
   ORDER BY id
 ), locked AS (
   SELECT done.event_id
@@ -59,8 +63,8 @@ WITH done AS (
   USING ended JOIN chosen USING (id)
   WHERE o.job_id = chosen.id AND chosen.status <> 'succeeded'
 ), recorded AS (
-  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, claim, traceparent)
-  SELECT event_id, tenant_id, ended.id, model, event_type, finished_at, event_body, claim, traceparent
+  INSERT INTO events (id, tenant_id, job_id, model, sequence, type, created_at, body, claim, traceparent)
+  SELECT event_id, tenant_id, ended.id, model, sequence, event_type, finished_at, event_body, claim, traceparent
   FROM ended JOIN chosen USING (id)
 )
 SELECT event_id FROM ended JOIN chosen USING (id);

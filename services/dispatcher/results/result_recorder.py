@@ -9,7 +9,7 @@ import msgspec
 from opentelemetry.trace import get_current_span
 
 from common import ids, job_spans
-from common.jobs import Failure, Status
+from common.jobs import Failure, Status, number_event
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.job import JobRow, JobUrls, job_log_fields, render_event
@@ -32,8 +32,8 @@ class ResultRecorder:
 
     def announce_start(self, job: ClaimedJob, trace: str) -> None:
         """Record `job.started` while the inference runs."""
-        event = self._make_event(job.row, "job.started", job.started_at, None, trace)
-        self._writer.announce_start(AttemptStart(job.row, job.started_at, event))
+        event = self._make_event(job.row, job.claim, "job.started", job.started_at, None, trace)
+        self._writer.announce_start(AttemptStart(job.row, job.claim, job.started_at, event))
 
     def stream(self, job: ClaimedJob) -> StreamRecorder:
         return StreamRecorder(job, self._writer.add_steps)
@@ -129,7 +129,7 @@ class ResultRecorder:
             model=row.model,
             status=row.status,
             finished_at=row.finished_at,
-            event=self._make_event(row, f"job.{row.status}", row.finished_at, outputs, trace),
+            event=self._make_event(row, job.claim, f"job.{row.status}", row.finished_at, outputs, trace),
             version=row.version,
             failure=failure,
             inference_ms=row.inference_ms,
@@ -154,10 +154,12 @@ class ResultRecorder:
         )
         return done
 
-    def _make_event(self, row: JobRow, kind: str, at: datetime, outputs: bytes | None, trace: str) -> NewEvent:
-        event_id = ids.new()
-        body = render_event(row, self._urls, kind, at, outputs)
-        return NewEvent(event_id, kind, body, trace)
+    def _make_event(
+        self, row: JobRow, claim: int, kind: str, at: datetime, outputs: bytes | None, trace: str
+    ) -> NewEvent:
+        event_id, sequence = ids.new(), number_event(kind, claim)
+        body = render_event(row, self._urls, kind, at, outputs, sequence=sequence)
+        return NewEvent(event_id, kind, sequence, body, trace)
 
 
 def finish(row: JobRow, status: Status, at: datetime, failure: Failure | None = None) -> JobRow:

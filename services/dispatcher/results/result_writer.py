@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -47,7 +48,7 @@ class ResultWriter:
         self._store = store
         self._wake_ups = wake_ups
         self._changes = changes
-        self._announcing: set[asyncio.Task[None]] = set()
+        self._announcing: dict[tuple[UUID, int], asyncio.Task[None]] = {}  # by claim
         self._large = asyncio.Semaphore(LARGE_STATEMENTS)
         self._single = asyncio.Semaphore(SINGLE_STATEMENTS)
         self._starts: Batcher[AttemptStart, bool] = Batcher(self._record_starts, name="starts")
@@ -59,9 +60,9 @@ class ResultWriter:
 
     def announce_start(self, start: AttemptStart) -> None:
         """Record a start without waiting. If this process dies first, another attempt begins and is announced."""
-        task = asyncio.create_task(self._announce_start(start))
-        self._announcing.add(task)
-        task.add_done_callback(self._announcing.discard)
+        claim = start.row.id, start.claim
+        self._announcing[claim] = asyncio.create_task(self._announce_start(start))
+        self._announcing[claim].add_done_callback(lambda _: self._announcing.pop(claim))
 
     async def _announce_start(self, start: AttemptStart) -> None:
         try:
@@ -72,13 +73,19 @@ class ResultWriter:
     async def drain(self, seconds: float) -> None:
         """Wait for announcements that are not recorded yet."""
         if self._announcing:
-            await asyncio.wait(self._announcing, timeout=seconds)
+            await asyncio.wait(self._announcing.values(), timeout=seconds)
+
+    async def _await_start(self, job_id: UUID, claim: int) -> None:
+        """Wait until the attempt's start is recorded: the events of a job are recorded in their order."""
+        if start := self._announcing.get((job_id, claim)):
+            await asyncio.wait([start])
 
     async def end(self, end: JobEnd) -> bool:
         """Return whether the job ended, which it does only under its claim. Raises NotStored, or OutputsNotStored.
 
         Large outputs are stored before, without a lock on the job: heartbeats and cancels do not wait for them.
         """
+        await self._await_start(end.id, end.claim)
         with statement_span("UPDATE", "jobs"):
             if end.outputs is not None and len(end.outputs) > LARGE:
                 await self._write_large(self._save_outputs, end)
@@ -87,6 +94,7 @@ class ResultWriter:
 
     async def requeue(self, requeue: Requeue) -> bool:
         """Return whether the job was queued again: not if its claim is lost, or a cancel was requested."""
+        await self._await_start(requeue.id, requeue.claim)
         with statement_span("UPDATE", "jobs"):
             return await self._write(self._requeues.submit, self._requeue_jobs, requeue)
 
@@ -117,7 +125,7 @@ class ResultWriter:
         return done
 
     async def _record_starts(self, starts: list[AttemptStart]) -> list[bool]:
-        await self._store.record_events(starts)
+        await self._store.record_starts(starts)
         self._announce(start.event for start in starts)
         return [True] * len(starts)
 

@@ -29,14 +29,16 @@ class NewEvent(msgspec.Struct, frozen=True):
 
     id: UUID
     type: str
+    sequence: int
     body: bytes
     traceparent: str
 
 
 class AttemptStart(NamedTuple):
-    """The start of an attempt, with its event."""
+    """The start of an attempt, with its event. It is saved only while the job runs under `claim`."""
 
     row: JobRow
+    claim: int
     at: datetime
     event: NewEvent
 
@@ -84,12 +86,15 @@ class ResultStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def record_events(self, starts: Sequence[AttemptStart]) -> None:
+    async def record_starts(self, starts: Sequence[AttemptStart]) -> None:
         rows = [
-            (event.id, row.tenant_id, row.id, row.model, event.type, at, event.body, event.traceparent)
-            for row, at, event in starts
+            (
+                *(event.id, row.tenant_id, row.id, claim, row.model),
+                *(event.sequence, event.type, at, event.body, event.traceparent),
+            )
+            for row, claim, at, event in starts
         ]
-        await self._database.fetch(QUERIES["record_events"], *to_columns(rows, 8))
+        await self._database.fetch(QUERIES["record_starts"], *to_columns(rows, 10))
 
     async def end_jobs(self, ends: Sequence[JobEnd]) -> set[UUID]:
         """Return the ids of the events that were recorded."""
@@ -97,11 +102,11 @@ class ResultStore:
             (
                 *(end.id, end.claim, end.was, end.status, end.version, *failure_values(end.failure)),
                 *(end.inference_ms, end.finished_at, end.outputs),
-                *(end.event.id, end.event.type, end.event.body, end.event.traceparent),
+                *(end.event.id, end.event.sequence, end.event.type, end.event.body, end.event.traceparent),
             )
             for end in ends
         ]
-        found = await self._database.fetch(QUERIES["end_jobs"], *to_columns(rows, 15))
+        found = await self._database.fetch(QUERIES["end_jobs"], *to_columns(rows, 16))
         return {record["event_id"] for record in found}
 
     async def save_outputs(self, ends: Sequence[JobEnd]) -> None:

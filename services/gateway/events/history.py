@@ -3,14 +3,13 @@
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
-from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from common import ids
-from common.jobs import TERMINAL, TERMINAL_EVENTS, Status
+from common.jobs import EVENT_TYPES, TERMINAL, TERMINAL_EVENTS, Status, number_event
 from common.views.job import format_time
 from services.gateway.auth.store import Key
 from services.gateway.events.store import START, EventPosition, EventStore, HistoryRow
@@ -48,10 +47,14 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of an event. `data` is the Job in terminal events, and a StepView in others."""
+    """The body of an event. `data` is the Job in terminal events, and a StepView in others.
+
+    `sequence` is that of the event's webhooks. Only `job.started` and terminal events have one.
+    """
 
     type: str
     timestamp: str
+    sequence: int | msgspec.UnsetType = msgspec.UNSET
     data: msgspec.Raw
 
 
@@ -96,12 +99,13 @@ def to_event(job_id: UUID, row: HistoryRow) -> Event:
         error=error,
         outputs=msgspec.UNSET if row.body is None else msgspec.Raw(row.body),
     )
-    return Event(format_event_id(row.position), row.type, encode(row.type, row.at, step))
+    return Event(format_event_id(row.position), row.type, encode(row, step))
 
 
-def encode(event_type: str, at: datetime, step: StepView) -> bytes:
+def encode(row: HistoryRow, step: StepView) -> bytes:
     data = msgspec.Raw(msgspec.json.encode(step))
-    return msgspec.json.encode(EventView(type=event_type, timestamp=format_time(at), data=data))
+    sequence = number_event(row.type, row.position.claim) if row.type in EVENT_TYPES else msgspec.UNSET
+    return msgspec.json.encode(EventView(type=row.type, timestamp=format_time(row.at), sequence=sequence, data=data))
 
 
 async def wait_for_change(waiter: Waiter, seconds: float) -> bool:

@@ -120,7 +120,7 @@ async def read_page(history: JobHistory, job_id: UUID, after: EventPosition, lim
 
 def view_event(event: Event) -> EventItem:
     view = msgspec.json.decode(event.body, type=EventView)
-    return EventItem(event.id, view.type, view.timestamp, view.data)
+    return EventItem(event.id, view.type, view.timestamp, view.data, view.sequence)
 
 
 async def until_revoked(authenticator: Authenticator, connection: Connection, following: Events) -> Events:

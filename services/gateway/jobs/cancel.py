@@ -6,7 +6,7 @@ import msgspec
 from opentelemetry.trace import Link, get_current_span
 
 from common import ids, job_spans
-from common.jobs import TERMINAL, Status
+from common.jobs import TERMINAL, Status, number_event
 from common.postgres.database import Connection, Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, cancel_wake_up, event_wake_up
@@ -52,8 +52,9 @@ class Canceler:
             with job_spans.start_span_at(job_spans.queued_since(row), "queued", row, link_request()) as trace:
                 job_spans.set_outcome(row.status)
                 event_id, kind = ids.new(), f"job.{row.status}"
-                body = render_event(row, self._urls, kind, found.now, None)
-                await self._store.cancel_queued(connection, row, (event_id, kind, body, trace))
+                sequence = number_event(kind, found.claim)
+                body = render_event(row, self._urls, kind, found.now, None, sequence=sequence)
+                await self._store.cancel_queued(connection, row, (event_id, kind, body, trace, sequence))
             return row, event_wake_up(event_id, kind, trace)
         if status is Status.PROCESSING:
             row = msgspec.structs.replace(row, status=Status.CANCELING)

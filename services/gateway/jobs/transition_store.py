@@ -18,6 +18,7 @@ class LockedJob(NamedTuple):
     """A job that is locked until the transaction ends, and the database's time."""
 
     row: JobRow
+    claim: int
     now: datetime
     erased: bool
 
@@ -39,10 +40,12 @@ class TransitionStore:
         record = await connection.fetchrow(QUERIES["lock_job"], job_id, tenant_id)
         if record is None:
             return None
-        return LockedJob(read_job(dict(record)), record["now"], record["erased_at"] is not None)
+        return LockedJob(read_job(dict(record)), record["claim"], record["now"], record["erased_at"] is not None)
 
-    async def cancel_queued(self, connection: Connection, row: JobRow, event: tuple[UUID, str, bytes, str]) -> None:
-        """Cancel a locked job that has not started: `row`. `event` is its id, type, body and traceparent."""
+    async def cancel_queued(
+        self, connection: Connection, row: JobRow, event: tuple[UUID, str, bytes, str, int]
+    ) -> None:
+        """Cancel a locked job that has not started: `row`. `event` is its id, type, body, traceparent and sequence."""
         await connection.execute(QUERIES["cancel_queued"], row.id, row.finished_at, *event)
 
     async def cancel_running(self, connection: Connection, job_id: UUID) -> None:

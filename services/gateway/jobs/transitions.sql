@@ -14,8 +14,8 @@ WITH ended AS (
   WHERE id = $1
   RETURNING id, tenant_id, model, claim
 )
-INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent, claim)
-SELECT $3, tenant_id, id, model, $4, $2, $5, $6, claim FROM ended;
+INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent, sequence, claim)
+SELECT $3, tenant_id, id, model, $4, $2, $5, $6, $7, claim FROM ended;
 
 -- name: cancel_running
 -- Marks a locked, running job ($1) as canceling.

@@ -79,6 +79,7 @@ FIELDS: dict[str, str] = {
     "ProblemBody.type": "`urn:charonia:problem:` and a stable error code.",
     "ItemError.type": "`urn:charonia:problem:` and a stable error code.",
     "timestamp": "When it happened.",
+    "sequence": "The place of the event among those of its job: a later event has a greater number.",
     "data": "The data of the event.",
     "expires": "From the `outputs_url` of a webhook.",
     "signature": "From the `outputs_url` of a webhook.",

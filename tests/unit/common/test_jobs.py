@@ -1,6 +1,6 @@
 """States of a job."""
 
-from common.jobs import EVENT_TYPES, TERMINAL, TERMINAL_EVENTS, TRANSITIONS, Priority, Status
+from common.jobs import EVENT_TYPES, TERMINAL, TERMINAL_EVENTS, TRANSITIONS, Priority, Status, number_event
 
 
 def test_every_state_has_its_ways_out() -> None:
@@ -39,3 +39,8 @@ def test_each_end_has_its_event() -> None:
 
 def test_priorities_are_listed_highest_first() -> None:
     assert list(Priority) == ["high", "normal", "low"]
+
+
+def test_the_numbers_of_a_jobs_events_rise() -> None:
+    events = [("job.canceled", 0), ("job.started", 1), ("job.failed", 1), ("job.started", 2), ("job.succeeded", 2)]
+    assert [number_event(*event) for event in events] == [0, 1, 2, 3, 4]

@@ -16,7 +16,7 @@ async def test_text_of_an_image_arrives_in_a_signed_webhook(api: Api, receiver: 
 
     (delivery,) = await inbox.wait()
     event = delivery.verify(await api.callback_secret())
-    assert msgspec.json.decode(delivery.request.body).keys() == {"type", "timestamp", "data"}
+    assert msgspec.json.decode(delivery.request.body).keys() == {"type", "timestamp", "sequence", "data"}
     assert event.type == "job.succeeded"
     assert event.timestamp == msgspec.json.decode(delivery.request.body)["data"]["finished_at"]
     assert (event.data.id, event.data.status, event.data.metadata) == (submitted.id, "succeeded", {"page": 7})

@@ -8,10 +8,20 @@ import asyncpg
 import pytest
 
 from common import ids
-from common.jobs import Failure, Status
+from common.jobs import Failure, Status, number_event
 from common.postgres.database import Database
-from services.dispatcher.results.store import AttemptStart, Step
-from tests.integration.jobs import claim, look, make_due, new_end, new_requeue, submit, trace
+from services.dispatcher.results.store import AttemptStart, NewEvent, Step
+from tests.integration.jobs import (
+    TRACEPARENT,
+    claim,
+    look,
+    make_claimable,
+    make_due,
+    new_end,
+    new_requeue,
+    submit,
+    trace,
+)
 from tests.integration.stores import Stores
 
 
@@ -155,11 +165,29 @@ async def test_an_invalid_end_makes_the_whole_call_record_nothing(
     assert await trace(database, good.row.id) == ([], [])
 
 
+async def test_a_start_is_recorded_only_while_its_claim_holds(database: Database, stores: Stores, tenant: UUID) -> None:
+    """After the end, or in a later attempt, it would come too late."""
+    ended, again = [await claim(database, await submit(database, tenant)) for _ in range(2)]
+    starts = [
+        AttemptStart(job.row, job.claim, job.started_at, NewEvent(ids.new(), "job.started", 1, b"{}", TRACEPARENT))
+        for job in (ended, again)
+    ]
+    await stores.results.end_jobs([end := new_end(ended)])
+    assert await stores.results.requeue_jobs([new_requeue(again)])
+    await make_claimable(database)
+    later = await claim(database, again.row.id)
+    await stores.results.record_starts(starts)
+    start = NewEvent(ids.new(), "job.started", number_event("job.started", later.claim), b"{}", TRACEPARENT)
+    await stores.results.record_starts([AttemptStart(later.row, later.claim, later.started_at, start)])
+    found = await database.fetch("SELECT id, sequence FROM events ORDER BY sequence")
+    assert [(each["id"], each["sequence"]) for each in found] == [(end.event.id, 2), (start.id, 3)]
+
+
 async def test_an_event_of_a_running_job_changes_no_state(database: Database, stores: Stores, tenant: UUID) -> None:
     job = await claim(database, await submit(database, tenant))
     started = new_end(job, Status.FAILED).event
     assert job.row.started_at is not None
-    await stores.results.record_events([AttemptStart(job.row, job.row.started_at, started)])
+    await stores.results.record_starts([AttemptStart(job.row, job.claim, job.row.started_at, started)])
     assert (await look(database, job.row.id)).status is Status.PROCESSING
     assert (await trace(database, job.row.id)).events == [started.type]
     assert ids.parse(ids.Kind.EVENT, ids.encode(ids.Kind.EVENT, started.id)) == started.id

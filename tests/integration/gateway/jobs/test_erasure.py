@@ -56,7 +56,7 @@ async def connection(database_url: str) -> "AsyncIterator[asyncpg.Connection[asy
 
 async def end(database: Database, job: UUID, status: Status) -> UUID:
     """End a queued job with the secret in every field of its end. Return its event."""
-    event = NewEvent(ids.new(), f"job.{status}", RAW, TRACEPARENT)
+    event = NewEvent(ids.new(), f"job.{status}", 2, RAW, TRACEPARENT)
     failure = None if status is Status.SUCCEEDED else Failure("inference_failed", SECRET, False)
     outputs = RAW if status is Status.SUCCEEDED else None
     ended = new_end(await claim(database, job), status, event=event, failure=failure, outputs=outputs)

@@ -23,6 +23,12 @@ from tests.integration.world import World
 
 __all__ = ["eraser", "world"]
 
+END_AND_ERASE = """
+UPDATE jobs
+SET status = 'canceled', finished_at = now(), lease_until = NULL, session = NULL, erased_at = now()
+WHERE id = $1
+"""
+
 
 async def test_erasure_waits_for_a_running_delivery(world: World, eraser: Eraser) -> None:
     steps = Steps(world.database)
@@ -74,14 +80,15 @@ async def test_a_late_start_event_is_not_recorded(world: World, eraser: Eraser) 
     for job in jobs:
         claimed = await claim(world.database, job)
         assert claimed.row.started_at is not None
-        event = NewEvent(ids.new(), "job.started", RAW, TRACEPARENT)
-        starts.append(AttemptStart(claimed.row, claimed.row.started_at, event))
-        await store.end_jobs([new_end(claimed)])
+        event = NewEvent(ids.new(), "job.started", 1, RAW, TRACEPARENT)
+        starts.append(AttemptStart(claimed.row, claimed.claim, claimed.row.started_at, event))
+        if job == jobs[0]:
+            await store.end_jobs([new_end(claimed)])
     assert await eraser.erase(world.tenant, jobs[0])
     async with world.database.transaction() as connection:
         await connection.execute("SELECT 1 FROM jobs WHERE id = $1 FOR UPDATE", jobs[1])
-        late = asyncio.create_task(store.record_events(starts))
+        late = asyncio.create_task(store.record_starts(starts))
         await until_blocked(world.database)
-        await connection.execute("UPDATE jobs SET erased_at = now() WHERE id = $1", jobs[1])
+        await connection.execute(END_AND_ERASE, jobs[1])
     await late
     assert await world.database.fetch("SELECT 1 FROM events WHERE type = 'job.started'") == []

@@ -81,7 +81,7 @@ async def test_the_inputs_of_a_job_count_while_it_waits(
         locked = await transitions.lock_job(connection, jobs[3], tenant)
         assert locked is not None
         canceled = msgspec.structs.replace(locked.row, finished_at=locked.now)
-        await transitions.cancel_queued(connection, canceled, (ids.new(), "job.canceled", b"{}", TRACEPARENT))
+        await transitions.cancel_queued(connection, canceled, (ids.new(), "job.canceled", b"{}", TRACEPARENT, 0))
         await transitions.erase_job(connection, jobs[0], await transitions.lock_events(connection, jobs[0]))
     assert await count_bytes() == 1010
     await transitions.retry_jobs(tenant, jobs, [Status.FAILED], None)  # all but the erased one

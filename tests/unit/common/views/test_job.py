@@ -81,7 +81,7 @@ def test_a_succeeded_job() -> None:
 
 
 def test_metadata_and_outputs_keep_their_bytes() -> None:
-    body = render_event(ROW, JobUrls(), "job.succeeded", AT, OUTPUTS)
+    body = render_event(ROW, JobUrls(), "job.succeeded", AT, OUTPUTS, sequence=2)
     assert ROW.metadata is not None
     assert ROW.metadata in body
     assert OUTPUTS in body
@@ -121,8 +121,9 @@ def test_the_last_error_is_shown() -> None:
 def test_a_url_replaces_outputs_over_the_limit(extra: int) -> None:
     outputs = b'["' + b"x" * (MAX_OUTPUTS - 4 + extra) + b'"]'
     links = JobUrls("https://api.example.com", signer=UrlSigner(["key" * 11]))
-    body = json.loads(render_event(ROW, links, "job.succeeded", AT, outputs))
+    body = json.loads(render_event(ROW, links, "job.succeeded", AT, outputs, sequence=2))
     assert body["type"] == "job.succeeded"
+    assert body["sequence"] == 2
     assert body["timestamp"] == "2026-11-20T12:00:00.123Z"
     if extra:
         assert body["data"]["outputs"] is None

@@ -1,5 +1,6 @@
 """Results are recorded once, also after an outage of the database."""
 
+import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -41,7 +42,7 @@ class FakeStore:
             self.failures -= 1
             raise DatabaseUnavailable
 
-    async def record_events(self, starts: Sequence[AttemptStart]) -> None:
+    async def record_starts(self, starts: Sequence[AttemptStart]) -> None:
         self.fail()
         self.starts += starts
 
@@ -174,3 +175,21 @@ async def test_a_job_that_is_being_canceled_ends_canceled_instead_of_going_back(
     store = FakeStore(failures=0, fenced=True)
     await build(store)[0].record_failure(claimed(), retry.Attempted(TRANSIENT), NOW, TRACE)
     assert [(end.status, end.failure) for end in store.ends] == [(Status.CANCELED, None)]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_the_start_is_recorded_before_what_follows(ends: bool) -> None:
+    """So the events of a job are recorded in the order of their sequence."""
+    store, job = FakeStore(failures=1), claimed()
+    recorder, _ = build(store)
+    recorder.announce_start(job, TRACE)
+    if ends:
+        following = asyncio.create_task(recorder.succeed(job, InferenceResult("1", b"[]"), NOW, 5.0, TRACE))
+    else:
+        following = asyncio.create_task(recorder.record_failure(job, retry.Attempted(TRANSIENT), NOW, TRACE))
+    while not store.starts:
+        await asyncio.sleep(0)
+        assert not store.ends
+        assert not store.requeues
+    await following
+    assert (store.starts[0].event.sequence, [end.event.sequence for end in store.ends]) == (1, [2] if ends else [])
