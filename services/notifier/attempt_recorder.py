@@ -71,6 +71,8 @@ class AttemptRecorder:
             statuses = await attempts.record_attempts(connection, records)
             await attempts.update_health(connection, list(summarize(each for each in records if each.id in statuses)))
             messages: list[WakeUp] = []
+            if ended := [delivery for delivery, status in statuses.items() if status != "pending"]:
+                await attempts.release_blocked(connection, ended)
             if exhausted := [delivery for delivery, status in statuses.items() if status == "exhausted"]:
                 messages += await add_exhausted_events(connection, exhausted)
             if failed := [each for each in records if each.error is not None and each.counted and each.id in statuses]:

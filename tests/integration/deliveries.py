@@ -75,6 +75,7 @@ def new_webhook(tenant: UUID, **changes: Any) -> NewWebhook:
         "signing": "hmac",
         "secret": b"sealed secret",
         "rate_limit": None,
+        "ordered": False,
     }
     return NewWebhook(**values | changes)
 

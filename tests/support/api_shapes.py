@@ -56,6 +56,7 @@ class Subscription(Strict, frozen=True):
     headers: dict[str, str] | None
     signing: Literal["hmac", "ed25519"]
     rate_limit: int | None
+    ordered: bool
     status: Literal["enabled", "disabled"]
     disabled_at: datetime | None
     disabled_reason: Literal["gone", "failing"] | None

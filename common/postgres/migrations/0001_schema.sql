@@ -441,6 +441,7 @@ CREATE TABLE endpoints (
   webhook_id uuid UNIQUE REFERENCES webhooks ON DELETE CASCADE CHECK (webhook_id = id),
   origin text, -- scheme, host and port
   rate_limit integer CHECK (rate_limit >= 1), -- attempts a second
+  ordered boolean NOT NULL DEFAULT false, -- a later event of a job waits for the earlier one
   next_at timestamptz, -- when to look for due deliveries; NULL: there are none
   rate_limited_until timestamptz, -- no attempt before
   failures integer NOT NULL DEFAULT 0, -- failed attempts in a row
@@ -522,6 +523,17 @@ CROSS JOIN LATERAL (
   ) IS TRUE AS canceling
 ) state
 WHERE e.cancel_before IS DISTINCT FROM 'infinity';
+
+-- Return when to look again at a delivery of an ordered endpoint: after the next attempt at an earlier event of its job.
+-- Return NULL if it waits for none. Derived ids find the deliveries without an index of their own.
+CREATE FUNCTION blocked_until(event uuid, endpoint uuid) RETURNS timestamptz
+LANGUAGE sql STABLE AS $$
+  SELECT max(coalesce(d.next_at, now()))
+  FROM events e
+  JOIN events earlier ON earlier.job_id = e.job_id AND earlier.sequence < e.sequence
+  JOIN deliveries d ON d.id = derive_id(earlier.id, endpoint)
+  WHERE e.id = event AND d.finished_at IS NULL
+$$;
 
 -- The attempts of a delivery before its last, and those of a delivery that is not finished.
 CREATE TABLE attempts (

@@ -92,6 +92,7 @@ WEBHOOK = {
     "headers": None,
     "signing": "hmac",
     "rate_limit": 50,
+    "ordered": False,
     "status": "enabled",
     "disabled_at": None,
     "disabled_reason": None,

@@ -145,6 +145,7 @@ FIELDS: dict[str, str] = {
     "headers": "Headers to send along. Their values are never shown.",
     "signing": "The signature scheme.",
     "rate_limit": "Attempts a second; null means unlimited.",
+    "ordered": "Whether a later event of a job waits until the earlier one is delivered or given up.",
     "secret": "The signing secret.",
     "WebhookView.secret": "The signing secret, shown only when it is created.",
     "public_key": "The public key of an `ed25519` subscription.",

@@ -5,9 +5,9 @@ WITH added AS (
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
   RETURNING *
 ), endpoint AS (
-  INSERT INTO endpoints (id, tenant_id, webhook_id, rate_limit) SELECT id, tenant_id, id, $10 FROM added
+  INSERT INTO endpoints (id, tenant_id, webhook_id, rate_limit, ordered) SELECT id, tenant_id, id, $10, $11 FROM added
 )
-SELECT *, $10::integer AS rate_limit FROM added;
+SELECT *, $10::integer AS rate_limit, $11::boolean AS ordered FROM added;
 
 -- name: count_webhooks
 -- Counts the subscriptions of a tenant ($1).
@@ -15,7 +15,7 @@ SELECT count(*) AS webhooks FROM webhooks WHERE tenant_id = $1;
 
 -- name: list_webhooks
 -- Returns a page of a tenant's ($1) subscriptions after an id ($2), oldest first.
-SELECT w.*, e.rate_limit
+SELECT w.*, e.rate_limit, e.ordered
 FROM webhooks w
 JOIN endpoints e ON e.id = w.id
 WHERE w.tenant_id = $1 AND ($2::uuid IS NULL OR w.id > $2)
@@ -24,7 +24,10 @@ LIMIT $3;
 
 -- name: find_webhook
 -- Returns a tenant's ($2) subscription ($1).
-SELECT w.*, e.rate_limit FROM webhooks w JOIN endpoints e ON e.id = w.id WHERE w.id = $1 AND w.tenant_id = $2;
+SELECT w.*, e.rate_limit, e.ordered
+FROM webhooks w
+JOIN endpoints e ON e.id = w.id
+WHERE w.id = $1 AND w.tenant_id = $2;
 
 -- name: lock_webhook
 -- Locks a tenant's ($2) subscription ($1) through its endpoint. Read the row with the next statement: after a wait, this
@@ -40,6 +43,7 @@ WITH before AS (
 )
 UPDATE endpoints e
 SET rate_limit = $7,
+    ordered = $8,
     rate_limited_until = NULL,
     failures = CASE WHEN before.url = $2 THEN failures ELSE 0 END,
     failing_since = CASE WHEN before.url = $2 THEN failing_since END,

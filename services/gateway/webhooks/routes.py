@@ -53,6 +53,7 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
             signing=data.signing,
             secret=encryptor.encrypt(secret.encode()),
             rate_limit=data.rate_limit,
+            ordered=data.ordered,
         ),
         services.max_webhooks,
     )
@@ -149,6 +150,7 @@ def view_webhook(row: WebhookRow, encryptor: Encryptor) -> WebhookView:
         headers=dict.fromkeys(names, HIDDEN) if names else None,
         signing=row.signing,
         rate_limit=row.rate_limit,
+        ordered=row.ordered,
         status="enabled" if row.disabled_at is None else "disabled",
         disabled_at=format_optional_time(row.disabled_at),
         disabled_reason=row.disabled_reason,

@@ -28,6 +28,7 @@ class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     headers: Annotated[dict[str, str], Meta(max_length=20)] | None = None
     signing: Literal["hmac", "ed25519"] = "hmac"
     rate_limit: RateLimit | None = None
+    ordered: bool = False
 
 
 class ChangeWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +40,7 @@ class ChangeWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     description: Text | msgspec.UnsetType | None = msgspec.UNSET
     headers: Annotated[dict[str, str], Meta(max_length=20)] | msgspec.UnsetType | None = msgspec.UNSET
     rate_limit: RateLimit | msgspec.UnsetType | None = msgspec.UNSET
+    ordered: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,6 +58,7 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     headers: dict[str, str] | None
     signing: Literal["hmac", "ed25519"]
     rate_limit: int | None
+    ordered: bool
     status: Literal["enabled", "disabled"]
     disabled_at: Time | None
     disabled_reason: Literal["gone", "failing"] | None

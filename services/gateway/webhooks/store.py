@@ -26,6 +26,7 @@ class NewWebhook(msgspec.Struct, frozen=True, kw_only=True):
     signing: Literal["hmac", "ed25519"]
     secret: bytes
     rate_limit: int | None
+    ordered: bool
 
 
 class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +42,7 @@ class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes
     created_at: datetime
     rate_limit: int | None
+    ordered: bool
     disabled_at: datetime | None
     disabled_reason: Literal["gone", "failing"] | None
 
@@ -96,7 +98,7 @@ class WebhookStore:
 
     async def update(self, connection: Connection, row: WebhookRow) -> None:
         """Write every field of a locked subscription that may change."""
-        values = (row.id, row.url, row.events, row.models, row.description, row.headers, row.rate_limit)
+        values = (row.id, row.url, row.events, row.models, row.description, row.headers, row.rate_limit, row.ordered)
         await connection.execute(QUERIES["update_webhook"], *values)
 
     async def delete(self, connection: Connection, webhook_id: UUID) -> None:

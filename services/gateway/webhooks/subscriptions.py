@@ -60,7 +60,7 @@ def apply_change(row: WebhookRow, change: ChangeWebhook, encryptor: Encryptor) -
     """Return the subscription with the given fields replaced."""
     given = {
         name: value
-        for name in ("url", "events", "models", "description", "rate_limit")
+        for name in ("url", "events", "models", "description", "rate_limit", "ordered")
         if (value := getattr(change, name)) is not msgspec.UNSET
     }
     if change.headers is not msgspec.UNSET:

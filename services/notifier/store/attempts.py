@@ -71,7 +71,7 @@ class AttemptStore:
     async def record_successes(
         self, records: Sequence[AttemptRecord], endpoint_concurrency: int
     ) -> list[RecordedSuccess]:
-        """Record successes. Return those that were recorded: not those to endpoints that failed before."""
+        """Record successes. Return those that were recorded: no others than to healthy, unordered endpoints."""
         rows = [
             (each.id, each.attempt, each.started_at, each.duration_ms, each.status_code, each.response)
             for each in records
@@ -86,6 +86,11 @@ async def record_attempts(connection: Connection, records: Sequence[AttemptRecor
     rows = [msgspec.structs.astuple(record)[:10] for record in records]
     found = await connection.fetch(QUERIES["record_attempts"], *to_columns(rows, 10))
     return {record["id"]: record["status"] for record in found}
+
+
+async def release_blocked(connection: Connection, ended: Sequence[UUID]) -> None:
+    """Make due what waited for the end of these deliveries, where a subscription is ordered."""
+    await connection.execute(QUERIES["release_blocked"], ended)
 
 
 async def update_health(connection: Connection, health: Sequence[Health]) -> None:

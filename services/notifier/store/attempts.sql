@@ -1,5 +1,5 @@
 -- name: record_successes
--- Record successful attempts whose endpoints are healthy: nothing else changes. An attempt is recorded
+-- Record successful attempts whose endpoints are healthy and not ordered: nothing else changes. An attempt is recorded
 -- once, and only if its claim ($2, the fence) is the latest.
 --
 -- Return the ids, and whether other deliveries may have waited for the end of the attempt: its endpoint
@@ -11,7 +11,7 @@ WITH recorded AS (
   FROM unnest($1::uuid[], $2::integer[], $3::timestamptz[], $4::double precision[], $5::integer[], $6::bytea[])
     AS r(id, attempt, started_at, duration_ms, status_code, response)
   WHERE d.id = r.id AND d.attempt = r.attempt AND d.lease_until IS NOT NULL
-    AND (SELECT e.failures FROM endpoints e WHERE e.id = d.endpoint_id) = 0
+    AND (SELECT e.failures = 0 AND NOT e.ordered FROM endpoints e WHERE e.id = d.endpoint_id)
   RETURNING d.id, d.endpoint_id
 ), waiting AS (
   SELECT endpoint_id AS id
@@ -74,6 +74,17 @@ WITH results AS (
   WHERE r.goes_on
 )
 SELECT id, status FROM changed;
+
+-- name: release_blocked
+-- Make due what waited for the end of these deliveries ($1): those of later events of their jobs to the
+-- same ordered endpoints, unless they were tried before.
+UPDATE deliveries d
+SET next_at = now()
+FROM deliveries ended
+JOIN endpoints ON endpoints.id = ended.endpoint_id AND endpoints.ordered
+JOIN events e ON e.id = ended.event_id
+JOIN events later ON later.job_id = e.job_id AND later.sequence > e.sequence
+WHERE ended.id = ANY($1::uuid[]) AND d.id = derive_id(later.id, ended.endpoint_id) AND d.next_at > now() AND d.attempt = 0;
 
 -- name: update_health
 -- Update the health of locked endpoints ($1) after attempts: whether one succeeded ($2), and how many

@@ -14,6 +14,8 @@ from common.postgres.database import Connection, Database
 from services.notifier.store.endpoints import NEVER, reschedule_endpoints
 from services.notifier.store.tenant_rooms import UNLIMITED, TenantRooms
 
+MAX_POSTPONED = 100  # deliveries of an endpoint, by one claim
+
 QUERIES = sql.load("services.notifier.store", "claims.sql")
 
 
@@ -48,6 +50,11 @@ class ClaimBatch(NamedTuple):
     held: list[UUID]  # the given endpoints that another transaction has locked
 
 
+class LockedEndpoint(NamedTuple):
+    id: UUID
+    ordered: bool  # a later event of a job waits for the earlier one
+
+
 class ClaimStore:
     def __init__(self, relaxed: Database) -> None:
         """If a crash loses a commit to `relaxed`, the delivery is claimed again under the same id."""
@@ -67,21 +74,27 @@ class ClaimStore:
             due = await lock_due_endpoints(connection, limit)
             if not (free or due):
                 return ClaimBatch([], NEVER, held)
-            locked = list({*free, *due})
+            locked = list({each.id for each in (*free, *due)})
+            if ordered := [each.id for each in (*free, *due) if each.ordered]:
+                await connection.execute(QUERIES["postpone_blocked"], ordered, lease, MAX_POSTPONED)
             claims = await claim_deliveries(connection, locked, limit, lease, endpoint_concurrency, rooms)
             wait = await reschedule_endpoints(connection, locked, endpoint_concurrency)
         return ClaimBatch(claims, 0.0 if len(due) == limit else wait, held)
 
 
-async def lock_due_endpoints(connection: Connection, limit: int) -> list[UUID]:
+async def lock_due_endpoints(connection: Connection, limit: int) -> list[LockedEndpoint]:
     """Lock endpoints with due deliveries, the longest waiting first."""
-    return [record["id"] for record in await connection.fetch(QUERIES["lock_due_endpoints"], limit)]
+    found = await connection.fetch(QUERIES["lock_due_endpoints"], limit)
+    return [LockedEndpoint(each["id"], each["ordered"]) for each in found]
 
 
-async def lock_endpoints_if_free(connection: Connection, endpoints: Sequence[UUID]) -> tuple[list[UUID], list[UUID]]:
+async def lock_endpoints_if_free(
+    connection: Connection, endpoints: Sequence[UUID]
+) -> tuple[list[LockedEndpoint], list[UUID]]:
     """Lock endpoints without waiting. Return those that were locked, and those that another transaction holds."""
     found = await connection.fetch(QUERIES["lock_endpoints_if_free"], endpoints)
-    return [each["id"] for each in found if each["locked"]], [each["id"] for each in found if not each["locked"]]
+    locked = [LockedEndpoint(each["id"], each["ordered"]) for each in found if each["locked"]]
+    return locked, [each["id"] for each in found if not each["locked"]]
 
 
 async def claim_deliveries(

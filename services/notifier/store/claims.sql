@@ -1,7 +1,7 @@
 -- name: lock_due_endpoints
 -- Lock up to $1 endpoints with due deliveries until the transaction ends, the longest waiting first.
 -- Skip endpoints that another transaction has locked: it wakes its own worker if something stays due.
-SELECT id FROM endpoints WHERE next_at <= now() ORDER BY next_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED;
+SELECT id, ordered FROM endpoints WHERE next_at <= now() ORDER BY next_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: lock_endpoints_if_free
 -- Lock those of these endpoints ($1) that no other transaction has locked. Return each that exists, and
@@ -9,7 +9,23 @@ SELECT id FROM endpoints WHERE next_at <= now() ORDER BY next_at LIMIT $1 FOR NO
 WITH locked AS MATERIALIZED (
   SELECT id FROM endpoints WHERE id = ANY($1::uuid[]) FOR NO KEY UPDATE SKIP LOCKED
 )
-SELECT e.id, locked.id IS NOT NULL AS locked FROM endpoints e LEFT JOIN locked USING (id) WHERE e.id = ANY($1);
+SELECT e.id, e.ordered, locked.id IS NOT NULL AS locked FROM endpoints e LEFT JOIN locked USING (id) WHERE e.id = ANY($1);
+
+-- name: postpone_blocked
+-- Let due deliveries of these locked, ordered endpoints ($1) wait if an earlier event of their job is not done:
+-- $2 seconds longer than the next attempt at that one. Look at $3 of each endpoint. The end of the
+-- earlier delivery makes them due at once.
+UPDATE deliveries d
+SET next_at = greatest(due.blocked_until, now()) + make_interval(secs => $2::double precision)
+FROM (
+  SELECT first.id, blocked_until(first.event_id, e.id)
+  FROM endpoints e
+  CROSS JOIN LATERAL (
+    SELECT id, event_id FROM deliveries WHERE endpoint_id = e.id AND next_at <= now() ORDER BY next_at LIMIT $3
+  ) first
+  WHERE e.id = ANY($1::uuid[])
+) due
+WHERE d.id = due.id AND due.blocked_until IS NOT NULL;
 
 -- name: claim_deliveries
 -- Claim up to $2 due deliveries of locked endpoints ($1) for $3 seconds.
@@ -24,7 +40,7 @@ SELECT e.id, locked.id IS NOT NULL AS locked FROM endpoints e LEFT JOIN locked U
 -- `attempt` is the fence: every claim raises it and nothing lowers it.
 WITH rooms AS (
   SELECT
-    e.id, e.tenant_id, e.next_at, e.cancel_before,
+    e.id, e.tenant_id, e.next_at, e.cancel_before, e.ordered,
     least(
       CASE WHEN e.open_until IS NULL THEN greatest(1, $4::integer >> least(e.failures, 30)) ELSE 1 END - in_flight.attempts,
       CASE WHEN e.rate_limit IS NOT NULL THEN greatest(1, e.rate_limit / 10) END,
@@ -48,6 +64,7 @@ WITH rooms AS (
       WHERE endpoint_id = rooms.id
         AND next_at <= CASE WHEN rooms.cancel_before IS NULL THEN now() ELSE to_timestamp(0) END
         AND (schedule_started_at < rooms.cancel_before) IS NOT TRUE
+        AND (NOT rooms.ordered OR blocked_until(event_id, rooms.id) IS NULL)
       ORDER BY next_at
       LIMIT greatest(rooms.size, 0)
     ) first

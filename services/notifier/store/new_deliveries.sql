@@ -5,7 +5,7 @@
 --
 -- Tenants take turns. A tenant gets $7 at most, or its number of $9 if it is one of $8.
 --
--- A delivery is claimed if its endpoint is healthy, has no rate limit and has nothing due. An endpoint
+-- A delivery is claimed if its endpoint is healthy, has no rate limit, no order and nothing due. An endpoint
 -- may have $4 in flight. If it has half of that, deliveries may wait for the end of an attempt, and come
 -- first. The count is of the start of the statement: two notifiers may together claim a few more.
 --
@@ -32,6 +32,7 @@ WITH new AS MATERIALIZED (
     AND e.failures = 0
     AND e.rate_limit IS NULL
     AND e.cancel_before IS NULL
+    AND NOT e.ordered
     AND (e.next_at <= now()) IS NOT TRUE
     AND w.disabled_at IS NULL
     AND CASE WHEN in_flight.attempts >= $4 / 2 THEN (

@@ -114,3 +114,19 @@ async def test_a_tenant_may_have_a_limited_number_of_subscriptions(stack: Stack,
             assert "delete one" in refused.json()["detail"]
         async with client.subscribed(url):
             pass
+
+
+async def test_an_ordered_subscription_gets_the_events_of_a_job_in_order(api: Api, receiver: Receiver) -> None:
+    """Also if the first attempt at the first one fails."""
+    inbox = receiver.inbox(500)
+    async with api.subscribed(inbox.url, ordered=True) as subscription:
+        assert subscription.ordered
+        job = await api.run("echo", ECHO)
+        await inbox.wait(3)
+        assert (await api.wait_for_webhooks(job.id)).webhook_status == "succeeded"
+        events = [delivery.verify(subscription.secret or "") for delivery in inbox.deliveries]
+    assert [(event.type, event.sequence) for event in events] == [
+        ("job.started", 1),
+        ("job.started", 1),
+        ("job.succeeded", 2),
+    ]

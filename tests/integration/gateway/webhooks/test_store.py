@@ -34,7 +34,7 @@ async def add(store: WebhookStore, webhook: NewWebhook) -> WebhookRow:
 
 
 async def test_a_subscription_is_stored_as_given(store: WebhookStore, tenant: UUID) -> None:
-    new = new_webhook(tenant, models=["ocr"], headers=b"sealed", rate_limit=50)
+    new = new_webhook(tenant, models=["ocr"], headers=b"sealed", rate_limit=50, ordered=True)
     added = await add(store, new)
     assert await store.find(new.id, tenant) == added
     names = [name for name in new.__struct_fields__ if name != "tenant_id"]
@@ -101,7 +101,8 @@ async def change(database: Database, store: WebhookStore, row: WebhookRow, **fie
 async def test_every_changeable_field_is_written(database: Database, store: WebhookStore, tenant: UUID) -> None:
     row = await add(store, new_webhook(tenant, models=["ocr"], headers=b"sealed", rate_limit=50))
     other = await add(store, new_webhook(tenant))
-    fields = {"url": "https://b", "events": ["*"], "models": ["echo"], "description": "new", "headers": b"x"}
+    fields: dict[str, object] = {"url": "https://b", "events": ["*"], "models": ["echo"], "description": "new"}
+    fields |= {"headers": b"x", "ordered": True}
     await change(database, store, row, **fields, rate_limit=7)
     assert await store.find(row.id, tenant) == msgspec.structs.replace(row, **fields, rate_limit=7)
     emptied = dict.fromkeys(("models", "description", "headers", "rate_limit"))

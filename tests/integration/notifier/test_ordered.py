@@ -1,0 +1,128 @@
+"""An ordered subscription gets the events of a job one after the other."""
+
+from typing import NamedTuple
+from uuid import UUID
+
+import pytest
+
+from common import ids
+from common.postgres.database import Database
+from services.dispatcher.results.store import AttemptStart, NewEvent, ResultStore
+from tests.integration.deliveries import look_at, subscribe
+from tests.integration.jobs import TRACEPARENT, claim, new_end, submit
+from tests.integration.notifier.steps import FAILED, GIVEN_UP, LEASE, OK, Steps
+
+FIND = "SELECT id FROM deliveries WHERE event_id = $1"
+MAKE_DUE = "WITH due AS (UPDATE deliveries SET next_at = now() WHERE id = $1) UPDATE endpoints SET next_at = now()"
+
+
+class Events(NamedTuple):
+    """The events of one job."""
+
+    started: UUID
+    succeeded: UUID
+
+
+@pytest.fixture
+def steps(database: Database) -> Steps:
+    return Steps(database)
+
+
+@pytest.fixture
+async def webhook(database: Database, tenant: UUID) -> UUID:
+    return (await subscribe(database, tenant, ordered=True)).id
+
+
+async def run_job(database: Database, tenant: UUID) -> Events:
+    store, job = ResultStore(database), await claim(database, await submit(database, tenant))
+    started, end = NewEvent(ids.new(), "job.started", 1, b"{}", TRACEPARENT), new_end(job)
+    await store.record_starts([AttemptStart(job.row, job.claim, job.started_at, started)])
+    assert await store.end_jobs([end])
+    return Events(started.id, end.event.id)
+
+
+async def find(database: Database, event: UUID) -> UUID:
+    (delivery,) = await database.fetch(FIND, event)
+    found: UUID = delivery["id"]
+    return found
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_a_later_event_waits_for_the_earlier_one_of_its_job_only(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    jobs = [await run_job(database, tenant) for _ in range(2)]
+    assert await steps.take(*(event for job in jobs for event in job)) == []  # the loop claims them
+    first = await steps.claim()
+    assert {each.id for each in first} == {await find(database, job.started) for job in jobs}
+    assert await steps.claim() == []
+    await steps.record(first[:1], OK)
+    (second,) = await steps.claim()
+    assert (second.job_id, second.event_type) == (first[0].job_id, "job.succeeded")
+    await steps.record(first[1:], OK)
+    await steps.record([second], OK)
+    (last,) = await steps.claim()
+    assert (last.job_id, last.event_type) == (first[1].job_id, "job.succeeded")
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_a_later_event_waits_until_the_earlier_one_is_exhausted(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    job = await run_job(database, tenant)
+    later = await find(database, job.succeeded)
+    await steps.take(*job)
+    claims = await steps.attempt(FAILED)
+    assert [each.event_type for each in claims] == ["job.started"]
+    await database.fetch(MAKE_DUE, later)
+    assert await steps.claim() == []
+    assert 60 < ((await look_at(database, later)).waits or 0) <= 60 + LEASE  # with the next attempt of the other
+    await database.fetch(MAKE_DUE, claims[0].id)
+    assert [each.id for each in await steps.attempt(GIVEN_UP)] == [claims[0].id]
+    assert [each.id for each in await steps.claim()] == [later]
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_a_later_event_waits_for_one_that_nobody_has_taken(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    job = await run_job(database, tenant)
+    await steps.take(job.succeeded)
+    assert await steps.claim() == []
+    await steps.take(job.started)
+    assert [each.id for each in await steps.claim()] == [await find(database, job.started)]
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_a_later_event_is_not_forgotten_if_the_earlier_one_is_canceled(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    job = await run_job(database, tenant)
+    await steps.take(*job)
+    assert len(await steps.claim()) == 1
+    await database.fetch(
+        "UPDATE deliveries SET status = 'canceled', next_at = NULL, lease_until = NULL, finished_at = now() "
+        "WHERE event_id = $1",
+        job.started,
+    )
+    assert 0 < ((await look_at(database, await find(database, job.succeeded))).waits or 0) <= 2 * LEASE
+    await database.fetch(MAKE_DUE, await find(database, job.succeeded))
+    assert [each.event_type for each in await steps.claim()] == ["job.succeeded"]
+
+
+async def test_without_the_option_all_events_are_sent_at_once(database: Database, tenant: UUID, steps: Steps) -> None:
+    webhook = (await subscribe(database, tenant)).id
+    job = await run_job(database, tenant)
+    assert {each.endpoint_id for each in await steps.take(*job)} == {webhook}
+    assert await steps.claim() == []
+    assert {each["attempt"] for each in await database.fetch("SELECT attempt FROM deliveries")} == {1}
+
+
+async def test_many_that_wait_hold_up_no_other_job(database: Database, tenant: UUID, webhook: UUID) -> None:
+    steps = Steps(database, endpoint_concurrency=3)
+    jobs = [await run_job(database, tenant) for _ in range(5)]
+    await steps.schedule(*(job.succeeded for job in jobs))
+    await database.fetch("UPDATE deliveries SET next_at = now() - interval '1 minute' WHERE next_at IS NOT NULL")
+    await steps.schedule(*(job.started for job in jobs))
+    assert [each.event_type for each in await steps.claim()] == ["job.started"] * 3
+    assert {each["endpoint_id"] for each in await database.fetch("SELECT endpoint_id FROM deliveries")} == {webhook}
