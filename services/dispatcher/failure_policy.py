@@ -14,7 +14,7 @@ def classify(model: ServedModel, error: InferenceError) -> retry.Outcome:
     if error.failure.code == MODEL_CRASHED:
         model.refresh_requested.set()  # so that the next refresh sees the model restart
     if error.is_queue_full:
-        model.concurrency.shrink()
+        model.note_queue_full()
     if error.refused:
         return retry.Refused(error.failure)
     return retry.Interrupted(error.failure) if error.outage else retry.Attempted(error.failure)

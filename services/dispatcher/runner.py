@@ -155,7 +155,7 @@ class Runner:
             at = job.time_after(time.monotonic() - began)
             return partial(self._recorder.record_failure, job, classify(model, error), at, trace)
         seconds = time.monotonic() - began
-        model.concurrency.note_success(seconds)
+        model.note_success(seconds)
         if model.concurrency.release_before_save():
             running.has_slot = False
             metrics.slots_used.labels(model.name).dec()

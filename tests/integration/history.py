@@ -74,7 +74,7 @@ async def read(database: Database, job: UUID) -> JobHistory:
     columns = ", ".join(Step._fields)
     steps = await database.fetch(f"SELECT {columns} FROM history WHERE job_id = $1 ORDER BY number", job)  # noqa: S608
     attempts = await database.fetch(
-        "SELECT claim, attempt, status FROM ended_attempts WHERE job_id = $1 ORDER BY claim", job
+        "SELECT claim, count, attempt, status FROM ended_attempts WHERE job_id = $1 ORDER BY claim", job
     )
     events = await database.fetch("SELECT id, type, body FROM events WHERE job_id = $1", job)
     for event in events:
@@ -82,7 +82,11 @@ async def read(database: Database, job: UUID) -> JobHistory:
     erased = await database.fetch("SELECT FROM jobs WHERE id = $1 AND erased_at IS NOT NULL", job)
     return JobHistory(
         [Step(Status(before), Status(after), *counts) for before, after, *counts in steps],
-        [(record["claim"], record["attempt"], record["status"]) for record in attempts],
+        [
+            (claim, each["attempt"], each["status"])
+            for each in attempts
+            for claim in range(each["claim"] - each["count"] + 1, each["claim"] + 1)
+        ],
         [record["type"] for record in events],
         [record["id"] for record in events],
         bool(erased),

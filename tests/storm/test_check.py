@@ -33,7 +33,7 @@ JOB = msgspec.convert(
     | {"urls": {"self": "", "cancel": "", "events": "", "deliveries": "", "trace": None}},
     Job,
 )
-RUN = Attempt(1, "succeeded", "echo", "worker-1", NOW, NOW, 0, None, None)
+RUN = Attempt(1, 1, "succeeded", "echo", "worker-1", NOW, NOW, 0, None, None)
 LOST = msgspec.structs.replace(RUN, status="failed", error_code="worker_lost")
 LATE = SendAttempt(1, NOW, 6000, None, "timeout", "")
 SECOND = msgspec.structs.replace(RUN, attempt=2)

@@ -94,6 +94,7 @@ class Attempt(Strict, frozen=True):
     """One run of a job. A `returned` attempt does not count."""
 
     attempt: int
+    count: int
     status: str
     model: str
     worker: str

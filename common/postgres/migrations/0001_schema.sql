@@ -270,10 +270,12 @@ CREATE TABLE job_outputs (
   outputs bytea COMPRESSION lz4 NOT NULL -- the JSON list of the API, byte for byte
 );
 
--- The outcome of each attempt at a job before the one that ended it. That one is in the row of the job.
+-- The outcome of each attempt at a job before the one that ended it. That one is in the row of the job. Attempts in a row
+-- that Triton refused with the same error share a row, so a job that waits for a full queue does not gather rows.
 CREATE TABLE job_attempts (
   job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
-  claim bigint NOT NULL,
+  claim bigint NOT NULL, -- of the last one, if the row stands for several
+  count integer NOT NULL DEFAULT 1 CHECK (count >= 1), -- how many attempts the row stands for
   attempt integer NOT NULL, -- the number of the attempt; a returned attempt's number is used again
   model text NOT NULL,
   worker text NOT NULL,
@@ -287,9 +289,11 @@ CREATE TABLE job_attempts (
 
 -- All attempts that have ended.
 CREATE VIEW ended_attempts AS
-SELECT job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code, error_message FROM job_attempts
+SELECT job_id, claim, count, attempt, model, worker, started_at, finished_at, status, error_code, error_message
+FROM job_attempts
 UNION ALL
-SELECT id, claim, attempt, model, worker, started_at, greatest(started_at, finished_at), status, error_code, error_message
+SELECT id, claim, 1, attempt, model, worker, started_at, greatest(started_at, finished_at), status, error_code,
+       error_message
 FROM jobs
 WHERE lease_until IS NULL AND worker IS NOT NULL; -- an ended job; written so that no partial index fits
 

@@ -6,6 +6,7 @@ import time
 from common.jobs import Priority
 from common.rabbitmq.wake_ups import MAX_JOBS_PER_MESSAGE
 from common.telemetry.logs import Log
+from services.dispatcher.models.backoff import Backoff
 from services.dispatcher.models.concurrency import ConcurrencyLimit
 from services.dispatcher.models.fair_share import FairShare
 from services.dispatcher.triton.client import ModelVersion
@@ -26,6 +27,7 @@ class ServedModel:
         self.versions: dict[str, ModelVersion] = {}
         self.ready: set[str] = set()
         self.concurrency = ConcurrencyLimit(1)
+        self.backoff = Backoff()
         self.fair_share = FairShare()
         self.available = asyncio.Event()
         self._described_at: dict[str, float] = {}
@@ -35,9 +37,25 @@ class ServedModel:
         while True:
             await self.available.wait()
             await self.concurrency.acquire(priority)
+            try:
+                await self.backoff.wait()
+            except asyncio.CancelledError:
+                self.concurrency.release()
+                raise
             if self.available.is_set():
                 return
             self.concurrency.release()
+
+    def note_queue_full(self) -> None:
+        """Run fewer inferences at once. If even one is too many, another client fills the queue: try less often."""
+        if self.concurrency.limit <= 1.0:
+            self.backoff.note_refusal()
+        self.concurrency.shrink()
+
+    def note_success(self, seconds: float) -> None:
+        """Adapt to an inference that succeeded. `seconds` includes the wait at the server."""
+        self.backoff.note_success()
+        self.concurrency.note_success(seconds)
 
     def mark_unavailable(self) -> None:
         """Start no inference until the next refresh, which comes at once."""

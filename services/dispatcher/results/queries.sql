@@ -91,7 +91,8 @@ WHERE j.status IN ('processing', 'canceling')
 ON CONFLICT DO NOTHING;
 
 -- name: requeue_jobs
--- Queues jobs again, due after a delay (seconds), each only under the given claim. A sweeper makes them claimable.
+-- Queues jobs again, due after a delay (seconds), each only under the given claim. A sweeper makes them claimable. An
+-- attempt that was refused like the one before it is counted in that one's row.
 -- Returns the ids of the jobs that were queued.
 WITH back AS (
   SELECT *
@@ -108,12 +109,24 @@ WITH back AS (
   FOR UPDATE OF j
 ), chosen AS ( -- one requeue of a job, if its sweeper and its dispatcher requeue it in one call
   SELECT DISTINCT ON (id) * FROM locked ORDER BY id
+), repeated AS (
+  UPDATE job_attempts a
+  SET claim = chosen.claim,
+      count = a.count + 1,
+      worker = chosen.worker,
+      finished_at = now(),
+      error_message = chosen.error_message
+  FROM chosen
+  WHERE a.job_id = chosen.id AND a.claim = chosen.claim - 1 AND a.attempt = chosen.attempt AND a.model = chosen.model
+    AND a.status = 'returned' AND a.error_code = chosen.error_code AND chosen.refused
+  RETURNING a.job_id
 ), attempted AS (
   INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code,
                             error_message)
   SELECT id, claim, attempt, model, worker, started_at, now(), CASE WHEN given_back THEN 'returned' ELSE 'failed' END,
          error_code, error_message
   FROM chosen
+  WHERE id NOT IN (SELECT job_id FROM repeated)
 )
 UPDATE jobs j
 SET status = 'queued',

@@ -148,12 +148,13 @@ WHERE j.id = $1 AND j.status = 'succeeded';
 SELECT o.outputs FROM jobs j JOIN job_outputs o ON o.job_id = j.id WHERE j.id = $1 AND j.status = 'succeeded';
 
 -- name: list_attempts
--- Returns the ended attempts of a tenant's ($2) job ($1), oldest first.
-SELECT a.attempt, a.model, a.worker, a.started_at, a.finished_at, a.status, a.error_code, a.error_message
+-- Returns the latest $3 ended attempts of a tenant's ($2) job ($1), newest first.
+SELECT a.attempt, a.count, a.model, a.worker, a.started_at, a.finished_at, a.status, a.error_code, a.error_message
 FROM ended_attempts a
 JOIN jobs j ON j.id = a.job_id
 WHERE a.job_id = $1 AND j.tenant_id = $2
-ORDER BY a.claim;
+ORDER BY a.claim DESC
+LIMIT $3;
 
 -- name: list_dead_letters
 -- Returns a page of a tenant's ($1) failed jobs before an id ($2), newest first. Filters by model ($3), error ($4) and

@@ -111,9 +111,9 @@ async def list_jobs(
     responses=document(*WITH_ID),
 )
 async def list_attempts(request: Caller, job_id: str, services: Services) -> AttemptList:
-    """Return the ended attempts, oldest first.
+    """Return the ended attempts, oldest first, at most the latest 1000.
 
-    A `returned` attempt does not count, because Triton or the worker stopped during it.
+    A `returned` attempt does not count, because Triton did not accept it, or Triton or the worker stopped during it.
     """
     parsed = parse_id(ids.Kind.JOB, job_id)
     if not await services.store.has_job(parsed, request.user.tenant_id):
@@ -125,6 +125,7 @@ async def list_attempts(request: Caller, job_id: str, services: Services) -> Att
 def view_attempt(attempt: AttemptRow) -> AttemptView:
     return AttemptView(
         attempt=attempt.attempt,
+        count=attempt.count,
         status=attempt.status,
         model=attempt.model,
         worker=attempt.worker,

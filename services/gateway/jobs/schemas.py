@@ -89,6 +89,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     """`status` is succeeded, failed, canceled or returned. A returned attempt does not count."""
 
     attempt: int
+    count: int
     status: str
     model: str
     worker: str

@@ -20,6 +20,7 @@ from services.gateway.jobs.schemas import DeadFilter
 
 QUERIES = sql.load("services.gateway.jobs") | sql.load("services.gateway.jobs", "listing.sql")
 PRIORITIES = tuple(Priority)  # highest first
+MAX_ATTEMPTS = 1000  # entries in a list of attempts
 MAX_POSITION = 10_000  # highest queue position that is counted
 MAX_TENANTS = 100  # whose jobs are counted for a position
 ALL_STATUSES = tuple(Status)
@@ -28,6 +29,7 @@ LEAST_ID = UUID(int=0)
 
 class AttemptRow(msgspec.Struct, frozen=True):
     attempt: int
+    count: int
     model: str
     worker: str
     started_at: datetime
@@ -192,6 +194,6 @@ class JobStore:
         return [read_job(dict(record)) for record in found]
 
     async def list_attempts(self, job_id: UUID, tenant_id: UUID) -> list[AttemptRow]:
-        """Return the ended attempts of the tenant's job, oldest first."""
-        found = await self._database.fetch(QUERIES["list_attempts"], job_id, tenant_id)
-        return [AttemptRow(*record.values()) for record in found]
+        """Return the ended attempts of the tenant's job, at most the latest MAX_ATTEMPTS entries, oldest first."""
+        found = await self._database.fetch(QUERIES["list_attempts"], job_id, tenant_id, MAX_ATTEMPTS)
+        return [AttemptRow(*record.values()) for record in reversed(found)]

@@ -153,6 +153,7 @@ ANSWERS: dict[str, Any] = {
         "items": [
             {
                 "attempt": 1,
+                "count": 1,
                 "status": "failed",
                 "model": "faulty",
                 "worker": "worker-5b1f0c9e7a42",

@@ -30,6 +30,7 @@ FIELDS: dict[str, str] = {
     "max_attempts": "Attempts before the job fails.",
     "initial_delay": "Seconds before the first retry. The delay doubles with each further one.",
     "status": "The state.",
+    "AttemptView.count": "How many attempts in a row the entry stands for, which Triton refused with the same error.",
     "AttemptView.status": "`succeeded`, `failed`, `canceled`, or `returned`. A returned attempt does not count.",
     "ProblemBody.status": "The HTTP status.",
     "attempt": "The number of the attempt, from 1. 0 before the first one.",

@@ -5,10 +5,11 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Status
+from common.jobs import Failure, Status
 from common.postgres.database import Database
 from common.rabbitmq.messages import JobsQueued
 from services.dispatcher.triton.client import ModelVersion
+from services.gateway.jobs.store import JobStore
 from tests.integration.jobs import TRACEPARENT, claim, lapse, look, make_due, new_end, new_requeue, submit, take
 from tests.integration.stores import Stores
 
@@ -158,3 +159,42 @@ async def test_a_waiting_job_is_not_written(database: Database, stores: Stores, 
 async def test_a_running_job_gets_no_wake_up(database: Database, stores: Stores, tenant: UUID) -> None:
     await claim(database, await submit(database, tenant))
     assert await stores.sweeper.promote_jobs(10) == []
+
+
+FULL, AWAY = (Failure(code, "not now", True) for code in ("triton_queue_full", "triton_unavailable"))
+
+
+async def test_refused_attempts_in_a_row_share_a_row(database: Database, stores: Stores, tenant: UUID) -> None:
+    job = await submit(database, tenant)
+
+    async def attempt(failure: Failure, *, refused: bool = True) -> None:
+        claimed = await claim(database, job)
+        back = new_requeue(claimed, failure=failure, given_back=refused, refused=refused)
+        assert await stores.results.requeue_jobs([back]) == {job}
+
+    for failure in (FULL, FULL, FULL, AWAY, FULL):
+        await attempt(failure)
+    await attempt(FULL, refused=False)
+    await attempt(FULL)
+    found = await JobStore(database).list_attempts(job, tenant)
+    assert [(each.attempt, each.status, each.error_code, each.count) for each in found] == [
+        (1, "returned", "triton_queue_full", 3),
+        (1, "returned", "triton_unavailable", 1),
+        (1, "returned", "triton_queue_full", 1),
+        (1, "failed", "triton_queue_full", 1),
+        (2, "returned", "triton_queue_full", 1),
+    ]
+    assert all(each.started_at < each.finished_at for each in found)
+
+
+async def test_a_list_of_attempts_has_a_limit(database: Database, tenant: UUID) -> None:
+    job = await submit(database, tenant)
+    await database.fetch(
+        """
+        INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status)
+        SELECT $1, claim, claim, 'echo', 'w', now(), now(), 'failed' FROM generate_series(1, 1100) claim
+        """,
+        job,
+    )
+    found = await JobStore(database).list_attempts(job, tenant)
+    assert [each.attempt for each in found] == list(range(101, 1101))
