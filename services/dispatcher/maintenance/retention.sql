@@ -26,11 +26,12 @@ ORDER BY finished_at DESC, id DESC
 LIMIT 1;
 
 -- name: purge_keys
--- Removes up to $1 idempotency keys that are older than a day.
+-- Removes up to $1 idempotency keys that are older than a day. A key that is used again meanwhile is younger by then.
 DELETE FROM idempotency_keys
 WHERE (tenant_id, key) IN (
   SELECT tenant_id, key FROM idempotency_keys WHERE created_at < now() - interval '1 day' ORDER BY created_at LIMIT $1
 )
+  AND created_at < now() - interval '1 day'
 RETURNING key;
 
 -- name: purge_batches

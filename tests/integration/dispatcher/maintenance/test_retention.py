@@ -9,8 +9,10 @@ import pytest
 from common.jobs import Status
 from common.postgres.database import Database
 from services.dispatcher.maintenance import retention
-from tests.integration.jobs import claim, new_end, new_requeue, submit
+from services.gateway.jobs.store import add_jobs
+from tests.integration.jobs import claim, new_end, new_job, new_requeue, submit
 from tests.integration.stores import Stores
+from tests.integration.waiting import until_blocked
 
 DAY = 86_400.0
 UNDER_WAY = {
@@ -93,3 +95,15 @@ async def test_idempotency_keys_are_removed_after_a_day(database: Database, stor
     await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours' WHERE key = 'old'")
     assert await stores.retention.purge_keys(100) == 1
     assert [row["key"] for row in await database.fetch("SELECT key FROM idempotency_keys")] == ["new"]
+
+
+async def test_a_key_that_is_used_again_meanwhile_stays(database: Database, stores: Stores, tenant: UUID) -> None:
+    """The purge finds the old key, and waits for a submit that uses it anew."""
+    await submit(database, tenant, idempotency_key="again", fingerprint=bytes(32))
+    await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
+    async with database.transaction() as submitting:
+        await add_jobs(submitting, [new_job(tenant, idempotency_key="again", fingerprint=bytes([1] * 32))])
+        purging = asyncio.create_task(stores.retention.purge_keys(100))
+        await until_blocked(database)
+    assert await purging == 0
+    assert [row["key"] for row in await database.fetch("SELECT key FROM idempotency_keys")] == ["again"]
