@@ -87,6 +87,8 @@ RULES = (
     ),
 )
 DEFAULT_RULE = Rule("", "inference_failed", retryable=True)
+# Of the server, in gRPC's own messages. Tenants see the rest.
+ADDRESS = re.compile(r"\bipv[46]:\S+ | (for|resolving) \S+:\d+(?=:)")
 NOT_CONNECTED = "failed to connect to all addresses"  # gRPC's message for a call that never reached the server
 # The meaning of a status of the call itself. Errors of a model arrive inside the stream.
 STATUS_RULES = {
@@ -105,7 +107,8 @@ def explain(message: str, code: grpc.StatusCode | None = None) -> InferenceError
     matching = (rule for rule in RULES if re.search(rule.pattern, message))
     rule = next(matching, STATUS_RULES.get(code, DEFAULT_RULE) if code else DEFAULT_RULE)
     refused = rule.refused or (code is grpc.StatusCode.UNAVAILABLE and NOT_CONNECTED in message)
-    failure = Failure(rule.code, clean_message(message), rule.retryable)
+    shown = clean_message(message if code is None else ADDRESS.sub("", message))
+    failure = Failure(rule.code, shown, rule.retryable)
     return InferenceError(failure, outage=rule.outage, refused=refused)
 
 

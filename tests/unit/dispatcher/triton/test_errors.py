@@ -116,3 +116,20 @@ def test_a_request_id_behind_the_name_of_an_ensemble_is_removed() -> None:
 
 def test_a_long_message_is_truncated() -> None:
     assert len(explain("x" * 10_000).failure.message) == 2000
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.1.2.3:8001: Connection refused",
+            "failed to connect to all addresses; last error: UNKNOWN: Connection refused",
+        ),
+        ("last error: UNAVAILABLE: ipv6:%5B::1%5D:8001: Socket closed", "last error: UNAVAILABLE: Socket closed"),
+        ("errors resolving triton.internal:8001: [field:hostname error]", "errors: [field:hostname error]"),
+        ("DNS resolution failed for triton.internal:8001: not found", "DNS resolution failed: not found"),
+    ],
+)
+def test_the_address_of_the_server_is_not_shown(message: str, shown: str) -> None:
+    assert explain(message, grpc.StatusCode.UNAVAILABLE).failure.message == shown
+    assert explain(message).failure.message == message  # a model's own words
