@@ -4,10 +4,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import TypeAlias
+from uuid import uuid4
 
 import asyncpg
 import pytest
 
+from common import ids
 from common.errors import SettingsError
 from common.postgres import sql
 from common.postgres.database import Database
@@ -15,6 +17,8 @@ from common.postgres.migrate import migrate
 from common.postgres.roles import ROLES, name_role, parse_passwords
 from deploy.local.postgres import Postgres, connect_as, role_passwords
 from tests.integration.common.postgres.test_queries import QUERIES, ROOT
+from tests.integration.deliveries import EVENT
+from tests.support.seed import add_subscribers
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 WHERE = "the section Rights of common/postgres/migrations/0001_schema.sql"
@@ -173,6 +177,25 @@ async def test_roles_log_in_with_the_passwords_of_the_command(postgres: Postgres
         (row,) = await database.fetch("SELECT current_user AS name")
         assert row["name"] == f"charonia_{role}"
         await database.close()
+
+
+async def test_a_role_adds_events_with_their_deliveries_even_with_tables_of_the_same_names(
+    owner: Connection, database: Database
+) -> None:
+    (subscriber,) = await add_subscribers(database, ["https://a.example/"], b"")
+    await owner.execute("CREATE TEMP TABLE webhooks (LIKE public.webhooks)")
+    await owner.execute(f"SET ROLE {name_role('dispatcher')}")
+    await owner.execute(EVENT, ids.new(), subscriber.tenant_id, None, "echo", "job.started")
+    assert len(await database.fetch("SELECT FROM deliveries")) == 1
+
+
+async def test_an_owner_that_is_no_superuser_may_migrate(postgres: Postgres) -> None:
+    postgres.query("CREATE ROLE plain LOGIN PASSWORD 'secret'")
+    name = f"plain_{uuid4().hex}"
+    url = postgres.create_database(name)
+    postgres.query(f'ALTER DATABASE "{name}" OWNER TO plain')
+    login = f"postgresql://plain:secret@{url.rpartition('@')[2]}"
+    assert await migrate(login) != []
 
 
 async def test_a_login_without_rights_is_named(postgres: Postgres, database_url: str) -> None:
