@@ -43,6 +43,9 @@ from services.dispatcher.maintenance.usage_store import UsageStore
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.models.store import ModelStore
+from services.dispatcher.quarantines.reloader import Reloader
+from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine, name_server
+from services.dispatcher.quarantines.store import QuarantineStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.store import ResultStore
@@ -123,6 +126,13 @@ class Dispatcher:
             grace=settings.model_grace,
             patterns=settings.models,
         )
+        self._quarantine = SharedQuarantine(
+            self._triton.quarantine,
+            QuarantineStore(database),
+            Reloader(self._triton),
+            self._catalogue.refresh_requested,
+            name_server(settings.triton_url, socket.gethostname()),
+        )
         metrics.triton_ready.set_function(lambda: self._catalogue.is_up)
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
@@ -143,6 +153,7 @@ class Dispatcher:
             "publisher": self._publisher.connection.run(),
             "consumer": self._consumer.connection.run(),
             "catalogue": self._catalogue.run(),
+            "quarantine": self._quarantine.run(),
             "session": self._session_lock.run(),
             "limits": self._limits.run(),
             "heartbeat": self._heartbeat.run(),
@@ -162,6 +173,7 @@ class Dispatcher:
         metrics.init_model(model.name)
         metrics.slots_limit.labels(model.name).set_function(lambda: model.concurrency.limit)
         metrics.model_ready.labels(model.name).set_function(model.available.is_set)
+        metrics.model_paused.labels(model.name).set_function(lambda: model.breaker.is_open)
         for priority in Priority:
             await self._consumer.subscribe(
                 Subscription(

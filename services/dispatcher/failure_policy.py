@@ -1,20 +1,30 @@
 """Applies a failed attempt to its model, and classifies it for the retry decision."""
 
+from uuid import UUID
+
 from services.dispatcher import retry
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.errors import MODEL_CRASHED, InferenceError
 
+# Failures by which a model shows that it works. `invalid_input` is not among them: Triton itself checks inputs.
+ANSWERS = ("inference_failed", "inference_refused", "invalid_output")
 
-def classify(model: ServedModel, error: InferenceError) -> retry.Outcome:
-    """Return the outcome for the job, after the model has reacted to the error."""
+
+def classify(model: ServedModel, error: InferenceError, job: UUID, seconds: float) -> retry.Outcome:
+    """Return the outcome for a job whose attempt took this long, after the model has reacted to the error."""
+    code = error.failure.code
     if error.outage:
         model.mark_unavailable()
-    if error.failure.code in ("invalid_input", "invalid_output"):
+    if code in ("invalid_input", "invalid_output"):
         model.describe_again()
-    if error.failure.code == MODEL_CRASHED:
-        model.refresh_requested.set()  # so that the next refresh sees the model restart
+    if code in ANSWERS:
+        model.breaker.note_answer()
+    if code == MODEL_CRASHED and not error.refused:
+        model.breaker.note_crash()
     if error.is_queue_full:
         model.note_queue_full()
     if error.refused:
         return retry.Refused(error.failure)
-    return retry.Interrupted(error.failure) if error.outage else retry.Attempted(error.failure)
+    if error.outage or (code == "timeout" and model.breaker.note_timeout(job, seconds)):
+        return retry.Interrupted(error.failure)
+    return retry.Attempted(error.failure)

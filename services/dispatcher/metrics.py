@@ -26,6 +26,7 @@ tenant_bytes = Counter(
 )
 triton_ready = Gauge("charonia_triton_ready", "Whether Triton answers and is live.")
 model_ready = Gauge("charonia_model_ready", "Whether Triton can run a version of the model.", ["model"])
+model_paused = Gauge("charonia_model_paused", "Whether the model runs one job at a time until it answers.", ["model"])
 slots_used = Gauge("charonia_slots_used", "Inferences that run now.", ["model"])
 slots_limit = Gauge("charonia_slots_limit", "Inferences that may run at once.", ["model"])
 queue_seconds = Histogram(

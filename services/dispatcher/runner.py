@@ -70,10 +70,10 @@ class Runner:
         """Wait until the model is available with a free slot, then claim and start a job."""
         try:
             async with asyncio.timeout(HOLD_SECONDS):
-                await model.acquire(priority)
+                probe = await model.acquire(priority)
         except TimeoutError:
             raise Retry(f"no slot became free within {HOLD_SECONDS:g} s") from None
-        starting = asyncio.create_task(self._claim_and_start(model, priority, traceparent))
+        starting = asyncio.create_task(self._claim_and_start(model, priority, traceparent, probe))
         self._starting.add(starting)
         starting.add_done_callback(self._forget_start)
         await asyncio.shield(starting)  # a lost channel must not interrupt a claim
@@ -83,7 +83,9 @@ class Runner:
         if not starting.cancelled():
             starting.exception()  # marks it as retrieved, in case the waiter was cancelled
 
-    async def _claim_and_start(self, model: ServedModel, priority: Priority, traceparent: str | None) -> None:
+    async def _claim_and_start(
+        self, model: ServedModel, priority: Priority, traceparent: str | None, probe: bool
+    ) -> None:
         """Claim a job and run it in a task of its own. Free the slot if there is none."""
         job = None
         try:
@@ -93,13 +95,13 @@ class Runner:
             raise Retry(str(error)) from error
         finally:
             if job is None:
-                model.concurrency.release()
+                model.release(probe=probe)
         if job is None:
             metrics.stale_messages.inc()
             return
         self._changes.notify([job.row.id])
         metrics.queue_seconds.labels(model.name, priority).observe(job.seconds_queued())
-        running = RunningJob(job)
+        running = RunningJob(job, is_probe=probe)
         self._heartbeat.jobs[running.key] = running
         running.task = asyncio.create_task(self._run(model, running, traceparent))
         metrics.slots_used.labels(model.name).inc()
@@ -109,6 +111,8 @@ class Runner:
         """Free what a job held when its task has ended."""
         self._heartbeat.jobs.pop(running.key, None)
         self._claims.note_end(model, running.job.row.tenant_id)
+        if running.is_probe:
+            model.breaker.end_probe()
         if running.has_slot:
             model.concurrency.release()
             metrics.slots_used.labels(model.name).dec()
@@ -152,8 +156,9 @@ class Runner:
             result = await self._infer(model, running)
         except InferenceError as error:
             metrics.inference_errors.labels(model.name, error.failure.code).inc()
-            at = job.time_after(time.monotonic() - began)
-            return partial(self._recorder.record_failure, job, classify(model, error), at, trace)
+            seconds = time.monotonic() - began
+            outcome = classify(model, error, job.row.id, seconds)
+            return partial(self._recorder.record_failure, job, outcome, job.time_after(seconds), trace)
         seconds = time.monotonic() - began
         model.note_success(seconds)
         if model.concurrency.release_before_save():

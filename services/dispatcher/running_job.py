@@ -26,6 +26,7 @@ class RunningJob:
     canceling: bool = False
     recording: bool = False  # the inference is over; its result is being recorded
     has_slot: bool = True
+    is_probe: bool = False  # of the model's breaker
     span: Span = INVALID_SPAN
 
     @property

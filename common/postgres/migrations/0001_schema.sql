@@ -81,6 +81,17 @@ SELECT DISTINCT ON (name, version) name, version, is_ready AS ready, decoupled, 
 FROM (SELECT *, ready AND updated_at > now() - interval '30 seconds' AS is_ready FROM served_models) served
 ORDER BY name, version, is_ready DESC, described_at DESC, worker;
 
+-- The last quarantine of each Python model whose process stalled, for the dispatchers of one Triton. One that is over
+-- stays for a day: a dispatcher that missed it must still reject answers from before it.
+CREATE TABLE quarantines (
+  server text NOT NULL, -- the address of the Triton
+  model text NOT NULL,
+  number bigint NOT NULL DEFAULT 1 CHECK (number >= 1), -- counts the quarantines of this model
+  ended_at timestamptz, -- NULL: the model is in quarantine
+  reloaded_at timestamptz, -- when a dispatcher last began to reload the model; NULL: none has
+  PRIMARY KEY (server, model)
+);
+
 
 -- Batches and jobs ----------------------------------------------------------------------------------------------------
 

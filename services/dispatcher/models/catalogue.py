@@ -87,7 +87,7 @@ class Catalogue:
             log.warning("catalogue.save_failed", error=error)
             return False
         all_available = all(model.available.is_set() for model in self.models.values())
-        return self.is_up and all_available and not self._triton.quarantine.is_active
+        return self.is_up and all_available
 
     def _matches(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self._patterns)

@@ -7,6 +7,7 @@ from common.jobs import Priority
 from common.rabbitmq.wake_ups import MAX_JOBS_PER_MESSAGE
 from common.telemetry.logs import Log
 from services.dispatcher.models.backoff import Backoff
+from services.dispatcher.models.breaker import Breaker
 from services.dispatcher.models.concurrency import ConcurrencyLimit
 from services.dispatcher.models.fair_share import FairShare
 from services.dispatcher.triton.client import ModelVersion
@@ -29,22 +30,30 @@ class ServedModel:
         self.concurrency = ConcurrencyLimit(1)
         self.backoff = Backoff()
         self.fair_share = FairShare()
+        self.breaker = Breaker(name)
         self.available = asyncio.Event()
         self._described_at: dict[str, float] = {}
 
-    async def acquire(self, priority: Priority) -> None:
-        """Return with a slot held while the model is available."""
+    async def acquire(self, priority: Priority) -> bool:
+        """Return with a slot held while the model is available. Return whether the job is a probe of its breaker."""
         while True:
             await self.available.wait()
+            await self.breaker.wait()
             await self.concurrency.acquire(priority)
             try:
                 await self.backoff.wait()
             except asyncio.CancelledError:
                 self.concurrency.release()
                 raise
-            if self.available.is_set():
-                return
+            if self.available.is_set() and self.breaker.may_start:
+                return self.breaker.start()
             self.concurrency.release()
+
+    def release(self, *, probe: bool) -> None:
+        """Give back what `acquire` returned with, before an inference began."""
+        self.concurrency.release()
+        if probe:
+            self.breaker.end_probe()
 
     def note_queue_full(self) -> None:
         """Run fewer inferences at once. If even one is too many, another client fills the queue: try less often."""
@@ -55,6 +64,7 @@ class ServedModel:
     def note_success(self, seconds: float) -> None:
         """Adapt to an inference that succeeded. `seconds` includes the wait at the server."""
         self.backoff.note_success()
+        self.breaker.note_answer()
         self.concurrency.note_success(seconds)
 
     def mark_unavailable(self) -> None:

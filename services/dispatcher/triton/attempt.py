@@ -15,7 +15,7 @@ from common import tensors
 from common.jobs import Failure
 from common.telemetry import tracing
 from common.tensors import Tensor
-from services.dispatcher.triton.client import ModelVersion, Response, TritonClient
+from services.dispatcher.triton.client import ModelVersion, Response, TritonClient, quarantined
 from services.dispatcher.triton.errors import InferenceError
 from services.dispatcher.triton.tensors import BadOutput, TooLarge, check_outputs, render_outputs
 
@@ -62,17 +62,24 @@ async def infer(
         # Triton samples every request with a traceparent, whatever its flag. So only sampled traces send one.
         metadata = [("traceparent", traceparent)] if tracing.is_sampled(traceparent) else []
         collector = ResponseCollector(model, triton.max_message, request.max_outputs, on_response)
+        began, epoch = time.monotonic(), triton.quarantine.epoch(request.model)
         try:
-            async with (
-                asyncio.timeout(request.timeout),
-                aclosing(triton.infer(build_request(request), metadata)) as responses,
-            ):
-                async for response in responses:  # to the end, also after an invalid one: see TritonClient.infer
-                    await collector.add(response)
+            async with asyncio.timeout(request.timeout) as deadline:
+                with triton.quarantine.interrupt(request.model, deadline):
+                    async with aclosing(triton.infer(build_request(request), metadata)) as responses:
+                        async for response in responses:  # to the end, also after an invalid one
+                            await collector.add(response)
         except TimeoutError:
-            text = f"the attempt took longer than its timeout of {request.timeout:g} s"
-            raise InferenceError(Failure("timeout", text, True)) from None
+            if not triton.quarantine.accepts(request.model, epoch):
+                raise quarantined(refused=False) from None
+            raise await explain_timeout(triton, request.timeout, began) from None
         return collector.result()
+
+
+async def explain_timeout(triton: TritonClient, timeout: float, began: float) -> InferenceError:
+    """Return the error of an attempt that began at this moment and took longer than its timeout."""
+    text = f"the attempt took longer than its timeout of {timeout:g} s"
+    return InferenceError(Failure("timeout", text, True), outage=await triton.stalled_since(began))
 
 
 class ResponseCollector:

@@ -1,5 +1,7 @@
 """A client of Triton's gRPC API."""
 
+import asyncio
+import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, NamedTuple
 
@@ -21,9 +23,12 @@ from services.dispatcher.triton.errors import (
 from services.dispatcher.triton.quarantine import Quarantine
 
 CALL_SECONDS = 3.0
+STALL_SECONDS = 1.0  # an answer that takes longer shows that the server, or the way to it, stalled
+LOAD_SECONDS = 600.0  # for a model to load
 PLAIN = Access()
 STREAM_METHOD = "/inference.GRPCInferenceService/ModelStreamInfer"
 CONNECTION_REFUSED = "Connection refused"
+CONNECTION_LOST = ("ping timeout", "keepalive")  # in the details of a call on a connection whose pings had no answer
 
 
 class ModelVersion(msgspec.Struct, frozen=True):
@@ -53,6 +58,9 @@ class TritonClient:
         self.max_message = max_message
         self.quarantine = Quarantine()
         self._headers = access.headers
+        self._stalled_at = float("-inf")
+        self._answers = asyncio.Event()
+        self._answers.set()  # until shown otherwise
         self._channel = open_channel(
             url,
             access.tls,
@@ -75,24 +83,83 @@ class TritonClient:
             response_deserializer=pb.ModelStreamInferResponse.FromString,
         )
 
-    async def _call(self, method: str, request: Any) -> Any:
+    async def _call(self, method: str, request: Any, seconds: float = CALL_SECONDS) -> Any:
         """Make a call that is no inference, with the server's headers and a deadline."""
-        return await getattr(self._stub, method)(request, timeout=CALL_SECONDS, metadata=self._headers)
+        return await getattr(self._stub, method)(request, timeout=seconds, metadata=self._headers)
 
     async def list_ready(self) -> set[tuple[str, str]]:
-        """Return the name and version of each model that can run now. Raises TritonUnavailable."""
+        """Return the name and version of each model that can run now, without those in quarantine.
+
+        Raises TritonUnavailable.
+        """
+        began = time.monotonic()
+        doubt = asyncio.get_running_loop().call_later(STALL_SECONDS, self._answers.clear)
         try:
             index = await self._call("RepositoryIndex", pb.RepositoryIndexRequest())
             live = await self._call("ServerLive", pb.ServerLiveRequest())
         except grpc.aio.AioRpcError as error:
+            self._answers.clear()
             if CONNECTION_REFUSED in (error.details() or ""):  # the server is gone; a server that hangs may resume
-                self.quarantine.release_reloaded(())
+                self._answers.set()
+                self.quarantine.release_missing(())
+            elif shows_stall(error, time.monotonic() - began):
+                self._note_stall()
             raise TritonUnavailable(error.details()) from error
+        finally:
+            doubt.cancel()
+        self._answers.set()
         if not live.live:
             raise TritonUnavailable("the server is not live")
         ready = {(model.name, model.version) for model in index.models if model.state == "READY"}
-        self.quarantine.release_reloaded({name for name, _ in ready})
-        return ready
+        self.quarantine.release_missing({name for name, _ in ready})
+        for model in sorted(self.quarantine.models):
+            await self._check_reloaded(model)
+        return {(name, version) for name, version in ready if not self.quarantine.holds(name)}
+
+    async def _check_reloaded(self, model: str) -> None:
+        """Release a model that was loaded again, or whose server restarted, while nobody looked."""
+        try:
+            answer = await self._call("ModelStatistics", pb.ModelStatisticsRequest(name=model))
+        except grpc.aio.AioRpcError:
+            return
+        counts = [each.inference_stats.success.count + each.inference_stats.fail.count for each in answer.model_stats]
+        self.quarantine.note_executions(model, sum(counts))
+
+    @property
+    def answers(self) -> bool:
+        """Whether the server answered the last `list_ready`, and in time. Responses are held back until it does."""
+        return self._answers.is_set()
+
+    async def stalled_since(self, moment: float) -> bool:
+        """Return whether the server stalled after a moment of the monotonic clock, or stalls now."""
+        if self._stalled_at >= moment:
+            return True
+        began = time.monotonic()
+        try:
+            await self._call("ServerLive", pb.ServerLiveRequest())
+        except grpc.aio.AioRpcError:
+            return True
+        return time.monotonic() - began > STALL_SECONDS
+
+    def _note_stall(self) -> None:
+        """Trust no Python model any more. Its process may answer late what it was asked before the stall."""
+        self._stalled_at = time.monotonic()
+        self.quarantine.add_all()
+
+    async def unload(self, model: str) -> None:
+        """Unload a model. Raises TritonUnavailable, also if Triton's model control forbids it."""
+        await self._control("RepositoryModelUnload", pb.RepositoryModelUnloadRequest(model_name=model))
+        self.quarantine.release(model)
+
+    async def load(self, model: str) -> None:
+        """Load a model. Raises TritonUnavailable."""
+        await self._control("RepositoryModelLoad", pb.RepositoryModelLoadRequest(model_name=model))
+
+    async def _control(self, method: str, request: Any) -> None:
+        try:
+            await self._call(method, request, LOAD_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise TritonUnavailable(error.details()) from error
 
     async def describe(self, name: str, version: str) -> ModelVersion | None:
         """Return what a version declares, or None if Triton no longer has it. Raises TritonUnavailable."""
@@ -104,6 +171,8 @@ class TritonClient:
                 return None
             raise TritonUnavailable(error.details()) from error
         config = response.config
+        steps = [step.model_name for step in config.ensemble_scheduling.step]
+        self.quarantine.describe(name, python=config.backend == "python", steps=steps)
         optional = {tensor.name for tensor in config.input if tensor.optional}
         return ModelVersion(
             name=name,
@@ -122,6 +191,8 @@ class TritonClient:
         opens a stream of its own, because traced unary calls corrupt this Triton's memory.
         """
         model, epoch = request.model_name, self.quarantine.epoch(request.model_name)
+        if self.quarantine.holds(model):
+            raise quarantined(refused=True)
         call = self._stream(request, metadata=(*metadata, *self._headers))
         failure = None
         try:
@@ -131,14 +202,17 @@ class TritonClient:
                     error = self._explain(message.error_message, model)
                     failure = failure or error
                 elif failure is None:
+                    await self._answers.wait()  # a response after a freeze may belong to another request
                     failure = self._check(message.infer_response.id, request, epoch)
                     if failure is None:
                         yield read_response(message.infer_response)
             if failure is None and not self.quarantine.accepts(model, epoch):
-                failure = quarantined()
+                failure = quarantined(refused=False)
             if failure is not None:
                 raise failure
         except grpc.aio.AioRpcError as broken:
+            if shows_stall(broken):
+                self._note_stall()
             raise explain(broken.details() or str(broken.code()), broken.code()) from broken
         finally:
             call.cancel()  # no effect if the stream has ended
@@ -153,7 +227,7 @@ class TritonClient:
     def _check(self, response_id: str, request: Any, epoch: int) -> InferenceError | None:
         """Return why a response cannot be trusted, or None."""
         if not self.quarantine.accepts(request.model_name, epoch):
-            return quarantined()
+            return quarantined(refused=False)
         if response_id not in ("", request.id):
             return InferenceError(WRONG_REQUEST)
         return None
@@ -162,9 +236,24 @@ class TritonClient:
         await self._channel.close(1)
 
 
-def quarantined() -> InferenceError:
-    """Return an error that counts as refused: the job runs again and loses no attempt."""
-    return InferenceError(QUARANTINED, refused=True)
+def quarantined(*, refused: bool) -> InferenceError:
+    """Return the error of a request to a model in quarantine.
+
+    A request from before the stall may be its cause, so the number of times that its job runs again is limited.
+    """
+    return InferenceError(QUARANTINED, outage=True, refused=refused)
+
+
+def shows_stall(error: grpc.aio.AioRpcError, seconds: float = 0.0) -> bool:
+    """Return whether a call failed because the server stalled. `seconds` is how long a call with a deadline took.
+
+    If it took longer than its deadline, this process stalled itself.
+    """
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return seconds < CALL_SECONDS + STALL_SECONDS
+    return error.code() is grpc.StatusCode.UNAVAILABLE and any(
+        sign in (error.details() or "") for sign in CONNECTION_LOST
+    )
 
 
 def read_signature(tensor: Any, optional: bool) -> Signature:

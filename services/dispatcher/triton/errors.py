@@ -11,7 +11,7 @@ QUEUE_FULL = "triton_queue_full"
 MODEL_CRASHED = "model_crashed"
 MAX_MESSAGE_LENGTH = 2000
 QUARANTINED = Failure(
-    MODEL_CRASHED, "the model's process stalled; until it is reloaded, Triton may mix up its answers", True
+    MODEL_CRASHED, "the model's process stalled; until the model is reloaded, Triton may mix up its answers", True
 )
 WRONG_REQUEST = Failure("inference_failed", "Triton returned the answer to a different request", True)
 
@@ -70,6 +70,7 @@ RULES = (
         f"^{MESSAGE_PREFIX}{INSTANCE_PREFIX}(Stub process .*is not healthy|Failed to obtain the health mutex)",
         MODEL_CRASHED,
         retryable=True,
+        outage=True,
     ),
     Rule("unexpected inference input", "invalid_input", retryable=False),
     Rule("expected number of inputs", "invalid_input", retryable=False),
@@ -79,11 +80,13 @@ RULES = (
     Rule("batch-size must be", "invalid_input", retryable=False),
     Rule(
         f"^{MESSAGE_PREFIX}(INVALID_ARG|INVALID_ARGUMENT|OUT_OF_RANGE|FAILED_PRECONDITION)\\b",
-        *("invalid_input", False),
+        "invalid_input",
+        retryable=False,
     ),
     Rule(
         f"^{MESSAGE_PREFIX}(UNSUPPORTED|UNIMPLEMENTED|NOT_FOUND|PERMISSION_DENIED)\\b",
-        *("inference_refused", False),
+        "inference_refused",
+        retryable=False,
     ),
 )
 DEFAULT_RULE = Rule("", "inference_failed", retryable=True)

@@ -3,69 +3,116 @@
 A Python model's process that does not answer for a second is reported as not healthy, and Triton fails its batch.
 A process that was frozen and not dead (a paused container, a migrating virtual machine) still answers that batch later.
 Triton takes this answer for the answer to the next batch. From then on, answers reach the wrong requests.
+
+Only a new process ends this. So a quarantine ends when the model was unloaded, or the server restarted.
 """
 
-import math
-import time
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 
-# Counts from the first answer that is rejected. A server in this state crashes much sooner.
-QUARANTINE_SECONDS = 60.0
-# A dead instance among several reports the same error again and again. Only an error after this pause is a new stall.
-REPEAT_SECONDS = 60.0
+from common.telemetry.logs import Log
 
+INTERRUPT_SECONDS = 1.0  # in which Triton itself ends most requests of a dead process; a cancel may crash the server
 
-@dataclass
-class Stall:
-    """The last stall of a model. `epoch` changes at each stall and at each reload."""
-
-    epoch: int
-    at: float
-    until: float | None = None  # None before the first answer
-
-    def is_open(self, now: float) -> bool:
-        return self.until is None or now < self.until
+log = Log("quarantine")
 
 
 class Quarantine:
-    """Decides whether an answer of a model can be trusted. Times are in seconds."""
+    """Decides whether an answer of a model can be trusted. An ensemble is as trusted as all of its steps."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._stalls: dict[str, Stall] = {}
+    def __init__(self) -> None:
+        self.models: set[str] = set()
+        """The models in quarantine. An ensemble is never one of them, unless its steps are unknown."""
+        self.changed = asyncio.Event()
+        """Set at each begin and end of a quarantine."""
+        self._stalls: Counter[str] = Counter()
+        self._executions: dict[str, int] = {}
+        self._python: dict[str, bool] = {}
+        self._steps: dict[str, list[str]] = {}
+        self._deadlines: dict[asyncio.Timeout, str] = {}
+
+    def describe(self, model: str, *, python: bool, steps: Sequence[str]) -> None:
+        """Note whether a model runs in Python processes, and which models are the steps of an ensemble."""
+        self._python[model] = python
+        self._steps[model] = [*steps]
 
     def epoch(self, model: str) -> int:
-        """Return the epoch of a request that is sent now."""
-        return self._stalls[model].epoch if model in self._stalls else 0
-
-    def add(self, model: str) -> None:
-        """Quarantine a model whose process Triton reported as not healthy."""
-        now = self._clock()
-        stall = self._stalls.get(model)
-        if stall is None or now - stall.at > REPEAT_SECONDS:
-            self._stalls[model] = Stall(self.epoch(model) + 1, now)
-        else:
-            stall.at = now
+        """Return the epoch of a request that is sent now. It changes at each stall."""
+        return sum(self._stalls[each] for each in self._find_processes(model))
 
     def accepts(self, model: str, epoch: int) -> bool:
         """Return whether an answer to a request of this epoch can be trusted."""
-        stall = self._stalls.get(model)
-        if stall is None:
-            return True
-        if stall.until is None:
-            stall.until = self._clock() + QUARANTINE_SECONDS
-        return epoch == stall.epoch and not stall.is_open(self._clock())
+        return epoch == self.epoch(model) and not self.holds(model)
 
-    @property
-    def is_active(self) -> bool:
-        """Whether a model that stalled recently is in quarantine."""
-        now = self._clock()
-        return any(now - stall.at < REPEAT_SECONDS and stall.is_open(now) for stall in self._stalls.values())
+    def holds(self, model: str) -> bool:
+        """Return whether a model is in quarantine. Requests to it would be in vain."""
+        return not self.models.isdisjoint(self._find_processes(model))
 
-    def release_reloaded(self, ready: Collection[str]) -> None:
-        """End the quarantine of models that are not ready: Triton reloads them before they answer again."""
-        now = self._clock()
-        for model, stall in self._stalls.items():
-            if model not in ready and stall.is_open(now):
-                stall.epoch, stall.at, stall.until = stall.epoch + 1, -math.inf, now
+    def add(self, model: str) -> None:
+        """Quarantine a model whose process Triton reported as not healthy, and interrupt its requests."""
+        for each in self._find_processes(model):
+            if self._python.get(each, True):
+                self.hold(each)
+
+    def add_all(self) -> None:
+        """Quarantine all Python models, because the server stalled."""
+        for model in list(self._python):
+            self.add(model)
+
+    def count_stalls(self, model: str) -> int:
+        """Return how often a model was quarantined."""
+        return self._stalls[model]
+
+    def hold(self, model: str) -> None:
+        """Quarantine exactly this model, unless it is in quarantine, and interrupt its requests."""
+        if model in self.models:
+            return
+        self.models.add(model)
+        self._stalls[model] += 1
+        self.changed.set()
+        log.error("model.quarantined", model=model)
+        soon = asyncio.get_running_loop().time() + INTERRUPT_SECONDS
+        for deadline, requested in self._deadlines.items():
+            if model in self._find_processes(requested) and not deadline.expired():
+                deadline.reschedule(min(soon, deadline.when() or soon))
+
+    @contextlib.contextmanager
+    def interrupt(self, model: str, deadline: asyncio.Timeout) -> Iterator[None]:
+        """Let `deadline` expire soon if the model stalls in this context."""
+        self._deadlines[deadline] = model
+        try:
+            yield
+        finally:
+            del self._deadlines[deadline]
+
+    def release(self, model: str) -> None:
+        """End a model's quarantine: its process is a new one, or will be before it answers again."""
+        if model in self.models:
+            self.models.remove(model)
+            self._executions.pop(model, None)
+            self.changed.set()
+            log.info("model.released", model=model)
+
+    def release_missing(self, ready: Collection[str]) -> None:
+        """Release the models that are not ready: Triton reloads them before they answer again."""
+        for model in self.models.difference(ready):
+            self.release(model)
+
+    def note_executions(self, model: str, count: int) -> None:
+        """Release a model whose count of executions is lower than before, or zero: it was loaded since."""
+        before = self._executions.setdefault(model, count)
+        if count < before or count == 0:
+            self.release(model)
+
+    def _find_processes(self, model: str) -> set[str]:
+        """Return the model, or the models that an ensemble consists of."""
+        found, left = set[str](), [model]
+        while left:
+            name = left.pop()
+            if name not in found and (steps := self._steps.get(name)):
+                left += steps
+            else:
+                found.add(name)
+        return found

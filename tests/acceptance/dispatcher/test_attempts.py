@@ -2,6 +2,8 @@
 
 import socket
 
+import pytest
+
 from deploy.local.stack import Stack
 from tests.support.api_client import Api, Failure
 from tests.support.model_inputs import work
@@ -11,6 +13,12 @@ from tests.support.service_logs import find_worker
 TWICE = {"max_attempts": 2, "initial_delay": 0}
 TIMEOUT = 1  # second
 TIMED_OUT = Failure("timeout", "the attempt took longer than its timeout of 1 s", True)
+
+
+@pytest.fixture(autouse=True)
+async def answered(api: Api) -> None:
+    """Let the model answer, so that the timeouts of another test's job do not open its breaker."""
+    await api.run("work", work(1))
 
 
 async def test_each_attempt_is_canceled_at_its_timeout_inside_triton_too(stack: Stack, api: Api) -> None:

@@ -4,11 +4,14 @@ import asyncio
 
 import pytest
 
+from common import ids
 from common.jobs import Failure
 from services.dispatcher import retry
 from services.dispatcher.failure_policy import classify
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.errors import MODEL_CRASHED, QUEUE_FULL, InferenceError
+
+JOB = ids.new()
 
 
 @pytest.fixture
@@ -21,20 +24,35 @@ def model() -> ServedModel:
 
 def test_an_outage_makes_the_model_unavailable(model: ServedModel) -> None:
     failure = Failure("triton_unavailable", "away", True)
-    assert classify(model, InferenceError(failure, outage=True)) == retry.Interrupted(failure)
+    assert classify(model, InferenceError(failure, outage=True), JOB, 1.0) == retry.Interrupted(failure)
     assert (model.available.is_set(), model.refresh_requested.is_set()) == (False, True)
 
 
-def test_a_stalled_model_requests_a_refresh_and_uses_up_an_attempt(model: ServedModel) -> None:
+def test_a_crash_stops_the_model_and_gives_the_attempt_back(model: ServedModel) -> None:
     failure = Failure(MODEL_CRASHED, "Stub process 'echo_0_0' is not healthy.", True)
-    assert classify(model, InferenceError(failure)) == retry.Attempted(failure)
-    assert (model.available.is_set(), model.refresh_requested.is_set()) == (True, True)
+    assert classify(model, InferenceError(failure, outage=True), JOB, 1.0) == retry.Interrupted(failure)
+    assert (model.available.is_set(), model.refresh_requested.is_set(), model.breaker.is_open) == (False, True, True)
+
+
+def test_a_timeout_is_the_fault_of_the_job_until_another_one_follows(model: ServedModel) -> None:
+    error = InferenceError(Failure("timeout", "too long", True))
+    assert classify(model, error, JOB, 1.0) == retry.Attempted(error.failure)
+    assert classify(model, error, JOB, 1.0) == retry.Attempted(error.failure)
+    assert classify(model, error, ids.new(), 1.0) == retry.Interrupted(error.failure)
+    assert (model.breaker.is_open, model.available.is_set()) == (True, True)
+
+
+@pytest.mark.parametrize("code", ["inference_failed", "inference_refused", "invalid_output"])
+def test_an_error_of_the_model_shows_that_it_works(model: ServedModel, code: str) -> None:
+    model.breaker.note_crash()
+    classify(model, InferenceError(Failure(code, "as it happens", True)), JOB, 1.0)
+    assert not model.breaker.is_open
 
 
 def test_a_full_queue_halves_the_limit(model: ServedModel) -> None:
     failure = Failure(QUEUE_FULL, "Exceeds maximum queue size", True)
     model.concurrency.used = 8
-    assert classify(model, InferenceError(failure, refused=True)) == retry.Refused(failure)
+    assert classify(model, InferenceError(failure, refused=True), JOB, 1.0) == retry.Refused(failure)
     assert (model.concurrency.limit, model.available.is_set()) == (4, True)
 
 
@@ -43,5 +61,5 @@ def test_a_full_queue_halves_the_limit(model: ServedModel) -> None:
 )
 def test_a_failure_of_the_job_counts_and_may_mean_a_reload(model: ServedModel, code: str, refresh: bool) -> None:
     failure = Failure(code, "as it happens", True)
-    assert classify(model, InferenceError(failure)) == retry.Attempted(failure)
+    assert classify(model, InferenceError(failure), JOB, 1.0) == retry.Attempted(failure)
     assert (model.concurrency.limit, model.available.is_set(), model.refresh_requested.is_set()) == (8, True, refresh)

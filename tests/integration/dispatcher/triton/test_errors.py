@@ -120,6 +120,15 @@ async def test_a_crash_during_an_attempt_is_an_outage_and_the_client_reconnects(
 
         await until(ready, "the same client reaches the new server")
         assert read(await run(client, "faulty", text("mode", "ok"))) == [["ok"]]
-        assert (await fail(client, "faulty", text("mode", "kill"))).code == "model_crashed"
+        with pytest.raises(InferenceError) as caught:
+            await run(client, "faulty", text("mode", "kill"))
+        assert (caught.value.failure.code, caught.value.outage) == ("model_crashed", True)
+        assert await client.list_ready() == set()
+        with pytest.raises(TritonUnavailable):  # this server does not allow a reload
+            await client.unload("faulty")
+        await asyncio.to_thread(fragile.kill)
+        await asyncio.to_thread(fragile.start)
+        await until(ready, "the new process is recognized")
+        assert read(await run(client, "faulty", text("mode", "ok"))) == [["ok"]]
     finally:
         await client.close()

@@ -30,7 +30,8 @@ class FakeTriton:
     async def list_ready(self) -> set[tuple[str, str]]:
         if self.unavailable:
             raise TritonUnavailable(Failure("triton_unavailable", "it is away", True))
-        return {(self.served.name, self.served.version)}
+        found = {(self.served.name, self.served.version)}
+        return {each for each in found if not self.quarantine.holds(each[0])}
 
     async def describe(self, _name: str, _version: str) -> ModelVersion:
         self.described += 1
@@ -109,18 +110,22 @@ async def test_no_model_is_retired_while_triton_is_unavailable() -> None:
     assert store.retired == [60.0, 60.0]
 
 
-async def test_the_catalogue_refreshes_more_often_while_a_model_is_in_quarantine() -> None:
-    triton = FakeTriton(model("1"))
+async def test_a_model_in_quarantine_is_not_available() -> None:
+    triton, store = FakeTriton(model("1")), FakeStore()
 
     async def on_new_model(_model: ServedModel) -> None:
         pass
 
     catalogue = Catalogue(
-        cast("TritonClient", triton), cast("ModelStore", FakeStore()), on_new_model, interval=1.0, slots=0, grace=60.0
+        cast("TritonClient", triton), cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0
     )
     assert await catalogue.refresh()
     triton.quarantine.add("echo")
     assert not await catalogue.refresh()
+    assert (catalogue.models["echo"].available.is_set(), store.saved) == (False, [(triton.served, False)])
+    triton.quarantine.release("echo")
+    assert await catalogue.refresh()
+    assert catalogue.models["echo"].available.is_set()
 
 
 @pytest.mark.parametrize(("patterns", "runs"), [(("*",), True), (("llm-*", "ec*"), True), (("llm-*", "ECHO"), False)])

@@ -6,8 +6,10 @@ import pytest
 
 from common.jobs import Priority
 from common.rabbitmq.wake_ups import MAX_JOBS_PER_MESSAGE
+from services.dispatcher.models.breaker import Breaker
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.client import ModelVersion
+from tests.unit.clock import Clock
 
 
 def model(version: str, *, instances: int = 1, max_batch_size: int = 0) -> ModelVersion:
@@ -50,6 +52,36 @@ async def test_a_slot_granted_after_an_outage_began_is_released() -> None:
     echo.available.set()
     await waiting
     assert echo.concurrency.used == 1
+
+
+async def test_an_open_breaker_grants_one_slot_at_a_time_until_the_model_answers() -> None:
+    echo = serve(model("1"))
+    echo.concurrency.resize(8)
+    echo.available.set()
+    assert await echo.acquire(Priority.HIGH) is False
+    clock = Clock()
+    echo.breaker = Breaker("echo", clock)
+    echo.breaker.note_crash()
+    clock.now += 60
+    assert await echo.acquire(Priority.HIGH) is True
+    waiting = [asyncio.create_task(echo.acquire(Priority.HIGH)) for _ in range(3)]
+    await run_ready_tasks()
+    assert (echo.concurrency.used, [task.done() for task in waiting]) == (2, [False] * 3)
+    echo.breaker.note_answer()
+    assert await asyncio.gather(*waiting) == [False] * 3
+    assert echo.concurrency.used == 5
+
+
+async def test_a_probe_without_a_job_lets_another_one_start() -> None:
+    echo, clock = serve(model("1")), Clock()
+    echo.available.set()
+    echo.breaker = Breaker("echo", clock)
+    echo.breaker.note_crash()
+    clock.now += 60
+    echo.release(probe=await echo.acquire(Priority.HIGH))
+    assert (echo.concurrency.used, echo.breaker.may_start) == (0, False)
+    clock.now += 60
+    assert await echo.acquire(Priority.HIGH) is True
 
 
 async def test_a_cancelled_waiter_holds_nothing() -> None:

@@ -1,5 +1,6 @@
 """A job's tensors become Triton's request; its responses become the result."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -10,9 +11,11 @@ from opentelemetry.trace import get_current_span, use_span
 from common import tensors
 from common.telemetry import tracing
 from common.tensors import Datatype, Signature, Tensor
+from services.dispatcher.triton import quarantine as quarantine_module
 from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult, OnResponse, build_request, infer
 from services.dispatcher.triton.client import ModelVersion, Response, TritonClient
 from services.dispatcher.triton.errors import InferenceError
+from services.dispatcher.triton.quarantine import Quarantine
 
 X = Tensor("x", Datatype.FP32, [1, 2], bytes(8))
 MAX_OUTPUTS = 1000  # bytes
@@ -71,12 +74,20 @@ class FakeTriton:
         self.max_message = 1000
         self.read = 0
         self.metadata: object = None
+        self.quarantine = Quarantine()
+        self.hangs = False  # after the last response
+        self.stalled = False
+
+    async def stalled_since(self, _moment: float) -> bool:
+        return self.stalled
 
     async def infer(self, _request: object, metadata: object) -> AsyncIterator[Response]:
         self.metadata = metadata
         for response in self.responses:
             self.read += 1
             yield Response("2", response)
+        if self.hangs:
+            await asyncio.Event().wait()
 
 
 async def run(triton: FakeTriton, declared: ModelVersion, on_response: OnResponse | None = None) -> InferenceResult:
@@ -159,3 +170,26 @@ async def test_triton_gets_a_traceparent_only_if_the_trace_is_sampled(flags: str
     with use_span(get_current_span(tracing.to_context(traceparent))):
         await run(triton, model(decoupled=False))
     assert triton.metadata == ([("traceparent", traceparent)] if flags == "01" else [])
+
+
+@pytest.mark.parametrize("stalled", [False, True])
+async def test_a_timeout_is_an_outage_if_the_server_stalled(stalled: bool) -> None:
+    triton = FakeTriton()
+    triton.hangs, triton.stalled = True, stalled
+    request = InferenceRequest("job_1", "echo", None, tensors.pack([X]), None, timeout=0.01, max_outputs=1024)
+    with pytest.raises(InferenceError) as caught:
+        await infer(cast("TritonClient", triton), request, model(decoupled=False))
+    assert (caught.value.failure.code, caught.value.outage, caught.value.refused) == ("timeout", stalled, False)
+
+
+async def test_an_attempt_ends_soon_after_its_model_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quarantine_module, "INTERRUPT_SECONDS", 0.0)
+    triton = FakeTriton(response(7))
+    triton.hangs = True
+
+    async def on_response(_response: bytes) -> None:
+        triton.quarantine.add("echo")
+
+    with pytest.raises(InferenceError) as caught:
+        await asyncio.wait_for(run(triton, model(decoupled=True), on_response), 5)
+    assert (caught.value.failure.code, caught.value.outage, caught.value.refused) == ("model_crashed", True, False)

@@ -1,13 +1,16 @@
 """The client's streams: wrong answers, stalled models and cancelled calls."""
 
+import asyncio
 import contextlib
 
 import grpc
 import pytest
 from tritonclient.grpc import service_pb2 as pb
 
-from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.triton import client as module
+from services.dispatcher.triton.client import CALL_SECONDS, TritonClient
 from services.dispatcher.triton.errors import WRONG_REQUEST, InferenceError, TritonUnavailable
+from tests.unit.clock import Clock
 
 
 class Call:
@@ -28,6 +31,7 @@ class Server:
 
     def __init__(self, index: str | list[str]) -> None:
         self.index = index
+        self.executions = 3
 
     async def RepositoryIndex(self, *_: object, **__: object) -> object:  # noqa: N802 - the stub's name
         if isinstance(self.index, str):
@@ -38,6 +42,10 @@ class Server:
 
     async def ServerLive(self, *_: object, **__: object) -> object:  # noqa: N802
         return pb.ServerLiveResponse(live=True)
+
+    async def ModelStatistics(self, *_: object, **__: object) -> object:  # noqa: N802
+        found = pb.ModelStatistics(inference_stats={"fail": {"count": self.executions}})
+        return pb.ModelStatisticsResponse(model_stats=[found])
 
 
 STALLED = pb.ModelStreamInferResponse(error_message="Stub process 'work_0_0' is not healthy.")
@@ -109,14 +117,14 @@ async def test_an_answer_to_a_request_from_before_the_stall_is_refused() -> None
         async def read(self) -> object:
             if len(self.messages) == 2:
                 triton.quarantine.add("work")
-                triton.quarantine.release_reloaded(())
+                triton.quarantine.release_missing(())
             return await super().read()
 
     try:
         triton._stream = lambda *_, **__: Slow(ANSWER)
         with pytest.raises(InferenceError) as caught:
             await anext(triton.infer(pb.ModelInferRequest(model_name="work"), []))
-        assert caught.value.refused
+        assert (caught.value.outage, caught.value.refused) == (True, False)
         assert await list_versions(triton, "work", ANSWER) == ["1"]
     finally:
         await triton.close()
@@ -128,6 +136,106 @@ async def test_a_stall_after_another_error_quarantines_the_model() -> None:
         with pytest.raises(InferenceError):
             await list_versions(triton, "work", pb.ModelStreamInferResponse(error_message="something else"), STALLED)
         assert (await fail(triton, ANSWER)).refused
+    finally:
+        await triton.close()
+
+
+async def test_a_model_that_was_loaded_again_unseen_is_trusted_again() -> None:
+    triton, server = TritonClient("127.0.0.1:1", 1024), Server(["work"])
+    triton._stub = server
+    try:
+        await fail(triton, STALLED)
+        assert await triton.list_ready() == set()
+        server.executions = 2
+        assert await triton.list_ready() == {("work", "1")}
+        assert await list_versions(triton, "work", ANSWER) == ["1"]
+    finally:
+        await triton.close()
+
+
+class Frozen(Server):
+    """Does not answer before the deadline of a call."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__([])
+        self.seconds = seconds
+
+    async def RepositoryIndex(self, *_: object, **__: object) -> object:  # noqa: N802
+        module.time.now += self.seconds  # type: ignore[attr-defined]
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.DEADLINE_EXCEEDED, nothing, nothing, "Deadline Exceeded")
+
+
+@pytest.mark.parametrize(("seconds", "stalled"), [(CALL_SECONDS, True), (CALL_SECONDS + 60, False)])
+async def test_a_frozen_server_quarantines_its_python_models_but_a_frozen_dispatcher_does_not(
+    seconds: float, stalled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Time(Clock):
+        monotonic = Clock.__call__
+
+    monkeypatch.setattr(module, "time", Time())
+    triton = TritonClient("127.0.0.1:1", 1024)
+    triton._stub = Frozen(seconds)
+    triton.quarantine.describe("work", python=True, steps=[])
+    triton.quarantine.describe("net", python=False, steps=[])
+    try:
+        with pytest.raises(TritonUnavailable):
+            await triton.list_ready()
+        assert triton.quarantine.models == ({"work"} if stalled else set())
+        triton._stub = Server([])
+        assert await triton.stalled_since(0.0) is stalled
+    finally:
+        await triton.close()
+
+
+@pytest.mark.parametrize("stalled", [False, True])
+async def test_responses_are_held_back_while_the_server_does_not_answer(
+    stalled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(Server):
+        async def RepositoryIndex(self, *_: object, **__: object) -> object:  # noqa: N802
+            await answer.wait()
+            return await super().RepositoryIndex()
+
+    answer = asyncio.Event()
+    monkeypatch.setattr(module, "STALL_SECONDS", 0.0)
+    triton = TritonClient("127.0.0.1:1", 1024)
+    triton._stub = Slow(["work"])
+    try:
+        looking = asyncio.create_task(triton.list_ready())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not triton.answers
+        waiting = asyncio.create_task(list_versions(triton, "work", ANSWER))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        if stalled:
+            triton.quarantine.add("work")
+        answer.set()
+        await looking
+        if stalled:
+            with pytest.raises(InferenceError):
+                await waiting
+        else:
+            assert await waiting == ["1"]
+    finally:
+        await triton.close()
+
+
+async def test_a_connection_whose_pings_get_no_answer_quarantines_python_models() -> None:
+    class Lost(Call):
+        async def read(self) -> object:
+            nothing = grpc.aio.Metadata()
+            raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, "ping timeout")
+
+    triton = TritonClient("127.0.0.1:1", 1024)
+    triton.quarantine.describe("work", python=True, steps=[])
+    triton._stream = lambda *_, **__: Lost()
+    try:
+        with pytest.raises(InferenceError):
+            await anext(triton.infer(pb.ModelInferRequest(model_name="net"), []))
+        assert triton.quarantine.holds("work")
     finally:
         await triton.close()
 

@@ -1,55 +1,93 @@
-"""A stalled model's answers are rejected until it can be trusted again."""
+"""A stalled model's answers are rejected until its process is a new one."""
+
+import asyncio
 
 import pytest
 
-from services.dispatcher.triton.quarantine import QUARANTINE_SECONDS, REPEAT_SECONDS, Quarantine
-from tests.unit.clock import Clock
+from services.dispatcher.triton import quarantine as module
+from services.dispatcher.triton.quarantine import Quarantine
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+async def quarantine() -> Quarantine:
+    found = Quarantine()
+    found.describe("work", python=True, steps=[])
+    found.describe("net", python=False, steps=[])
+    found.describe("chain", python=False, steps=["work", "net"])
+    found.describe("outer", python=False, steps=["chain", "unheard of"])
+    return found
 
 
-@pytest.fixture
-def quarantine(clock: Clock) -> Quarantine:
-    return Quarantine(clock)
+def accepts_now(quarantine: Quarantine, model: str) -> bool:
+    return quarantine.accepts(model, quarantine.epoch(model))
 
 
-def accepts_now(quarantine: Quarantine) -> bool:
-    return quarantine.accepts("work", quarantine.epoch("work"))
-
-
-def test_a_quarantine_ends_some_time_after_the_first_rejected_answer(quarantine: Quarantine, clock: Clock) -> None:
-    assert (accepts_now(quarantine), quarantine.is_active) == (True, False)
+async def test_an_answer_to_a_request_from_before_the_stall_is_rejected_for_ever(quarantine: Quarantine) -> None:
     before = quarantine.epoch("work")
+    assert quarantine.accepts("work", before)
     quarantine.add("work")
-    assert quarantine.is_active
-    clock.now += 10 * QUARANTINE_SECONDS  # no request was sent
-    assert (accepts_now(quarantine), quarantine.is_active) == (False, False)  # not recent, but still rejected
-    clock.now += QUARANTINE_SECONDS
-    assert accepts_now(quarantine)
-    assert not quarantine.accepts("work", before)
+    assert not accepts_now(quarantine, "work")
+    quarantine.release_missing({"net"})
+    assert (accepts_now(quarantine, "work"), quarantine.accepts("work", before)) == (True, False)
+    quarantine.add("work")  # the new process
+    assert not accepts_now(quarantine, "work")
 
 
-def test_an_instance_that_stays_dead_quarantines_the_others_once(quarantine: Quarantine, clock: Clock) -> None:
+async def test_a_model_that_stays_ready_stays_in_quarantine(quarantine: Quarantine) -> None:
     quarantine.add("work")
-    assert not accepts_now(quarantine)
-    for _ in range(10):
-        clock.now += QUARANTINE_SECONDS / 5
-        quarantine.add("work")
-    assert accepts_now(quarantine)
-    clock.now += REPEAT_SECONDS + 1
-    quarantine.add("work")
-    assert not accepts_now(quarantine)
+    for count in (7, 7, 9):
+        quarantine.release_missing({"work"})
+        quarantine.note_executions("work", count)
+    assert quarantine.holds("work")
 
 
-def test_an_answer_to_a_request_from_before_the_reload_is_rejected(quarantine: Quarantine) -> None:
+@pytest.mark.parametrize("counts", [(7, 6), (0,)])
+async def test_a_lower_count_of_executions_shows_a_new_process(quarantine: Quarantine, counts: tuple[int, ...]) -> None:
     quarantine.add("work")
-    sent = quarantine.epoch("work")
-    quarantine.release_reloaded({"work"})
-    assert not accepts_now(quarantine)
-    quarantine.release_reloaded(())
-    assert (accepts_now(quarantine), quarantine.accepts("work", sent)) == (True, False)
-    quarantine.add("work")  # the reloaded model
-    assert not accepts_now(quarantine)
+    for count in counts:
+        assert quarantine.holds("work")
+        quarantine.note_executions("work", count)
+    assert accepts_now(quarantine, "work")
+    quarantine.add("work")
+    quarantine.note_executions("work", 3)  # the count of an earlier quarantine does not matter
+    assert quarantine.holds("work")
+
+
+async def test_a_stalled_step_holds_every_ensemble_around_it(quarantine: Quarantine) -> None:
+    before = quarantine.epoch("outer")
+    quarantine.add("work")
+    assert [quarantine.holds(model) for model in ("work", "chain", "outer", "net")] == [True, True, True, False]
+    quarantine.release("work")
+    assert (accepts_now(quarantine, "outer"), quarantine.accepts("outer", before)) == (True, False)
+
+
+async def test_a_stall_in_an_ensemble_quarantines_its_steps_that_may_be_in_python(quarantine: Quarantine) -> None:
+    quarantine.add("outer")
+    assert quarantine.models == {"work", "unheard of"}
+
+
+async def test_a_stalled_server_quarantines_its_python_models(quarantine: Quarantine) -> None:
+    quarantine.add_all()
+    assert quarantine.models == {"work", "unheard of"}
+
+
+async def test_a_request_that_runs_at_the_stall_is_interrupted_soon(
+    quarantine: Quarantine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "INTERRUPT_SECONDS", 0.0)
+    running = asyncio.Event()
+
+    async def run(model: str) -> None:
+        async with asyncio.timeout(60) as deadline:
+            with quarantine.interrupt(model, deadline):
+                running.set()
+                await asyncio.Event().wait()
+
+    chain, net = asyncio.create_task(run("chain")), asyncio.create_task(run("net"))
+    await running.wait()
+    await asyncio.sleep(0)
+    quarantine.add("work")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(chain, 5)
+    assert not net.done()
+    net.cancel()

@@ -1,0 +1,52 @@
+"""Reloads models in quarantine: a dead process never comes back by itself."""
+
+import asyncio
+from collections.abc import Collection
+from functools import partial
+
+from common.telemetry.logs import Log
+from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.triton.errors import TritonUnavailable
+
+LOAD_RETRY_SECONDS = 2.0
+LOAD_TRIES = 10  # of a model that this process unloaded
+
+log = Log("reloader")
+
+
+class Reloader:
+    """Unloads and loads models, where Triton's model control allows it."""
+
+    def __init__(self, triton: TritonClient) -> None:
+        self._triton = triton
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether Triton answers now."""
+        return self._triton.answers
+
+    def start(self, models: Collection[str]) -> None:
+        """Begin to reload models, without waiting for it."""
+        for model in set(models) - self._tasks.keys():
+            self._tasks[model] = asyncio.create_task(self._reload(model))
+            self._tasks[model].add_done_callback(partial(self._forget, model))
+
+    def _forget(self, model: str, _task: asyncio.Task[None]) -> None:
+        del self._tasks[model]
+
+    async def _reload(self, model: str) -> None:
+        try:
+            await self._triton.unload(model)
+        except TritonUnavailable as error:
+            log.warning("model.reload_refused", model=model, error=error)
+            return
+        for _ in range(LOAD_TRIES):
+            try:
+                await self._triton.load(model)
+            except TritonUnavailable as error:
+                log.warning("model.load_failed", model=model, error=error)
+                await asyncio.sleep(LOAD_RETRY_SECONDS)
+            else:
+                log.info("model.reloaded", model=model)
+                return

@@ -1,0 +1,87 @@
+"""Keeps the quarantine of this dispatcher equal to that of the others with the same Triton."""
+
+import asyncio
+import contextlib
+
+from common.errors import Unavailable
+from common.telemetry.logs import Log
+from services.dispatcher.quarantines.reloader import Reloader
+from services.dispatcher.quarantines.store import QuarantineStore, SavedQuarantine
+from services.dispatcher.triton.quarantine import Quarantine
+
+INTERVAL_SECONDS = 1.0  # a stall that another dispatcher saw is known here after this time
+
+log = Log("quarantine")
+
+
+class SharedQuarantine:
+    def __init__(
+        self,
+        quarantine: Quarantine,
+        store: QuarantineStore,
+        reloader: Reloader,
+        refresh_requested: asyncio.Event,
+        server: str,
+    ) -> None:
+        """Setting `refresh_requested` makes the catalogue refresh at once. `server` is the same for one Triton only."""
+        self._quarantine = quarantine
+        self._store = store
+        self._reloader = reloader
+        self._refresh_requested = refresh_requested
+        self._server = server
+        self._seen: dict[str, SavedQuarantine] | None = None  # None before the first look
+        self._shared: dict[str, tuple[int, int]] = {}  # of each saved one that holds: the local stall, the number
+
+    async def run(self) -> None:
+        """Synchronize at intervals, and at once after a local change, until cancelled."""
+        while True:
+            self._quarantine.changed.clear()
+            try:
+                await self.synchronize()
+            except Unavailable as error:
+                log.warning("quarantine.not_shared", error=error)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(INTERVAL_SECONDS):
+                    await self._quarantine.changed.wait()
+
+    async def synchronize(self) -> None:
+        """Save what changed here, apply what changed elsewhere, and reload what no other dispatcher reloads."""
+        held = {model: self._quarantine.count_stalls(model) for model in self._quarantine.models}
+        over = {model: number for model, (stall, number) in self._shared.items() if held.get(model) != stall}
+        begun = {model for model in held if model not in self._shared or model in over}
+        if over:
+            await self._store.end(self._server, over)
+        if begun:
+            await self._store.begin(self._server, begun)
+        found = await self._store.list_all(self._server)
+        for saved in found:
+            if saved.model not in begun:
+                self._apply(saved)
+        self._seen = {saved.model: saved for saved in found}
+        self._shared = {
+            saved.model: (self._quarantine.count_stalls(saved.model), saved.number)
+            for saved in found
+            if saved.holds and saved.model in self._quarantine.models
+        }
+        if held.keys() != self._quarantine.models:
+            self._refresh_requested.set()
+        if self._shared and self._reloader.is_possible:
+            self._reloader.start(await self._store.claim_reloads(self._server))
+
+    def _apply(self, saved: SavedQuarantine) -> None:
+        """Hold a model that stalled elsewhere. Release one that was reloaded elsewhere."""
+        before = self._seen.get(saved.model) if self._seen else None
+        if before is None or before.number != saved.number:
+            if saved.holds or self._seen is not None:
+                self._quarantine.hold(saved.model)  # even if it is over: an older request may still run
+            if not saved.holds:
+                self._quarantine.release(saved.model)
+        elif before.holds and not saved.holds:
+            self._quarantine.release(saved.model)
+
+
+def name_server(url: str, host: str) -> str:
+    """Return a name for the Triton at a URL as this host sees it. A loopback address is another Triton on each host."""
+    address = url.rpartition(":")[0].strip("[]")
+    is_local = address == "localhost" or address == "::1" or address.startswith("127.")
+    return f"{host}/{url}" if is_local else url

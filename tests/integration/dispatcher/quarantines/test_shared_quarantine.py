@@ -1,0 +1,125 @@
+"""The dispatchers of one Triton share its quarantines through PostgreSQL."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from common.postgres.database import Database
+from services.dispatcher.quarantines.reloader import Reloader
+from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine, name_server
+from services.dispatcher.quarantines.store import QuarantineStore
+from services.dispatcher.triton.quarantine import Quarantine
+
+
+class RecordedReloads:
+    def __init__(self) -> None:
+        self.models: list[str] = []
+        self.is_possible = True
+
+    def start(self, models: list[str]) -> None:
+        self.models += models
+
+
+class Dispatcher:
+    def __init__(self, database: Database, server: str = "triton:8001") -> None:
+        self.quarantine, self.reloads, self.refresh_requested = Quarantine(), RecordedReloads(), asyncio.Event()
+        store, reloader = QuarantineStore(database), cast("Reloader", self.reloads)
+        self.shared = SharedQuarantine(self.quarantine, store, reloader, self.refresh_requested, server)
+
+    async def synchronize(self) -> set[str]:
+        await self.shared.synchronize()
+        return self.quarantine.models
+
+
+@pytest.fixture
+async def first(database: Database) -> Dispatcher:
+    return Dispatcher(database)
+
+
+@pytest.fixture
+async def second(database: Database) -> Dispatcher:
+    return Dispatcher(database)
+
+
+async def test_a_stall_is_known_to_the_dispatchers_of_the_same_server(
+    database: Database, first: Dispatcher, second: Dispatcher
+) -> None:
+    other = Dispatcher(database, "other:8001")
+    assert [await each.synchronize() for each in (first, second, other)] == [set()] * 3
+    first.quarantine.add("work")
+    assert [await each.synchronize() for each in (first, second, other)] == [{"work"}, {"work"}, set()]
+    assert (second.refresh_requested.is_set(), other.refresh_requested.is_set()) == (True, False)
+    assert await Dispatcher(database).synchronize() == {"work"}  # one that starts now
+    assert (first.reloads.models, second.reloads.models) == (["work"], [])
+
+
+async def test_whoever_sees_the_reload_ends_the_quarantine_for_all(first: Dispatcher, second: Dispatcher) -> None:
+    first.quarantine.add("work")
+    assert [await each.synchronize() for each in (first, second)] == [{"work"}, {"work"}]
+    second.quarantine.release("work")
+    assert [await each.synchronize() for each in (second, first)] == [set(), set()]
+    assert first.quarantine.accepts("work", first.quarantine.epoch("work"))
+    second.quarantine.add("work")  # the new process
+    assert [await each.synchronize() for each in (second, first)] == [{"work"}, {"work"}]
+
+
+async def test_a_missed_quarantine_still_rejects_answers_from_before_it(first: Dispatcher, second: Dispatcher) -> None:
+    await second.synchronize()
+    sent = second.quarantine.epoch("work")
+    for _ in range(2):
+        first.quarantine.add("work")
+        await first.synchronize()
+        first.quarantine.release("work")
+        await first.synchronize()
+        assert await second.synchronize() == set()
+        assert not second.quarantine.accepts("work", sent)
+        sent = second.quarantine.epoch("work")
+        assert await second.synchronize() == set()
+        assert second.quarantine.accepts("work", sent)
+
+
+async def test_a_new_stall_is_not_ended_by_a_late_end_of_the_last_one(first: Dispatcher, second: Dispatcher) -> None:
+    first.quarantine.add("work")
+    assert [await each.synchronize() for each in (first, second)] == [{"work"}, {"work"}]
+    for each in (first, second):
+        each.quarantine.release("work")
+    second.quarantine.add("work")
+    assert [await each.synchronize() for each in (second, first)] == [{"work"}, {"work"}]
+    assert await second.synchronize() == {"work"}
+
+
+async def test_a_reload_waits_until_triton_answers(first: Dispatcher) -> None:
+    first.quarantine.add("work")
+    first.reloads.is_possible = False
+    await first.synchronize()
+    assert first.reloads.models == []
+    first.reloads.is_possible = True
+    await first.synchronize()
+    assert first.reloads.models == ["work"]
+
+
+async def test_another_dispatcher_tries_a_reload_after_a_minute(
+    database: Database, first: Dispatcher, second: Dispatcher
+) -> None:
+    first.quarantine.add("work")
+    for _ in range(2):
+        await first.synchronize()
+        await second.synchronize()
+    assert (first.reloads.models, second.reloads.models) == (["work"], [])
+    await database.fetch("UPDATE quarantines SET reloaded_at = reloaded_at - interval '61 seconds'")
+    await second.synchronize()
+    assert (first.reloads.models, second.reloads.models) == (["work"], ["work"])
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("triton:8001", "triton:8001"),
+        ("localhost:8001", "host-1/localhost:8001"),
+        ("127.0.0.1:8001", "host-1/127.0.0.1:8001"),
+        ("[::1]:8001", "host-1/[::1]:8001"),
+    ],
+)
+def test_a_loopback_address_is_another_server_on_each_host(url: str, name: str) -> None:
+    assert name_server(url, "host-1") == name

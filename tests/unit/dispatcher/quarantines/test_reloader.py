@@ -1,0 +1,56 @@
+"""A model in quarantine is unloaded and loaded, if Triton allows it."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from services.dispatcher.quarantines import reloader as module
+from services.dispatcher.quarantines.reloader import Reloader
+from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.triton.errors import TritonUnavailable
+
+
+class FakeTriton:
+    """Refuses calls of these kinds as often as given."""
+
+    def __init__(self, **refused: int) -> None:
+        self.refused = refused
+        self.calls: list[str] = []
+
+    async def unload(self, model: str) -> None:
+        await self._call("unload", model)
+
+    async def load(self, model: str) -> None:
+        await self._call("load", model)
+
+    async def _call(self, kind: str, model: str) -> None:
+        await asyncio.sleep(0)
+        self.calls.append(f"{kind} {model}")
+        self.refused[kind] = self.refused.get(kind, 0) - 1
+        if self.refused[kind] >= 0:
+            raise TritonUnavailable("not allowed")
+
+
+@pytest.mark.parametrize(
+    ("refused", "calls"),
+    [
+        ({}, ["unload work", "load work"]),
+        ({"unload": 1}, ["unload work"]),
+        ({"load": 2}, ["unload work", "load work", "load work", "load work"]),
+    ],
+)
+async def test_a_model_that_was_unloaded_is_loaded_again(
+    refused: dict[str, int], calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOAD_RETRY_SECONDS", 0.0)
+    triton = FakeTriton(**refused)
+    reloader = Reloader(cast("TritonClient", triton))
+    for _ in range(2):
+        reloader.start(["work"])  # which runs already
+    await asyncio.gather(*reloader._tasks.values())
+    assert triton.calls == calls
+    triton.refused.clear()
+    reloader.start(["work"])
+    await asyncio.gather(*reloader._tasks.values())
+    assert triton.calls == [*calls, "unload work", "load work"]
