@@ -11,6 +11,7 @@ from tests.support.waiting import eventually
 
 ONCE = {"max_attempts": 1}  # a used attempt would fail the job
 FROZEN_SECONDS = 20.0
+MAX_DELAY_SECONDS = 12.0  # two probes, one for each tenant, with up to 5 s before each
 
 
 async def test_model_that_dies_fails_only_the_job_that_kills_it(breakable: Stack, api: Api) -> None:
@@ -54,6 +55,18 @@ async def test_model_that_hangs_stops_its_jobs_and_uses_up_no_attempt_of_the_oth
     attempts = [each.status for job in others for each in await api.list_attempts(job.id)]
     assert attempts.count("succeeded") == 20
     assert 1 <= attempts.count("returned") <= 5  # one at a time, and only so often
+
+
+async def test_timeouts_of_one_tenant_delay_another_by_seconds_only(api: Api, other_tenant: Api) -> None:
+    hasty = [await api.submit("faulty", fault("hang", 300), timeout=0.1, retry=ONCE) for _ in range(30)]
+    await asyncio.gather(*(api.wait(job.id, "failed", "queued") for job in hasty[:2]))
+    job = await other_tenant.wait((await other_tenant.submit("faulty", fault("ok"), retry=ONCE)).id)
+    assert (job.status, job.attempt) == ("succeeded", 1)
+    assert job.finished_at is not None
+    assert (job.finished_at - job.created_at).total_seconds() < MAX_DELAY_SECONDS
+    for each in hasty:
+        await api.http.post(f"/v1/jobs/{each.id}/cancel")
+    await api.run("faulty", fault("ok"))  # closes the breaker for the other tests
 
 
 async def check_succeeded(api: Api, jobs: Sequence[Job]) -> None:

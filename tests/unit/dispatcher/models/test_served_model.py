@@ -72,6 +72,20 @@ async def test_an_open_breaker_grants_one_slot_at_a_time_until_the_model_answers
     assert echo.concurrency.used == 5
 
 
+async def test_a_slot_granted_after_the_breaker_opened_is_released() -> None:
+    echo = serve(model("1"))
+    echo.available.set()
+    await echo.acquire(Priority.HIGH)
+    waiting = asyncio.create_task(echo.acquire(Priority.HIGH))
+    await run_ready_tasks()
+    echo.breaker.note_crash()
+    echo.concurrency.release()
+    await run_ready_tasks()
+    assert (waiting.done(), echo.concurrency.used) == (False, 0)
+    echo.breaker.note_answer()
+    assert await waiting is False
+
+
 async def test_a_probe_without_a_job_lets_another_one_start() -> None:
     echo, clock = serve(model("1")), Clock()
     echo.available.set()
