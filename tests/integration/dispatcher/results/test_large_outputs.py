@@ -18,10 +18,11 @@ from services.gateway.jobs.store import JobStore
 from tests.integration.jobs import LEASE, claim, look, make_due, new_end, new_requeue, submit, trace
 from tests.integration.recorded_wake_ups import RecordedWakeUps
 from tests.integration.stores import Stores
+from tests.integration.waiting import until_blocked
 
 BIG = b"[" + b"1," * LARGE + b"1]"
-STUCK = """
-CREATE FUNCTION stick() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$;
+STICK = """
+CREATE FUNCTION stick() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$
 """
 STUCK_OUTPUTS = f"""
 CREATE TRIGGER stuck BEFORE INSERT ON {{}} FOR EACH ROW WHEN (octet_length(NEW.outputs) > {LARGE})
@@ -81,10 +82,23 @@ async def test_an_old_claim_saves_nothing(database: Database, stores: Stores, te
     assert (await trace(database, old.row.id)).outputs == [b"[2]"]
 
 
+async def test_a_late_save_of_an_old_claim_replaces_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
+    old = await claim(database, await submit(database, tenant))
+    async with database.transaction() as newer:
+        await newer.execute("UPDATE jobs SET claim = claim + 1 WHERE id = $1", old.row.id)
+        await newer.execute(
+            "INSERT INTO job_outputs (job_id, claim, outputs) VALUES ($1, $2, '[2]')", old.row.id, old.claim + 1
+        )
+        late = asyncio.create_task(stores.results.save_outputs([new_end(old, outputs=b"[1]")]))
+        await until_blocked(database)
+    await late
+    assert (await trace(database, old.row.id)).outputs == [b"[2]"]
+
+
 async def test_outputs_that_cannot_be_saved_delay_no_end_and_no_heartbeat(
     database: Database, hasty: Database, writer: ResultWriter, tenant: UUID
 ) -> None:
-    await database.fetch(STUCK)
+    await database.fetch(STICK)
     await database.fetch(STUCK_OUTPUTS.format("job_outputs"))
     large = [await claim(database, await submit(database, tenant)) for _ in range(3)]
     small = [await claim(database, await submit(database, tenant)) for _ in range(3)]
@@ -102,7 +116,7 @@ async def test_outputs_that_cannot_be_saved_delay_no_end_and_no_heartbeat(
 async def test_a_response_that_cannot_be_saved_delays_no_other(
     database: Database, writer: ResultWriter, tenant: UUID
 ) -> None:
-    await database.fetch(STUCK)
+    await database.fetch(STICK)
     await database.fetch(STUCK_OUTPUTS.format("job_steps"))
     large, small = [await claim(database, await submit(database, tenant)) for _ in range(2)]
     stuck = asyncio.create_task(writer.add_steps([Step(large.row.id, large.claim, 1, BIG)]))
