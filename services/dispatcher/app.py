@@ -113,7 +113,9 @@ class Dispatcher:
             worker=settings.worker,
             lease=settings.lease,
             read_session=lambda: self._session_lock.session,
+            max_inputs=settings.max_inputs,
         )
+        metrics.input_bytes.set_function(lambda: claimer.inputs.used)
         self._runner = Runner(
             *(self._triton, claimer, results, self._recorder, changes, self._heartbeat), settings.max_outputs
         )

@@ -29,6 +29,7 @@ model_ready = Gauge("charonia_model_ready", "Whether Triton can run a version of
 model_paused = Gauge("charonia_model_paused", "Whether the model runs one job at a time until it answers.", ["model"])
 slots_used = Gauge("charonia_slots_used", "Inferences that run now.", ["model"])
 slots_limit = Gauge("charonia_slots_limit", "Inferences that may run at once.", ["model"])
+input_bytes = Gauge("charonia_input_bytes", "Bytes of the inputs of running jobs, and of claims under way.")
 queue_seconds = Histogram(
     "charonia_queue_seconds",
     "Time from when a job could run until its attempt began.",

@@ -111,6 +111,7 @@ class Runner:
         """Free what a job held when its task has ended."""
         self._heartbeat.jobs.pop(running.key, None)
         self._claims.note_end(model, running.job.row.tenant_id)
+        self._claims.release(running.job)
         if running.is_probe:
             model.breaker.end_probe()
         if running.has_slot:
@@ -209,6 +210,7 @@ class Runner:
 
     async def stop(self, grace: float) -> None:
         """Let running jobs end within `grace` seconds, then give the others back to the queue."""
+        self._claims.inputs.close()
         if self._starting:
             await asyncio.wait(self._starting, timeout=grace)
         if tasks := [running.task for running in self._heartbeat.jobs.values() if running.task is not None]:

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from common.settings import Seconds, Settings, TraceUrl
+from services.dispatcher.claims.input_budget import MAX_INPUTS
 
 
 def name_worker() -> str:
@@ -49,6 +50,8 @@ class DispatcherSettings(Settings, frozen=True, kw_only=True):
     """Whether to count jobs, seconds and bytes by tenant in metrics. Each tenant and model adds seven series."""
     slots: Annotated[int, Meta(ge=0, le=10_000)] = 0
     """Concurrent inferences of one model. 0 means instances × largest batch × 2, and up to twice that if it is fast."""
+    max_inputs: Annotated[int, Meta(ge=1024)] = MAX_INPUTS
+    """Bytes of the inputs of running jobs. One queue gets three quarters at most, but one job of it always runs."""
     max_message: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = 64 * 1024 * 1024
     """Raw bytes of one request to Triton, or of all responses to one. More fails the job as `too_large`."""
     max_outputs: Annotated[int, Meta(ge=1024, le=128 * 1024 * 1024)] = 64 * 1024 * 1024

@@ -16,6 +16,7 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float
     interruptions: int
     probation: float | None  # a suspected poison job, as of the claim or the last heartbeat
+    input_bytes: int
     initial_delay: float
     max_delay: float
     fallback_model: str | None

@@ -7,7 +7,8 @@
 -- first. The search visits no more tenants and jobs than the claim may need. It passes over closed tenants ($10), and
 -- leaves no tenant with more than $11 jobs.
 --
--- Locked jobs are skipped. `contended` says that there may be more jobs than were claimed.
+-- Locked jobs are skipped. `contended` says that there may be more jobs than were claimed. The inputs have at most $12
+-- bytes together. `next_bytes` are those of the first job that did not fit.
 WITH tenants AS MATERIALIZED (
   SELECT * FROM waiting_tenants($1, $2, $4, $3 + 10, $10) WITH ORDINALITY AS tenant(id, turn)
 ), candidates AS MATERIALIZED ( -- twice as many as wanted: another dispatcher may hold the first ones
@@ -29,16 +30,18 @@ WITH tenants AS MATERIALIZED (
   ORDER BY number
   LIMIT 2 * $3::integer
 ), locked AS MATERIALIZED (
-  SELECT candidates.id, candidates.number
+  SELECT candidates.id, candidates.number, job.input_bytes
   FROM candidates
   CROSS JOIN LATERAL (
-    SELECT
+    SELECT input_bytes
     FROM jobs
     -- Written so that only the primary key fits this condition, and no partial index.
     WHERE id = candidates.id AND model = $1 AND priority = $2 AND coalesce(status = 'queued' AND scheduled_at IS NULL, false)
     FOR UPDATE SKIP LOCKED
   ) job
   LIMIT $3::integer
+), sized AS MATERIALIZED (
+  SELECT id, number, input_bytes, sum(input_bytes) OVER (ORDER BY number) <= $12::bigint AS fits FROM locked
 ), claimed AS (
   UPDATE jobs j
   SET status = 'processing',
@@ -48,21 +51,22 @@ WITH tenants AS MATERIALIZED (
       session = $9,
       lease_until = now() + make_interval(secs => $8::double precision),
       started_at = now()
-  FROM locked
-  JOIN job_inputs i ON i.job_id = locked.id
-  WHERE j.id = locked.id
+  FROM sized
+  JOIN job_inputs i ON i.job_id = sized.id
+  WHERE j.id = sized.id AND sized.fits
   RETURNING
-    j.*, i.tensors, i.parameters, i.metadata, locked.number,
+    j.*, i.tensors, i.parameters, i.metadata, sized.number,
     (
       coalesce('job.started' = ANY(i.callback_events), false)
       OR EXISTS (SELECT FROM webhooks w WHERE w.tenant_id = j.tenant_id AND w.events && event_patterns('job.started'))
     ) AS wants_started
 )
-SELECT search.contended, claimed.*
+SELECT search.*, claimed.*
 FROM (
   SELECT count(*) < $3::integer
-    AND (count(*) < (SELECT count(*) FROM candidates) OR (SELECT count(*) FROM tenants) > $3::integer + 9) AS contended
-  FROM locked
+    AND (count(*) < (SELECT count(*) FROM candidates) OR (SELECT count(*) FROM tenants) > $3::integer + 9) AS contended,
+    (array_agg(input_bytes ORDER BY number) FILTER (WHERE NOT fits))[1] AS next_bytes
+  FROM sized
 ) search
 LEFT JOIN claimed ON true
 ORDER BY claimed.number;

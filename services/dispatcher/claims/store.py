@@ -6,6 +6,7 @@ from uuid import UUID
 
 from common.jobs import Priority
 from common.postgres import sql
+from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Connection, Database, to_columns
 from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 from services.dispatcher.claims.claimed_job import ClaimedJob, read_claimed_job
@@ -14,10 +15,15 @@ QUERIES = sql.load("services.dispatcher.claims") | sql.load("services.dispatcher
 
 
 class ClaimBatch(NamedTuple):
-    """Claimed jobs in the order of their turns. `contended`: more may be queued, but other transactions hold them."""
+    """Claimed jobs in the order of their turns.
+
+    `contended`: more may be queued, but other transactions hold them. `next_bytes` are those of the inputs of the next
+    job, if it did not fit.
+    """
 
     jobs: list[ClaimedJob]
     contended: bool
+    next_bytes: int | None = None
 
 
 class Limits(NamedTuple):
@@ -42,15 +48,16 @@ class ClaimStore:
         lease: float,
         session: int | None = None,
         paused_tenants: Collection[UUID] = (),
+        max_bytes: int = MAX_BATCH_BYTES,
     ) -> ClaimBatch:
-        """Claim up to `count` jobs fairly.
+        """Claim up to `count` jobs fairly, with inputs of up to `max_bytes` together.
 
         `last_tenant` is the tenant served last. `running` is the number of running jobs of each tenant.
         `session` is the worker's, while it holds the lock.
         """
         turn = model, priority, count, last_tenant, list(running), list(running.values())
         async with self._database.acquire() as connection:
-            return await run_claim(connection, *turn, worker, lease, session, list(paused_tenants), None)
+            return await run_claim(connection, *turn, worker, lease, session, list(paused_tenants), None, max_bytes)
 
     async def claim_within_limits(
         self,
@@ -61,6 +68,7 @@ class ClaimStore:
         worker: str,
         lease: float,
         session: int | None = None,
+        max_bytes: int = MAX_BATCH_BYTES,
     ) -> ClaimBatch:
         """Claim as many of the jobs as the limits of the model allow, over all dispatchers."""
         async with self._database.transaction() as connection:
@@ -70,7 +78,8 @@ class ClaimStore:
             if room["jobs"] == 0:
                 return ClaimBatch([], contended=False)
             turn = model, priority, room["jobs"], last_tenant, room["tenants"] or [], room["running"] or []
-            return await run_claim(connection, *turn, worker, lease, session, room["closed"], room["per_tenant"])
+            limits = room["closed"], room["per_tenant"], max_bytes
+            return await run_claim(connection, *turn, worker, lease, session, *limits)
 
     async def list_limits(self) -> Limits:
         record = await self._database.fetch_one(QUERIES["list_limits"])
@@ -91,4 +100,5 @@ class ClaimStore:
 async def run_claim(connection: Connection, *values: object) -> ClaimBatch:
     """Run the claim statement with its values."""
     found = await connection.fetch(QUERIES["claim_jobs"], *values)
-    return ClaimBatch([read_claimed_job(dict(record)) for record in found if record["id"]], found[0]["contended"])
+    jobs = [read_claimed_job(dict(record)) for record in found if record["id"]]
+    return ClaimBatch(jobs, found[0]["contended"], found[0]["next_bytes"])

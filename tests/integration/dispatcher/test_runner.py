@@ -44,9 +44,10 @@ class LocalDispatcher:
         stores = self.world.stores
         self.heartbeat = Heartbeat(stores.claims, lease)
         self.control = ControlHandler(self.heartbeat, WaiterPresence())
-        claims = Claims(stores.claims, RunLimits(stores.claims, list), worker="w", lease=lease)
+        self.claims = Claims(stores.claims, RunLimits(stores.claims, list), worker="w", lease=lease)
         self.runner = Runner(
-            self.triton, claims, stores.results, self.world.recorder, self.world.changes, self.heartbeat, MAX_OUTPUTS
+            *(self.triton, self.claims, stores.results, self.world.recorder, self.world.changes, self.heartbeat),
+            MAX_OUTPUTS,
         )
 
     async def submit(self, ms: int) -> UUID:
@@ -69,7 +70,7 @@ class LocalDispatcher:
     async def until_idle(self) -> None:
         """Return once nothing runs, long before the job would have ended by itself."""
         await until(lambda: not self.heartbeat.jobs, "nothing runs", SOON)
-        assert (self.model.concurrency.used, self.model.concurrency.saving) == (0, 0)
+        assert (self.model.concurrency.used, self.model.concurrency.saving, self.claims.inputs.used) == (0, 0, 0)
 
 
 @pytest.fixture

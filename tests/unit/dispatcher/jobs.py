@@ -39,6 +39,7 @@ def claimed(status: Status = Status.PROCESSING, fallback_model: str | None = Non
         timeout=1.0,
         interruptions=0,
         probation=None,
+        input_bytes=0,
         initial_delay=1.0,
         max_delay=1.0,
         fallback_model=fallback_model,

@@ -11,7 +11,7 @@ from common.postgres.database import Database
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import ClaimStore
+from services.dispatcher.claims.store import ClaimBatch, ClaimStore
 from services.dispatcher.maintenance.sweeper_store import SweeperStore
 from services.dispatcher.models.fair_share import NIL
 from services.dispatcher.models.served_model import ServedModel
@@ -103,7 +103,9 @@ async def test_expired_jobs_of_many_tenants_do_not_hide_the_others(database: Dat
         await submit(database, tenant, expires_in=100.0)
     await submit(database, tenants[-1])
     await database.fetch("UPDATE jobs SET expires_at = now() WHERE expires_at IS NOT NULL")
-    assert await ClaimStore(database).claim_jobs("echo", Priority.NORMAL, 1, NIL, {}, "w", LEASE) == ([], True)
+    assert await ClaimStore(database).claim_jobs("echo", Priority.NORMAL, 1, NIL, {}, "w", LEASE) == ClaimBatch(
+        [], True
+    )
     for job, _ in await SweeperStore(database).find_expired(20):
         await database.fetch("DELETE FROM jobs WHERE id = $1", job.row.id)
     assert count(await take(database)) == {tenants[-1]: 1}

@@ -1,0 +1,77 @@
+"""Bounds the memory that the inputs of running jobs take in this dispatcher."""
+
+import asyncio
+from typing import TypeAlias
+
+from common.fair_budget import FairBudget
+from common.jobs import Priority
+from common.postgres.batcher import MAX_BATCH_BYTES
+
+MAX_INPUTS = 128 * 1024 * 1024
+ROOM_SECONDS = 60.0  # for room; then the message goes back, and perhaps to another dispatcher
+LARGEST_PART = 4  # a usual claim loads at most this part of what a queue may hold
+
+Queue: TypeAlias = tuple[str, Priority]  # a model's name and a priority
+
+
+class InputBudget:
+    """The bytes of all inputs that are loaded. Each queue has a share.
+
+    A claim reserves what it may load before it knows the jobs. One job always fits if its queue holds nothing, however
+    large it is. So a queue never stops, and the bytes exceed the total by one job for each queue at most.
+    """
+
+    def __init__(self, total: int = MAX_INPUTS) -> None:
+        """`total` is in bytes."""
+        self._budget: FairBudget[Queue] = FairBudget(total)
+        self._usual = max(1, min(MAX_BATCH_BYTES, self._budget.largest // LARGEST_PART))
+        self._next: dict[Queue, int] = {}  # the bytes of the next job of a queue, if it did not fit into the last claim
+        self._changed = asyncio.Event()
+        self.is_closed = False
+
+    @property
+    def used(self) -> int:
+        return self._budget.total - self._budget.free
+
+    async def reserve(self, queue: Queue) -> int:
+        """Return the bytes that a claim may load, once there is room; 0 after ROOM_SECONDS without, or if closed."""
+        try:
+            async with asyncio.timeout(ROOM_SECONDS):
+                while not self.is_closed and not self._has_room(queue):
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return 0
+        if self.is_closed:
+            return 0
+        size = self._size(queue)
+        self._budget.take(queue, size)
+        return size
+
+    def limit_count(self, queue: Queue, count: int) -> int:
+        """Return how many jobs to ask for. More than may fit would only be locked."""
+        if following := self._next.get(queue):
+            return min(count, max(1, self._size(queue) // following))
+        return count
+
+    def note_next(self, queue: Queue, size: int | None) -> None:
+        """Note the bytes of the job that did not fit into a claim, or None. The next claim has room for it."""
+        self._next.pop(queue, None)
+        if size is not None:
+            self._next[queue] = size
+
+    def release(self, queue: Queue, size: int) -> None:
+        """Give bytes back: what a claim did not load, or the inputs of a job that no longer runs."""
+        self._budget.take(queue, -size)
+        self._changed.set()
+
+    def close(self) -> None:
+        """Let nobody wait for room any more, because the dispatcher stops."""
+        self.is_closed = True
+        self._changed.set()
+
+    def _size(self, queue: Queue) -> int:
+        return max(self._usual, self._next.get(queue, 0))
+
+    def _has_room(self, queue: Queue) -> bool:
+        return not self._budget.held(queue) or self._budget.room(queue) >= self._size(queue)
