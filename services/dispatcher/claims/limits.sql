@@ -5,8 +5,8 @@ SELECT
   ARRAY(SELECT id FROM tenants WHERE paused_at IS NOT NULL) AS paused_tenants;
 
 -- name: lock_limits
--- Locks the limits of a model ($1), so that its claims take turns over all dispatchers. Find the room with the next
--- statement: after a wait, this one would not see the jobs of the claim before it.
+-- Locks the limits of a model ($1), so that its claims take turns over all dispatchers. This lock comes before those of
+-- jobs. Find the room with the next statement: after a wait, this one would not see the jobs of the claim before it.
 SELECT FROM model_limits WHERE model = $1 FOR UPDATE;
 
 -- name: find_room
