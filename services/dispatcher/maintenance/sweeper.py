@@ -83,7 +83,8 @@ class Sweeper:
     async def sweep(self) -> bool:
         """Handle one batch of each kind. Return whether any batch was full."""
         promoted = await self._store.promote_jobs(BATCH)
-        self._wake_ups.announce([*promoted, *await self._store.promote_suspect()])
+        self._wake_ups.announce(promoted)
+        self._wake_ups.announce(await self._store.promote_suspect())
         self._grace.note_write()  # a read-only server would have refused the write
         abandoned = await self._find_abandoned()
         metrics.leases_lapsed.inc(len(abandoned))
