@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from common.settings import Seconds, Settings, TraceUrl
-from services.dispatcher.claims.input_budget import MAX_INPUTS
+
+MAX_INPUTS = 128 * 1024 * 1024
 
 
 def name_worker() -> str:

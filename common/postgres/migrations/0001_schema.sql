@@ -397,7 +397,7 @@ CREATE TABLE usage (
 CREATE TABLE usage_entries (LIKE usage) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 CREATE FUNCTION count_usage() RETURNS trigger
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
   INSERT INTO usage_entries
   SELECT
@@ -680,14 +680,20 @@ $$;
 GRANT SELECT ON schema_migrations TO charonia_gateway, charonia_dispatcher, charonia_notifier, charonia_operator;
 
 GRANT SELECT, INSERT, UPDATE (webhook_secret) ON tenants TO charonia_gateway;
+GRANT SELECT (id, paused_at, retention) ON tenants TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE ON tenants TO charonia_operator;
 GRANT SELECT, INSERT, UPDATE (last_used_at) ON api_keys TO charonia_gateway; -- it adds the bootstrap key
 GRANT SELECT, INSERT, UPDATE ON api_keys TO charonia_operator;
 GRANT SELECT, INSERT, UPDATE ON rate_limits TO charonia_gateway;
 
-GRANT SELECT ON models TO charonia_gateway, charonia_dispatcher, charonia_notifier;
+GRANT SELECT ON models TO charonia_gateway, charonia_dispatcher, charonia_notifier, charonia_operator;
+GRANT SELECT, INSERT, UPDATE, DELETE ON quarantines TO charonia_dispatcher;
+GRANT SELECT ON usage TO charonia_gateway;
+GRANT SELECT, INSERT, UPDATE ON usage TO charonia_dispatcher;
+GRANT SELECT, UPDATE, DELETE ON usage_entries TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON served_models TO charonia_dispatcher;
-GRANT SELECT ON model_limits TO charonia_gateway, charonia_dispatcher;
+GRANT SELECT ON model_limits TO charonia_gateway;
+GRANT SELECT, UPDATE ON model_limits TO charonia_dispatcher; -- it locks rows
 GRANT SELECT, INSERT, UPDATE, DELETE ON model_limits TO charonia_operator;
 
 GRANT SELECT, INSERT ON batches TO charonia_gateway;
@@ -698,9 +704,9 @@ GRANT SELECT ON jobs TO charonia_notifier; -- for metrics
 GRANT SELECT, INSERT, UPDATE ON job_inputs TO charonia_gateway;
 GRANT SELECT ON job_inputs TO charonia_dispatcher;
 GRANT SELECT, DELETE ON job_outputs TO charonia_gateway;
-GRANT SELECT, INSERT, UPDATE ON job_outputs TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE, DELETE ON job_outputs TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE ON job_attempts TO charonia_gateway;
-GRANT INSERT ON job_attempts TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE ON job_attempts TO charonia_dispatcher;
 GRANT SELECT ON ended_attempts TO charonia_gateway;
 GRANT SELECT, INSERT, DELETE ON job_steps TO charonia_gateway;
 GRANT INSERT ON job_steps TO charonia_dispatcher;
@@ -714,14 +720,15 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON webhooks TO charonia_gateway;
 GRANT SELECT (tenant_id, events, disabled_at) ON webhooks TO charonia_dispatcher;
 GRANT SELECT, UPDATE ON webhooks TO charonia_notifier, charonia_operator;
 GRANT SELECT, INSERT, DELETE ON old_secrets TO charonia_gateway;
-GRANT SELECT, DELETE ON old_secrets TO charonia_notifier;
+GRANT SELECT, UPDATE, DELETE ON old_secrets TO charonia_notifier;
 GRANT SELECT, UPDATE ON old_secrets TO charonia_operator;
 GRANT SELECT, INSERT, UPDATE ON endpoints TO charonia_gateway;
 GRANT SELECT ON endpoints TO charonia_dispatcher; -- for metrics
 GRANT SELECT, UPDATE, DELETE ON endpoints TO charonia_notifier;
 GRANT SELECT, INSERT, UPDATE ON deliveries TO charonia_gateway;
 GRANT SELECT ON deliveries TO charonia_dispatcher; -- a job is kept while one of its deliveries waits
-GRANT SELECT, UPDATE ON deliveries TO charonia_notifier;
+GRANT SELECT, UPDATE, DELETE ON deliveries TO charonia_notifier;
+GRANT SELECT ON visible_deliveries TO charonia_gateway;
 GRANT SELECT, INSERT ON attempts TO charonia_gateway, charonia_notifier;
 GRANT SELECT ON delivery_requests TO charonia_notifier;
 GRANT SELECT, INSERT ON recoveries TO charonia_gateway;

@@ -11,10 +11,11 @@ from common.errors import Retry
 from common.jobs import Priority
 from common.postgres.batcher import Batcher
 from services.dispatcher.claims.claimed_job import ClaimedJob
-from services.dispatcher.claims.input_budget import MAX_INPUTS, ROOM_SECONDS, InputBudget
+from services.dispatcher.claims.input_budget import ROOM_SECONDS, InputBudget
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.settings import MAX_INPUTS
 
 BATCH = 50  # claims in one statement, which examines as many tenants and twice as many jobs of each
 MAX_TRIES = 50

@@ -6,8 +6,8 @@ from typing import TypeAlias
 from common.fair_budget import FairBudget
 from common.jobs import Priority
 from common.postgres.batcher import MAX_BATCH_BYTES
+from services.dispatcher.settings import MAX_INPUTS
 
-MAX_INPUTS = 128 * 1024 * 1024
 ROOM_SECONDS = 60.0  # for room; then the message goes back, and perhaps to another dispatcher
 LARGEST_PART = 4  # a usual claim loads at most this part of what a queue may hold
 

@@ -30,7 +30,11 @@ COMMON = {
     ("common.views", "delivery.sql"): ("gateway", "notifier"),
 }
 # Statements of services.gateway that only commands run, and those that the bootstrap key needs too.
-OF_COMMANDS = {*sql.load("services.gateway.commands"), "list_keys", "revoke_key", "set_max_queued", "find_max_queued"}
+OF_COMMANDS = {
+    *sql.load("services.gateway.commands"),
+    *sql.load("services.gateway.commands", "limits.sql"),
+    *("list_keys", "revoke_key", "set_max_queued", "find_max_queued"),
+}
 OF_BOTH = {"add_key", "add_tenant", "find_tenant"}
 RELATIONS = """
 SELECT c.oid, c.relname AS name, NOT EXISTS (
@@ -156,7 +160,7 @@ async def test_a_role_has_no_right_that_its_statements_do_not_need(owner: Connec
         ("notifier", "SELECT outputs FROM job_outputs"),
         ("notifier", "UPDATE jobs SET status = 'queued'"),
         ("gateway", "DELETE FROM jobs"),
-        ("gateway", "INSERT INTO job_outputs VALUES (gen_random_uuid(), '')"),
+        ("gateway", "INSERT INTO job_outputs VALUES (gen_random_uuid(), 1, '')"),
         ("gateway", "UPDATE api_keys SET revoked_at = NULL"),
         ("gateway", "UPDATE tenants SET max_queued = NULL"),
         ("operator", "SELECT tensors FROM job_inputs"),

@@ -1,11 +1,13 @@
 """Claims load a bounded number of bytes, and a dispatcher holds a bounded number."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
 
 import pytest
 
+from common import ids
 from common.errors import Retry
 from common.jobs import Priority
 from common.postgres.batcher import MAX_BATCH_BYTES
@@ -32,16 +34,23 @@ def make_claims(database: Database, max_inputs: int) -> Claims:
     return Claims(store, RunLimits(store, list), worker="w", lease=LEASE, max_inputs=max_inputs)
 
 
+async def submit_sizes(database: Database, tenant: UUID, sizes: Sequence[int]) -> list[UUID]:
+    """Submit jobs with inputs of these sizes, to be claimed in this order."""
+    new_ids = sorted(ids.new() for _ in sizes)
+    return [
+        await submit(database, tenant, id=each, tensors=bytes(size)) for each, size in zip(new_ids, sizes, strict=True)
+    ]
+
+
 async def test_one_claim_loads_a_bounded_number_of_bytes(database: Database, tenant: UUID) -> None:
-    jobs = [await submit(database, tenant, tensors=bytes(3 * MEGABYTE)) for _ in range(4)]
+    jobs = await submit_sizes(database, tenant, [3 * MEGABYTE] * 4)
     for each in (jobs[:2], jobs[2:]):
         assert [job.row.id for job in await take(database, 50)] == each
     assert 2 * 3 * MEGABYTE <= MAX_BATCH_BYTES < 3 * 3 * MEGABYTE
 
 
 async def test_a_job_that_does_not_fit_is_not_claimed_but_reported(database: Database, tenant: UUID) -> None:
-    sizes = [100, 5000, 10]
-    jobs = [await submit(database, tenant, tensors=bytes(size), metadata=b"{}") for size in sizes]
+    jobs = await submit_sizes(database, tenant, [100, 5000, 10])
 
     async def look(max_bytes: int) -> tuple[list[UUID], bool, int | None]:
         found = await ClaimStore(database).claim_jobs(
@@ -49,10 +58,10 @@ async def test_a_job_that_does_not_fit_is_not_claimed_but_reported(database: Dat
         )
         return [job.row.id for job in found.jobs], found.contended, found.next_bytes
 
-    assert await look(1000) == (jobs[:1], False, 5002)
-    assert await look(1000) == ([], False, 5002)
-    assert await look(5002) == (jobs[1:2], False, 12)
-    assert await look(5002) == (jobs[2:], False, None)
+    assert await look(1000) == (jobs[:1], False, 5000)
+    assert await look(1000) == ([], False, 5000)
+    assert await look(5000) == (jobs[1:2], False, 10)
+    assert await look(5000) == (jobs[2:], False, None)
 
 
 async def test_a_dispatcher_holds_a_bounded_number_of_bytes(
@@ -86,7 +95,7 @@ async def test_a_dispatcher_holds_a_bounded_number_of_bytes(
 async def test_a_job_larger_than_the_memory_runs_when_its_queue_holds_nothing(
     database: Database, tenant: UUID, model: ServedModel
 ) -> None:
-    small, large = [await submit(database, tenant, tensors=bytes(size)) for size in (100, 50_000)]
+    small, large = await submit_sizes(database, tenant, [100, 50_000])
     claims = make_claims(database, 4000)
     first = await claims.claim(model, Priority.NORMAL)
     waiting = await start_waiting(claims, model)
@@ -102,8 +111,7 @@ async def test_a_job_larger_than_the_memory_runs_when_its_queue_holds_nothing(
 async def test_a_claim_without_room_ends_when_the_dispatcher_stops(
     database: Database, tenant: UUID, model: ServedModel
 ) -> None:
-    for size in (100, 5000):
-        await submit(database, tenant, tensors=bytes(size))
+    await submit_sizes(database, tenant, [100, 5000])
     claims = make_claims(database, 4000)
     assert await claims.claim(model, Priority.NORMAL) is not None
     waiting = await start_waiting(claims, model)
