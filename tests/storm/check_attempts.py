@@ -14,6 +14,7 @@ CAUSES = {  # kinds of members whose faults explain an attempt that ended with t
     "triton_unavailable": ("triton",),
     "model_unavailable": ("triton",),
     "model_crashed": ("triton",),
+    "timeout": ("triton",),
 }
 MODEL_ERRORS = {"raise": "inference_failed", "invalid": "invalid_input", "fail_times": "inference_failed"}
 MODEL_ERRORS["flaky"] = MODEL_ERRORS["fail_times"]
@@ -37,7 +38,7 @@ def check_attempts(
         if any(attempt.status in ("succeeded", "canceled") for attempt in part[:-1]):
             yield "one end between retries", "no later attempt", show(part)
     failures = sum(is_requested_failure(attempt, model_error) for attempt in attempts)
-    if request.failures and failures > request.failures and not has_triton_died(job, faults):
+    if request.failures and failures > request.failures and not has_triton_failed(job, faults):
         yield "the model fails as requested", f"{request.failures} times", show(attempts)
     repeated = any(sum(is_requested_failure(each, model_error) for each in part) > 1 for part in parts)
     if request.kind == "invalid" and repeated:
@@ -77,10 +78,8 @@ def has_cause(attempt: Attempt, faults: Sequence[Fault]) -> bool:
     )
 
 
-def has_triton_died(job: Job, faults: Sequence[Fault]) -> bool:
-    """Return whether Triton died during the job. Its models then lost what they remembered."""
+def has_triton_failed(job: Job, faults: Sequence[Fault]) -> bool:
+    """Return whether Triton had a fault during the job. Its models then lost what they remembered: also after a freeze,
+    because a dispatcher loads them again."""
     began, ended = job.created_at.timestamp(), (job.finished_at or job.created_at).timestamp()
-    return any(
-        fault.kind == "triton" and fault.action != "freeze" and fault.began <= ended and began <= fault.ended
-        for fault in faults
-    )
+    return any(fault.kind == "triton" and fault.began <= ended and began <= fault.ended + MARGIN for fault in faults)

@@ -1,16 +1,22 @@
 """Injects the planned faults into a stack, and restarts processes that crashed, as a supervisor would."""
 
 import asyncio
+import random
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 from deploy.local.errors import LocalError
 from deploy.local.server import Server
 from deploy.local.stack import Stack
-from tests.storm.fault_schedule import Action, FaultSchedule, PlannedFault
+from deploy.local.tree import members, send
+from tests.storm.fault_schedule import HANG_SECONDS, Action, FaultSchedule, PlannedFault
 from tests.storm.storm_log import Fault, StormLog
 from tests.support.service_logs import find_worker
 
+STUB = b"triton_python_backend_stub"
 MAX_STARTS = 3  # starts of a member before the storm gives up
 SUPERVISION_SECONDS = 0.2
 CRASH_SECONDS = 3.0  # seconds in which a crash may have effects before the process has ended
@@ -25,26 +31,36 @@ class FaultInjector:
         self._log = log
         self._report = report
         self._ended = asyncio.Event()
+        for dispatcher in stack.dispatchers:
+            dispatcher.ready_within += HANG_SECONDS  # it is not ready before Triton answers
         groups = zip(stack.gateways, stack.dispatchers, stack.notifiers, strict=True)
         self._schedules = [FaultSchedule("servers", stack.servers, seed, pace)]
         self._schedules += [
             FaultSchedule(f"services-{index}", members, seed, pace) for index, members in enumerate(groups)
         ]
 
+    @asynccontextmanager
+    async def supervise(self) -> AsyncIterator[None]:
+        """Restart every member that ends by itself: also after the last fault, for Triton may crash by what it did."""
+        async with asyncio.TaskGroup() as group:
+            for member in self._members:
+                group.create_task(self._supervise(member))
+            try:
+                yield
+            finally:
+                self._ended.set()
+
     async def run(self, until: float) -> None:
         """Inject faults until `until` (monotonic seconds), and kill each member at least once.
 
         Return when every member is ready again.
         """
-        async with asyncio.TaskGroup() as group:
-            supervisors = [group.create_task(self._supervise(member)) for member in self._members]
-            async with asyncio.TaskGroup() as schedules:
-                for schedule in self._schedules:
-                    schedules.create_task(self._inject_faults(schedule, until))
-            self._ended.set()
-            await asyncio.wait(supervisors)
+        async with asyncio.TaskGroup() as schedules:
+            for schedule in self._schedules:
+                schedules.create_task(self._inject_faults(schedule, until))
         for member in self._members:
-            await asyncio.to_thread(self._wait_until_ready, member)
+            async with self._locks[member.name]:
+                await asyncio.to_thread(self._wait_until_ready, member)
 
     async def _inject_faults(self, schedule: FaultSchedule, until: float) -> None:
         for count, fault in enumerate(schedule.plan()):
@@ -70,7 +86,9 @@ class FaultInjector:
                 time.sleep(fault.duration)
             case "restart":
                 member.stop()
-            case "freeze":
+            case "kill model":
+                kill_model(pid)
+            case "freeze" | "hang":
                 member.freeze()
                 time.sleep(fault.duration)
                 member.thaw()
@@ -106,3 +124,9 @@ class FaultInjector:
                 if remaining == 0:
                     raise
                 self._log.crashes.append(f"{member.name} did not start at once: {str(error)[:300]}")
+
+
+def kill_model(triton: int) -> None:
+    """Kill the process of one of Triton's Python models."""
+    stubs = [pid for pid in members(triton) if STUB in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]]
+    send({random.choice(stubs)}, signal.SIGKILL)  # noqa: S311 - a test's

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from deploy.local.server import Server
+from deploy.local.triton import Triton
 
-Action = Literal["kill", "freeze", "restart", "crash"]  # a crash is not injected
+# A crash is not injected. Triton has two more: one of its models' processes dies, and it hangs for a minute.
+Action = Literal["kill", "freeze", "restart", "crash", "kill model", "hang"]
 ACTIONS: tuple[Action, ...] = ("kill", "freeze", "restart")
 DOWN_SECONDS = (0.1, 4.0)  # from a kill to the start
 FREEZE_SECONDS = (1.0, 9.0)  # the lease is 5
 LONG_FREEZE_SECONDS = (12.0, 22.0)  # one freeze in five: beyond the deadlines of statements, heartbeats and keepalives
+HANG_SECONDS = 60.0  # beyond every deadline of a job
 GAP_SECONDS = (0.5, 4.0)  # all members of a schedule are healthy meanwhile
 
 
@@ -40,11 +43,15 @@ class FaultSchedule:
         """Yield faults without end: a kill of each member, then rounds of all faults in random order."""
         yield from self._shuffle([("kill", member) for member in self._members])
         while True:
-            yield from self._shuffle([(action, member) for action in ACTIONS for member in self._members])
+            faults: list[tuple[Action, Server]] = [(action, each) for action in ACTIONS for each in self._members]
+            more: tuple[Action, ...] = ("kill model", "kill model", "hang")
+            faults += [(action, member) for member in self._members if isinstance(member, Triton) for action in more]
+            yield from self._shuffle(faults)
 
     def _shuffle(self, pairs: list[tuple[Action, Server]]) -> Iterator[PlannedFault]:
         self._rng.shuffle(pairs)
         for action, member in pairs:
             freeze = self._rng.uniform(*(LONG_FREEZE_SECONDS if self._rng.random() < 0.2 else FREEZE_SECONDS))
             down, gap = self._rng.uniform(*DOWN_SECONDS) * self._pace, self._rng.uniform(*GAP_SECONDS) * self._pace
-            yield PlannedFault(action, member, freeze if action == "freeze" else down, gap)
+            durations: dict[Action, float] = {"freeze": freeze, "hang": HANG_SECONDS}
+            yield PlannedFault(action, member, durations.get(action, down), gap)

@@ -20,6 +20,7 @@ from tests.storm.storm_log import SUBSCRIPTION, Delivery, StormLog
 from tests.support.webhook_receiver import Event
 
 SLOW_SECONDS = 8.0  # longer than the notifier waits for a response
+GONE = "/gone"  # the subscription of another tenant: it always answers 410
 SUBSCRIPTION_FAILURE_RATE = 0.03  # share of the webhooks to the subscription
 
 
@@ -53,6 +54,8 @@ class Receiver:
 
     async def _receive(self, request: web.BaseRequest) -> web.Response:
         body, path = await request.read(), request.path
+        if path == GONE:
+            return web.Response(status=HTTPStatus.GONE)
         headers = {name.lower(): value for name, value in request.headers.items()}
         response = self._choose_response(path)
         event, fault = self._verify(path, body, headers)

@@ -19,6 +19,7 @@ from tests.storm.fault_injector import FaultInjector
 from tests.storm.load import Load
 from tests.storm.receiver import Receiver
 from tests.storm.storm_log import SUBSCRIPTION, StormLog
+from tests.storm.trouble import Trouble, open_trouble
 from tests.support.api_shapes import Secret, Subscription
 
 ENVIRONMENT = {
@@ -44,12 +45,13 @@ class Plan:
     in_flight: int = 400
     pace: float = 1.0  # lower values mean less time between faults
     limit: int = 100_000  # jobs
+    backlog: int = 50_000  # pending deliveries of another tenant's subscription
 
 
 def run(plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
     """Run a storm and print its report. Return the violations. The logs stay in the plan's directory."""
     settings = Settings.private(plan.directory, gateways=2, dispatchers=2, notifiers=2)
-    stack = Stack(replace(settings, environment=ENVIRONMENT))
+    stack = Stack(replace(settings, environment=ENVIRONMENT, model_control="explicit"))
     try:
         with stack, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(storm(stack, plan, report_line))
@@ -68,15 +70,22 @@ async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) ->
         report_line(f"{time.monotonic() - began:6.1f} s  {text}   ({counts})")
 
     gateways = [gateway.url for gateway in stack.gateways]
-    async with open_client(gateways, DEVELOPMENT_KEY) as client, receiver.listen():
+    async with (
+        open_client(gateways, DEVELOPMENT_KEY) as client,
+        receiver.listen(),
+        open_trouble(stack, receiver, plan.backlog) as trouble,
+    ):
         await subscribe(client, receiver)
+        began = time.monotonic()
         load = Load(client, receiver, log, seed=plan.seed, rate=plan.rate, in_flight=plan.in_flight)
         injector = FaultInjector(stack, log, report_event, seed=plan.seed, pace=plan.pace)
-        await run_load_and_faults(load, injector, plan)
-        report_event("all members are ready and the load has ended")
-        state = await api_state.read_state(client, log.list_jobs, COMPLETION_SECONDS)
-        await api_state.add_delivery_attempts(client, state, find_unexplained_repeats(log))
-    violations = check(log, state)
+        async with injector.supervise():
+            await run_load_and_faults(load, trouble, injector, plan)
+            report_event("all members are ready and the load has ended")
+            state = await api_state.read_state(client, log.list_jobs, COMPLETION_SECONDS)
+            await api_state.add_delivery_attempts(client, state, find_unexplained_repeats(log))
+            troubles = await trouble.find_violations(COMPLETION_SECONDS)
+    violations = [*check(log, state), *troubles]
     for line in report.write(log, state, violations):
         report_line(line)
     return violations
@@ -91,12 +100,13 @@ async def subscribe(client: Client, receiver: Receiver) -> None:
     receiver.set_secret(SUBSCRIPTION, subscription.secret)
 
 
-async def run_load_and_faults(load: Load, injector: FaultInjector, plan: Plan) -> None:
-    """Run load and faults together. At the end every member is ready and no call is in progress."""
+async def run_load_and_faults(load: Load, trouble: Trouble, injector: FaultInjector, plan: Plan) -> None:
+    """Run load, trouble and faults together. At the end every member is ready and no call is in progress."""
     stop = asyncio.Event()
-    load_task = asyncio.create_task(load.run(stop, plan.limit))
-    try:
-        await injector.run(time.monotonic() + plan.seconds)
-    finally:
-        stop.set()
-        await load_task
+    async with asyncio.TaskGroup() as group:
+        group.create_task(load.run(stop, plan.limit))
+        group.create_task(trouble.run(stop))
+        try:
+            await injector.run(time.monotonic() + plan.seconds)
+        finally:
+            stop.set()

@@ -26,6 +26,7 @@ class TritonPythonModel:
             "missing_output": _missing_output,
             "wrong_datatype": _wrong_datatype,
             "wrong_shape": _wrong_shape,
+            "large": _large,
             "kill": _kill,
             "crash_server": _crash_server,
             "fail_times": self._fail_times,
@@ -90,6 +91,10 @@ def _wrong_datatype(request):
 
 def _wrong_shape(request):
     return _result(np.array([b"a", b"b", b"c"], dtype=np.object_))
+
+
+def _large(request):
+    return _result(np.array([bytes(_value(request, 1))], dtype=np.object_))
 
 
 def _kill(request):
