@@ -130,6 +130,7 @@ CREATE TABLE jobs (
   scheduled_at timestamptz, -- a queued job waits until a sweeper finds that this time has come; NULL: claimable now
   started_at timestamptz,
   finished_at timestamptz,
+  ended_xid xid8, -- the transaction that ended it, for the count of usage; NULL: there is nothing to count
   expires_at timestamptz, -- a job that has not started by then expires
   erased_at timestamptz, -- when a client erased the payload; the job never runs again
   lease_until timestamptz,
@@ -152,6 +153,7 @@ CREATE TABLE jobs (
   CONSTRAINT jobs_session_with_lease CHECK (session IS NULL OR lease_until IS NOT NULL),
   CONSTRAINT jobs_finished_when_terminal
     CHECK ((status IN ('succeeded', 'failed', 'canceled', 'expired')) = (finished_at IS NOT NULL)),
+  CONSTRAINT jobs_counted_after_end CHECK (ended_xid IS NULL OR finished_at IS NOT NULL),
   CONSTRAINT jobs_scheduled_while_queued CHECK (scheduled_at IS NULL OR status = 'queued'),
   CONSTRAINT jobs_error_when_failed CHECK (status <> 'failed' OR error_code IS NOT NULL),
   CONSTRAINT jobs_erased_after_end CHECK (erased_at IS NULL OR finished_at IS NOT NULL)
@@ -178,6 +180,7 @@ CREATE INDEX jobs_by_expiry ON jobs (expires_at)
   WHERE expires_at IS NOT NULL AND started_at IS NULL AND finished_at IS NULL;
 CREATE INDEX jobs_by_lease ON jobs (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX jobs_by_finished_at ON jobs (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX jobs_by_ended_xid ON jobs (ended_xid) WHERE ended_xid IS NOT NULL; -- for the count of usage
 CREATE INDEX jobs_retained ON jobs (kept_until(finished_at, retain), id) WHERE retain IS NOT NULL;
 
 -- Jobs that may be what kills Triton or dispatchers (services/dispatcher/retry.py) are on probation: of a model's, only one
@@ -377,7 +380,8 @@ CREATE INDEX events_of_no_job ON events (created_at) WHERE job_id IS NULL;
 
 -- Usage ---------------------------------------------------------------------------------------------------------------
 
--- What tenants used, by day (UTC) and model of the ends of jobs. A job that is retried ends again, and counts again.
+-- What tenants used, by day (UTC) and model of the ends of jobs. A job that is retried ends again, and counts again: see
+-- services/dispatcher/maintenance/usage.sql.
 CREATE TABLE usage (
   tenant_id uuid NOT NULL REFERENCES tenants,
   day date NOT NULL,
@@ -387,35 +391,18 @@ CREATE TABLE usage (
   canceled bigint NOT NULL,
   expired bigint NOT NULL,
   inference_seconds double precision NOT NULL, -- of the attempts that succeeded
-  bytes_in bigint NOT NULL, -- of packed inputs
+  bytes_in bigint NOT NULL, -- of tensors, parameters and metadata
   bytes_out bigint NOT NULL, -- of outputs as JSON
   PRIMARY KEY (tenant_id, day, model)
 );
 
--- What is not in `usage` yet. The statement that ends jobs adds rows, so no two of them wait for one row. A dispatcher
--- moves them every few seconds, each in the transaction that adds it to `usage`.
-CREATE TABLE usage_entries (LIKE usage) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
-
-CREATE FUNCTION count_usage() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
-BEGIN
-  INSERT INTO usage_entries
-  SELECT
-    e.tenant_id, timezone('UTC', e.created_at)::date, e.model,
-    count(*) FILTER (WHERE e.type = 'job.succeeded'), count(*) FILTER (WHERE e.type = 'job.failed'),
-    count(*) FILTER (WHERE e.type = 'job.canceled'), count(*) FILTER (WHERE e.type = 'job.expired'),
-    coalesce(sum(j.inference_ms), 0) / 1000, sum(octet_length(i.tensors)), coalesce(sum(octet_length(o.outputs)), 0)
-  FROM new_events e
-  JOIN jobs j ON j.id = e.job_id
-  JOIN job_inputs i ON i.job_id = e.job_id
-  LEFT JOIN job_outputs o ON o.job_id = e.job_id
-  WHERE e.type IN ('job.succeeded', 'job.failed', 'job.canceled', 'job.expired')
-  GROUP BY 1, 2, 3;
-  RETURN NULL;
-END
-$$;
-CREATE TRIGGER count_usage AFTER INSERT ON events
-  REFERENCING NEW TABLE AS new_events FOR EACH STATEMENT EXECUTE FUNCTION count_usage();
+-- How far the ends of jobs are in `usage`: those of every transaction before this one. The count writes nothing for a
+-- single job, and a job is not removed before it is counted.
+CREATE TABLE usage_progress (
+  singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+  counted_before xid8 NOT NULL DEFAULT '0'
+);
+INSERT INTO usage_progress DEFAULT VALUES;
 
 
 -- Webhooks, endpoints, deliveries -------------------------------------------------------------------------------------
@@ -690,7 +677,7 @@ GRANT SELECT ON models TO charonia_gateway, charonia_dispatcher, charonia_notifi
 GRANT SELECT, INSERT, UPDATE, DELETE ON quarantines TO charonia_dispatcher;
 GRANT SELECT ON usage TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE ON usage TO charonia_dispatcher;
-GRANT SELECT, UPDATE, DELETE ON usage_entries TO charonia_dispatcher;
+GRANT SELECT, UPDATE ON usage_progress TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON served_models TO charonia_dispatcher;
 GRANT SELECT ON model_limits TO charonia_gateway;
 GRANT SELECT, UPDATE ON model_limits TO charonia_dispatcher; -- it locks rows

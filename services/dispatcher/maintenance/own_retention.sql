@@ -27,7 +27,8 @@ LIMIT $3;
 
 -- name: remove_jobs
 -- Removes jobs ($1) that ended at the given times ($2), with everything that belongs to them. It keeps jobs that are
--- locked, jobs with a pending delivery, and jobs of a batch that is not completed. Returns the batches of removed jobs.
+-- locked, jobs with a pending delivery, jobs of a batch that is not completed, and jobs whose usage is not counted. Returns
+-- the batches of removed jobs.
 WITH free AS MATERIALIZED (
   SELECT j.id
   FROM unnest($1::uuid[], $2::timestamptz[]) AS old(id, finished_at)
@@ -36,6 +37,7 @@ WITH free AS MATERIALIZED (
       SELECT bool_or(d.status = 'pending') FROM events e JOIN deliveries d ON d.event_id = e.id WHERE e.job_id = j.id
     ) IS NOT TRUE
     AND (SELECT b.finished_at IS NULL FROM batches b WHERE b.id = j.batch_id) IS NOT TRUE
+    AND (j.ended_xid < (SELECT counted_before FROM usage_progress)) IS NOT FALSE
   ORDER BY j.id
   FOR UPDATE OF j SKIP LOCKED
 )

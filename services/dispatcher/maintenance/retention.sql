@@ -1,7 +1,7 @@
 -- name: purge_jobs
 -- Examines the next $2 jobs that ended more than $1 seconds ago, in the order of their ends, after a given one ($3,
--- $4). Removes them with everything that belongs to them. It keeps jobs that are locked, and jobs with a pending
--- delivery. Returns the last job examined, and how many were examined and removed.
+-- $4). Removes them with everything that belongs to them. It keeps jobs that are locked, jobs with a pending
+-- delivery, and jobs whose usage is not counted. Returns the last job examined, and how many were examined and removed.
 WITH old AS MATERIALIZED (
   SELECT id, finished_at
   FROM jobs
@@ -16,6 +16,7 @@ WITH old AS MATERIALIZED (
   WHERE (
     SELECT bool_or(d.status = 'pending') FROM events e JOIN deliveries d ON d.event_id = e.id WHERE e.job_id = j.id
   ) IS NOT TRUE
+    AND (j.ended_xid < (SELECT counted_before FROM usage_progress)) IS NOT FALSE
   FOR UPDATE OF j SKIP LOCKED
 ), gone AS (
   DELETE FROM jobs USING free WHERE jobs.id = free.id RETURNING jobs.id

@@ -9,19 +9,19 @@ from services.dispatcher import metrics
 from services.dispatcher.maintenance.usage_store import UsageStore, UsageSum
 
 INTERVAL_SECONDS = 5.0
-BATCH = 5000  # entries in one statement
+BATCH = 5000  # ended jobs in one transaction, and the rest of the last one's own
 
 log = Log("usage")
 
 
 async def run(store: UsageStore, *, by_tenant: bool) -> None:
-    """Roll up at intervals, until cancelled. Each entry is counted by one instance. `by_tenant` sets metrics too."""
+    """Roll up at intervals, until cancelled. One instance at a time does it. `by_tenant` sets metrics too."""
     while True:
         try:
             while sums := await store.roll_up(BATCH):
                 for each in sums if by_tenant else ():
                     count(each)
-                if sum(each.entries for each in sums) < BATCH:
+                if sum(each.jobs for each in sums) < BATCH:
                     break
         except Unavailable as error:
             log.warning("usage.database_unavailable", error=error)

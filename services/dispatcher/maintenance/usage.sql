@@ -1,22 +1,55 @@
--- name: roll_up_usage
--- Adds up to $1 entries to the usage of their tenants, and removes them. Returns the sums, each with its entries. Rows are
--- added in one order, so that two dispatchers never deadlock.
-WITH entries AS (
-  DELETE FROM usage_entries
-  WHERE ctid = ANY(ARRAY(SELECT ctid FROM usage_entries LIMIT $1 FOR UPDATE SKIP LOCKED))
-  RETURNING *
-), sums AS (
-  SELECT tenant_id, day, model, sum(succeeded) AS succeeded, sum(failed) AS failed, sum(canceled) AS canceled,
-         sum(expired) AS expired, sum(inference_seconds) AS inference_seconds, sum(bytes_in) AS bytes_in,
-         sum(bytes_out) AS bytes_out, count(*) AS entries
-  FROM entries
-  GROUP BY tenant_id, day, model
+-- Each end of a job is counted once, without a row of its own: a job has the id of the transaction that ended it, and
+-- `usage_progress` says before which id the ends are counted. All transactions before the oldest one that is open have
+-- ended, so no end can appear among them later. The newest id would not do: an older transaction may commit after it.
+
+-- name: lock_usage_progress
+-- Locks and returns up to where ends are counted, with the id of this transaction. Returns nothing while another
+-- dispatcher counts.
+SELECT counted_before, pg_current_xact_id() AS own_id
+FROM usage_progress
+FOR UPDATE SKIP LOCKED;
+
+-- name: find_usage_bound
+-- Returns before which transaction to count, from a given one ($1) on: the oldest that is open. If there are more than $2
+-- ends, it returns the one after the transaction of the $2-th.
+WITH oldest AS (
+  SELECT pg_snapshot_xmin(pg_current_snapshot()) AS id
+), last AS (
+  SELECT ended_xid FROM jobs
+  WHERE ended_xid >= $1::xid8 AND ended_xid < (SELECT id FROM oldest)
+  ORDER BY ended_xid
+  OFFSET $2::integer - 1
+  LIMIT 1
+)
+SELECT coalesce((
+    SELECT ended_xid FROM jobs
+    WHERE ended_xid > (SELECT ended_xid FROM last) AND ended_xid < oldest.id
+    ORDER BY ended_xid
+    LIMIT 1
+  ), oldest.id) AS bound
+FROM oldest;
+
+-- name: count_usage
+-- Adds the ended jobs of the transactions from $1 to before $2 to the usage of their tenants. Returns the sums, each with
+-- how many jobs it has.
+WITH sums AS (
+  SELECT
+    tenant_id, timezone('UTC', finished_at)::date AS day, model,
+    count(*) FILTER (WHERE status = 'succeeded') AS succeeded, count(*) FILTER (WHERE status = 'failed') AS failed,
+    count(*) FILTER (WHERE status = 'canceled') AS canceled, count(*) FILTER (WHERE status = 'expired') AS expired,
+    coalesce(sum(inference_ms), 0) / 1000 AS inference_seconds, sum(input_bytes) AS bytes_in,
+    coalesce(sum((
+      SELECT octet_length(o.outputs) FROM job_outputs o WHERE o.job_id = j.id AND j.status = 'succeeded'
+    )), 0) AS bytes_out,
+    count(*) AS jobs
+  FROM jobs j
+  WHERE ended_xid >= $1::xid8 AND ended_xid < $2::xid8
+  GROUP BY 1, 2, 3
 ), added AS (
   INSERT INTO usage AS u (tenant_id, day, model, succeeded, failed, canceled, expired, inference_seconds, bytes_in,
                           bytes_out)
   SELECT tenant_id, day, model, succeeded, failed, canceled, expired, inference_seconds, bytes_in, bytes_out
   FROM sums
-  ORDER BY tenant_id, day, model
   ON CONFLICT (tenant_id, day, model) DO UPDATE
   SET succeeded = u.succeeded + excluded.succeeded,
       failed = u.failed + excluded.failed,
@@ -26,6 +59,26 @@ WITH entries AS (
       bytes_in = u.bytes_in + excluded.bytes_in,
       bytes_out = u.bytes_out + excluded.bytes_out
 )
-SELECT tenant_id, model, succeeded::bigint, failed::bigint, canceled::bigint, expired::bigint, inference_seconds,
-       bytes_in::bigint, bytes_out::bigint, entries
+SELECT tenant_id, model, succeeded, failed, canceled, expired, inference_seconds, bytes_in::bigint, bytes_out::bigint,
+       jobs
 FROM sums;
+
+-- name: set_usage_progress
+-- Remembers before which transaction ($1) the ends are counted.
+UPDATE usage_progress SET counted_before = $1::xid8;
+
+-- name: forget_counted_jobs
+-- Takes the transaction from up to $1 jobs that ended in the future: they come from a dump of a server with larger ids, and
+-- are counted. Later transactions here will have the same ids. Returns the jobs.
+UPDATE jobs j
+SET ended_xid = NULL
+FROM (
+  SELECT id, ended_xid
+  FROM jobs
+  WHERE ended_xid > pg_current_xact_id()
+  ORDER BY ended_xid DESC
+  LIMIT $1
+  FOR UPDATE SKIP LOCKED
+) future
+WHERE j.id = future.id AND j.ended_xid = future.ended_xid
+RETURNING j.id;

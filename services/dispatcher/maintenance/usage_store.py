@@ -7,10 +7,11 @@ from common.postgres import sql
 from common.postgres.database import Database
 
 QUERIES = sql.load("services.dispatcher.maintenance", "usage.sql")
+LAST_ID = 2**64 - 1  # no transaction ever has it
 
 
 class UsageSum(NamedTuple):
-    """What a tenant used of a model. `entries`: how many entries this is the sum of."""
+    """What a tenant used of a model. `jobs`: how many ends this is the sum of."""
 
     tenant_id: UUID
     model: str
@@ -21,7 +22,7 @@ class UsageSum(NamedTuple):
     inference_seconds: float
     bytes_in: int
     bytes_out: int
-    entries: int
+    jobs: int
 
 
 class UsageStore:
@@ -29,6 +30,20 @@ class UsageStore:
         self._database = database
 
     async def roll_up(self, limit: int) -> list[UsageSum]:
-        """Add up to `limit` entries to the usage of their tenants. Return the sums."""
-        found = await self._database.fetch(QUERIES["roll_up_usage"], limit)
+        """Add `limit` ended jobs, and the rest of the last one's transaction, to the usage of their tenants.
+
+        Return the sums when they are committed, or nothing while another instance adds.
+        """
+        async with self._database.transaction() as connection:
+            progress = await connection.fetchrow(QUERIES["lock_usage_progress"])
+            if progress is None:
+                return []
+            start, own_id = progress["counted_before"], progress["own_id"]
+            if start > own_id:  # restored from a dump of a server with larger ids: count what that one had not
+                bound, end = own_id, LAST_ID
+            else:
+                bound = end = await connection.fetchval(QUERIES["find_usage_bound"], start, limit)
+            found = await connection.fetch(QUERIES["count_usage"], start, end)
+            await connection.fetch(QUERIES["set_usage_progress"], bound)
+            await connection.fetch(QUERIES["forget_counted_jobs"], limit)
         return [UsageSum(*record.values()) for record in found]

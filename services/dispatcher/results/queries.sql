@@ -48,6 +48,7 @@ WITH done AS (
       error_retryable = chosen.error_retryable,
       inference_ms = chosen.inference_ms,
       finished_at = chosen.finished_at,
+      ended_xid = pg_current_xact_id(),
       lease_until = NULL,
       session = NULL,
       scheduled_at = NULL

@@ -10,7 +10,7 @@ FOR UPDATE OF j;
 -- Cancels a locked job ($1) that has not started, at a time ($2). Adds its event.
 WITH ended AS (
   UPDATE jobs
-  SET status = 'canceled', finished_at = $2, scheduled_at = NULL
+  SET status = 'canceled', finished_at = $2, ended_xid = pg_current_xact_id(), scheduled_at = NULL
   WHERE id = $1
   RETURNING id, tenant_id, model, claim
 )
@@ -67,6 +67,7 @@ WITH ended AS (
       worker = NULL,
       started_at = NULL,
       finished_at = NULL,
+      ended_xid = NULL,
       expires_at = NULL,
       error_code = NULL,
       error_message = NULL,
@@ -109,7 +110,7 @@ SELECT
 
 -- name: erase_job
 -- Erases the payload of a locked job ($1), and deletes its locked events ($2) with their deliveries. The job keeps its
--- status and times.
+-- status, its times and the size of its input, which counts as usage.
 WITH deleted_events AS (
   DELETE FROM events WHERE id = ANY($2::uuid[])
 ), deleted_outputs AS (
@@ -123,4 +124,4 @@ WITH deleted_events AS (
 ), erased_attempts AS (
   UPDATE job_attempts SET error_message = NULL WHERE job_id = $1 AND error_message IS NOT NULL
 )
-UPDATE jobs SET erased_at = now(), error_message = NULL, input_bytes = 0 WHERE id = $1;
+UPDATE jobs SET erased_at = now(), error_message = NULL WHERE id = $1;

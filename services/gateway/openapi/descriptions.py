@@ -122,7 +122,7 @@ FIELDS: dict[str, str] = {
     "canceled": "Jobs that ended as canceled.",
     "expired": "Jobs that ended as expired.",
     "inference_seconds": "How long the attempts took that succeeded.",
-    "bytes_in": "Bytes of the inputs as tensors.",
+    "bytes_in": "Bytes of the inputs: tensors, parameters and metadata.",
     "bytes_out": "Bytes of the outputs as JSON.",
     "paused": "Whether an operator paused it. Then its jobs wait.",
     "max_running": "Jobs of the model that run at a time at most; null: no limit.",

@@ -7,7 +7,10 @@ from msgspec import Meta
 
 
 class EndedJobs(msgspec.Struct, frozen=True):
-    """How many jobs ended, by status. A job that is retried ends again, and counts again."""
+    """How many jobs ended, by status. A job that is retried ends again, and counts again.
+
+    A job that is retried within seconds of its end counts only with the next one.
+    """
 
     succeeded: int
     failed: int

@@ -69,6 +69,7 @@ LISTS = {  # the indexes that a list may use
 VALUES = {
     "int4": "200",
     "int8": "200",
+    "xid8": "'200'",
     "float8": "30",
     "bool": "true",
     "timestamptz": "now()",
@@ -135,6 +136,14 @@ async def test_every_list_uses_its_own_indexes(database: Connection) -> None:
             indexes = {*list_indexes(await explain(database, statement))}
             found += [f"{name}: {index}" for index in sorted(indexes - LISTS[name])]
     assert found == []
+
+
+async def test_the_count_of_usage_uses_its_own_index(database: Connection) -> None:
+    for name in ("find_usage_bound", "count_usage", "forget_counted_jobs"):
+        (statement,) = [text for _, known, text in QUERIES if known == name]
+        indexes = {*list_indexes(await explain(database, statement))}
+        assert "jobs_by_ended_xid" in indexes, name
+        assert indexes <= {"jobs_by_ended_xid", "jobs_pkey", "job_outputs_pkey"}, name
 
 
 async def test_the_deliveries_of_an_event_are_added_without_reading_a_table(database: Connection) -> None:

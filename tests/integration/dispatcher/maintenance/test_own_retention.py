@@ -22,6 +22,11 @@ WITH endpoint AS (
 INSERT INTO deliveries (event_id, tenant_id, job_id, url, event_type, endpoint_id, traceparent)
 SELECT id, tenant_id, job_id, 'https://a', type, id, '' FROM events WHERE job_id = $1
 """
+PAST = """
+UPDATE jobs
+SET created_at = now() - $2::interval, finished_at = now() - $2::interval, ended_xid = NULL -- its usage is counted
+WHERE id = $1
+"""
 
 
 @pytest.fixture
@@ -31,8 +36,7 @@ def store(database: Database) -> OwnRetentionStore:
 
 async def end(database: Database, job: UUID, hours_ago: float, status: Status = Status.SUCCEEDED) -> UUID:
     await Stores(database).results.end_jobs([new_end(await claim(database, job), status)])
-    past = "UPDATE jobs SET created_at = now() - $2::interval, finished_at = now() - $2::interval WHERE id = $1"
-    await database.fetch(past, job, timedelta(hours=hours_ago))
+    await database.fetch(PAST, job, timedelta(hours=hours_ago))
     return job
 
 

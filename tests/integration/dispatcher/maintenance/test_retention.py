@@ -38,7 +38,7 @@ async def end_long_ago(database: Database, stores: Stores, tenant: UUID, days: i
     await stores.results.requeue_jobs([new_requeue(job)])
     job = await claim(database, job.row.id)
     await stores.results.end_jobs([new_end(job, Status.SUCCEEDED)])
-    past = "UPDATE jobs SET finished_at = now() - $2::interval WHERE id = $1"
+    past = "UPDATE jobs SET finished_at = now() - $2::interval, ended_xid = NULL WHERE id = $1"
     await database.fetch(past, job.row.id, timedelta(days=days))
     return job.row.id
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import date
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -15,12 +14,11 @@ from services.dispatcher.maintenance import usage
 from services.dispatcher.maintenance.usage_store import UsageStore
 from services.gateway.jobs.retry import RETRYABLE
 from services.gateway.jobs.transition_store import TransitionStore
-from tests.integration.jobs import PACKED, add_tenant, claim, new_end, new_requeue, submit, take
+from tests.integration.jobs import PACKED, add_tenant, claim, new_end, new_requeue, submit
 from tests.integration.stores import Stores
+from tests.integration.usage import OUTPUTS, count_all, end, list_used
 from tests.integration.waiting import until
-
-OUTPUTS = b'[{"name": "y"}]'
-USED = "SELECT model, succeeded, failed, bytes_in, bytes_out, inference_seconds FROM usage WHERE tenant_id = $1"
+from tests.integration.world import World
 
 
 @pytest.fixture
@@ -28,14 +26,9 @@ def store(database: Database) -> UsageStore:
     return UsageStore(database)
 
 
-async def end(database: Database, job: UUID, status: Status = Status.SUCCEEDED) -> None:
-    succeeded = status is Status.SUCCEEDED
-    values: dict[str, Any] = {"inference_ms": 250.0, "outputs": OUTPUTS} if succeeded else {}
-    await Stores(database).results.end_jobs([new_end(await claim(database, job), status, **values)])
-
-
-async def list_used(database: Database, tenant: UUID) -> list[tuple[object, ...]]:
-    return [tuple(record.values()) for record in await database.fetch(f"{USED} ORDER BY model", tenant)]
+@pytest.fixture
+def world(database: Database, tenant: UUID) -> World:
+    return World(database, tenant)
 
 
 async def test_usage_is_summed_by_tenant_day_and_model(database: Database, store: UsageStore, tenant: UUID) -> None:
@@ -44,7 +37,7 @@ async def test_usage_is_summed_by_tenant_day_and_model(database: Database, store
         await end(database, await submit(database, tenant, model=model))
     await end(database, await submit(database, tenant), Status.FAILED)
     await end(database, await submit(database, other))
-    assert sum(each.entries for each in await store.roll_up(100)) == 5
+    await count_all(store, 5)
     assert await store.roll_up(100) == []
     size, out = len(PACKED), len(OUTPUTS)
     assert await list_used(database, tenant) == [
@@ -62,36 +55,61 @@ async def test_attempts_are_not_counted_but_each_end_is(database: Database, stor
     job = await submit(database, tenant)
     await stores.results.requeue_jobs([new_requeue(await claim(database, job))])
     await end(database, job, Status.FAILED)
+    await count_all(store, 1)
     await TransitionStore(database).retry_jobs(tenant, [job], RETRYABLE, None)
     await end(database, job)
-    await store.roll_up(100)
+    await count_all(store, 1)
     assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 1, 1)]
+
+
+async def test_a_job_retried_before_it_is_counted_counts_with_its_last_end(
+    database: Database, store: UsageStore, tenant: UUID
+) -> None:
+    job = await submit(database, tenant)
+    await end(database, job, Status.FAILED)
+    await TransitionStore(database).retry_jobs(tenant, [job], RETRYABLE, None)
+    assert await store.roll_up(100) == []
+    await end(database, job)
+    await count_all(store, 1)
+    assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 1, 0)]
 
 
 async def test_a_late_end_of_a_lost_claim_is_not_counted(database: Database, store: UsageStore, tenant: UUID) -> None:
     job = await claim(database, await submit(database, tenant))
     for _ in range(2):
         await Stores(database).results.end_jobs([new_end(job)])
-    await store.roll_up(100)
+    await count_all(store, 1)
     assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 1, 0)]
 
 
-async def test_concurrent_roll_ups_count_each_end_once(database: Database, store: UsageStore, tenant: UUID) -> None:
-    jobs = 40
-    for _ in range(jobs):
-        await submit(database, tenant)
-    for job in await take(database, jobs):
-        await Stores(database).results.end_jobs([new_end(job)])
-    rolled = await asyncio.gather(*(store.roll_up(7) for _ in range(jobs)))
-    assert sum(each.entries for sums in rolled for each in sums) == jobs
-    assert [used[:2] for used in await list_used(database, tenant)] == [("echo", jobs)]
+async def test_a_job_erased_before_it_is_counted_counts_without_its_outputs(world: World, store: UsageStore) -> None:
+    job = await submit(world.database, world.tenant)
+    await end(world.database, job)
+    assert await world.erase(job)
+    await count_all(store, 1)
+    assert await list_used(world.database, world.tenant) == [("echo", 1, 0, len(PACKED), 0, 0.25)]
 
 
-async def test_a_job_that_is_removed_at_once_is_counted(database: Database, store: UsageStore, tenant: UUID) -> None:
-    await end(database, await submit(database, tenant))
-    await database.fetch("DELETE FROM jobs")
-    await store.roll_up(100)
-    assert [used[:2] for used in await list_used(database, tenant)] == [("echo", 1)]
+async def test_outputs_saved_by_an_attempt_before_a_cancel_are_not_counted(world: World, store: UsageStore) -> None:
+    job = await claim(world.database, await submit(world.database, world.tenant))
+    await world.stores.results.save_outputs([new_end(job, outputs=OUTPUTS)])
+    await world.stores.results.requeue_jobs([new_requeue(job)])
+    await world.cancel(job.row.id)
+    await count_all(store, 1)
+    assert await list_used(world.database, world.tenant) == [("echo", 0, 0, len(PACKED), 0, 0.0)]
+
+
+async def test_a_canceled_and_an_expired_job_are_counted(world: World, store: UsageStore) -> None:
+    await world.begin()
+    canceled = await submit(world.database, world.tenant)
+    await submit(world.database, world.tenant, expires_in=1.0)
+    await world.cancel(canceled)
+    await world.pass_time(2.0)
+    await world.sweep()
+    await world.recorder.drain(10)
+    await count_all(store, 2)
+    (row,) = await world.database.fetch("SELECT canceled, expired, bytes_in, bytes_out FROM usage")
+    assert tuple(row.values()) == (1, 1, 2 * len(PACKED), 0)
 
 
 @pytest.mark.parametrize("by_tenant", [False, True])

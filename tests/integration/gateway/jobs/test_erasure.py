@@ -144,7 +144,7 @@ async def test_an_erased_job_is_not_retried(world: World, eraser: Eraser, status
     assert await world.replay([job]) == set()
     assert await world.retry(other) == {other}
     with pytest.raises(asyncpg.CheckViolationError):
-        await world.database.fetch("UPDATE jobs SET status = 'queued', finished_at = NULL")
+        await world.database.fetch("UPDATE jobs SET status = 'queued', finished_at = NULL, ended_xid = NULL")
 
 
 async def test_only_the_tenants_own_ended_jobs_are_erased(world: World, eraser: Eraser) -> None:
@@ -182,4 +182,5 @@ async def test_an_erased_job_is_purged_after_its_retention(world: World, eraser:
     await end(world.database, job, Status.SUCCEEDED)
     assert await eraser.erase(world.tenant, job)
     await world.pass_time(timedelta(days=1).total_seconds())
+    await world.database.fetch("UPDATE jobs SET ended_xid = NULL")  # its usage is counted
     assert (await world.stores.retention.purge_jobs(3600.0, 10)).removed == 1
