@@ -26,6 +26,7 @@ class Kind(StrEnum):
     DELIVERY = "dlv"
     RECOVERY = "rec"
     BATCH = "bat"
+    AUDIT_ENTRY = "aud"
 
 
 def new() -> UUID:

@@ -161,7 +161,7 @@ class Dispatcher:
             "heartbeat": self._heartbeat.run(),
             "sweeper": sweeper.run(),
             "reconciler": reconciler.run(),
-            "retention": retention.run(RetentionStore(database), settings.retention),
+            "retention": retention.run(RetentionStore(database), settings.retention, settings.audit_retention),
             "own retention": own_retention.run(OwnRetentionStore(database)),
             "usage": usage.run(UsageStore(database), by_tenant=settings.tenant_metrics),
             "batches": completer.run(),

@@ -47,6 +47,8 @@ class DispatcherSettings(Settings, frozen=True, kw_only=True):
     """Seconds between searches for due, expired and abandoned jobs."""
     retention: Annotated[float, Meta(gt=0)] = 30 * 86_400.0
     """Seconds an ended job is kept, with its outputs, events and deliveries."""
+    audit_retention: Annotated[float, Meta(gt=0)] = 365 * 86_400.0
+    """Seconds an entry of the audit log is kept."""
     tenant_metrics: bool = False
     """Whether to count jobs, seconds and bytes by tenant in metrics. Each tenant and model adds seven series."""
     slots: Annotated[int, Meta(ge=0, le=10_000)] = 0

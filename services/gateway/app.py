@@ -14,6 +14,9 @@ from common.security.encryption import Encryptor
 from common.security.signed_urls import UrlSigner
 from common.security.ssrf import AddressPolicy
 from common.views.job import JobUrls
+from services.gateway.audit import routes as audit
+from services.gateway.audit.routes import AuditServices
+from services.gateway.audit.store import AuditStore
 from services.gateway.auth.authentication import AuthenticationMiddleware, Authenticator, KeyCache
 from services.gateway.auth.rate_limits import RateLimiter, RateLimitHeadersMiddleware
 from services.gateway.auth.store import RateLimitStore
@@ -94,6 +97,7 @@ class Services:
     batches: BatchServices
     webhooks: WebhookServices
     usage: UsageServices
+    audit: AuditServices
     inference: InferenceServices
 
 
@@ -135,6 +139,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
             batches.make_router(services.batches, settings.max_batch),
             webhooks.make_router(services.webhooks),
             usage.make_router(services.usage),
+            audit.make_router(services.audit),
         ],
         request_max_body_size=min(settings.max_body, LARGE),  # of bodies that Litestar decodes in place
         middleware=[lambda app: AuthenticationMiddleware(app, authenticator, check_parameters)],
@@ -177,6 +182,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         batches=compose_batches(settings, connections, job_services),
         webhooks=compose_webhooks(settings, database, job_services.store, policy),
         usage=UsageServices(UsageStore(database)),
+        audit=AuditServices(AuditStore(database)),
         inference=InferenceServices(
             *(authenticator, readiness, catalogue, inference, connections.workers), max_body=settings.max_body
         ),

@@ -125,5 +125,5 @@ async def subscribe_to_changes(
 async def add_bootstrap_key(settings: GatewaySettings, store: KeyStore) -> None:
     """Add the first key, if one is set."""
     if settings.bootstrap_key:
-        tenant = await ensure_tenant(store, Encryptor(settings.encryption_keys), "default")
-        await store.add_key(ids.new(), tenant, "bootstrap", hash_key(settings.bootstrap_key))
+        tenant = await ensure_tenant(store, Encryptor(settings.encryption_keys), "default", actor="gateway")
+        await store.add_key(ids.new(), tenant, "bootstrap", hash_key(settings.bootstrap_key), actor="gateway")

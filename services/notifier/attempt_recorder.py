@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, assert_never
 from uuid import UUID
 
+from common import ids
 from common.errors import Unavailable
+from common.postgres.audit_log import AuditEntry, add_entries
 from common.postgres.batcher import Batcher
 from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
@@ -14,7 +16,7 @@ from services.notifier.attempt_result import AttemptResult
 from services.notifier.due_endpoints import DueEndpoints
 from services.notifier.operational_events import add_disabled_events, add_exhausted_events
 from services.notifier.store import attempts
-from services.notifier.store.attempts import AttemptRecord, AttemptStore, Health
+from services.notifier.store.attempts import AttemptRecord, AttemptStore, DisabledWebhook, Health
 from services.notifier.store.claims import Claim
 from services.notifier.store.endpoints import lock_endpoints, reschedule_endpoints
 
@@ -90,6 +92,7 @@ class AttemptRecorder:
         disabled = await attempts.disable_webhooks(connection, webhooks, endpoints, self._disable_after)
         if not disabled:
             return []
+        await add_entries(connection, list(map(make_entry, disabled)))
         await attempts.begin_canceling(connection, [each.id for each in disabled])
         return await add_disabled_events(connection, disabled)
 
@@ -102,6 +105,11 @@ def summarize(records: Iterable[AttemptRecord]) -> Iterator[Health]:
             by_endpoint.setdefault(record.endpoint_id, []).append(record)
     for endpoint, counted in by_endpoint.items():
         yield Health(endpoint, any(record.error is None for record in counted), len(counted))
+
+
+def make_entry(webhook: DisabledWebhook) -> AuditEntry:
+    target, changes = ids.encode(ids.Kind.WEBHOOK, webhook.id), {"reason": webhook.disabled_reason}
+    return AuditEntry(webhook.tenant_id, "notifier", "webhook.disabled", target, changes)
 
 
 def make_record(claim: Claim, result: AttemptResult, decision: retry_schedule.Decision) -> AttemptRecord:

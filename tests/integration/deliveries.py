@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from common import ids
+from common.postgres.audit_log import AuditEntry
 from common.postgres.database import Database
 from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
 from tests.integration.jobs import submit
@@ -80,8 +81,14 @@ def new_webhook(tenant: UUID, **changes: Any) -> NewWebhook:
     return NewWebhook(**values | changes)
 
 
+def new_entry(webhook: NewWebhook) -> AuditEntry:
+    """Return the audit entry of a new subscription."""
+    return AuditEntry(webhook.tenant_id, "test", "webhook.created", ids.encode(ids.Kind.WEBHOOK, webhook.id))
+
+
 async def subscribe(database: Database, tenant: UUID, **changes: Any) -> WebhookRow:
-    added = await WebhookStore(database).add(new_webhook(tenant, **changes), MAX_WEBHOOKS)
+    webhook = new_webhook(tenant, **changes)
+    added = await WebhookStore(database).add(webhook, MAX_WEBHOOKS, new_entry(webhook))
     assert added is not None
     return added
 

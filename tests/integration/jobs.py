@@ -24,7 +24,7 @@ LEASE = 60.0
 
 async def add_tenant(database: Database, name: str) -> UUID:
     tenant = ids.new()
-    await KeyStore(database).add_tenant(tenant, name, b"sealed")
+    await KeyStore(database).add_tenant(tenant, name, b"sealed", actor="test")
     return tenant
 
 

@@ -634,6 +634,27 @@ CREATE INDEX recoveries_by_due ON recoveries (next_at) WHERE next_at IS NOT NULL
 CREATE INDEX recoveries_by_webhook ON recoveries (webhook_id);
 
 
+-- Audit log -----------------------------------------------------------------------------------------------------------
+
+-- Who changed a tenant, a key, a webhook or the limits of a model. An entry is added in the transaction of its change, and
+-- no service updates it. Dispatchers remove it after a time of its own.
+CREATE TABLE audit_log (
+  id uuid PRIMARY KEY,
+  tenant_id uuid REFERENCES tenants, -- NULL: it concerns every tenant, and only operators see it
+  at timestamptz NOT NULL DEFAULT clock_timestamp(), -- not now(): a change that waited for a lock comes after the other
+  actor text NOT NULL, -- the public id of a key, a command of operators such as `keys revoke`, or a service
+  action text NOT NULL CHECK (action IN (
+    'tenant.created', 'tenant.updated', 'tenant.paused', 'tenant.resumed', 'key.created', 'key.revoked', 'secret.rotated',
+    'webhook.created', 'webhook.updated', 'webhook.deleted', 'webhook.rotated', 'webhook.enabled', 'webhook.disabled',
+    'model.updated', 'model.paused', 'model.resumed'
+  )),
+  target text NOT NULL, -- a public id, or the name of a model
+  changes jsonb NOT NULL CHECK (jsonb_typeof(changes) = 'object') -- the new value of each changed field; never a secret
+);
+CREATE INDEX audit_log_by_tenant ON audit_log (tenant_id, at, id);
+CREATE INDEX audit_log_by_time ON audit_log (at, id); -- for operators, and to remove old entries
+
+
 -- Housekeeping --------------------------------------------------------------------------------------------------------
 
 -- The latest time that a notifier read from the database's clock. If it is in the future, the clock was set back.
@@ -720,5 +741,9 @@ GRANT SELECT, INSERT ON attempts TO charonia_gateway, charonia_notifier;
 GRANT SELECT ON delivery_requests TO charonia_notifier;
 GRANT SELECT, INSERT ON recoveries TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON recoveries TO charonia_notifier;
+
+GRANT SELECT, INSERT ON audit_log TO charonia_gateway, charonia_operator; -- nobody updates it
+GRANT INSERT ON audit_log TO charonia_notifier;
+GRANT SELECT (id, at), DELETE ON audit_log TO charonia_dispatcher;
 
 GRANT SELECT, UPDATE ON clock TO charonia_notifier;

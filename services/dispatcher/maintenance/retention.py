@@ -1,4 +1,4 @@
-"""Removes jobs, batches and idempotency keys that are older than their retention, in small batches."""
+"""Removes jobs, batches, idempotency keys and audit entries that are older than their retention, in small batches."""
 
 import asyncio
 import time
@@ -10,14 +10,16 @@ from services.dispatcher.maintenance.retention_store import OLDEST, RetentionSto
 
 BATCH = 200
 SHARE = 5  # use at most a fifth of one connection's time, so that submits hardly slow down
-PAUSE_SECONDS = 0.1  # between two batches of idempotency keys or batches, which are one row each
+PAUSE_SECONDS = 0.1  # between two batches of idempotency keys, audit entries or batches, which are one row each
 REST_SECONDS = 30.0  # between two passes
 
 log = Log("retention")
 
 
-async def run(store: RetentionStore, retention: float) -> None:
+async def run(store: RetentionStore, retention: float, audit_retention: float) -> None:
     """Remove what ended more than `retention` seconds ago, pass after pass, until cancelled.
+
+    Entries of the audit log go after `audit_retention` seconds.
 
     Any instance may do it: instances skip each other's rows. A pass examines each row once, even if it must stay.
     """
@@ -26,6 +28,7 @@ async def run(store: RetentionStore, retention: float) -> None:
             if removed := await purge_jobs(store, retention):
                 log.info("jobs.purged", count=removed)
             await purge_keys(store)
+            await purge_audit_log(store, audit_retention)
             await purge_batches(store, retention)
         except Unavailable as error:
             log.warning("retention.database_unavailable", error=error)
@@ -48,6 +51,13 @@ async def purge_jobs(store: RetentionStore, retention: float) -> int:
 async def purge_keys(store: RetentionStore) -> None:
     while True:
         if await store.purge_keys(BATCH) < BATCH:
+            return
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def purge_audit_log(store: RetentionStore, retention: float) -> None:
+    while True:
+        if await store.purge_audit_log(retention, BATCH) < BATCH:
             return
         await asyncio.sleep(PAUSE_SECONDS)
 

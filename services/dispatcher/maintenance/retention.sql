@@ -35,6 +35,14 @@ WHERE (tenant_id, key) IN (
   AND created_at < now() - interval '1 day'
 RETURNING key;
 
+-- name: purge_audit_log
+-- Removes up to $2 entries of the audit log that are older than $1 seconds.
+DELETE FROM audit_log
+WHERE id IN (
+  SELECT id FROM audit_log WHERE at < now() - make_interval(secs => $1::double precision) ORDER BY at, id LIMIT $2
+)
+RETURNING id;
+
 -- name: purge_batches
 -- Removes up to $2 batches that ended more than $1 seconds ago and have no jobs left.
 DELETE FROM batches

@@ -44,6 +44,10 @@ class RetentionStore:
         """Remove idempotency keys older than a day. Return how many were removed."""
         return len(await self._database.fetch(QUERIES["purge_keys"], limit))
 
+    async def purge_audit_log(self, age: float, limit: int) -> int:
+        """Remove entries of the audit log that are older than `age` seconds. Return how many were removed."""
+        return len(await self._database.fetch(QUERIES["purge_audit_log"], age, limit))
+
     async def purge_batches(self, age: float, limit: int) -> int:
         """Remove batches without jobs that ended more than `age` seconds ago. Return how many were removed."""
         return len(await self._database.fetch(QUERIES["purge_batches"], age, limit))

@@ -144,9 +144,10 @@ class AuthenticationMiddleware(AbstractAuthenticationMiddleware):
         return AuthenticationResult(user=key, auth=None)
 
 
-async def ensure_tenant(store: KeyStore, encryptor: Encryptor, name: str) -> UUID:
+async def ensure_tenant(store: KeyStore, encryptor: Encryptor, name: str, *, actor: str) -> UUID:
     """Return the tenant with this name; a new one gets a webhook secret of its own."""
-    await store.add_tenant(ids.new(), name, encryptor.encrypt(webhook_signatures.new_secret("hmac").encode()))
+    secret = encryptor.encrypt(webhook_signatures.new_secret("hmac").encode())
+    await store.add_tenant(ids.new(), name, secret, actor=actor)
     tenant = await store.find_tenant(name)
     assert tenant is not None, "it was added just now, or existed before"
     return tenant

@@ -15,10 +15,11 @@ WITH free AS (
 UPDATE api_keys SET last_used_at = now() FROM free WHERE api_keys.id = free.id;
 
 -- name: add_key
--- Adds a key; does nothing if its hash exists.
+-- Adds a key and returns its id; does nothing if its hash exists.
 INSERT INTO api_keys (id, tenant_id, name, key_hash, scopes, rate_limit, models, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-ON CONFLICT (key_hash) DO NOTHING;
+ON CONFLICT (key_hash) DO NOTHING
+RETURNING id;
 
 -- name: list_keys
 -- The keys of one tenant ($1), or of all; without their secrets, which are not stored.
@@ -30,20 +31,24 @@ WHERE $1::uuid IS NULL OR k.tenant_id = $1
 ORDER BY t.name, k.id;
 
 -- name: revoke_key
--- Revokes a key ($1) and returns it, if it exists. Revoking it again changes nothing.
-UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1 RETURNING id;
+-- Revokes a key ($1) and returns its tenant, unless it does not exist or is revoked.
+UPDATE api_keys SET revoked_at = now() WHERE id = $1 AND revoked_at IS NULL RETURNING tenant_id;
+
+-- name: has_key
+-- Returns whether a key ($1) exists.
+SELECT EXISTS (SELECT FROM api_keys WHERE id = $1) AS found;
 
 -- name: add_tenant
--- Adds a tenant; does nothing if its name exists.
-INSERT INTO tenants (id, name, webhook_secret) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING;
+-- Adds a tenant and returns its id; does nothing if its name exists.
+INSERT INTO tenants (id, name, webhook_secret) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING RETURNING id;
 
 -- name: find_tenant
 -- The tenant with this name.
 SELECT id FROM tenants WHERE name = $1;
 
 -- name: set_max_queued
--- Sets how many jobs of a tenant ($1) may wait; NULL restores the gateway's default.
-UPDATE tenants SET max_queued = $2 WHERE id = $1;
+-- Sets how many jobs of a tenant ($1) may wait; NULL restores the gateway's default. Returns the id if that is a change.
+UPDATE tenants SET max_queued = $2 WHERE id = $1 AND max_queued IS DISTINCT FROM $2 RETURNING id;
 
 -- name: find_max_queued
 -- A tenant's own queue limit.

@@ -8,8 +8,11 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
+from common import ids
 from common.postgres import sql
+from common.postgres.audit_log import AuditEntry, add_entries
 from common.postgres.database import Database, to_columns
+from common.views.job import format_time
 from services.gateway.auth.scopes import ALL, Scope
 
 QUERIES = sql.load("services.gateway.auth")
@@ -25,6 +28,11 @@ class Key(NamedTuple):
     models: tuple[str, ...] | None = None  # patterns of those it may run; None for every model
     stale: bool = False  # its last use must be noted again
     expires_in: float | None = None  # seconds since it was read; None: never
+
+    @property
+    def actor(self) -> str:
+        """Return its public id, as the audit log shows it."""
+        return ids.encode(ids.Kind.KEY, self.id)
 
     @property
     def has_expired(self) -> bool:
@@ -78,31 +86,54 @@ class KeyStore:
         rate_limit: int | None = None,
         models: Sequence[str] | None = None,
         expires_at: datetime | None = None,
+        *,
+        actor: str,
     ) -> None:
         """Add a key; does nothing if the hash exists already."""
-        values = key_id, tenant_id, name, key_hash, [str(scope) for scope in scopes], rate_limit, models, expires_at
-        await self._database.fetch(QUERIES["add_key"], *values)
+        listed = sorted(str(scope) for scope in scopes)
+        values = key_id, tenant_id, name, key_hash, listed, rate_limit, models, expires_at
+        until = None if expires_at is None else format_time(expires_at)
+        fields = {"name": name, "scopes": listed, "rate_limit": rate_limit, "models": models, "expires_at": until}
+        given = {field: value for field, value in fields.items() if value is not None}
+        async with self._database.transaction() as connection:
+            if await connection.fetchval(QUERIES["add_key"], *values) is not None:
+                entry = AuditEntry(tenant_id, actor, "key.created", ids.encode(ids.Kind.KEY, key_id), given)
+                await add_entries(connection, [entry])
 
     async def list_keys(self, tenant_id: UUID | None) -> list[KeyRow]:
         """Return the keys of one tenant, or of all tenants."""
         return [KeyRow(*record.values()) for record in await self._database.fetch(QUERIES["list_keys"], tenant_id)]
 
-    async def revoke(self, key_id: UUID) -> bool:
-        """Revoke a key; return whether it exists."""
-        return await self._database.fetch_one(QUERIES["revoke_key"], key_id) is not None
+    async def revoke(self, key_id: UUID, *, actor: str) -> bool:
+        """Revoke a key; return whether it exists. Revoking it again changes nothing."""
+        async with self._database.transaction() as connection:
+            tenant_id = await connection.fetchval(QUERIES["revoke_key"], key_id)
+            if tenant_id is None:
+                found: bool = await connection.fetchval(QUERIES["has_key"], key_id)
+                return found
+            await add_entries(
+                connection, [AuditEntry(tenant_id, actor, "key.revoked", ids.encode(ids.Kind.KEY, key_id))]
+            )
+            return True
 
-    async def add_tenant(self, tenant_id: UUID, name: str, sealed_secret: bytes) -> None:
+    async def add_tenant(self, tenant_id: UUID, name: str, sealed_secret: bytes, *, actor: str) -> None:
         """Add a tenant; does nothing if the name exists already."""
-        await self._database.fetch(QUERIES["add_tenant"], tenant_id, name, sealed_secret)
+        async with self._database.transaction() as connection:
+            if await connection.fetchval(QUERIES["add_tenant"], tenant_id, name, sealed_secret) is not None:
+                target = ids.encode(ids.Kind.TENANT, tenant_id)
+                await add_entries(connection, [AuditEntry(tenant_id, actor, "tenant.created", target, {"name": name})])
 
     async def find_tenant(self, name: str) -> UUID | None:
         """Return the id of the tenant with this name."""
         record = await self._database.fetch_one(QUERIES["find_tenant"], name)
         return record["id"] if record else None
 
-    async def set_max_queued(self, tenant_id: UUID, limit: int | None) -> None:
+    async def set_max_queued(self, tenant_id: UUID, limit: int | None, *, actor: str) -> None:
         """Set a tenant's queue limit; None restores the gateway's default."""
-        await self._database.fetch(QUERIES["set_max_queued"], tenant_id, limit)
+        async with self._database.transaction() as connection:
+            if await connection.fetchval(QUERIES["set_max_queued"], tenant_id, limit) is not None:
+                target, changes = ids.encode(ids.Kind.TENANT, tenant_id), {"max_queued": limit}
+                await add_entries(connection, [AuditEntry(tenant_id, actor, "tenant.updated", target, changes)])
 
     async def find_max_queued(self, tenant_id: UUID) -> int | None:
         """Return a tenant's own queue limit, if it has one."""

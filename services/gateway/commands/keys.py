@@ -55,10 +55,11 @@ async def create(settings: KeySettings, arguments: argparse.Namespace) -> str:
     """Create a key, and its tenant if that is new; return the key."""
     async with connect(settings) as database:
         store, key = KeyStore(database), new_key()
-        tenant_id = await ensure_tenant(store, Encryptor(settings.encryption_keys), arguments.tenant)
+        encryptor, actor = Encryptor(settings.encryption_keys), "keys create"
+        tenant_id = await ensure_tenant(store, encryptor, arguments.tenant, actor=actor)
         scopes = frozenset(map(Scope, arguments.scope or ALL))
         own = arguments.name or "", hash_key(key), scopes, arguments.rate_limit, arguments.model, arguments.expires_at
-        await store.add_key(ids.new(), tenant_id, *own)
+        await store.add_key(ids.new(), tenant_id, *own, actor=actor)
         return key
 
 
@@ -74,7 +75,7 @@ async def revoke(settings: KeySettings, arguments: argparse.Namespace) -> str:
     """Revoke a key, and clear the caches of the gateways. Raises CharoniaError for an unknown key."""
     async with connect(settings) as database:
         shown = ids.encode(ids.Kind.KEY, arguments.key)
-        if not await KeyStore(database).revoke(arguments.key):
+        if not await KeyStore(database).revoke(arguments.key, actor="keys revoke"):
             raise CharoniaError(f"key '{shown}' not found; `list` shows the keys")
     if await announce_revocation(settings.amqp_url):
         return f"Revoked {shown}."
@@ -89,7 +90,8 @@ async def set_limit(settings: KeySettings, arguments: argparse.Namespace) -> str
         tenant_id = await find_tenant(KeyStore(database), arguments.tenant)
         store = KeyStore(database)
         if arguments.max_queued is not None:
-            await store.set_max_queued(tenant_id, None if arguments.max_queued == DEFAULT else arguments.max_queued)
+            limit = None if arguments.max_queued == DEFAULT else arguments.max_queued
+            await store.set_max_queued(tenant_id, limit, actor="keys tenant")
         limit = await store.find_max_queued(tenant_id)
     return f"{arguments.tenant}: max queued {'default of the gateways' if limit is None else limit}"
 

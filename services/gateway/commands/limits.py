@@ -8,12 +8,13 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 from common.errors import CharoniaError
 from common.settings import load
 from common.views.job import format_time
 from services.gateway.commands.keys import KeySettings, connect, read_count, read_name
-from services.gateway.commands.limit_store import LimitStore
+from services.gateway.commands.limit_store import LimitStore, SetLimits
 from services.gateway.jobs.queue_limits import MAX_LIMIT
 
 NONE = "none"
@@ -23,11 +24,7 @@ async def set_model(settings: KeySettings, arguments: argparse.Namespace) -> str
     """Set the limits of a model that are given, and return all of them."""
     async with connect(settings) as database:
         store = LimitStore(database)
-        now = await store.find_model(arguments.model)
-        running = choose(arguments.max_running, now.max_running)
-        per_tenant = choose(arguments.max_running_per_tenant, now.max_running_per_tenant)
-        paused = now.paused_at is not None if arguments.paused is None else arguments.paused
-        await store.set_model(arguments.model, running, per_tenant, paused=paused)
+        await store.change_model(arguments.model, partial(apply_arguments, arguments))
         now = await store.find_model(arguments.model)
     unknown = "" if now.known else " (no Triton has this model now)"
     limits = f"max running {now.max_running or NONE}, of one tenant {now.max_running_per_tenant or NONE}"
@@ -48,6 +45,15 @@ async def set_tenant(settings: KeySettings, arguments: argparse.Namespace) -> st
         found = await store.find_tenant(arguments.tenant) or found
     retention = NONE if found.retention is None else f"{found.retention:g} s"
     return f"{arguments.tenant}: {describe_pause(found.paused_at)}, retention {retention}"
+
+
+def apply_arguments(arguments: argparse.Namespace, now: SetLimits) -> SetLimits:
+    """Return the limits of a model with those replaced that are given."""
+    return SetLimits(
+        choose(arguments.max_running, now.max_running),
+        choose(arguments.max_running_per_tenant, now.max_running_per_tenant),
+        now.paused if arguments.paused is None else arguments.paused,
+    )
 
 
 def choose(wanted: int | str | None, now: int | None) -> int | None:

@@ -183,6 +183,19 @@ ANSWERS: dict[str, Any] = {
     },
     "ModelView": MODEL,
     "ModelList": {"items": [MODEL], "next_cursor": None},
+    "AuditPage": {
+        "items": [
+            {
+                "id": "aud_01m0p2tmt8fa7bvqpx6v5ebrxj",
+                "at": "2026-11-21T10:18:32.488Z",
+                "actor": "key_01m0p2rz5zf3cs8fw8dnz7m5rv",
+                "action": "webhook.updated",
+                "target": WEBHOOK_ID,
+                "changes": {"events": ["job.failed"], "rate_limit": 50},
+            }
+        ],
+        "next_cursor": None,
+    },
     "UsagePage": {
         "items": [
             {

@@ -12,6 +12,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
 
 from common.tensors import Output
+from services.gateway.audit import schemas as audit_schemas
 from services.gateway.batches import schemas as batch_schemas
 from services.gateway.events import schemas as event_schemas
 from services.gateway.http import problems
@@ -31,6 +32,7 @@ from services.gateway.webhooks import schemas as webhook_schemas
 PREFIX = "#/components/schemas/"
 SCHEMA_MODULES = (
     *(job_schemas, batch_schemas, event_schemas, webhook_schemas, model_schemas, usage_schemas),
+    audit_schemas,
     *(problems, responses, protocol_schemas),
 )
 KINDS: list[Any] = [Output]  # not a field of any other type

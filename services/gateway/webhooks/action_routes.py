@@ -11,6 +11,7 @@ from litestar import Request, get, post
 from opentelemetry.trace import get_current_span
 
 from common import ids
+from common.postgres.audit_log import add_entries
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.delivery import AttemptRow, view_attempt
@@ -30,6 +31,7 @@ from services.gateway.http.problems import (
 )
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.timestamps import bound, bound_optional
+from services.gateway.webhooks.audit_entries import make_entry
 from services.gateway.webhooks.delivery_store import FULL_RESPONSE_BYTES, DeliveryStore
 from services.gateway.webhooks.dependencies import Services
 from services.gateway.webhooks.routes import lock_webhook, view_webhook
@@ -103,6 +105,8 @@ async def enable_webhook(request: Caller, webhook_id: str, services: Services) -
     async with services.database.transaction() as connection:
         row = await lock_webhook(services.webhooks, connection, webhook_id, request.user.tenant_id)
         await services.webhooks.enable(connection, row.id)
+        if row.disabled_at is not None:
+            await add_entries(connection, [make_entry(request.user, "webhook.enabled", row.id)])
     return view_webhook(msgspec.structs.replace(row, disabled_at=None, disabled_reason=None), services.encryptor)
 
 

@@ -9,6 +9,7 @@ from litestar import Request, Response, delete, get, patch, post
 from litestar.params import Parameter
 
 from common import ids
+from common.postgres.audit_log import add_entries
 from common.postgres.database import Connection
 from common.security import webhook_signatures
 from common.security.encryption import Encryptor
@@ -17,6 +18,7 @@ from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.parameters import parse_cursor, parse_id
 from services.gateway.http.problems import ANY_CALL, WITH_BODY, WITH_ID, Problem, conflict, document, not_found
+from services.gateway.webhooks.audit_entries import hide_query, list_changes, make_entry, read_headers, show_fields
 from services.gateway.webhooks.dependencies import Services
 from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook, WebhookPage, WebhookView
 from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
@@ -41,9 +43,10 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
     """
     await check_subscription(services.policy, url=data.url, events=data.events, headers=data.headers)
     secret, encryptor = webhook_signatures.new_secret(data.signing), services.encryptor
+    webhook_id = ids.new()
     row = await services.webhooks.add(
         NewWebhook(
-            id=ids.new(),
+            id=webhook_id,
             tenant_id=request.user.tenant_id,
             url=data.url,
             events=data.events,
@@ -56,6 +59,7 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
             ordered=data.ordered,
         ),
         services.max_webhooks,
+        make_entry(request.user, "webhook.created", webhook_id, show_fields(data)),
     )
     if row is None:
         raise too_many_webhooks(services.max_webhooks)
@@ -108,9 +112,11 @@ async def change_webhook(request: Caller, webhook_id: str, data: ChangeWebhook, 
     await check_subscription(services.policy, url=data.url, events=data.events, headers=data.headers)
     async with services.database.transaction() as connection:
         row = await lock_webhook(services.webhooks, connection, webhook_id, request.user.tenant_id)
-        row = apply_change(row, data, services.encryptor)
-        await services.webhooks.update(connection, row)
-    return view_webhook(row, services.encryptor)
+        changed = apply_change(row, data, services.encryptor)
+        await services.webhooks.update(connection, changed)
+        if changes := list_changes(row, changed, services.encryptor):
+            await add_entries(connection, [make_entry(request.user, "webhook.updated", row.id, changes)])
+    return view_webhook(changed, services.encryptor)
 
 
 @delete(
@@ -125,6 +131,8 @@ async def delete_webhook(request: Caller, webhook_id: str, services: Services) -
     async with services.database.transaction() as connection:
         row = await lock_webhook(services.webhooks, connection, webhook_id, request.user.tenant_id)
         await services.webhooks.delete(connection, row.id)
+        entry = make_entry(request.user, "webhook.deleted", row.id, {"url": hide_query(row.url)})
+        await add_entries(connection, [entry])
 
 
 async def lock_webhook(webhooks: WebhookStore, connection: Connection, webhook_id: str, tenant_id: UUID) -> WebhookRow:
@@ -137,7 +145,7 @@ async def lock_webhook(webhooks: WebhookStore, connection: Connection, webhook_i
 
 def view_webhook(row: WebhookRow, encryptor: Encryptor) -> WebhookView:
     """Return the subscription without its secret. Header values are hidden."""
-    names = msgspec.json.decode(encryptor.decrypt(row.headers), type=dict[str, str]) if row.headers else {}
+    names = read_headers(row, encryptor)
     public: str | msgspec.UnsetType = msgspec.UNSET
     if row.signing == "ed25519":
         public = webhook_signatures.public_key(encryptor.decrypt(row.secret).decode())

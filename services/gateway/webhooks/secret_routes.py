@@ -40,7 +40,7 @@ async def rotate_webhook(
     """
     grace = (data or Rotate()).grace_period
     parsed = parse_id(ids.Kind.WEBHOOK, webhook_id)
-    row, rotated = await services.rotation.rotate_webhook(request.user.tenant_id, parsed, grace)
+    row, rotated = await services.rotation.rotate_webhook(request.user, parsed, grace)
     log.info("webhook.rotated", webhook_id=webhook_id, **identify_caller(request))
     view = show_secret(view_webhook(row, services.encryptor), rotated.secret)
     return msgspec.structs.replace(view, old_secret_until=format_optional_time(rotated.old_until))
@@ -56,7 +56,7 @@ async def rotate_webhook(
 )
 async def rotate_webhook_secret(request: Caller, services: Services, data: Rotate | None = None) -> SecretView:
     """Replace the tenant's secret. The old secret also signs during a grace period."""
-    rotated = await services.rotation.rotate_tenant(request.user.tenant_id, (data or Rotate()).grace_period)
+    rotated = await services.rotation.rotate_tenant(request.user, (data or Rotate()).grace_period)
     log.info("webhook_secret.rotated", **identify_caller(request))
     return SecretView(rotated.secret, format_optional_time(rotated.old_until))
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from common.postgres import sql
+from common.postgres.audit_log import AuditEntry, add_entries
 from common.postgres.database import Connection, Database
 
 QUERIES = sql.load("services.gateway.webhooks")
@@ -72,13 +73,14 @@ class WebhookStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, webhook: NewWebhook, most: int) -> WebhookRow | None:
-        """Add a subscription. Return None if its tenant has `most` already."""
+    async def add(self, webhook: NewWebhook, most: int, entry: AuditEntry) -> WebhookRow | None:
+        """Add a subscription and its audit entry. Return None if its tenant has `most` already."""
         async with self._database.transaction() as connection:
             await self.lock_tenant_secret(connection, webhook.tenant_id)  # so that concurrent calls count in turn
             if await connection.fetchval(QUERIES["count_webhooks"], webhook.tenant_id) >= most:
                 return None
             record = await connection.fetchrow(QUERIES["add_webhook"], *msgspec.structs.astuple(webhook))
+            await add_entries(connection, [entry])
         assert record is not None, "an INSERT … RETURNING returns its row"
         return read_webhook(dict(record))
 

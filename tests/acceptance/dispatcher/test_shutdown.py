@@ -17,7 +17,7 @@ SERVER POST /v1/jobs
   CLIENT INSERT jobs
   PRODUCER send charonia.jobs
     INTERNAL queued jobs.work
-  INTERNAL lost jobs.work = retried ! worker_lost
+  INTERNAL lost jobs.work = given_back ! worker_lost
     CLIENT UPDATE jobs
   PRODUCER send charonia.jobs
     INTERNAL queued jobs.work
@@ -43,7 +43,7 @@ async def test_job_of_a_killed_dispatcher_completes_in_another_attempt(
 
     await asyncio.to_thread(dispatcher.start)
     job = await api.wait(submitted.id)
-    assert (job.status, job.attempt, job.error, job.output("slept")) == ("succeeded", 2, None, [1500])
+    assert (job.status, job.attempt, job.error, job.output("slept")) == ("succeeded", 1, None, [1500])
     assert await read_metric(*executions, request_id=job.id) == 2
     await wait_for_tree(collector, job.trace_id, KILLED)
 

@@ -8,8 +8,10 @@ from uuid import UUID
 import pytest
 from cryptography.fernet import Fernet
 
+from common import ids
 from common.postgres.database import Database
 from common.security.encryption import Encryptor
+from services.gateway.auth.store import Key
 from services.gateway.webhooks.secret_rotation import SecretRotation
 from services.notifier.store.claims import Claim
 from services.notifier.store.new_deliveries import NewDeliveryStore
@@ -36,6 +38,7 @@ async def test_an_attempt_under_way_keeps_its_signature_and_the_next_has_the_new
     database: Database, tenant: UUID, steps: Steps, encryptor: Encryptor, receiver: str
 ) -> None:
     rotation, callback = SecretRotation(database, encryptor), CALLBACK if receiver == "callback" else {}
+    key = Key(ids.new(), tenant)
     webhook = None if callback else (await subscribe(database, tenant)).id
     event = await add_event(database, tenant, **callback)
     await database.fetch("UPDATE endpoints SET next_at = now() + interval '1 second'")  # so a claim does not write it
@@ -44,9 +47,9 @@ async def test_an_attempt_under_way_keeps_its_signature_and_the_next_has_the_new
         (early,) = (await store.claim({event: ""}, 10, LEASE, 10)).claims
         async with asyncio.timeout(DEADLINE):
             if webhook is None:
-                rotated = await rotation.rotate_tenant(tenant, 0)
+                rotated = await rotation.rotate_tenant(key, 0)
             else:
-                _, rotated = await rotation.rotate_webhook(tenant, webhook, 0)
+                _, rotated = await rotation.rotate_webhook(key, webhook, 0)
     assert early.secrets == [OLD_OF_TENANT if callback else OLD]
 
     def read(claims: Sequence[Claim]) -> list[list[str]]:

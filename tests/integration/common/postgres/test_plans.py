@@ -16,7 +16,7 @@ from tests.integration.deliveries import EVENT
 from tests.support.seed import QUERIES as SEEDING
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-BIG = ("jobs", "job_inputs", "job_outputs", "job_attempts", "events", "deliveries", "attempts")
+BIG = ("jobs", "job_inputs", "job_outputs", "job_attempts", "events", "deliveries", "attempts", "audit_log")
 SCANS = ("Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan")
 # Queries that may read a whole index or table. count_queued counts. turn_back moves every due time after the
 # clock was set back.
@@ -47,6 +47,10 @@ WITH new AS MATERIALIZED (
   INSERT INTO events (id, tenant_id, job_id, model, type, body, traceparent)
   SELECT id, $1, id, 'echo', 'job.started', '{}', '' FROM new
 )
+, audit AS (
+  INSERT INTO audit_log (id, tenant_id, actor, action, target, changes)
+  SELECT id, $1, 'test', 'webhook.updated', '', '{}' FROM new
+)
 , endpoint AS (
   INSERT INTO endpoints (id, tenant_id, origin, next_at) VALUES ($1, $1, 'https://waiting.example', now())
   ON CONFLICT DO NOTHING
@@ -64,6 +68,8 @@ LISTS = {  # the indexes that a list may use
     "list_jobs_of_batch": {"jobs_of_batch", "job_inputs_pkey"},
     "list_dead_letters": {"jobs_dead_letters", "job_inputs_pkey"},
     "list_webhook_deliveries": {"deliveries_by_endpoint", "endpoints_pkey"},
+    "list_audit_log": {"audit_log_by_tenant"},
+    "list_whole_audit_log": {"audit_log_by_time"},
     "list_job_deliveries": {"events_by_job", "deliveries_by_event", "endpoints_pkey"},  # a job has few events
 }
 VALUES = {

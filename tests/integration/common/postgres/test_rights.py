@@ -25,17 +25,19 @@ WHERE = "the section Rights of common/postgres/migrations/0001_schema.sql"
 LEDGER = "schema_migrations"  # every new connection reads it: see check_schema
 # Files of `common` by the roles whose services run them.
 COMMON = {
+    ("common.postgres", "audit_log.sql"): ("gateway", "notifier", "operator"),
     ("common.postgres", "database_metrics.sql"): ("dispatcher", "notifier"),
     ("common.views", "batch.sql"): ("gateway", "dispatcher"),
     ("common.views", "delivery.sql"): ("gateway", "notifier"),
 }
-# Statements of services.gateway that only commands run, and those that the bootstrap key needs too.
+# Statements of services.gateway that only commands run, and those that the gateway runs too.
 OF_COMMANDS = {
     *sql.load("services.gateway.commands"),
     *sql.load("services.gateway.commands", "limits.sql"),
-    *("list_keys", "revoke_key", "set_max_queued", "find_max_queued"),
+    *sql.load("services.gateway.commands", "audit.sql"),
+    *("list_keys", "revoke_key", "has_key", "set_max_queued", "find_max_queued"),
 }
-OF_BOTH = {"add_key", "add_tenant", "find_tenant"}
+OF_BOTH = {"add_key", "add_tenant", "find_tenant", "list_audit_log"}
 RELATIONS = """
 SELECT c.oid, c.relname AS name, NOT EXISTS (
     SELECT FROM aclexplode(c.relacl) a JOIN pg_roles r ON r.oid = a.grantee WHERE r.rolname = ANY($1::text[])

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from common.jobs import Status
+from common.postgres.audit_log import AuditEntry, add_entries
 from common.postgres.database import Database
 from services.dispatcher.maintenance import retention
 from services.gateway.jobs.store import add_jobs
@@ -107,3 +108,14 @@ async def test_a_key_that_is_used_again_meanwhile_stays(database: Database, stor
         await until_blocked(database)
     assert await purging == 0
     assert [row["key"] for row in await database.fetch("SELECT key FROM idempotency_keys")] == ["again"]
+
+
+async def test_old_entries_of_the_audit_log_are_removed_in_batches(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    async with database.transaction() as connection:
+        await add_entries(connection, [AuditEntry(tenant, "test", "key.revoked", str(number)) for number in range(5)])
+    await database.fetch("UPDATE audit_log SET at = now() - interval '366 days' WHERE action = 'key.revoked'")
+    removed = [await stores.retention.purge_audit_log(365 * DAY, 3) for _ in range(3)]
+    assert removed == [3, 2, 0]
+    assert [record["action"] for record in await database.fetch("SELECT action FROM audit_log")] == ["tenant.created"]

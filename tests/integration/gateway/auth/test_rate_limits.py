@@ -21,7 +21,7 @@ MOVE = "UPDATE rate_limits SET full_at = full_at + make_interval(secs => $1)"
 async def key(database: Database, tenant: UUID) -> UUID:
     """Has a bucket, full."""
     key = ids.new()
-    await KeyStore(database).add_key(key, tenant, "test", hash_key("a"))
+    await KeyStore(database).add_key(key, tenant, "test", hash_key("a"), actor="test")
     await RateLimitStore(database).add_buckets([key])
     return key
 
@@ -75,7 +75,7 @@ async def test_two_gateways_together_give_no_more_than_the_limit(
     rate, each = 20, 100
     keys = [Key(ids.new(), tenant, rate_limit=rate) for _ in range(3)]
     for number, key in enumerate(keys):
-        await KeyStore(database).add_key(key.id, tenant, "test", hash_key(str(number)))
+        await KeyStore(database).add_key(key.id, tenant, "test", hash_key(str(number)), actor="test")
     other = await Database.connect(database_url, application="tests")
     gateways = [RateLimiter(RateLimitStore(database), 0), RateLimiter(RateLimitStore(other), 0)]
 

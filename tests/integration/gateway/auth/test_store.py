@@ -27,7 +27,7 @@ def store(database: Database) -> KeyStore:
 async def test_a_key_finds_its_tenant_until_it_is_revoked(database: Database, store: KeyStore, tenant: UUID) -> None:
     hashes = [hash_key("a"), hash_key("b"), hash_key("unknown")]
     for key_hash in hashes[:2]:
-        await store.add_key(ids.new(), tenant, "test", key_hash)
+        await store.add_key(ids.new(), tenant, "test", key_hash, actor="test")
     await database.fetch("UPDATE api_keys SET revoked_at = now() WHERE key_hash = $1", hashes[1])
     found = await store.find_keys(hashes)
     assert {key_hash: key.tenant_id for key_hash, key in found.items()} == {hashes[0]: tenant}
@@ -40,7 +40,7 @@ async def test_a_key_has_all_scopes_and_no_limit_of_its_own_unless_it_was_given_
         "INSERT INTO api_keys (id, tenant_id, name, key_hash) VALUES ($1, $2, 'before there were scopes', $3)",
         *(ids.new(), tenant, hash_key("old")),
     )
-    await store.add_key(ids.new(), tenant, "new", hash_key("new"), [Scope.READ], 7)
+    await store.add_key(ids.new(), tenant, "new", hash_key("new"), [Scope.READ], 7, actor="test")
     found = await store.find_keys([hash_key("old"), hash_key("new")])
     old, new = found[hash_key("old")], found[hash_key("new")]
     assert (old.scopes, old.rate_limit) == (ALL, None)
@@ -54,8 +54,8 @@ async def test_a_key_has_all_scopes_and_no_limit_of_its_own_unless_it_was_given_
 async def test_a_key_may_run_every_model_unless_it_was_given_some(
     database: Database, store: KeyStore, tenant: UUID
 ) -> None:
-    await store.add_key(ids.new(), tenant, "every", hash_key("every"))
-    await store.add_key(ids.new(), tenant, "some", hash_key("some"), models=["ocr*", "llm"])
+    await store.add_key(ids.new(), tenant, "every", hash_key("every"), actor="test")
+    await store.add_key(ids.new(), tenant, "some", hash_key("some"), models=["ocr*", "llm"], actor="test")
     found = await store.find_keys([hash_key("every"), hash_key("some")])
     assert [found[hash_key(name)].models for name in ("every", "some")] == [None, ("ocr*", "llm")]
     assert [row.models for row in await store.list_keys(tenant)] == [None, ["ocr*", "llm"]]
@@ -69,7 +69,7 @@ async def test_the_last_use_is_noted_once_a_minute(database: Database, store: Ke
         (row,) = await store.list_keys(tenant)
         return row.last_used_at
 
-    await store.add_key(ids.new(), tenant, "test", hash_key("a"))
+    await store.add_key(ids.new(), tenant, "test", hash_key("a"), actor="test")
     first = await use()
     assert first is not None
     assert await use() == first
@@ -86,7 +86,7 @@ async def test_a_use_that_cannot_be_noted_is_let_in_all_the_same(
         async def note_uses(self, keys: Sequence[UUID]) -> None:
             raise DatabaseUnavailable
 
-    await store.add_key(ids.new(), tenant, "test", hash_key("a"))
+    await store.add_key(ids.new(), tenant, "test", hash_key("a"), actor="test")
     assert (await KeyCache(ReadOnly(database)).find("Bearer a")).tenant_id == tenant
 
 
@@ -94,7 +94,7 @@ async def test_a_use_that_another_gateway_notes_is_not_waited_for(
     database: Database, store: KeyStore, tenant: UUID
 ) -> None:
     key = ids.new()
-    await store.add_key(key, tenant, "test", hash_key("a"))
+    await store.add_key(key, tenant, "test", hash_key("a"), actor="test")
     async with database.transaction() as connection:
         await connection.execute("SELECT FROM api_keys FOR UPDATE")
         await asyncio.wait_for(store.note_uses([key]), 5)
@@ -103,19 +103,21 @@ async def test_a_use_that_another_gateway_notes_is_not_waited_for(
 
 
 async def test_making_a_tenant_or_key_again_changes_nothing(database: Database, store: KeyStore, tenant: UUID) -> None:
-    await store.add_tenant(ids.new(), "default", b"another secret")
+    await store.add_tenant(ids.new(), "default", b"another secret", actor="test")
     assert await store.find_tenant("default") == tenant
     assert await WebhookStore(database).find_tenant_secret(tenant) == b"sealed"
     first = ids.new()
     for key in (first, ids.new()):
-        await store.add_key(key, tenant, "test", hash_key("a"))
+        await store.add_key(key, tenant, "test", hash_key("a"), actor="test")
     assert (await store.find_keys([hash_key("a")]))[hash_key("a")].id == first
 
 
 async def test_an_expired_key_is_refused_with_its_reason_and_no_use_is_noted(
     database: Database, store: KeyStore, tenant: UUID
 ) -> None:
-    await store.add_key(ids.new(), tenant, "test", hash_key("a"), expires_at=datetime.now(UTC) + timedelta(hours=1))
+    await store.add_key(
+        ids.new(), tenant, "test", hash_key("a"), expires_at=datetime.now(UTC) + timedelta(hours=1), actor="test"
+    )
     keys = KeyCache(store)
     assert (await keys.find("Bearer a")).tenant_id == tenant
     await database.fetch("UPDATE api_keys SET expires_at = now() - interval '1 second', last_used_at = NULL")

@@ -49,7 +49,7 @@ async def test_jobs_are_counted_up_to_the_limit(database: Database, store: Queue
         await submit(database, tenant)
     assert await count(store, tenant, per_tenant=3, per_model=2) == (3, 2)
     for own, jobs in [(2, 2), (0, 0), (None, 3)]:
-        await KeyStore(database).set_max_queued(tenant, own)
+        await KeyStore(database).set_max_queued(tenant, own, actor="test")
         found = await store.count_queues([tenant], 3, 2)
         assert (found[tenant].jobs, found[tenant].limit) == (jobs, 3 if own is None else own)
 

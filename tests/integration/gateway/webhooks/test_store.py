@@ -10,7 +10,7 @@ import pytest
 from common.postgres.database import Connection, Database
 from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
 from services.notifier.store.cleanup import delete_unused_endpoints
-from tests.integration.deliveries import MAX_WEBHOOKS, add_due, examine, new_webhook
+from tests.integration.deliveries import MAX_WEBHOOKS, add_due, examine, new_entry, new_webhook
 from tests.integration.jobs import add_tenant
 from tests.integration.waiting import until_blocked
 
@@ -28,7 +28,7 @@ def store(database: Database) -> WebhookStore:
 
 
 async def add(store: WebhookStore, webhook: NewWebhook) -> WebhookRow:
-    row = await store.add(webhook, MAX_WEBHOOKS)
+    row = await store.add(webhook, MAX_WEBHOOKS, new_entry(webhook))
     assert row is not None
     return row
 
@@ -51,14 +51,19 @@ async def test_a_tenant_has_no_more_subscriptions_than_its_limit(
     database: Database, store: WebhookStore, tenant: UUID
 ) -> None:
     """However many are created at once, over all gateways."""
-    added = await asyncio.gather(*(store.add(new_webhook(tenant), 3) for _ in range(6)))
+
+    async def add(tenant: UUID) -> WebhookRow | None:
+        webhook = new_webhook(tenant)
+        return await store.add(webhook, 3, new_entry(webhook))
+
+    added = await asyncio.gather(*(add(tenant) for _ in range(6)))
     kept = [row for row in added if row is not None]
     assert len(kept) == 3
-    assert await store.add(new_webhook(await add_tenant(database, "other")), 3) is not None
+    assert await add(await add_tenant(database, "other")) is not None
     async with database.transaction() as connection:
         await store.delete(connection, kept[0].id)
-    assert await store.add(new_webhook(tenant), 3) is not None
-    assert await store.add(new_webhook(tenant), 3) is None
+    assert await add(tenant) is not None
+    assert await add(tenant) is None
 
 
 async def test_pages_have_no_gaps_and_no_duplicates(store: WebhookStore, tenant: UUID) -> None:

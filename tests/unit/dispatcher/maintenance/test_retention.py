@@ -33,13 +33,16 @@ class FakeStore:
     async def purge_keys(self, _limit: int) -> int:
         return 0
 
+    async def purge_audit_log(self, _age: float, _limit: int) -> int:
+        return 0
+
     async def purge_batches(self, _age: float, _limit: int) -> int:
         return 0
 
 
 async def run(store: FakeStore) -> None:
     with pytest.raises(asyncio.CancelledError):
-        await retention.run(cast("RetentionStore", store), 60.0)
+        await retention.run(cast("RetentionStore", store), 60.0, 60.0)
 
 
 async def test_it_removes_old_jobs_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""Who changed a tenant's keys, webhooks and limits."""

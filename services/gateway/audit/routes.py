@@ -1,0 +1,101 @@
+"""HTTP route of the audit log."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import Request, Router, get
+from litestar.di import NamedDependency, Provide
+from litestar.params import Parameter, SkipValidation
+
+from common import ids
+from common.postgres.audit_log import Action
+from common.views.job import format_time
+from services.gateway.audit.schemas import AuditEntryView, AuditPage
+from services.gateway.audit.store import NEWEST, AuditRow, AuditStore
+from services.gateway.auth.scopes import Scope, needs
+from services.gateway.auth.store import Key
+from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
+from services.gateway.http.parameters import read_time
+from services.gateway.http.problems import ANY_CALL, FieldError, document, invalid
+from services.gateway.http.timestamps import EARLIEST, bound
+
+Caller = Request[Key, Any, Any]
+TIME = {"format": "date-time"}
+
+
+class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
+    action: Action | None
+    since: datetime | None
+    until: datetime | None
+
+
+@dataclass(frozen=True)
+class AuditServices:
+    store: AuditStore
+
+
+Services = NamedDependency[SkipValidation[AuditServices]]
+
+
+@get(
+    "/audit-log",
+    summary="List who changed what",
+    operation_id="list_audit_log",
+    **needs(Scope.READ),
+    responses=document(*ANY_CALL),
+)
+async def list_audit_log(
+    request: Caller,
+    services: Services,
+    action: Annotated[Action | None, Parameter(description="the kind of change")] = None,
+    since: Annotated[str | None, Parameter(schema_extra=TIME, description="the earliest time")] = None,
+    until: Annotated[
+        str | None, Parameter(schema_extra=TIME, description="the time before which they were made")
+    ] = None,
+    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
+    cursor: str | None = None,
+) -> AuditPage:
+    """Return the changes to your keys, webhooks, secrets and limits, newest first.
+
+    Pass `next_cursor` as `cursor`, with the same filter, to get the next page.
+    """
+    tenant_id = request.user.tenant_id
+    filters = AuditFilter(action=action, since=read_time("since", since), until=read_time("until", until))
+    place = read_place(cursor, tenant_id, filters)
+    earliest = bound(filters.since) if filters.since else EARLIEST
+    rows = await services.store.list(tenant_id, place, limit + 1, since=earliest, action=action)
+    last = rows[limit - 1].place if len(rows) > limit else None
+    return AuditPage([view(row) for row in rows[:limit]], encode_cursor(last, tenant_id, filters) if last else None)
+
+
+def read_place(cursor: str | None, tenant_id: UUID, filters: AuditFilter) -> Place:
+    """Return where the page begins. Raises Problem (422) for an invalid cursor."""
+    if not cursor:
+        return NEWEST if filters.until is None else NEWEST._replace(created_at=bound(filters.until))
+    place = decode_cursor(cursor, tenant_id, filters)
+    if place is None:
+        raise invalid(FieldError("cursor", "invalid cursor, or a cursor from a different filter"))
+    return place
+
+
+def view(row: AuditRow) -> AuditEntryView:
+    return AuditEntryView(
+        id=ids.encode(ids.Kind.AUDIT_ENTRY, row.id),
+        at=format_time(row.at),
+        actor=row.actor,
+        action=row.action,
+        target=row.target,
+        changes=msgspec.Raw(row.changes.encode()),
+    )
+
+
+def make_router(services: AuditServices) -> Router:
+    return Router(
+        "/",
+        route_handlers=[list_audit_log],
+        dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
+        tags=["Audit log"],
+    )

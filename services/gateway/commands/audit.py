@@ -1,0 +1,82 @@
+"""Print the audit log, newest entry first, as JSON lines: `python -m services.gateway.commands.audit [--tenant X]`.
+
+It reads the gateway's settings. Changes to models concern every tenant, so their `tenant_id` is null.
+"""
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from uuid import UUID
+
+import msgspec
+
+from common import ids
+from common.errors import CharoniaError
+from common.postgres import sql
+from common.postgres.database import Database
+from common.settings import load
+from services.gateway.audit.routes import view
+from services.gateway.audit.store import NEWEST, AuditRow, AuditStore
+from services.gateway.auth.store import KeyStore
+from services.gateway.commands.keys import KeySettings, connect, read_name
+from services.gateway.http.pagination import Place
+
+QUERIES = sql.load("services.gateway.commands", "audit.sql")
+PAGE = 200
+
+
+async def print_log(settings: KeySettings, tenant: str | None) -> None:
+    """Print the entries of one tenant, or all. Raises CharoniaError for an unknown tenant."""
+    async with connect(settings) as database:
+        tenant_id = await KeyStore(database).find_tenant(tenant) if tenant else None
+        if tenant and tenant_id is None:
+            raise CharoniaError(f"tenant '{tenant}' not found; `keys create` adds one")
+        async for row in read_log(database, tenant_id):
+            print(format_line(row))
+
+
+async def read_log(database: Database, tenant_id: UUID | None) -> AsyncIterator[AuditRow]:
+    """Yield entries, newest first."""
+    place = NEWEST
+    while rows := await read_page(database, tenant_id, place):
+        for row in rows:
+            yield row
+        place = rows[-1].place
+
+
+async def read_page(database: Database, tenant_id: UUID | None, after: Place) -> list[AuditRow]:
+    if tenant_id is not None:
+        return await AuditStore(database).list(tenant_id, after, PAGE)
+    found = await database.fetch(QUERIES["list_whole_audit_log"], *after, PAGE)
+    return [AuditRow(*record.values()) for record in found]
+
+
+def format_line(row: AuditRow) -> str:
+    """Return an entry as the API shows it, with its tenant."""
+    tenant = None if row.tenant_id is None else ids.encode(ids.Kind.TENANT, row.tenant_id)
+    return msgspec.json.encode({"tenant_id": tenant, **msgspec.structs.asdict(view(row))}).decode()
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    description = "Print the audit log, newest entry first, as JSON lines."
+    parser = argparse.ArgumentParser(prog="python -m services.gateway.commands.audit", description=description)
+    parser.add_argument("--tenant", type=read_name, help="print only the entries of this tenant")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Return the exit code: 0 on success, 2 for wrong arguments or settings, else that of the error."""
+    arguments = parse()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # so that `| head` ends it quietly
+    try:
+        asyncio.run(print_log(load(KeySettings), arguments.tenant))
+    except CharoniaError as error:
+        print(f"audit: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
