@@ -1,12 +1,13 @@
 """Limits on large outputs in responses: the memory that all of them hold together, and the time each may take."""
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from http import HTTPStatus
 from uuid import UUID
 
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from common.fair_budget import FairBudget
 from common.telemetry.logs import Log
 from services.gateway.http.problems import LATER, Problem
 
@@ -32,21 +33,25 @@ class Place:
 class ResponseBudget:
     """The bytes of large outputs that all responses hold together.
 
-    A tenant holds at most half of them, or one response. Room goes to the tenant that holds least. Within a tenant, it
-    goes to the response that has waited longest.
+    A tenant takes no more than it leaves free, so one holds half at most, and two leave a third. A tenant that holds
+    nothing may have one response of any size. Room goes to the tenant that holds least. Within a tenant, it goes to the
+    response that has waited longest.
     """
 
     def __init__(self, total: int) -> None:
-        self.total = self.free = total
-        self._held: Counter[UUID] = Counter()
+        self._budget: FairBudget[UUID] = FairBudget(total, share=1)
         self._waiting: dict[UUID, deque[Place]] = {}
+
+    @property
+    def free(self) -> int:
+        return self._budget.free
 
     async def acquire(self, tenant_id: UUID, size: int) -> int:
         """Wait for room. Return how many bytes are held, to release. Raises Problem (503)."""
         waiting = self._waiting.setdefault(tenant_id, deque())
         if len(waiting) >= MAX_WAITING:
             raise overloaded()
-        place = Place(min(size, self.total))
+        place = Place(min(size, self._budget.total))
         waiting.append(place)
         self._grant()
         try:
@@ -60,10 +65,7 @@ class ResponseBudget:
         return place.size
 
     def release(self, tenant_id: UUID, size: int) -> None:
-        self.free += size
-        self._held[tenant_id] -= size
-        if not self._held[tenant_id]:
-            del self._held[tenant_id]
+        self._budget.take(tenant_id, -size)
         self._grant()
 
     def _leave(self, tenant_id: UUID, place: Place) -> None:
@@ -80,16 +82,14 @@ class ResponseBudget:
     def _grant(self) -> None:
         """Give free room to those who wait. A response that needs more than is free lets smaller ones pass."""
         while ready := [tenant for tenant, places in self._waiting.items() if self._fits(tenant, places[0].size)]:
-            tenant = min(ready, key=lambda each: self._held[each])
+            tenant = min(ready, key=self._budget.held)
             place = self._waiting[tenant][0]
             self._remove(tenant, place)
-            self.free -= place.size
-            self._held[tenant] += place.size
+            self._budget.take(tenant, place.size)
             place.granted.set()
 
     def _fits(self, tenant_id: UUID, size: int) -> bool:
-        held = self._held[tenant_id]
-        return size <= self.free and (not held or held + size <= self.total // 2)
+        return size <= (self._budget.room(tenant_id) if self._budget.held(tenant_id) else self._budget.free)
 
 
 class ResponseLease:

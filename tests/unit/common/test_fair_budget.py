@@ -23,3 +23,10 @@ def test_what_is_given_back_is_free_again() -> None:
     budget.take("a", 2000)
     budget.take("a", -2000)
     assert (budget.free, budget.held("a"), budget.room("a")) == (TOTAL, 0, 2100)
+
+
+def test_a_smaller_share_leaves_more() -> None:
+    budget: FairBudget[str] = FairBudget(TOTAL, share=1)
+    assert (budget.largest, budget.room("a")) == (1400, 1400)
+    budget.take("a", 700)
+    assert (budget.room("a"), budget.room("b")) == (700, 1050)

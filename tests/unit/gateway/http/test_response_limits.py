@@ -53,6 +53,13 @@ async def test_a_tenant_holds_half_at_most_or_one_response(budget: ResponseBudge
     assert await waits == 30
 
 
+async def test_two_greedy_tenants_leave_a_third_to_others(budget: ResponseBudget) -> None:
+    tasks = [await start(budget, tenant, 10) for _ in range(10) for tenant in (A, B)]
+    assert await asyncio.wait_for(budget.acquire(C, 30), 5) == 30
+    for task in tasks:
+        task.cancel()
+
+
 async def test_room_goes_to_the_tenant_that_holds_least(budget: ResponseBudget) -> None:
     assert await budget.acquire(A, 10) == 10
     assert await budget.acquire(C, 90) == 90
