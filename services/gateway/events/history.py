@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from typing import NamedTuple
 from uuid import UUID
 
@@ -12,11 +12,12 @@ from common import ids
 from common.jobs import EVENT_TYPES, TERMINAL, TERMINAL_EVENTS, Status, number_event
 from common.views.job import format_time
 from services.gateway.auth.store import Key
-from services.gateway.events.store import START, EventPosition, EventStore, HistoryRow
+from services.gateway.events.store import EventPosition, EventStore, HistoryRow
 from services.gateway.events.waiters import Waiter, Waiters
+from services.gateway.http.response_limits import ResponseLease
 
 PAGE_EVENTS = 100
-PAGE_BYTES = 1024 * 1024  # bounds the memory of a slow client; a single event may be larger
+PAGE_BYTES = 1024 * 1024  # bounds the memory of a slow client; a larger event needs room in the budget of responses
 STREAM_SECONDS = 3600.0  # longest stream; the client then reconnects
 EVENT_ID = re.compile(r"([0-9]{1,18})\.([0-9]{1,10})")
 STATUSES = {
@@ -70,9 +71,11 @@ class Event(NamedTuple):
         return self.type in TERMINAL_EVENTS
 
 
-def fill_page(events: Sequence[Event]) -> bool:
-    """Return whether the events reach the byte limit of a page, so that more may follow."""
-    return sum(len(event.body) for event in events) >= PAGE_BYTES
+class Page(NamedTuple):
+    """Events. More may follow a page that is full."""
+
+    events: list[Event]
+    is_full: bool
 
 
 def format_event_id(position: EventPosition) -> str:
@@ -128,27 +131,47 @@ class JobHistory:
         self.waiters = waiters
         self._heartbeat = heartbeat
 
-    async def read(self, job_id: UUID, after: EventPosition = START, limit: int = PAGE_EVENTS) -> list[Event]:
-        """Return a page of the events after a position: `limit` events, fewer if they are large."""
-        return [to_event(job_id, row) for row in await self.store.list_history(job_id, after, limit, PAGE_BYTES)]
+    async def has_events(self, job_id: UUID, after: EventPosition) -> bool:
+        """Return whether the job has an event after a position."""
+        return bool(await self.store.list_history(job_id, after, 1, PAGE_BYTES))
 
-    async def follow(self, job_id: UUID, key: Key, after: EventPosition) -> AsyncGenerator[Event | None, None]:
+    async def read(
+        self, job_id: UUID, key: Key, lease: ResponseLease, after: EventPosition, limit: int = PAGE_EVENTS
+    ) -> Page:
+        """Return a page of the events after a position: `limit` events, fewer if they are large.
+
+        A large response is the last of its page. The lease holds its bytes. Raises Problem (503) without room for them.
+        """
+        rows = await self.store.list_history(job_id, after, limit, PAGE_BYTES)
+        if rows and rows[-1].lacks_body:
+            await lease.reserve(key.tenant_id, rows[-1].size)
+            rows[-1] = rows[-1]._replace(body=await self.store.read_response(job_id, rows[-1].position))
+        is_full = len(rows) == limit or sum(row.size for row in rows) >= PAGE_BYTES
+        return Page([to_event(job_id, row) for row in rows], is_full)
+
+    async def follow(
+        self, job_id: UUID, key: Key, lease: ResponseLease, after: EventPosition
+    ) -> AsyncGenerator[Event | None, None]:
         """Yield events after a position as they come, until the job ends. Yield None as a heartbeat.
 
-        Ends early when the gateway stops. Raises Problem (401) after the key is revoked, and Unavailable without a
-        database.
+        Ends early when the gateway stops, or the client reads a large response too slowly. Raises Problem: 401 after
+        the key is revoked, 503 without room for a large response. Raises Unavailable without a database.
         """
         until, ended = asyncio.get_running_loop().time() + STREAM_SECONDS, False
         with self.waiters.register(job_id, key) as waiter:
             waiter.snapshot = await self.waiters.find_snapshot(job_id)
             while True:
                 is_over = waiter.is_over  # read it before the events, so that they include the last one
-                events = await self.read(job_id, after)
+                events, is_full = await self.read(job_id, key, lease, after)
                 for event in events:
                     yield event
                 if events:
                     after, ended = parse_event_id(events[-1].id) or after, events[-1].is_end
-                if len(events) == PAGE_EVENTS or fill_page(events):
+                    del events, event  # before a wait
+                lease.release()
+                if lease.is_cut:
+                    return
+                if is_full:
                     continue
                 if is_over or ended:
                     return

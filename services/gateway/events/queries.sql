@@ -15,8 +15,8 @@ SELECT id FROM api_keys WHERE id = ANY($1::uuid[]) AND revoked_at IS NOT NULL;
 SELECT traceparent FROM jobs WHERE id = $1 AND tenant_id = $2;
 
 -- name: list_history
--- Returns the events of a job ($1) after a position ($2, $3), in order: at most $4, and no more once the bodies exceed $5
--- bytes. Within a claim, event 0 is the start. Responses follow. 2147483645 is a cancel request, 2147483646 the return to
+-- Returns the events of a job ($1) after a position ($2, $3), in order: at most $4, and no more once the bodies reach $5
+-- bytes. A body over $5 bytes, which is always of a response, is left out; its size is known. Within a claim, event 0 is the start. Responses follow. 2147483645 is a cancel request, 2147483646 the return to
 -- the queue, 2147483647 the end.
 WITH job AS MATERIALIZED (
   SELECT * FROM jobs WHERE id = $1
@@ -53,7 +53,8 @@ WITH job AS MATERIALIZED (
   FROM job
   WHERE finished_at IS NOT NULL AND NOT EXISTS (SELECT FROM events e WHERE e.job_id = $1 AND e.claim = job.claim)
 )
-SELECT claim, number, type, at, body, attempt, model, error_code, error_message
+SELECT claim, number, type, at, CASE WHEN octet_length(body) <= $5::bigint THEN body END AS body, attempt, model,
+       error_code, error_message, coalesce(octet_length(body), 0) AS size
 FROM (
   SELECT *, sum(octet_length(body)) OVER (
     ORDER BY claim, number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -62,3 +63,7 @@ FROM (
 ) page
 WHERE coalesce(size_before, 0) < $5::bigint
 ORDER BY claim, number;
+
+-- name: read_response
+-- Returns the outputs of a response ($1, $2, $3). It does not check the tenant: the caller did.
+SELECT outputs FROM job_steps WHERE job_id = $1 AND claim = $2 AND number = $3;

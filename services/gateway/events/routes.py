@@ -21,7 +21,7 @@ from services.gateway.auth.authentication import Authenticator, Connection
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.events.dependencies import Services
-from services.gateway.events.history import Event, EventView, JobHistory, fill_page, parse_event_id
+from services.gateway.events.history import Event, EventView, JobHistory, parse_event_id
 from services.gateway.events.schemas import EventItem, EventPage
 from services.gateway.events.store import START, EventPosition, JobSnapshot
 from services.gateway.http.negotiation import EVENT_STREAM, prefers
@@ -34,6 +34,7 @@ from services.gateway.http.problems import (
     invalid,
     not_found,
 )
+from services.gateway.http.response_limits import ResponseLease, find_response_lease
 
 RETRY_MS = 1000  # before a client reconnects
 LAST_EVENT_ID = "Last-Event-ID"
@@ -68,20 +69,20 @@ async def list_events(
 
     `Accept: text/event-stream` selects the stream, unless it prefers JSON.
     """
-    history = services.history
+    history, lease = services.history, find_response_lease(request.scope)
     parsed = await find_job(history, job_id, request.user.tenant_id)
     if not prefers(",".join(request.headers.getall("accept", [])), EVENT_STREAM):
-        return Response(await read_page(history, parsed, parse_position("cursor", cursor), limit))
+        return Response(await read_page(history, parsed, request.user, lease, parse_position("cursor", cursor), limit))
     if cursor is not None:
         raise invalid(FieldError("cursor", f"is only for lists; to resume a stream, send {LAST_EVENT_ID}"))
     after = parse_position(LAST_EVENT_ID, last_event_id)
     snapshot = await check_position(history, parsed, LAST_EVENT_ID, after)
     has_ended = snapshot is not None and snapshot.status in TERMINAL
-    if after != START and has_ended and not await history.read(parsed, after, 1):
+    if after != START and has_ended and not await history.has_events(parsed, after):
         return Response(None, status_code=HTTPStatus.NO_CONTENT)  # a browser does not reconnect after a 204
     history.waiters.check_capacity(request.user.tenant_id)  # now, while the response may still be an error
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    events = until_revoked(services.authenticator, request, history.follow(parsed, request.user, after))
+    events = until_revoked(services.authenticator, request, history.follow(parsed, request.user, lease, after))
     return Stream(send_events(job_id, events), media_type=EVENT_STREAM, headers=headers)
 
 
@@ -111,10 +112,11 @@ async def check_position(history: JobHistory, job_id: UUID, name: str, after: Ev
     return snapshot
 
 
-async def read_page(history: JobHistory, job_id: UUID, after: EventPosition, limit: int) -> EventPage:
-    events = await history.read(job_id, after, limit + 1)
+async def read_page(
+    history: JobHistory, job_id: UUID, key: Key, lease: ResponseLease, after: EventPosition, limit: int
+) -> EventPage:
+    events, has_more = await history.read(job_id, key, lease, after, limit + 1)
     shown = events[:limit]
-    has_more = len(events) > limit or fill_page(shown)
     return EventPage([view_event(event) for event in shown], shown[-1].id if has_more else None)
 
 
@@ -130,6 +132,7 @@ async def until_revoked(authenticator: Authenticator, connection: Connection, fo
             if event is not None:
                 await authenticator.recheck(connection)
             yield event
+            del event  # it may be large, and the next one may take an hour
 
 
 async def send_events(job_id: str, following: Events) -> AsyncIterator[bytes]:
@@ -141,6 +144,8 @@ async def send_events(job_id: str, following: Events) -> AsyncIterator[bytes]:
                 if event is None:
                     yield b":\n\n"
                 else:
-                    yield b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), event.type.encode(), event.body)
+                    yield b"id: %b\nevent: %b\ndata: %b\n" % (event.id.encode(), event.type.encode(), event.body)
+                    del event
+                    yield b"\n"  # the server forgets what it has sent only once it has the next part
     except (Problem, Unavailable) as error:  # the client reconnects, and gets the error as its response
         log.warning("events.interrupted", job_id=job_id, error=error)

@@ -31,7 +31,10 @@ START = EventPosition(-1, 0)
 
 
 class HistoryRow(NamedTuple):
-    """An event of a job. `body` is a response's outputs, or the webhook body of a terminal event."""
+    """An event of a job. `body` is a response's outputs, or the webhook body of a terminal event.
+
+    A body that is too large for a page is left out. `size` is its size in bytes all the same.
+    """
 
     position: EventPosition
     type: str
@@ -41,6 +44,11 @@ class HistoryRow(NamedTuple):
     model: str | None
     error_code: str | None
     error_message: str | None
+    size: int = 0
+
+    @property
+    def lacks_body(self) -> bool:
+        return self.body is None and self.size > 0
 
 
 class EventStore:
@@ -64,6 +72,14 @@ class EventStore:
         return None if record is None else record["traceparent"]
 
     async def list_history(self, job_id: UUID, after: EventPosition, limit: int, size: int) -> list[HistoryRow]:
-        """Return the events after a position, oldest first, until the bodies exceed `size` bytes."""
+        """Return the events after a position, oldest first, until the bodies reach `size` bytes.
+
+        A single body over `size` is left out.
+        """
         found = await self._database.fetch(QUERIES["list_history"], job_id, *after, limit, size)
         return [HistoryRow(EventPosition(claim, number), *rest) for claim, number, *rest in found]
+
+    async def read_response(self, job_id: UUID, position: EventPosition) -> bytes | None:
+        """Return the outputs of a response, or None if it was erased."""
+        record = await self._database.fetch_one(QUERIES["read_response"], job_id, *position)
+        return None if record is None else record["outputs"]

@@ -25,6 +25,7 @@ from services.gateway.events.routes import (
 from services.gateway.http.disconnects import while_connected
 from services.gateway.http.parameters import check_parameters
 from services.gateway.http.problems import FieldError, Problem, invalid
+from services.gateway.http.response_limits import find_response_lease
 from services.gateway.http.websockets import refuse_socket
 
 TRY_AGAIN_LATER, POLICY_VIOLATION = 1013, 1008
@@ -49,7 +50,9 @@ async def stream_events(
         await refuse_socket(socket, error)
         return
     await socket.accept()
-    events = until_revoked(services.authenticator, socket, history.follow(parsed, key, after))
+    events = until_revoked(
+        services.authenticator, socket, history.follow(parsed, key, find_response_lease(socket.scope), after)
+    )
     await while_connected(socket.receive, send_messages(socket, job_id, events))
 
 
@@ -71,6 +74,7 @@ async def send_messages(socket: WebSocket[Any, Any, Any], job_id: str, following
                 async for event in events:
                     if event is not None:
                         await socket.send_text(msgspec.json.encode(view_event(event)).decode())
+                    del event  # it may be large
         except (Problem, Unavailable) as error:
             log.warning("events.interrupted", job_id=job_id, error=error)
             revoked = isinstance(error, Problem) and error.status is HTTPStatus.UNAUTHORIZED

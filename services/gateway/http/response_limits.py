@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable
 from http import HTTPStatus
 from uuid import UUID
 
@@ -93,9 +94,13 @@ class ResponseBudget:
 
 
 class ResponseLease:
-    """What one response holds of the budget."""
+    """What one response holds of the budget. A stream reserves and releases once for each large event.
+
+    `is_cut` is true once the client was too slow. It then gets nothing more.
+    """
 
     def __init__(self, budget: ResponseBudget) -> None:
+        self.is_cut = False
         self._budget = budget
         self._held: tuple[UUID, int] | None = None
 
@@ -126,8 +131,14 @@ class ResponseLimitsMiddleware:
         scope[LEASE] = lease  # type: ignore[literal-required]
 
         async def send_slowly(message: Message) -> None:
+            if lease.is_cut:
+                return  # the response stays incomplete, so the server closes the connection
             if lease.is_held and message["type"] == "http.response.body":
-                await send_slices(message["body"], message.get("more_body", False), send)
+                body = message["body"]
+                sending = send_slices(body, message.get("more_body", False), send)
+                lease.is_cut = not await send_in_time(len(body), sending)
+            elif lease.is_held and message["type"] == "websocket.send":
+                lease.is_cut = not await send_in_time(len(message.get("text") or ""), send(message))
             else:
                 await send(message)
 
@@ -137,22 +148,29 @@ class ResponseLimitsMiddleware:
             lease.release()
 
 
-async def send_slices(body: bytes, more_body: bool, send: Send) -> None:
-    """Send a body in slices. Stop if the client is too slow: the server then closes the connection."""
-    seconds = READ_SECONDS + len(body) / MIN_RATE
+async def send_in_time(size: int, sending: Awaitable[None]) -> bool:
+    """Send a large message. Return False if the client was too slow for its `size` in bytes."""
+    seconds = READ_SECONDS + size / MIN_RATE
     try:
         async with asyncio.timeout(seconds):
-            for offset in range(0, len(body) or 1, SLICE):
-                is_last = offset + SLICE >= len(body)
-                await send(
-                    {
-                        "type": "http.response.body",
-                        "body": body[offset : offset + SLICE],
-                        "more_body": more_body or not is_last,
-                    }
-                )
+            await sending
     except TimeoutError:
-        log.warning("client.too_slow", bytes=len(body), seconds=seconds)
+        log.warning("client.too_slow", bytes=size, seconds=seconds)
+        return False
+    return True
+
+
+async def send_slices(body: bytes, more_body: bool, send: Send) -> None:
+    """Send a body in slices."""
+    for offset in range(0, len(body) or 1, SLICE):
+        is_last = offset + SLICE >= len(body)
+        await send(
+            {
+                "type": "http.response.body",
+                "body": body[offset : offset + SLICE],
+                "more_body": more_body or not is_last,
+            }
+        )
 
 
 def find_response_lease(scope: Scope) -> ResponseLease:

@@ -51,10 +51,25 @@ class WriteTimeout(asyncio.Protocol):
             self._timer = None
 
 
+class DrainedMessages(WebSocketsSansIOProtocol):
+    """Returns from a send once the client has read the message, but for a small rest.
+
+    uvicorn returns at once, and waits before the next send. The memory of a large message would not be counted.
+    """
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        try:
+            await self.writable.wait()
+        except asyncio.CancelledError:  # nobody waits for the rest of the message
+            self.transport.abort()
+            raise
+
+
 def make_protocols(timeout: float) -> dict[str, Any]:
     """Return the protocol classes for uvicorn's configuration; `timeout` in seconds."""
     fields = {"seconds": timeout}
     return {
         "http": type("Http", (WriteTimeout, LimitedHeadProtocol), fields),
-        "ws": type("WebSocket", (WriteTimeout, WebSocketsSansIOProtocol), fields),
+        "ws": type("WebSocket", (WriteTimeout, DrainedMessages), fields),
     }

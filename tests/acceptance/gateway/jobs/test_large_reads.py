@@ -23,13 +23,19 @@ LARGER = """
 UPDATE job_outputs SET outputs = convert_to('[' || repeat('1,', $2::integer / 2) || '1]', 'UTF8') WHERE job_id =
   (SELECT id FROM jobs WHERE traceparent LIKE '00-' || $1 || '-%')
 """
+STEP = """
+INSERT INTO job_steps (job_id, claim, number, type, outputs)
+SELECT job_id, 1, 1, 'job.output', outputs FROM job_outputs WHERE job_id =
+  (SELECT id FROM jobs WHERE traceparent LIKE '00-' || $1 || '-%')
+"""
 
 
 async def make_large(stack: Stack, api: Api, size: int) -> str:
-    """Return the id of a job whose outputs have this many bytes."""
+    """Return the id of a job with outputs, and an event, of this many bytes."""
     job = await api.run("echo", {"x": [[1.0]]})
     connection = await asyncpg.connect(stack.postgres.url)
     await connection.execute(LARGER, job.trace_id, size)
+    await connection.execute(STEP, job.trace_id)
     await connection.close()
     return job.id
 
@@ -49,14 +55,15 @@ async def read_nothing(port: int, path: str) -> asyncio.StreamWriter:
     return writer
 
 
-async def test_readers_of_a_large_result_take_a_bounded_amount_of_memory(stack: Stack, api: Api) -> None:
+@pytest.mark.parametrize("path", ["/v1/jobs/{}", "/v1/jobs/{}/events"])
+async def test_readers_of_a_large_result_take_a_bounded_amount_of_memory(stack: Stack, api: Api, path: str) -> None:
     job_id = await make_large(stack, api, SIZE)
     async with another_gateway(stack) as gateway, open_client(stack, DEVELOPMENT_KEY, gateway.url) as client:
         await client.run("echo", {"x": [[1.0]]})
         before = measure_peak(gateway)
 
         async def read() -> int:
-            async with client.http.stream("GET", f"/v1/jobs/{job_id}", timeout=60) as response:
+            async with client.http.stream("GET", path.format(job_id), timeout=60) as response:
                 size = sum([len(chunk) async for chunk in response.aiter_raw()])
             assert size > SIZE or response.status_code == 503
             return response.status_code
@@ -68,7 +75,7 @@ async def test_readers_of_a_large_result_take_a_bounded_amount_of_memory(stack: 
         assert grown < GROWTH, f"grew by {grown // MEGABYTE} MB"
 
 
-@pytest.mark.parametrize("path", ["/v1/jobs/{}", "/v1/jobs/{}/outputs"])
+@pytest.mark.parametrize("path", ["/v1/jobs/{}", "/v1/jobs/{}/outputs", "/v1/jobs/{}/events"])
 async def test_a_tenant_whose_readers_are_slow_leaves_room_for_another(stack: Stack, api: Api, path: str) -> None:
     job_id = await make_large(stack, api, SIZE)
     async with AsyncExitStack() as cleanup:
@@ -85,6 +92,14 @@ async def test_a_tenant_whose_readers_are_slow_leaves_room_for_another(stack: St
         assert (refused.status_code, refused.json()["type"]) == (503, "urn:charonia:problem:overloaded")
         assert "retry-after" in refused.headers
         assert len(answered.content) > SIZE
+
+
+async def test_a_stream_sends_a_large_event_whole(stack: Stack, api: Api) -> None:
+    job_id = await make_large(stack, api, SIZE)
+    async with api.http.stream("GET", f"/v1/jobs/{job_id}/events", headers={"Accept": "text/event-stream"}) as response:
+        events = [line async for line in response.aiter_lines() if line.startswith(("event: ", "data: "))]
+    assert [line for line in events if line.startswith("event: ")][-2:] == ["event: job.output", "event: job.succeeded"]
+    assert [len(line) > SIZE for line in events].count(True) == 1
 
 
 @pytest.mark.parametrize("name", ["attempts", "deliveries"])

@@ -15,14 +15,18 @@ from common import ids
 from common.jobs import Status
 from common.rabbitmq.publisher import Publisher
 from services.gateway.auth.store import Key
-from services.gateway.events.history import JobHistory, format_event_id, parse_event_id, to_event
+from services.gateway.events.history import PAGE_BYTES, JobHistory, format_event_id, parse_event_id, to_event
 from services.gateway.events.store import START, EventPosition, EventStore, HistoryRow, JobSnapshot
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
+from services.gateway.http import response_limits
 from services.gateway.http.problems import Problem
+from services.gateway.http.response_limits import ResponseBudget, ResponseLease
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = ids.new()
+KEY = Key(ids.new(), ids.new())
+LARGE = b"[%b]" % (b" " * PAGE_BYTES)
 
 
 @given(st.integers(0, 10**18 - 1), st.integers(0, 2**31 - 1))
@@ -82,6 +86,22 @@ class FakeStore:
         return set(keys)
 
 
+class LargeStore(FakeStore):
+    """A job with a large response, whose body `list_history` leaves out."""
+
+    async def list_history(self, job_id: UUID, after: EventPosition, limit: int, size: int) -> list[HistoryRow]:
+        rows = await super().list_history(job_id, after, limit, size)
+        response = HistoryRow(EventPosition(1, 1), "job.output", AT, None, None, None, None, None, len(LARGE))
+        return [*rows, response] if after < response.position else []
+
+    async def read_response(self, _job_id: UUID, _position: EventPosition) -> bytes:
+        return LARGE
+
+
+def make_lease(total: int = 2 * len(LARGE)) -> ResponseLease:
+    return ResponseLease(ResponseBudget(total))
+
+
 def build(store: FakeStore) -> Waiters:
     return Waiters(cast("EventStore", store), WaiterPresence(Publisher("amqp://nobody/", "g")), lambda: True)
 
@@ -89,7 +109,7 @@ def build(store: FakeStore) -> Waiters:
 async def test_a_heartbeat_causes_no_query() -> None:
     store = FakeStore()
     waiters = build(store)
-    following = JobHistory(cast("EventStore", store), waiters, 0.001).follow(JOB, Key(ids.new(), ids.new()), START)
+    following = JobHistory(cast("EventStore", store), waiters, 0.001).follow(JOB, KEY, make_lease(), START)
     events = [await anext(following) for _ in range(4)]
     await following.aclose()
     assert [event and event.type for event in events] == ["job.queued", None, None, None]
@@ -99,10 +119,46 @@ async def test_a_heartbeat_causes_no_query() -> None:
 async def test_a_stream_ends_when_the_key_is_revoked() -> None:
     store = FakeStore()
     waiters = build(store)
-    following = JobHistory(cast("EventStore", store), waiters, 30.0).follow(JOB, Key(ids.new(), ids.new()), START)
+    following = JobHistory(cast("EventStore", store), waiters, 30.0).follow(JOB, KEY, make_lease(), START)
     await anext(following)
     quiet = asyncio.create_task(anext(following, None))
     await waiters.wake_revoked()
     with pytest.raises(Problem) as caught:
         await asyncio.wait_for(quiet, 5)
     assert (caught.value.status, waiters.count) == (401, 0)
+
+
+async def test_a_stream_holds_room_for_a_large_response_until_it_is_sent() -> None:
+    budget, store = ResponseBudget(2 * len(LARGE)), LargeStore()
+    following = JobHistory(cast("EventStore", store), build(store), 0.001).follow(
+        JOB, KEY, ResponseLease(budget), START
+    )
+    events = [await anext(following) for _ in range(2)]
+    assert [(event.type, len(event.body) > PAGE_BYTES) for event in events if event] == [
+        ("job.queued", False),
+        ("job.output", True),
+    ]
+    assert budget.free == len(LARGE)
+    assert await anext(following) is None
+    assert budget.free == 2 * len(LARGE)
+    await following.aclose()
+
+
+async def test_a_large_response_without_room_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response_limits, "WAIT_SECONDS", 0.01)
+    budget, store = ResponseBudget(len(LARGE)), LargeStore()
+    await ResponseLease(budget).reserve(ids.new(), len(LARGE))
+    waiters = build(store)
+    following = JobHistory(cast("EventStore", store), waiters, 30.0).follow(JOB, KEY, ResponseLease(budget), START)
+    with pytest.raises(Problem) as caught:
+        [event async for event in following]
+    assert (caught.value.status, waiters.count) == (503, 0)
+
+
+async def test_a_stream_ends_after_a_client_that_reads_too_slowly() -> None:
+    lease, store = make_lease(), LargeStore()
+    following = JobHistory(cast("EventStore", store), build(store), 30.0).follow(JOB, KEY, lease, START)
+    await anext(following)
+    await anext(following)
+    lease.is_cut = True
+    assert [event async for event in following] == []

@@ -12,7 +12,6 @@ from services.gateway.http.response_limits import (
     ResponseBudget,
     ResponseLimitsMiddleware,
     find_response_lease,
-    send_slices,
 )
 
 A, B, C = (ids.new() for _ in range(3))
@@ -148,10 +147,26 @@ async def test_a_request_releases_its_room_even_if_it_fails(budget: ResponseBudg
     assert budget.free == 100
 
 
-async def test_a_client_that_reads_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "message",
+    [{"type": "http.response.body", "body": b"x", "more_body": True}, {"type": "websocket.send", "text": "x"}],
+    ids=["http", "websocket"],
+)
+async def test_a_client_that_reads_too_slowly_gets_nothing_more(
+    budget: ResponseBudget, monkeypatch: pytest.MonkeyPatch, message: Any
+) -> None:
     monkeypatch.setattr(module, "READ_SECONDS", 0.01)
+    sent = []
 
-    async def send(_message: Any) -> None:
+    async def app(scope: Any, _receive: Any, send: Any) -> None:
+        await find_response_lease(scope).reserve(A, 60)
+        await send(message)
+        assert find_response_lease(scope).is_cut
+        await send(message)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
         await asyncio.Event().wait()
 
-    await asyncio.wait_for(send_slices(b"x", False, send), 5)
+    await asyncio.wait_for(ResponseLimitsMiddleware(app, budget)({}, NONE, send), 5)  # type: ignore[arg-type]
+    assert (len(sent), budget.free) == (1, 100)
