@@ -64,7 +64,7 @@ class Problem(Exception):
 
 DESCRIPTIONS = {
     HTTPStatus.BAD_REQUEST: "The body is not JSON",
-    HTTPStatus.UNAUTHORIZED: "The API key is missing or unknown",
+    HTTPStatus.UNAUTHORIZED: "The API key is missing, unknown, revoked or expired",
     HTTPStatus.FORBIDDEN: "The key lacks the scope or the model, or a URL's signature is wrong or has expired",
     HTTPStatus.NOT_FOUND: "Not found, or owned by another tenant",
     HTTPStatus.CONFLICT: "The state of the object does not allow this, or a limit is reached",
