@@ -61,6 +61,11 @@ class BodyLease:
         self._tenant: UUID | None = None
         self.deadlines = deadlines
 
+    @property
+    def most(self) -> int:
+        """Return how many more bytes the body could ever hold."""
+        return self._budget.largest - self._held
+
     def identify(self, tenant: UUID) -> None:
         """Count the body for its tenant. Without a tenant, it shares with all others that have none."""
         assert not self._held, "a request is authenticated before its body is read"

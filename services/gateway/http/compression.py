@@ -32,6 +32,7 @@ async def read_body(request: Request[Any, Any, Any], limit: int) -> bytes:
     if not compressed:
         return body
     lease = find_lease(request.scope)
+    limit = min(limit, lease.most)  # a small body must not fail because it could be a large one
     lease.grow(min(limit, len(body) * MAX_RATIO))
     # zlib releases the interpreter's lock, so a thread is enough.
     found = await asyncio.to_thread(decompress, body, limit) if len(body) > LARGE else decompress(body, limit)

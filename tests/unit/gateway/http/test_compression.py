@@ -40,6 +40,17 @@ async def test_a_body_is_read_here_or_beside_the_event_loop(size: int) -> None:
     gc.collect()  # tells of what was never awaited
 
 
+async def test_a_small_body_fits_although_the_limit_does_not() -> None:
+    async def stream() -> AsyncIterator[bytes]:
+        yield gzip.compress(BODY)
+
+    budget = BodyBudget(4 * len(BODY))
+    scope = {LEASE: BodyLease(budget, BodyDeadlines())}
+    request = SimpleNamespace(headers={"content-encoding": "gzip"}, scope=scope, stream=stream)
+    assert await read_body(cast("Any", request), 10 * len(BODY)) == BODY
+    assert budget.free == 3 * len(BODY)
+
+
 @pytest.mark.parametrize(
     "packed",
     [b"", BODY, gzip.compress(BODY)[:-1], gzip.compress(BODY) + b"1"],
