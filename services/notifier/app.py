@@ -92,6 +92,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
     worker = build_worker(settings, database, relaxed, wake_ups, sender)
     recovery = Recovery(database, worker.due.wake, rate=settings.recovery_rate)
     ended = EndedSubscriptions(relaxed, worker.due.wake, endpoint_concurrency=settings.endpoint_concurrency)
+    overdue = OverdueDeliveries(database, wake_ups, schedule, endpoint_concurrency=settings.endpoint_concurrency)
     new_deliveries = NewDeliveries(NewDeliveryStore(relaxed), worker, schedule[0])
     declare = partial(topology.declare_exchanges, queue_type=settings.queue_type)
     await consumer.subscribe(Subscription(topology.NOTIFIER_QUEUE, PREFETCH, declare, new_deliveries.handle))
@@ -111,7 +112,7 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
         "wide_events": new_deliveries.schedule_wide(),
         "delivery_worker": worker.run(),
         "recovery": recovery.run(),
-        "overdue_deliveries": OverdueDeliveries(database, wake_ups, schedule).run(),
+        "overdue_deliveries": overdue.run(),
         "ended_subscriptions": ended.run(),
         "clock": watch_clock(database, worker.due.wake, lease=worker.lease),
         "cleanup": run_cleanup(database, settings.retention),

@@ -13,7 +13,8 @@ from common.telemetry.logs import Log
 from services.notifier.operational_events import add_exhausted_events
 from services.notifier.retry_schedule import JITTER
 from services.notifier.store import overdue_deliveries as store
-from services.notifier.store.endpoints import lock_endpoints
+from services.notifier.store.attempts import release_blocked
+from services.notifier.store.endpoints import lock_endpoints, reschedule_endpoints
 
 FOUND = 10_000  # deliveries in one search
 BATCH = 200  # deliveries in one transaction, which adds an event for each
@@ -23,10 +24,13 @@ log = Log("overdue_deliveries")
 
 
 class OverdueDeliveries:
-    def __init__(self, database: Database, wake_ups: WakeUpPublisher, schedule: Sequence[float]) -> None:
+    def __init__(
+        self, database: Database, wake_ups: WakeUpPublisher, schedule: Sequence[float], *, endpoint_concurrency: int
+    ) -> None:
         """`schedule` is in seconds."""
         self._database = database
         self._wake_ups = wake_ups
+        self._endpoint_concurrency = endpoint_concurrency
         self._schedule_seconds = sum(schedule) * (1 + JITTER)
 
     async def run(self) -> None:
@@ -53,8 +57,11 @@ class OverdueDeliveries:
     async def _exhaust_batch(self, found: Sequence[store.OverdueDelivery]) -> int:
         """End deliveries, with an event for each. Return how many ended."""
         async with self._database.transaction() as connection:
-            await lock_endpoints(connection, list({each.endpoint_id for each in found}))
+            endpoints = list({each.endpoint_id for each in found})
+            await lock_endpoints(connection, endpoints)
             ended = await store.exhaust_deliveries(connection, [each.id for each in found])
+            await release_blocked(connection, [each.id for each in ended])
+            await reschedule_endpoints(connection, endpoints, self._endpoint_concurrency)
             messages = await add_exhausted_events(connection, [each.id for each in ended])
         self._wake_ups.announce(messages)
         for each in ended:

@@ -527,14 +527,18 @@ CROSS JOIN LATERAL (
 WHERE e.cancel_before IS DISTINCT FROM 'infinity';
 
 -- Return when to look again at a delivery of an ordered endpoint: after the next attempt at an earlier event of its job.
--- Return NULL if it waits for none. Derived ids find the deliveries without an index of their own.
+-- Return NULL if it waits for none: one that clients see as canceled holds up no other. Derived ids find the deliveries
+-- without an index of their own.
 CREATE FUNCTION blocked_until(event uuid, endpoint uuid) RETURNS timestamptz
 LANGUAGE sql STABLE AS $$
   SELECT max(coalesce(d.next_at, now()))
   FROM events e
   JOIN events earlier ON earlier.job_id = e.job_id AND earlier.sequence < e.sequence
   JOIN deliveries d ON d.id = derive_id(earlier.id, endpoint)
-  WHERE e.id = event AND d.finished_at IS NULL
+  JOIN endpoints receiver ON receiver.id = d.endpoint_id
+  WHERE e.id = event AND d.finished_at IS NULL AND (
+    d.next_at IS NOT NULL AND d.schedule_started_at < receiver.cancel_before AND (d.lease_until > now()) IS NOT TRUE
+  ) IS NOT TRUE
 $$;
 
 -- The attempts of a delivery before its last, and those of a delivery that is not finished.

@@ -77,14 +77,18 @@ SELECT id, status FROM changed;
 
 -- name: release_blocked
 -- Make due what waited for the end of these deliveries ($1): those of later events of their jobs to the
--- same ordered endpoints, unless they were tried before.
+-- same ordered endpoints, unless they failed before or are being sent.
 UPDATE deliveries d
 SET next_at = now()
 FROM deliveries ended
 JOIN endpoints ON endpoints.id = ended.endpoint_id AND endpoints.ordered
 JOIN events e ON e.id = ended.event_id
 JOIN events later ON later.job_id = e.job_id AND later.sequence > e.sequence
-WHERE ended.id = ANY($1::uuid[]) AND d.id = derive_id(later.id, ended.endpoint_id) AND d.next_at > now() AND d.attempt = 0;
+WHERE ended.id = ANY($1::uuid[])
+  AND d.id = derive_id(later.id, ended.endpoint_id)
+  AND d.next_at > now()
+  AND d.tries = 0
+  AND (d.lease_until > now()) IS NOT TRUE;
 
 -- name: update_health
 -- Update the health of locked endpoints ($1) after attempts: whether one succeeded ($2), and how many

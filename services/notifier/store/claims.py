@@ -14,7 +14,7 @@ from common.postgres.database import Connection, Database
 from services.notifier.store.endpoints import NEVER, reschedule_endpoints
 from services.notifier.store.tenant_rooms import UNLIMITED, TenantRooms
 
-MAX_POSTPONED = 100  # deliveries of an endpoint, by one claim
+MAX_LOOKED_AT = 100  # due deliveries of an ordered endpoint, by one claim
 
 QUERIES = sql.load("services.notifier.store", "claims.sql")
 
@@ -76,7 +76,7 @@ class ClaimStore:
                 return ClaimBatch([], NEVER, held)
             locked = list({each.id for each in (*free, *due)})
             if ordered := [each.id for each in (*free, *due) if each.ordered]:
-                await connection.execute(QUERIES["postpone_blocked"], ordered, lease, MAX_POSTPONED)
+                await connection.execute(QUERIES["postpone_blocked"], ordered, lease, MAX_LOOKED_AT)
             claims = await claim_deliveries(connection, locked, limit, lease, endpoint_concurrency, rooms)
             wait = await reschedule_endpoints(connection, locked, endpoint_concurrency)
         return ClaimBatch(claims, 0.0 if len(due) == limit else wait, held)
@@ -106,7 +106,7 @@ async def claim_deliveries(
     rooms: TenantRooms,
 ) -> list[Claim]:
     """Claim due deliveries of locked endpoints, in turns. Their bodies have MAX_BATCH_BYTES and one body more."""
-    values = (endpoints, limit, lease, endpoint_concurrency, *rooms.to_values(), MAX_BATCH_BYTES)
+    values = (endpoints, limit, lease, endpoint_concurrency, *rooms.to_values(), MAX_BATCH_BYTES, MAX_LOOKED_AT)
     found = await connection.fetch(QUERIES["claim_deliveries"], *values)
     return [read_claim(record) for record in found]
 

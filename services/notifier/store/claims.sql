@@ -35,6 +35,7 @@ WHERE d.id = due.id AND due.blocked_until IS NOT NULL;
 -- circuit was open. A rate limit allows a tenth of a second's worth. Tenants take turns, and so do
 -- the endpoints of a tenant: the first delivery of each comes before the second of any. A tenant
 -- gets $5 at most, or its number of $7 if it is one of $6. The claim stops after $8 bytes of bodies.
+-- It looks at $9 due deliveries of an ordered endpoint, because many may wait for earlier events.
 -- While deliveries of an endpoint are still to be canceled, it gets only tests and redeliveries.
 --
 -- `attempt` is the fence: every claim raises it and nothing lowers it.
@@ -59,12 +60,17 @@ WITH rooms AS (
   CROSS JOIN LATERAL (
     SELECT first.*, row_number() OVER (ORDER BY first.next_at) AS rank
     FROM (
-      SELECT id, event_id, next_at
-      FROM deliveries
-      WHERE endpoint_id = rooms.id
-        AND next_at <= CASE WHEN rooms.cancel_before IS NULL THEN now() ELSE to_timestamp(0) END
-        AND (schedule_started_at < rooms.cancel_before) IS NOT TRUE
-        AND (NOT rooms.ordered OR blocked_until(event_id, rooms.id) IS NULL)
+      SELECT *
+      FROM (
+        SELECT id, event_id, next_at
+        FROM deliveries
+        WHERE endpoint_id = rooms.id
+          AND next_at <= CASE WHEN rooms.cancel_before IS NULL THEN now() ELSE to_timestamp(0) END
+          AND (schedule_started_at < rooms.cancel_before) IS NOT TRUE
+        ORDER BY next_at
+        LIMIT greatest(rooms.size, CASE WHEN rooms.ordered THEN $9::integer ELSE 0 END)
+      ) looked_at
+      WHERE NOT rooms.ordered OR blocked_until(event_id, rooms.id) IS NULL
       ORDER BY next_at
       LIMIT greatest(rooms.size, 0)
     ) first

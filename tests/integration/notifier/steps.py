@@ -58,7 +58,7 @@ class Steps:
             database, self.due.wake, endpoint_concurrency=endpoint_concurrency
         )
         self.recovery = Recovery(database, self.due.wake, rate=rate)
-        self.overdue = OverdueDeliveries(database, self.wake_ups, SCHEDULE)
+        self.overdue = OverdueDeliveries(database, self.wake_ups, SCHEDULE, endpoint_concurrency=endpoint_concurrency)
 
     @property
     def woken(self) -> int:

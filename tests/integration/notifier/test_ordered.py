@@ -8,12 +8,23 @@ import pytest
 from common import ids
 from common.postgres.database import Database
 from services.dispatcher.results.store import AttemptStart, NewEvent, ResultStore
-from tests.integration.deliveries import look_at, subscribe
+from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.gateway.webhooks.store import WebhookStore
+from services.notifier.store import claims
+from tests.integration.deliveries import add_event, look_at, subscribe
 from tests.integration.jobs import TRACEPARENT, claim, new_end, submit
-from tests.integration.notifier.steps import FAILED, GIVEN_UP, LEASE, OK, Steps
+from tests.integration.notifier.steps import FAILED, GIVEN_UP, GONE, LEASE, OK, SCHEDULE, Steps
 
 FIND = "SELECT id FROM deliveries WHERE event_id = $1"
 MAKE_DUE = "WITH due AS (UPDATE deliveries SET next_at = now() WHERE id = $1) UPDATE endpoints SET next_at = now()"
+
+RENEW = "UPDATE deliveries SET schedule_started_at = now() WHERE event_id = $1"
+OVERDUE = """
+WITH aged AS (
+  UPDATE deliveries SET schedule_started_at = now() - make_interval(secs => $2) WHERE event_id = $1
+)
+UPDATE endpoints SET failures = 30, failing_since = now() - make_interval(secs => $2), open_until = now()
+"""
 
 
 class Events(NamedTuple):
@@ -72,13 +83,13 @@ async def test_a_later_event_waits_until_the_earlier_one_is_exhausted(
     job = await run_job(database, tenant)
     later = await find(database, job.succeeded)
     await steps.take(*job)
-    claims = await steps.attempt(FAILED)
-    assert [each.event_type for each in claims] == ["job.started"]
+    sent = await steps.attempt(FAILED)
+    assert [each.event_type for each in sent] == ["job.started"]
     await database.fetch(MAKE_DUE, later)
     assert await steps.claim() == []
     assert 60 < ((await look_at(database, later)).waits or 0) <= 60 + LEASE  # with the next attempt of the other
-    await database.fetch(MAKE_DUE, claims[0].id)
-    assert [each.id for each in await steps.attempt(GIVEN_UP)] == [claims[0].id]
+    await database.fetch(MAKE_DUE, sent[0].id)
+    assert [each.id for each in await steps.attempt(GIVEN_UP)] == [sent[0].id]
     assert [each.id for each in await steps.claim()] == [later]
 
 
@@ -108,6 +119,95 @@ async def test_a_later_event_is_not_forgotten_if_the_earlier_one_is_canceled(
     assert 0 < ((await look_at(database, await find(database, job.succeeded))).waits or 0) <= 2 * LEASE
     await database.fetch(MAKE_DUE, await find(database, job.succeeded))
     assert [each.event_type for each in await steps.claim()] == ["job.succeeded"]
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_a_later_event_that_is_sent_again_follows_the_earlier_one_at_once(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    job = await run_job(database, tenant)
+    await steps.take(*job)
+    await steps.attempt(GIVEN_UP)
+    await steps.attempt(GIVEN_UP)
+    for event in (job.started, job.succeeded):
+        await redeliver(database, tenant, await find(database, event))
+    (earlier,) = await steps.claim()
+    assert await steps.claim() == []
+    await steps.record([earlier], OK)
+    assert [each.event_type for each in await steps.claim()] == ["job.succeeded"]
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_the_end_of_an_earlier_event_leaves_an_attempt_under_way_alone(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    job = await run_job(database, tenant)
+    await steps.take(*job)
+    await steps.attempt(GIVEN_UP)
+    (later,) = await steps.claim()
+    await redeliver(database, tenant, await find(database, job.started))
+    await steps.attempt(OK)
+    assert (await look_at(database, later.id)).leased
+    assert await steps.claim() == []
+
+
+async def test_a_canceled_event_holds_up_no_later_one(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    """It is not canceled yet: its subscription has a backlog."""
+    job = await run_job(database, tenant)
+    await steps.take(job.started)
+    await steps.attempt(FAILED)  # the next attempt is in a minute
+    await disable_and_enable(database, tenant, webhook, steps)
+    await database.fetch(RENEW, job.succeeded)
+    assert await steps.take(job.succeeded) == []
+    assert await steps.claim() == []
+    assert await steps.ended_subscriptions.advance() == 1
+    assert [each.event_type for each in await steps.claim()] == ["job.succeeded"]
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_a_later_event_follows_one_that_waited_for_its_whole_schedule(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    job = await run_job(database, tenant)
+    await steps.take(*job)
+    await steps.attempt(FAILED)
+    await database.fetch(OVERDUE, job.started, 2 * sum(SCHEDULE))
+    await steps.overdue.exhaust()
+    assert (await look_at(database, await find(database, job.started))).status == "exhausted"
+    assert [each.event_type for each in await steps.claim()] == ["job.succeeded"]
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_a_claim_looks_at_few_of_those_that_wait(
+    database: Database, tenant: UUID, steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a long backlog would hold up the claims of others: a look takes 17 µs."""
+    jobs = [await run_job(database, tenant) for _ in range(7)]
+    await steps.take(*(job.started for job in jobs))
+    await steps.attempt(FAILED)
+    await steps.schedule(*(job.succeeded for job in jobs))
+    await steps.schedule(await add_event(database, tenant))
+    monkeypatch.setattr(claims, "MAX_LOOKED_AT", 2)
+    assert [len(await steps.claim()) for _ in range(4)] == [0, 0, 1, 0]
+
+
+async def redeliver(database: Database, tenant: UUID, delivery: UUID) -> None:
+    store = DeliveryStore(database)
+    async with database.transaction() as connection:
+        assert await store.lock(connection, delivery, tenant)
+        await store.redeliver(connection, delivery)
+
+
+async def disable_and_enable(database: Database, tenant: UUID, webhook: UUID, steps: Steps) -> None:
+    """Disable the subscription with a 410 for another job, and enable it."""
+    other = await run_job(database, tenant)
+    await steps.take(other.started)
+    await steps.attempt(GONE)
+    async with database.transaction() as connection:
+        assert await WebhookStore(database).lock(connection, webhook, tenant)
+        await WebhookStore(database).enable(connection, webhook)
 
 
 async def test_without_the_option_all_events_are_sent_at_once(database: Database, tenant: UUID, steps: Steps) -> None:
