@@ -1,8 +1,12 @@
-"""No order of the actions of notifiers, clients, crashes and time loses a delivery or gives it a second id."""
+"""No order of the actions of notifiers, clients, crashes and time loses a delivery or gives it a second id.
+
+None lets an ended subscription get a delivery, or an ordered one a later event before an earlier one.
+"""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -14,7 +18,7 @@ from tests.integration.jobs import add_tenant
 from tests.integration.notifier.steps import FAILED, GIVEN_UP, GONE, INTERNAL, LEASE, OK, Steps
 
 T = TypeVar("T")
-DAY = 86_400.0
+HOUR = 3600.0
 SETTINGS = settings(
     max_examples=40,
     stateful_step_count=40,
@@ -25,7 +29,8 @@ SETTINGS = settings(
 )
 RESULTS = [OK] * 4 + [FAILED, GIVEN_UP, GONE, INTERNAL]
 KINDS = ["record"] * 6 + ["event", "take", "claim"] * 3 + ["sweep", "wait", "settle", "die"] * 2
-KINDS += ["lost event", "lost claim", "redeliver", "enable", "delete", "erase"]
+CLIENT = ["redeliver", "enable", "delete", "erase", "order", "recover"]
+KINDS += ["lost event", "lost claim", *CLIENT]
 
 
 class Move(NamedTuple):
@@ -60,7 +65,8 @@ class DeliveryLives(RuleBasedStateMachine):
 
     @rule(move=MOVE)
     def step(self, move: Move) -> None:
-        self.do(self.move(move))
+        """Make a move alone. Then its claims can be judged."""
+        assert self.do(self.find_wrong(self.move(move))) == []
 
     @rule(moves=st.lists(MOVE, min_size=2, max_size=4))
     def race(self, moves: list[Move]) -> None:
@@ -73,11 +79,16 @@ class DeliveryLives(RuleBasedStateMachine):
 
         self.do(run())
 
-    async def move(self, move: Move) -> None:
-        if move.kind in ("redeliver", "enable", "delete", "erase"):
+    async def find_wrong(self, move: Coroutine[Any, Any, list[UUID]]) -> list[UUID]:
+        """Make a move. Return what it should not have claimed."""
+        return await self.world.find_wrong(await move)
+
+    async def move(self, move: Move) -> list[UUID]:
+        """Return what was claimed."""
+        if move.kind in CLIENT:
             await self.act(move)
-        else:
-            await self.work(move, self.world.notifiers[move.notifier])
+            return []
+        return await self.work(move, self.world.notifiers[move.notifier])
 
     async def act(self, move: Move) -> None:
         """Act as a client."""
@@ -91,21 +102,25 @@ class DeliveryLives(RuleBasedStateMachine):
                 await world.delete(move.number)
             case "erase":
                 await world.erase(move.number)
+            case "order":
+                await world.change_order(move.number)
+            case "recover":
+                await world.recover(move.number)
 
-    async def work(self, move: Move, notifier: Steps) -> None:
-        """Act as a notifier, or let time pass."""
+    async def work(self, move: Move, notifier: Steps) -> list[UUID]:
+        """Act as a notifier, or let time pass. Return what was claimed."""
         world = self.world
         match move.kind:
             case "event" | "lost event":
-                await world.add_event(lose_message=move.kind == "lost event")
+                await world.add_event(move.number, lose_message=move.kind == "lost event")
             case "take":
-                await world.take(notifier)
+                return await world.take(notifier)
             case "lost claim":
                 await world.take_and_lose()
             case "sweep":
-                await world.sweep(notifier)
+                return await world.sweep(notifier)
             case "claim":
-                await world.claim(notifier)
+                return await world.claim(notifier)
             case "record":
                 await world.record(move.number, RESULTS[move.result])
             case "settle":
@@ -115,6 +130,7 @@ class DeliveryLives(RuleBasedStateMachine):
                 world.crash(notifier)
             case "wait":
                 await world.pass_time(move.seconds)
+        return []
 
     @invariant()
     def every_webhook_has_one_id(self) -> None:
@@ -132,9 +148,9 @@ class DeliveryLives(RuleBasedStateMachine):
 
     async def finish_some(self) -> None:
         world, notifier = self.world, self.world.notifiers[0]
-        await world.pass_time(DAY)
-        await world.sweep(notifier)
-        await world.claim(notifier)
+        await world.pass_time(HOUR)
+        assert await self.find_wrong(world.sweep(notifier)) == []
+        assert await self.find_wrong(world.claim(notifier)) == []
         for number in range(len(world.claims)):
             await world.record(number, OK)
 
