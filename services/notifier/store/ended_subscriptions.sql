@@ -37,7 +37,8 @@ RETURNING id;
 
 -- name: end_canceling
 -- End the canceling of a locked endpoint ($1) if no delivery is left to cancel. While the subscription is disabled, an
--- attempt in flight may still leave one. Return the id if it ended.
+-- attempt in flight may still leave one, and so may a notifier that takes a new delivery now: it saw the subscription
+-- enabled. Return the id if it ended.
 UPDATE endpoints e SET cancel_before = NULL
 WHERE e.id = $1
   AND e.cancel_before < 'infinity'
@@ -51,6 +52,13 @@ WHERE e.id = $1
         (d.lease_until > now()) IS NOT TRUE
         OR (SELECT w.disabled_at IS NOT NULL FROM webhooks w WHERE w.id = e.webhook_id)
       )
+    LIMIT 1
+  ) IS NULL
+  AND (
+    SELECT d.id
+    FROM deliveries d
+    JOIN webhooks w ON w.id = d.endpoint_id AND w.disabled_at IS NOT NULL
+    WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.next_at IS NULL AND d.created_at < e.cancel_before
     LIMIT 1
   ) IS NULL
 RETURNING e.id;

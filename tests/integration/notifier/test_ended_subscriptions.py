@@ -1,6 +1,7 @@
 """What a long backlog costs when its subscription ends: a mark at once, and the rest in small batches."""
 
 import asyncio
+from typing import cast
 from uuid import UUID
 
 import pytest
@@ -14,9 +15,10 @@ from services.gateway.webhooks.delivery_store import DeliveryFilter, DeliverySto
 from services.gateway.webhooks.store import NewTest, WebhookStore
 from services.notifier.ended_subscriptions import BATCH
 from services.notifier.store.cleanup import delete_unused_endpoints
+from services.notifier.store.new_deliveries import NewDeliveryStore
 from tests.integration.deliveries import add_due, add_event, examine, look_at, subscribe
 from tests.integration.jobs import add_tenant
-from tests.integration.notifier.steps import FAILED, GONE, Steps
+from tests.integration.notifier.steps import FAILED, GONE, LEASE, Steps
 from tests.integration.waiting import DEADLINE, until
 
 MANY = 2 * BATCH + 100
@@ -258,3 +260,22 @@ async def test_jobs_are_purged_when_their_deliveries_have_ended(
     assert (await retention.purge_jobs(60.0, 10)).removed == 0
     await steps.ended_subscriptions.advance()
     assert (await retention.purge_jobs(60.0, 10)).removed == 1
+
+
+async def test_a_delivery_that_is_taken_while_its_subscription_is_disabled_is_canceled(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    """The notifier that takes it saw the subscription enabled, and commits after all others are canceled."""
+    await add_due(database, tenant, webhook)
+    event = await add_event(database, tenant)
+    async with database.acquire() as connection:
+        taking = connection.transaction()
+        await taking.start()
+        await NewDeliveryStore(cast("Database", connection)).schedule({event: ""}, 0.0, LEASE)
+        await disable(steps)
+        await steps.ended_subscriptions.advance()
+        await taking.commit()
+    steps.due.add([webhook])
+    assert await steps.claim() == []
+    await steps.ended_subscriptions.advance()
+    assert await count(database, "pending") == 0
