@@ -10,10 +10,12 @@ RETURNING extract(epoch FROM before.latest_at - clock.latest_at)::double precisi
 
 -- name: move_due_times_back
 -- Move due times back by $1 seconds, because the clock was. A claim may be newer than that and
--- stays, but it lasts no longer than a new one ($2, seconds).
+-- stays, but it lasts no longer than a new one ($2, seconds). Schedules move too, so that what began before
+-- its subscription was disabled still did.
 WITH waiting AS (
   UPDATE deliveries
-  SET next_at = next_at - make_interval(secs => $1::double precision)
+  SET next_at = next_at - make_interval(secs => $1::double precision),
+      schedule_started_at = schedule_started_at - make_interval(secs => $1::double precision)
   WHERE next_at IS NOT NULL AND lease_until IS NULL
 ), claimed AS (
   UPDATE deliveries
