@@ -9,6 +9,7 @@ from common.telemetry.logs import Log
 
 TIMEOUTS = 2  # different jobs in a row; one job may simply be slow
 FIRST_SECONDS = 0.5  # until the first probe; each further probe waits twice as long
+PROBE_SECONDS = 10.0  # after which a probe delays the next one no longer: the model may only be slow
 MAX_SECONDS = 5.0  # a tenant's timeouts must not keep the jobs of others from a healthy model for long
 
 log = Log("breaker")
@@ -17,7 +18,8 @@ log = Log("breaker")
 class Breaker:
     """The breaker of one model in this dispatcher. It opens after a crash, or after two timeouts in a row.
 
-    While it is open, one job at a time may start. Any answer of the model closes it, also one to an older request.
+    While it is open, jobs start as probes, each after the end of the last one, or after PROBE_SECONDS. Any answer of
+    the model closes it, also one to an older request.
     """
 
     def __init__(self, model: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -27,7 +29,6 @@ class Breaker:
         self._clock = clock
         self._answered_at = float("-inf")
         self._timed_out: set[UUID] = set()
-        self._probing = False
         self._probe_at = 0.0
         self._delay = FIRST_SECONDS
         self._changed = asyncio.Event()
@@ -35,28 +36,31 @@ class Breaker:
     @property
     def may_start(self) -> bool:
         """Whether a job may start now."""
-        return not self.is_open or (not self._probing and self._clock() >= self._probe_at)
+        return not self.is_open or self._clock() >= self._probe_at
 
     async def wait(self) -> None:
         """Return once a job may start."""
         while not self.may_start:
-            seconds = None if self._probing else self._probe_at - self._clock()
             try:
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(self._probe_at - self._clock()):
                     await self._changed.wait()
             except TimeoutError:
                 continue
 
     def start(self) -> bool:
-        """Note that a job starts. Return whether it is a probe, which `end_probe` must end."""
-        self._probing = self.is_open
+        """Note that a job starts. Return whether it is a probe, which `end_probe` or `cancel_probe` must end."""
+        if self.is_open:
+            self._probe_at = self._clock() + PROBE_SECONDS
         return self.is_open
 
     def end_probe(self) -> None:
         """Allow the next probe after a delay, if this one did not close the breaker."""
-        self._probing = False
         self._delay = min(2 * self._delay, MAX_SECONDS)
-        self._schedule_probe()
+        self._schedule_probe(self._delay)
+
+    def cancel_probe(self) -> None:
+        """Allow the next probe at once, because there was no job for this one. The model was not asked."""
+        self._schedule_probe(0.0)
 
     def note_answer(self) -> None:
         """Close, because the model answered."""
@@ -86,12 +90,12 @@ class Breaker:
     def _open(self, reason: str) -> None:
         self._timed_out.clear()
         if not self.is_open:
-            self.is_open, self._probing, self._delay = True, False, FIRST_SECONDS
+            self.is_open, self._delay = True, FIRST_SECONDS
             log.warning("model.paused", model=self._model, reason=reason)
-            self._schedule_probe()
+            self._schedule_probe(self._delay)
 
-    def _schedule_probe(self) -> None:
-        self._probe_at = self._clock() + self._delay
+    def _schedule_probe(self, delay: float) -> None:
+        self._probe_at = self._clock() + delay
         self._wake()
 
     def _wake(self) -> None:

@@ -53,7 +53,7 @@ class ServedModel:
         """Give back what `acquire` returned with, before an inference began."""
         self.concurrency.release()
         if probe:
-            self.breaker.end_probe()
+            self.breaker.cancel_probe()
 
     def note_queue_full(self) -> None:
         """Run fewer inferences at once. If even one is too many, another client fills the queue: try less often."""

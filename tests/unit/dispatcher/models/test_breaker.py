@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from services.dispatcher.models.breaker import FIRST_SECONDS, MAX_SECONDS, Breaker
+from services.dispatcher.models.breaker import FIRST_SECONDS, MAX_SECONDS, PROBE_SECONDS, Breaker
 from tests.unit.clock import Clock
 
 JOBS = [ids.new() for _ in range(3)]
@@ -56,7 +56,7 @@ def test_probes_run_one_at_a_time_and_later_each_time(breaker: Breaker, clock: C
             clock.now += 0.125
         waits.append(clock.now - began)
         assert breaker.start()
-        clock.now += 60
+        clock.now += PROBE_SECONDS - 1
         assert [breaker.may_start] == [False]  # one at a time
         breaker.end_probe()
     assert waits == [FIRST_SECONDS, 1, 2, 4, MAX_SECONDS, MAX_SECONDS]
@@ -65,6 +65,30 @@ def test_probes_run_one_at_a_time_and_later_each_time(breaker: Breaker, clock: C
     breaker.note_crash()
     clock.now += FIRST_SECONDS
     assert breaker.may_start
+
+
+async def test_a_long_probe_does_not_keep_the_jobs_of_others_waiting_for_its_end() -> None:
+    """A tenant's timeouts opened it, and the probe is a job of an hour."""
+    clock = Clock()
+    breaker = Breaker("work", clock)
+    breaker.note_crash()
+    clock.now += FIRST_SECONDS
+    breaker.start()
+    assert not breaker.may_start
+    clock.now += PROBE_SECONDS
+    async with asyncio.timeout(5):
+        await breaker.wait()
+    assert breaker.start()
+    assert not breaker.may_start
+
+
+def test_a_probe_without_a_job_delays_no_other(breaker: Breaker, clock: Clock) -> None:
+    breaker.note_crash()
+    clock.now += FIRST_SECONDS
+    for _ in range(5):
+        assert breaker.start()
+        breaker.cancel_probe()
+        assert breaker.may_start
 
 
 async def test_an_answer_lets_all_waiters_start() -> None:
