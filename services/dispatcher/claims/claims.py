@@ -94,7 +94,7 @@ class Claims:
         unused = max_bytes = await self.inputs.reserve(queue)
         if not max_bytes:
             return [NoJob.NO_ROOM] * len(claims)
-        count = self.inputs.limit_count(queue, len(claims))
+        count = self.inputs.limit_count(queue, len(claims), max_bytes)
         turn = model.name, priority, count, share.last_tenant[priority]
         holder = self._worker, self._lease, self._read_session()
         try:

@@ -18,7 +18,7 @@ from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.models.fair_share import NIL
 from services.dispatcher.models.served_model import ServedModel
-from tests.integration.jobs import LEASE, submit, take
+from tests.integration.jobs import LEASE, add_tenant, submit, take
 from tests.support.waiting import eventually
 
 MEGABYTE = 1024 * 1024
@@ -108,6 +108,42 @@ async def test_a_job_larger_than_the_memory_runs_when_its_queue_holds_nothing(
     assert second.row.id == large
 
 
+async def test_a_small_job_of_another_tenant_passes_a_large_one_that_finds_no_room(
+    database: Database, tenant: UUID, model: ServedModel
+) -> None:
+    """The first tenant's job may run for hours. The other tenant runs nothing, so it is next."""
+    large = [await submit(database, tenant, tensors=bytes(2000)) for _ in range(2)]
+    claims = make_claims(database, 4000)
+    first = await claims.claim(model, Priority.NORMAL)
+    assert first is not None
+    waiting = await start_waiting(claims, model)
+    small = await submit(database, await add_tenant(database, "other"), tensors=bytes(10))
+    second = await asyncio.wait_for(waiting, 20)
+    assert second is not None
+    assert [first.row.id, second.row.id] == [large[0], small]
+    third = asyncio.create_task(claims.claim(model, Priority.NORMAL))
+    claims.release(first)
+    last = await asyncio.wait_for(third, 20)
+    assert last is not None
+    assert last.row.id == large[1]
+
+
+async def test_large_jobs_of_many_queues_leave_room_for_small_ones(
+    database: Database, tenant: UUID, model: ServedModel
+) -> None:
+    """One of the small jobs may run for hours."""
+    total = 100_000
+    claims = make_claims(database, total)
+    for number in range(4):
+        queue = f"large-{number}"
+        await submit(database, tenant, model=queue, tensors=bytes(total // 3))
+        assert await claims.claim(ServedModel(queue, asyncio.Event()), Priority.NORMAL) is not None
+    assert claims.inputs.used > total
+    for _ in range(3):
+        await submit(database, tenant, tensors=bytes(10))
+        assert await asyncio.wait_for(claims.claim(model, Priority.NORMAL), 20) is not None
+
+
 async def test_a_claim_without_room_ends_when_the_dispatcher_stops(
     database: Database, tenant: UUID, model: ServedModel
 ) -> None:
@@ -125,7 +161,7 @@ async def start_waiting(claims: Claims, model: ServedModel) -> "asyncio.Task[Cla
     task = asyncio.create_task(claims.claim(model, Priority.NORMAL))
 
     async def is_too_large() -> bool:
-        return claims.inputs.limit_count((model.name, Priority.NORMAL), 50) == 1
+        return claims.inputs.limit_count((model.name, Priority.NORMAL), 50, 1) == 1
 
     await eventually(is_too_large, "the next job finds no room")
     return task
