@@ -24,16 +24,23 @@ SELECT pg_try_advisory_xact_lock($1) AS locked;
 -- name: promote_suspect
 -- Makes one suspected poison job claimable that is due, if no other one is running, or about to run, where one crash could
 -- hit both: on the same model, or on models of one dispatcher. Returns its queue. Models and tenants take turns by lot. A
--- model that is away blocks no other.
-WITH first AS MATERIALIZED (
+-- model that is away or paused blocks no other, and neither does a paused tenant.
+WITH paused AS MATERIALIZED (
+  SELECT id FROM tenants WHERE paused_at IS NOT NULL
+), first AS MATERIALIZED (
   SELECT DISTINCT ON (model, tenant_id) id, model
   FROM jobs
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at <= now()
+    AND tenant_id NOT IN (SELECT id FROM paused)
   ORDER BY model, tenant_id, scheduled_at
 ), away AS MATERIALIZED (
   SELECT name FROM models GROUP BY name HAVING NOT bool_or(ready)
+  UNION
+  SELECT model FROM model_limits WHERE paused_at IS NOT NULL
 ), busy AS MATERIALIZED (
-  SELECT model, lease_until IS NULL AND model IN (SELECT name FROM away) AS is_away
+  SELECT
+    model,
+    lease_until IS NULL AND (model IN (SELECT name FROM away) OR tenant_id IN (SELECT id FROM paused)) AS is_away
   FROM jobs
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NULL AND model >= '' -- fits an index
 ), chosen AS (

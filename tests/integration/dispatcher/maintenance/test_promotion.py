@@ -21,6 +21,8 @@ SUSPECT = """
 UPDATE jobs SET interruptions = 3, probation = $1, run_at = now(), scheduled_at = now() WHERE id = ANY($2::uuid[])
 """
 TAKES_LONG = "UPDATE jobs SET started_at = started_at - make_interval(secs => $1::double precision) WHERE id = $2"
+PAUSE_MODEL = "INSERT INTO model_limits (model, paused_at) VALUES ('echo', now())"
+PAUSE_TENANT = "UPDATE tenants SET paused_at = now() WHERE name <> 'neighbour'"
 KILLED = 7  # the session of a dispatcher that a job killed
 
 
@@ -96,6 +98,31 @@ async def test_a_suspect_of_a_model_that_is_away_blocks_no_other(
     await serve(database, "w", "echo", ready=False)
     await suspect(database, tenant, model="other")
     assert [wake_up.routing_key for wake_up in await stores.sweeper.promote_suspect()] == ["job.normal.other"]
+
+
+@pytest.mark.parametrize("scheduled", [True, False])
+@pytest.mark.parametrize("pause", [PAUSE_MODEL, PAUSE_TENANT])
+async def test_a_paused_suspect_blocks_no_other(
+    database: Database, stores: Stores, tenant: UUID, pause: str, scheduled: bool
+) -> None:
+    await serve(database, "w", "echo", "other")
+    await suspect(database, tenant)
+    if not scheduled:
+        assert len(await stores.sweeper.promote_suspect()) == 1
+    await database.fetch(pause)
+    assert await stores.sweeper.promote_suspect() == []
+    await suspect(database, await add_tenant(database, "neighbour"), model="other")
+    assert [wake_up.routing_key for wake_up in await stores.sweeper.promote_suspect()] == ["job.normal.other"]
+
+
+async def test_a_paused_suspect_that_runs_blocks_others(database: Database, stores: Stores, tenant: UUID) -> None:
+    await serve(database, "w", "echo", "other")
+    await suspect(database, tenant)
+    await stores.sweeper.promote_suspect()
+    assert len(await take(database, 1)) == 1
+    await database.fetch(PAUSE_MODEL)
+    await suspect(database, tenant, model="other")
+    assert await stores.sweeper.promote_suspect() == []
 
 
 async def test_a_tenant_with_many_suspects_does_not_keep_others_waiting(
