@@ -15,6 +15,7 @@ from common.telemetry.logs import Log
 from services.dispatcher import metrics
 from services.dispatcher.maintenance.reconciler_store import ReconcilerStore, WaitingQueue
 from services.dispatcher.results.result_recorder import ResultRecorder
+from services.dispatcher.results.store import NotStored
 
 INTERVAL_SECONDS = 0.5
 FULL_SECONDS = 0.05  # after a round that could not send all that a queue lacks
@@ -44,7 +45,7 @@ class Reconciler:
             try:
                 sent = await self.reconcile(age) if self._publisher.connection.is_up else None
                 age = AGE_SECONDS if self._publisher.connection.is_up else 0.0
-            except Unavailable as error:
+            except (Unavailable, NotStored) as error:
                 log.warning("reconciler.unavailable", error=error)
             await asyncio.sleep(FULL_SECONDS if (sent or 0) >= MAX_WAKE_UPS else INTERVAL_SECONDS)
 

@@ -14,6 +14,7 @@ from services.dispatcher import metrics, retry
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
+from services.dispatcher.results.store import NotStored
 from services.dispatcher.sessions.lost_sessions import LostSessions
 
 BATCH = 200
@@ -74,7 +75,7 @@ class Sweeper:
         while True:
             try:
                 full = await self.sweep()
-            except Unavailable as error:
+            except (Unavailable, NotStored) as error:
                 log.warning("sweeper.database_unavailable", error=error)
                 full = False
             if not full:

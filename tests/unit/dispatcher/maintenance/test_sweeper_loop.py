@@ -10,16 +10,18 @@ from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.dispatcher.maintenance.sweeper import BATCH, LeaseGrace, Sweeper
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
+from services.dispatcher.results.store import NotStored
 from services.dispatcher.sessions.lost_sessions import LostSessions
 
 HOUR = 3600.0
 
 
 class FakeStore:
-    """Returns this many due jobs at each sweep, None for an outage, then stops the loop."""
+    """Returns this many due jobs at each sweep, None for an outage or another error, then stops the loop."""
 
-    def __init__(self, *due: int | None) -> None:
+    def __init__(self, *due: int | None, error: Exception | None = None) -> None:
         self.due = list(due)
+        self.error = error or DatabaseUnavailable()
 
     async def find_expired(self, _limit: int) -> JobsAtTime:
         return []
@@ -35,7 +37,7 @@ class FakeStore:
             raise asyncio.CancelledError
         count = self.due.pop(0)
         if count is None:
-            raise DatabaseUnavailable
+            raise self.error
         return [cast("WakeUp", object())] * count
 
     async def promote_suspect(self) -> list[WakeUp]:
@@ -73,3 +75,8 @@ async def test_it_sweeps_again_at_once_after_a_full_batch() -> None:
 
 async def test_it_continues_after_an_outage() -> None:
     assert await run(FakeStore(1, None, 2), 0.0) == 3
+
+
+async def test_it_continues_after_an_end_that_could_not_be_written() -> None:
+    """Such as that of a job whose row is locked. The dispatcher has other jobs to run."""
+    assert await run(FakeStore(1, None, 2, error=NotStored()), 0.0) == 3
