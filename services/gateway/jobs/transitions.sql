@@ -7,12 +7,15 @@ WHERE j.id = $1 AND j.tenant_id = $2
 FOR UPDATE OF j;
 
 -- name: cancel_queued
--- Cancels a locked job ($1) that has not started, at a time ($2). Adds its event.
+-- Cancels a locked job ($1) that waits, at a time ($2). Adds its event, and drops outputs that an attempt saved before it
+-- went back to the queue.
 WITH ended AS (
   UPDATE jobs
   SET status = 'canceled', finished_at = $2, ended_xid = pg_current_xact_id(), scheduled_at = NULL
   WHERE id = $1
   RETURNING id, tenant_id, model, claim
+), dropped AS (
+  DELETE FROM job_outputs WHERE job_id = $1
 )
 INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent, sequence, claim)
 SELECT $3, tenant_id, id, model, $4, $2, $5, $6, $7, claim FROM ended;

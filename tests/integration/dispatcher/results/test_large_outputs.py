@@ -19,6 +19,7 @@ from tests.integration.jobs import LEASE, claim, look, make_due, new_end, new_re
 from tests.integration.recorded_wake_ups import RecordedWakeUps
 from tests.integration.stores import Stores
 from tests.integration.waiting import until_blocked
+from tests.integration.world import World
 
 BIG = b"[" + b"1," * LARGE + b"1]"
 STICK = """
@@ -69,6 +70,16 @@ async def test_saved_outputs_are_dropped_unless_the_job_succeeds(
     await stores.results.save_outputs([new_end(job, outputs=BIG)])
     await database.fetch("UPDATE jobs SET status = 'canceling' WHERE id = $1", job.row.id)
     assert await stores.results.end_jobs([new_end(job, status)])
+    assert (await trace(database, job.row.id)).outputs == []
+
+
+async def test_saved_outputs_are_dropped_if_the_job_is_canceled_in_the_queue(database: Database, tenant: UUID) -> None:
+    """Its dispatcher stopped between the save and the end."""
+    world = World(database, tenant)
+    job = await claim(database, await submit(database, tenant))
+    await world.stores.results.save_outputs([new_end(job, outputs=BIG)])
+    await world.stores.results.requeue_jobs([new_requeue(job, given_back=True)])
+    assert await world.cancel(job.row.id) is Status.CANCELED
     assert (await trace(database, job.row.id)).outputs == []
 
 
