@@ -90,7 +90,6 @@ class Claims:
     async def claim_batch(self, model: ServedModel, priority: Priority, claims: list[None]) -> list[ClaimResult]:
         """Claim up to one job for each item in one statement, once there is room for inputs."""
         share, queue = model.fair_share, (model.name, priority)
-        limits = await self._limits.get()
         unused = max_bytes = await self.inputs.reserve(queue)
         if not max_bytes:
             return [NoJob.NO_ROOM] * len(claims)
@@ -98,6 +97,7 @@ class Claims:
         turn = model.name, priority, count, share.last_tenant[priority]
         holder = self._worker, self._lease, self._read_session()
         try:
+            limits = await self._limits.get()  # after the wait for room, which may be long
             if model.name in limits.models:
                 claimed = await self._store.claim_within_limits(*turn, *holder, max_bytes)
             else:

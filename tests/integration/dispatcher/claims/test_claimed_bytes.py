@@ -12,6 +12,7 @@ from common.errors import Retry
 from common.jobs import Priority
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Database
+from services.dispatcher.claims import input_budget
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
@@ -128,6 +129,25 @@ async def test_a_small_job_of_another_tenant_passes_a_large_one_that_finds_no_ro
     assert last.row.id == large[1]
 
 
+async def test_a_pause_holds_for_a_claim_that_waits_for_room(
+    database: Database, tenant: UUID, model: ServedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(input_budget, "LOOK_SECONDS", 60.0)
+    await submit_sizes(database, tenant, [100, 5000])
+    store = ClaimStore(database)
+    limits = RunLimits(store, list)
+    claims = Claims(store, limits, worker="w", lease=LEASE, max_inputs=4000)
+    first = await claims.claim(model, Priority.NORMAL)
+    assert first is not None
+    waiting = await start_waiting(claims, model)
+    await database.fetch("UPDATE tenants SET paused_at = now()")
+    reading = asyncio.create_task(limits.run())
+    await eventually(lambda: is_paused(limits), "the pause is read")
+    claims.release(first)
+    assert await asyncio.wait_for(waiting, 20) is None
+    reading.cancel()
+
+
 async def test_large_jobs_of_many_queues_leave_room_for_small_ones(
     database: Database, tenant: UUID, model: ServedModel
 ) -> None:
@@ -154,6 +174,10 @@ async def test_a_claim_without_room_ends_when_the_dispatcher_stops(
     claims.inputs.close()
     with pytest.raises(Retry, match="no room"):
         await waiting
+
+
+async def is_paused(limits: RunLimits) -> bool:
+    return bool((await limits.get()).paused_tenants)
 
 
 async def start_waiting(claims: Claims, model: ServedModel) -> "asyncio.Task[ClaimedJob | None]":
