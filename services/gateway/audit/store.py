@@ -1,5 +1,6 @@
 """Reads the audit log."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -39,4 +40,9 @@ class AuditStore:
     ) -> list[AuditRow]:
         """Return changes of a tenant after a place, newest first."""
         found = await self._database.fetch(QUERIES["list_audit_log"], tenant_id, *after, since, action, limit)
+        return [AuditRow(*record.values()) for record in found]
+
+    async def list_all(self, after: Place, limit: int) -> Sequence[AuditRow]:
+        """Return changes of all tenants, and of models, after a place, newest first."""
+        found = await self._database.fetch(QUERIES["list_whole_audit_log"], *after, limit)
         return [AuditRow(*record.values()) for record in found]

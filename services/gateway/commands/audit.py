@@ -14,7 +14,6 @@ import msgspec
 
 from common import ids
 from common.errors import CharoniaError
-from common.postgres import sql
 from common.postgres.database import Database
 from common.settings import load
 from services.gateway.audit.routes import view
@@ -23,7 +22,6 @@ from services.gateway.auth.store import KeyStore
 from services.gateway.commands.keys import KeySettings, connect, read_name
 from services.gateway.http.pagination import Place
 
-QUERIES = sql.load("services.gateway.commands", "audit.sql")
 PAGE = 200
 
 
@@ -39,18 +37,15 @@ async def print_log(settings: KeySettings, tenant: str | None) -> None:
 
 async def read_log(database: Database, tenant_id: UUID | None) -> AsyncIterator[AuditRow]:
     """Yield entries, newest first."""
-    place = NEWEST
-    while rows := await read_page(database, tenant_id, place):
+    store, place = AuditStore(database), NEWEST
+    while rows := await read_page(store, tenant_id, place):
         for row in rows:
             yield row
         place = rows[-1].place
 
 
-async def read_page(database: Database, tenant_id: UUID | None, after: Place) -> list[AuditRow]:
-    if tenant_id is not None:
-        return await AuditStore(database).list(tenant_id, after, PAGE)
-    found = await database.fetch(QUERIES["list_whole_audit_log"], *after, PAGE)
-    return [AuditRow(*record.values()) for record in found]
+async def read_page(store: AuditStore, tenant_id: UUID | None, after: Place) -> Sequence[AuditRow]:
+    return await (store.list_all(after, PAGE) if tenant_id is None else store.list(tenant_id, after, PAGE))
 
 
 def format_line(row: AuditRow) -> str:
