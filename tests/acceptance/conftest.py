@@ -17,6 +17,7 @@ from tests.support.key_command import make_key
 from tests.support.otlp_collector import Collector
 from tests.support.webhook_receiver import Receiver
 
+SUPERVISION_SECONDS = 0.2
 RECOVERY_RATE = 500  # deliveries a second
 ENVIRONMENT = {
     "CHARONIA_DELIVERY_SCHEDULE": "0,0.5,1,0.5,0.5",
@@ -62,6 +63,22 @@ async def breakable(stack: Stack) -> AsyncIterator[Stack]:
     await asyncio.to_thread(restore_stack, stack)
     yield stack
     await asyncio.to_thread(restore_stack, stack)
+
+
+@pytest.fixture
+async def supervised(breakable: Stack) -> AsyncIterator[Stack]:
+    """The shared stack, in which Triton is started again if it ends by itself: a freeze or a reload may crash it."""
+    supervisor = asyncio.create_task(keep_triton(breakable))
+    yield breakable
+    supervisor.cancel()
+    await asyncio.wait([supervisor])
+
+
+async def keep_triton(stack: Stack) -> None:
+    while True:
+        if not stack.triton.process.running:
+            await asyncio.to_thread(stack.triton.start)
+        await asyncio.sleep(SUPERVISION_SECONDS)
 
 
 def restore_stack(stack: Stack) -> None:

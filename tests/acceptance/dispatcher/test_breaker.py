@@ -14,7 +14,7 @@ FROZEN_SECONDS = 20.0
 MAX_DELAY_SECONDS = 12.0  # two probes, one for each tenant, with up to 5 s before each
 
 
-async def test_model_that_dies_fails_only_the_job_that_kills_it(breakable: Stack, api: Api) -> None:
+async def test_model_that_dies_fails_only_the_job_that_kills_it(supervised: Stack, api: Api) -> None:
     killer = await api.submit("faulty", fault("kill"), retry=ONCE)
     others = [await api.submit("faulty", fault("ok"), retry=ONCE) for _ in range(50)]
     await check_succeeded(api, others)
@@ -25,11 +25,11 @@ async def test_model_that_dies_fails_only_the_job_that_kills_it(breakable: Stack
     assert (await api.run("faulty", fault("ok"), retry=ONCE)).status == "succeeded"  # although nobody restarted it
 
 
-async def test_jobs_of_a_frozen_triton_run_again_and_get_their_own_answers(breakable: Stack, api: Api) -> None:
+async def test_jobs_of_a_frozen_triton_run_again_and_get_their_own_answers(supervised: Stack, api: Api) -> None:
     submitted = [await api.submit("work", work(300 + number), timeout=3, retry=ONCE) for number in range(30)]
-    await wait_for_metric(breakable.triton.metrics_url, "work_executions_total", 1, request_id=submitted[0].id)
+    await wait_for_metric(supervised.triton.metrics_url, "work_executions_total", 1, request_id=submitted[0].id)
     clock = asyncio.get_running_loop().time
-    await asyncio.to_thread(breakable.triton.process.freeze)
+    await asyncio.to_thread(supervised.triton.process.freeze)
     try:
         thaw_at = clock() + FROZEN_SECONDS
         submitted += [await api.submit("work", work(330 + number), timeout=3, retry=ONCE) for number in range(30)]
@@ -39,13 +39,15 @@ async def test_jobs_of_a_frozen_triton_run_again_and_get_their_own_answers(break
 
         await eventually(poll, "Triton has been frozen for long", FROZEN_SECONDS + 5)
     finally:
-        await asyncio.to_thread(breakable.triton.process.thaw)
+        await asyncio.to_thread(supervised.triton.process.thaw)
     await check_succeeded(api, submitted)
     ended = [await api.get(job.id) for job in submitted]
     assert [job.output("slept") for job in ended] == [[300 + number] for number in range(60)]
 
 
-async def test_model_that_hangs_stops_its_jobs_and_uses_up_no_attempt_of_the_others(breakable: Stack, api: Api) -> None:
+async def test_model_that_hangs_stops_its_jobs_and_uses_up_no_attempt_of_the_others(
+    supervised: Stack, api: Api
+) -> None:
     await api.run("faulty", fault("ok"))
     hanging = await api.submit("faulty", fault("hang", 6000), timeout=1, retry=ONCE)
     await api.wait(hanging.id, "processing")
