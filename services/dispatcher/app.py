@@ -204,5 +204,6 @@ class Dispatcher:
         await self._wake_ups.drain(WAKE_UP_SECONDS)
 
     async def close(self) -> None:
+        await self._quarantine.stop()
         await self._triton.close()
         await self._database.close()

@@ -88,7 +88,7 @@ CREATE TABLE quarantines (
   model text NOT NULL,
   number bigint NOT NULL DEFAULT 1 CHECK (number >= 1), -- counts the quarantines of this model
   ended_at timestamptz, -- NULL: the model is in quarantine
-  reloaded_at timestamptz, -- when a dispatcher last began to reload the model; NULL: none has
+  reload_until timestamptz, -- a dispatcher reloads the model, or tries again then; NULL: none does, or it is loaded
   PRIMARY KEY (server, model)
 );
 

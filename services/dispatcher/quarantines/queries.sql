@@ -7,7 +7,7 @@ WITH forgotten AS (
 INSERT INTO quarantines (server, model)
 SELECT $1, model FROM unnest($2::text[]) AS t(model) ORDER BY model
 ON CONFLICT (server, model) DO UPDATE
-SET number = quarantines.number + 1, ended_at = NULL, reloaded_at = NULL
+SET number = quarantines.number + 1, ended_at = NULL
 WHERE quarantines.ended_at IS NOT NULL;
 
 -- name: end_quarantines
@@ -19,11 +19,22 @@ WHERE q.server = $1 AND q.model = t.model AND q.number = t.number AND q.ended_at
 
 -- name: list_quarantines
 -- Returns all quarantines of a server ($1), also those that are over.
-SELECT model, number, ended_at IS NULL AS holds FROM quarantines WHERE server = $1 ORDER BY model;
+SELECT model, number, ended_at IS NULL AS holds, reload_until IS NOT NULL AS reloads
+FROM quarantines
+WHERE server = $1
+ORDER BY model;
 
 -- name: claim_reloads
--- Claims the reload of a server's models ($1) in quarantine. Another dispatcher may try after a minute. Returns the models.
+-- Claims the reloads of a server's models ($1) for $2 seconds: of those in quarantine, and of those whose reload nobody
+-- finished. Returns the models.
 UPDATE quarantines
-SET reloaded_at = now()
-WHERE server = $1 AND ended_at IS NULL AND (reloaded_at IS NULL OR reloaded_at < now() - interval '1 minute')
+SET reload_until = now() + make_interval(secs => $2::double precision)
+WHERE server = $1 AND (reload_until < now() OR reload_until IS NULL AND ended_at IS NULL)
 RETURNING model;
+
+-- name: save_reloads
+-- Saves for how many seconds ($3) no other dispatcher reloads these models ($2) of a server ($1). NULL: they are loaded.
+UPDATE quarantines q
+SET reload_until = now() + make_interval(secs => t.seconds)
+FROM unnest($2::text[], $3::double precision[]) AS t(model, seconds)
+WHERE q.server = $1 AND q.model = t.model;

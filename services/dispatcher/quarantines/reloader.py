@@ -20,17 +20,36 @@ class Reloader:
     def __init__(self, triton: TritonClient) -> None:
         self._triton = triton
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ended: dict[str, bool] = {}
 
     @property
     def is_possible(self) -> bool:
         """Whether Triton answers now."""
         return self._triton.answers
 
+    @property
+    def running(self) -> set[str]:
+        """The models whose reload is not over."""
+        return {*self._tasks}
+
+    def take_ended(self) -> dict[str, bool]:
+        """Return, once, the models whose reload is over, with whether it worked."""
+        ended, self._ended = self._ended, {}
+        return ended
+
     def start(self, models: Collection[str]) -> None:
         """Begin to reload models, without waiting for it."""
         for model in set(models) - self._tasks.keys():
             self._tasks[model] = asyncio.create_task(self._reload(model))
             self._tasks[model].add_done_callback(partial(self._forget, model))
+
+    async def stop(self) -> set[str]:
+        """End all reloads. Return the models that may be unloaded now."""
+        tasks = dict(self._tasks)
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        return {model for model in tasks if model not in self._ended}
 
     def _forget(self, model: str, _task: asyncio.Task[None]) -> None:
         del self._tasks[model]
@@ -40,6 +59,7 @@ class Reloader:
             await self._triton.unload(model)
         except TritonUnavailable as error:
             log.warning("model.reload_refused", model=model, error=error)
+            self._ended[model] = False
             return
         for _ in range(LOAD_TRIES):
             try:
@@ -49,4 +69,6 @@ class Reloader:
                 await asyncio.sleep(LOAD_RETRY_SECONDS)
             else:
                 log.info("model.reloaded", model=model)
+                self._ended[model] = True
                 return
+        self._ended[model] = False

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 
 from common.errors import Unavailable
 from common.telemetry.logs import Log
@@ -10,6 +11,8 @@ from services.dispatcher.quarantines.store import QuarantineStore, SavedQuaranti
 from services.dispatcher.triton.quarantine import Quarantine
 
 INTERVAL_SECONDS = 1.0  # a stall that another dispatcher saw is known here after this time
+CLAIM_SECONDS = 5.0  # after which another dispatcher takes over the reload of one that died
+RETRY_SECONDS = 60.0  # after a reload that failed
 
 log = Log("quarantine")
 
@@ -65,8 +68,21 @@ class SharedQuarantine:
         }
         if held.keys() != self._quarantine.models:
             self._refresh_requested.set()
-        if self._shared and self._reloader.is_possible:
-            self._reloader.start(await self._store.claim_reloads(self._server))
+        await self._save_reloads(dict.fromkeys(self._reloader.running, CLAIM_SECONDS))
+        if any(saved.holds or saved.reloads for saved in found) and self._reloader.is_possible:
+            self._reloader.start(await self._store.claim_reloads(self._server, CLAIM_SECONDS))
+
+    async def stop(self) -> None:
+        """Leave the reloads that are not over to another dispatcher, or to the next start of this one."""
+        interrupted = await self._reloader.stop()
+        with contextlib.suppress(Unavailable):  # then others wait until the claims lapse
+            await self._save_reloads(dict.fromkeys(interrupted, 0.0))
+
+    async def _save_reloads(self, running: Mapping[str, float]) -> None:
+        """Save for how long the running reloads are claimed, and how others ended."""
+        ended = {model: None if loaded else RETRY_SECONDS for model, loaded in self._reloader.take_ended().items()}
+        if seconds := {**ended, **running}:
+            await self._store.save_reloads(self._server, seconds)
 
     def _apply(self, saved: SavedQuarantine) -> None:
         """Hold a model that stalled elsewhere. Release one that was reloaded elsewhere."""

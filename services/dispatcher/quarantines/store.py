@@ -10,11 +10,15 @@ QUERIES = sql.load("services.dispatcher.quarantines")
 
 
 class SavedQuarantine(NamedTuple):
-    """The last quarantine of a model. `number` counts them. `holds`: it is not over."""
+    """The last quarantine of a model. `number` counts them.
+
+    `holds`: it is not over. `reloads`: a dispatcher reloads the model, or died while it did.
+    """
 
     model: str
     number: int
     holds: bool
+    reloads: bool
 
 
 class QuarantineStore:
@@ -32,6 +36,11 @@ class QuarantineStore:
         """Return the last quarantine of each model."""
         return [SavedQuarantine(*record) for record in await self._database.fetch(QUERIES["list_quarantines"], server)]
 
-    async def claim_reloads(self, server: str) -> list[str]:
-        """Return models in quarantine that no other dispatcher has tried to reload for a minute."""
-        return [record["model"] for record in await self._database.fetch(QUERIES["claim_reloads"], server)]
+    async def claim_reloads(self, server: str, seconds: float) -> list[str]:
+        """Claim, for so long, the reloads that no other dispatcher holds. Return their models."""
+        found = await self._database.fetch(QUERIES["claim_reloads"], server, seconds)
+        return [record["model"] for record in found]
+
+    async def save_reloads(self, server: str, seconds: Mapping[str, float | None]) -> None:
+        """Save for how long no other dispatcher reloads these models. None: they are loaded."""
+        await self._database.fetch(QUERIES["save_reloads"], server, list(seconds), list(seconds.values()))

@@ -1,5 +1,7 @@
 """A model may be unloaded. Its jobs use no attempts while they wait, and they do not wait for ever."""
 
+import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -7,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 import httpx
 
 from deploy.local.ports import HOST
+from deploy.local.postgres import DATABASE
 from deploy.local.stack import Stack
+from services.dispatcher.quarantines.shared_quarantine import name_server
 from tests.support.api_client import Api
 from tests.support.model_inputs import work
 from tests.support.own_dispatcher import replace_dispatcher
@@ -99,3 +103,16 @@ async def wait_for_status(read_status: Callable[[], Awaitable[int]], status: int
         return await read_status() == status
 
     await eventually(poll, description)
+
+
+async def test_model_whose_reload_died_with_its_dispatcher_is_loaded_again(stack: Stack, api: Api) -> None:
+    """The test unloads the model, and writes what a dispatcher leaves that is killed before it loads the model."""
+    server = name_server(stack.triton.grpc_address, socket.gethostname())
+    values = f"('{server}', 'echo', now(), now())"
+    left = f"""
+    INSERT INTO quarantines (server, model, ended_at, reload_until) VALUES {values}
+    ON CONFLICT (server, model) DO UPDATE SET ended_at = now(), reload_until = now()
+    """  # noqa: S608 - the server's name is the test's own
+    async with unloaded(stack, "echo"):
+        await asyncio.to_thread(stack.postgres.query, left, DATABASE)
+        assert (await api.run("echo", {"x": [[1.0]]})).status == "succeeded"

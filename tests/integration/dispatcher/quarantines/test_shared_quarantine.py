@@ -13,12 +13,28 @@ from services.dispatcher.triton.quarantine import Quarantine
 
 
 class RecordedReloads:
+    """Reloads that begin, and end when a test says so."""
+
     def __init__(self) -> None:
         self.models: list[str] = []
         self.is_possible = True
+        self.running: set[str] = set()
+        self.ended: dict[str, bool] = {}
 
     def start(self, models: list[str]) -> None:
         self.models += models
+        self.running.update(models)
+
+    def end(self, model: str, *, loaded: bool) -> None:
+        self.running.remove(model)
+        self.ended[model] = loaded
+
+    def take_ended(self) -> dict[str, bool]:
+        ended, self.ended = self.ended, {}
+        return ended
+
+    async def stop(self) -> set[str]:
+        return self.running
 
 
 class Dispatcher:
@@ -99,17 +115,64 @@ async def test_a_reload_waits_until_triton_answers(first: Dispatcher) -> None:
     assert first.reloads.models == ["work"]
 
 
-async def test_another_dispatcher_tries_a_reload_after_a_minute(
+async def test_the_reload_of_a_dead_dispatcher_is_taken_over(
     database: Database, first: Dispatcher, second: Dispatcher
 ) -> None:
+    """Also if the dead one had ended the quarantine: the model may be unloaded."""
     first.quarantine.add("work")
+    await first.synchronize()
+    first.quarantine.release("work")  # it is unloaded
     for _ in range(2):
         await first.synchronize()
+        await lapse(database, 4)
+        await first.synchronize()  # this renews the claim
         await second.synchronize()
     assert (first.reloads.models, second.reloads.models) == (["work"], [])
-    await database.fetch("UPDATE quarantines SET reloaded_at = reloaded_at - interval '61 seconds'")
+    await lapse(database, 6)
     await second.synchronize()
     assert (first.reloads.models, second.reloads.models) == (["work"], ["work"])
+
+
+async def test_an_interrupted_reload_is_left_to_another_dispatcher(first: Dispatcher, second: Dispatcher) -> None:
+    first.quarantine.add("work")
+    await first.synchronize()
+    await first.shared.stop()
+    await second.synchronize()
+    assert second.reloads.models == ["work"]
+
+
+async def test_a_loaded_model_is_not_loaded_again(database: Database, first: Dispatcher, second: Dispatcher) -> None:
+    first.quarantine.add("work")
+    await first.synchronize()
+    first.quarantine.release("work")
+    first.reloads.end("work", loaded=True)
+    await first.synchronize()
+    await lapse(database, 3600)
+    await second.synchronize()
+    assert (first.reloads.models, second.reloads.models) == (["work"], [])
+
+
+@pytest.mark.parametrize("unloaded", [False, True])
+async def test_a_failed_reload_is_tried_again_after_a_minute(
+    database: Database, first: Dispatcher, second: Dispatcher, unloaded: bool
+) -> None:
+    first.quarantine.add("work")
+    await first.synchronize()
+    if unloaded:
+        first.quarantine.release("work")
+    first.reloads.end("work", loaded=False)
+    await first.synchronize()
+    await lapse(database, 59)
+    await second.synchronize()
+    assert second.reloads.models == []
+    await lapse(database, 2)
+    await second.synchronize()
+    assert second.reloads.models == ["work"]
+
+
+async def lapse(database: Database, seconds: float) -> None:
+    """Make the claims of reloads this much older."""
+    await database.fetch("UPDATE quarantines SET reload_until = reload_until - make_interval(secs => $1)", seconds)
 
 
 @pytest.mark.parametrize(

@@ -33,15 +33,16 @@ class FakeTriton:
 
 
 @pytest.mark.parametrize(
-    ("refused", "calls"),
+    ("refused", "calls", "loaded"),
     [
-        ({}, ["unload work", "load work"]),
-        ({"unload": 1}, ["unload work"]),
-        ({"load": 2}, ["unload work", "load work", "load work", "load work"]),
+        ({}, ["unload work", "load work"], True),
+        ({"unload": 1}, ["unload work"], False),
+        ({"load": 2}, ["unload work", "load work", "load work", "load work"], True),
+        ({"load": 10}, ["unload work", *["load work"] * 10], False),
     ],
 )
 async def test_a_model_that_was_unloaded_is_loaded_again(
-    refused: dict[str, int], calls: list[str], monkeypatch: pytest.MonkeyPatch
+    refused: dict[str, int], calls: list[str], loaded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOAD_RETRY_SECONDS", 0.0)
     triton = FakeTriton(**refused)
@@ -49,8 +50,18 @@ async def test_a_model_that_was_unloaded_is_loaded_again(
     for _ in range(2):
         reloader.start(["work"])  # which runs already
     await asyncio.gather(*reloader._tasks.values())
-    assert triton.calls == calls
+    assert (triton.calls, reloader.take_ended(), reloader.running) == (calls, {"work": loaded}, set())
+    assert reloader.take_ended() == {}
     triton.refused.clear()
     reloader.start(["work"])
     await asyncio.gather(*reloader._tasks.values())
     assert triton.calls == [*calls, "unload work", "load work"]
+
+
+async def test_a_reload_that_is_interrupted_may_leave_the_model_unloaded() -> None:
+    triton = FakeTriton()
+    reloader = Reloader(cast("TritonClient", triton))
+    reloader.start(["work"])
+    await asyncio.sleep(0)
+    assert await reloader.stop() == {"work"}
+    assert (reloader.take_ended(), reloader.running) == ({}, set())
