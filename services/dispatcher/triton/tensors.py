@@ -1,6 +1,7 @@
 """Renders Triton's raw output tensors as the JSON of the API."""
 
 import base64
+import codecs
 import math
 import struct
 import sys
@@ -12,8 +13,9 @@ import msgspec
 from common.tensors import CODES, FLOATS, SIZES, Datatype, Output, Signature, Tensor
 
 NON_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as in protobuf's JSON
-PIECE = 4096  # elements that are rendered at a time; the event loop waits up to a millisecond for them
-PIECE_BYTES = 128 * 1024  # the same for BYTES, except that one element may be larger
+# A piece is rendered at a time; the event loop waits up to a millisecond for it.
+PIECE = 4096  # elements
+PIECE_BYTES = 48 * 1024  # of BYTES; a multiple of three, so that the base64 of pieces makes the base64 of the whole
 DATA = b'"data":[]'
 
 
@@ -65,27 +67,25 @@ def render_outputs(tensors: Sequence[Tensor], response: int, limit: int, pause: 
 
 
 def render_output(tensor: Tensor, response: int = -1) -> Iterator[bytes]:
-    """Yield the pieces of a tensor's JSON. Raises BadOutput if the data does not fill the shape."""
+    """Yield the pieces of a tensor's JSON; some may be empty. Raises BadOutput if the data does not fill the shape."""
     output = Output(tensor.name, tensor.datatype, tensor.shape, [], response)
     head, _, tail = msgspec.json.encode(output).rpartition(DATA)
-    expected, count, separator = math.prod(tensor.shape), 0, head + DATA[:-1]
-    for values in read_bytes(tensor.data) if tensor.datatype is Datatype.BYTES else read_numbers(tensor, expected):
-        count += len(values)
-        yield separator + msgspec.json.encode(values)[1:-1]
-        separator = b","
-    if count != expected:
-        raise BadOutput(f"output '{tensor.name}' has {count} elements, but shape {tensor.shape} needs {expected}")
-    yield (b"" if count else separator) + DATA[-1:] + tail
+    expected = math.prod(tensor.shape)
+    yield head + DATA[:-1]
+    yield from render_bytes(tensor, expected) if tensor.datatype is Datatype.BYTES else render_numbers(tensor, expected)
+    yield DATA[-1:] + tail
 
 
-def read_numbers(tensor: Tensor, count: int) -> Iterator[list[object]]:
+def render_numbers(tensor: Tensor, count: int) -> Iterator[bytes]:
     size = SIZES[tensor.datatype]
     if len(tensor.data) != count * size:
         text = f"output '{tensor.name}' has {len(tensor.data)} bytes, which do not fill shape {tensor.shape}"
         raise BadOutput(text)
-    step = PIECE * size
+    step, separator = PIECE * size, b""
     for offset in range(0, len(tensor.data), step):
-        yield read_values(tensor.datatype, tensor.data[offset : offset + step])
+        values = read_values(tensor.datatype, tensor.data[offset : offset + step])
+        yield separator + msgspec.json.encode(values)[1:-1]
+        separator = b","
 
 
 def read_values(datatype: Datatype, raw: bytes) -> list[object]:
@@ -112,9 +112,24 @@ def read_array(code: str, raw: bytes) -> Sequence[float]:
     return values.tolist()
 
 
-def read_bytes(raw: bytes) -> Iterator[list[object]]:
-    """Yield lists of elements. Each is text, or `{"base64": …}` if it is not UTF-8."""
-    found: list[object] = []
+def render_bytes(tensor: Tensor, expected: int) -> Iterator[bytes]:
+    """Yield elements. Each is text, or `{"base64": …}` if it is not UTF-8."""
+    count, separator = 0, b""
+    for elements in read_bytes(tensor.data):
+        count += len(elements)
+        yield separator
+        if len(elements[0]) > PIECE_BYTES:
+            yield from render_large(elements[0])
+        else:
+            yield msgspec.json.encode([read_element(bytes(element)) for element in elements])[1:-1]
+        separator = b","
+    if count != expected:
+        raise BadOutput(f"output '{tensor.name}' has {count} elements, but shape {tensor.shape} needs {expected}")
+
+
+def read_bytes(data: bytes) -> Iterator[list[memoryview]]:
+    """Yield lists of elements, as large as a piece. An element that is larger is alone in its list."""
+    raw, found = memoryview(data), list[memoryview]()
     offset = begin = 0
     while offset < len(raw):
         if offset + 4 > len(raw):
@@ -123,13 +138,42 @@ def read_bytes(raw: bytes) -> Iterator[list[object]]:
         element = raw[offset + 4 : offset + 4 + length]
         if len(element) != length:
             raise BadOutput("a BYTES output ends inside an element")
-        offset += 4 + length
-        try:
-            found.append(element.decode())
-        except UnicodeDecodeError:
-            found.append({"base64": base64.b64encode(element).decode()})
-        if len(found) == PIECE or offset - begin >= PIECE_BYTES:
+        if found and (len(found) == PIECE or offset + 4 + length - begin > PIECE_BYTES):
             yield found
             found, begin = [], offset
+        found.append(element)
+        offset += 4 + length
     if found:
         yield found
+
+
+def read_element(element: bytes) -> object:
+    try:
+        return element.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(element).decode()}
+
+
+def render_large(element: memoryview) -> Iterator[bytes]:
+    """Yield an element in pieces. The first ones are empty, while it is not known whether the element is UTF-8."""
+    pieces = [element[offset : offset + PIECE_BYTES] for offset in range(0, len(element), PIECE_BYTES)]
+    try:
+        for _ in decode_pieces(pieces):
+            yield b""
+    except UnicodeDecodeError:
+        yield b'{"base64":"'
+        yield from map(base64.b64encode, pieces)
+        yield b'"}'
+    else:
+        yield b'"'
+        for text in decode_pieces(pieces):
+            yield msgspec.json.encode(text)[1:-1]
+        yield b'"'
+
+
+def decode_pieces(pieces: Sequence[memoryview]) -> Iterator[str]:
+    """Yield the text of UTF-8 in pieces, which may end inside a character. Raises UnicodeDecodeError."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for piece in pieces:
+        yield decoder.decode(piece)
+    yield decoder.decode(b"", final=True)

@@ -1,5 +1,6 @@
 """Raw output tensors as the JSON of the API."""
 
+import base64
 import math
 import struct
 
@@ -13,6 +14,7 @@ from services.dispatcher.triton.tensors import (
     BadOutput,
     TooLarge,
     check_outputs,
+    render_output,
     render_outputs,
 )
 from tests.support.outputs import LIMIT, read_output, render
@@ -143,7 +145,32 @@ def test_a_large_output_is_given_up_at_the_limit() -> None:
 
     with pytest.raises(TooLarge):
         render_outputs([Tensor("y", Datatype.UINT8, [100 * PIECE], bytes(100 * PIECE))], -1, 5 * PIECE, pause)
-    assert pauses == 2  # pieces of two bytes an element
+    assert pauses == 3  # the head, and pieces of two bytes an element
+
+
+@pytest.mark.parametrize(
+    ("element", "data"),
+    [
+        (bytes(3 * PIECE_BYTES), "\0" * (3 * PIECE_BYTES)),
+        (b"a" + "né€😀".encode() * PIECE_BYTES, "a" + "né€😀" * PIECE_BYTES),  # characters across pieces
+        (b"a" * PIECE_BYTES + b"\xff" * (2 * PIECE_BYTES + 1), None),
+        ("é".encode() * PIECE_BYTES + b"\xc3", None),  # ends inside a character
+    ],
+    ids=["zeros", "text", "binary", "truncated"],
+)
+def test_one_large_element_is_rendered_in_small_pieces(element: bytes, data: object) -> None:
+    tensor = Tensor("y", Datatype.BYTES, [3], packed(b"x", element, b"z"))
+    pieces = list(render_output(tensor))
+    large = data or {"base64": base64.b64encode(element).decode()}
+    assert msgspec.json.decode(b"".join(pieces))["data"] == ["x", large, "z"]
+    assert max(map(len, pieces)) <= 6 * PIECE_BYTES  # \u0000
+
+
+def test_small_elements_are_rendered_together() -> None:
+    elements = [b"a" * (PIECE_BYTES // 4)] * 12
+    pieces = list(render_output(Tensor("y", Datatype.BYTES, [12], packed(*elements))))
+    assert max(map(len, pieces)) > PIECE_BYTES // 2
+    assert max(map(len, pieces)) <= 6 * PIECE_BYTES
 
 
 DECLARED = [Signature("y", Datatype.FP32, [-1, 2]), Signature("z", Datatype.INT8, [1])]
