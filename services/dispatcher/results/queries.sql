@@ -70,18 +70,6 @@ WITH done AS (
 )
 SELECT event_id FROM ended JOIN chosen USING (id);
 
--- name: save_outputs
--- Saves outputs of jobs ($1) that run under these claims ($2), before the jobs end. An older claim never replaces the
--- outputs of a newer one. It locks a job only after it has written, for the foreign key: heartbeats and cancels do not
--- wait. So it may deadlock with the end of a newer claim; the server then stops one of them, which is tried again.
-INSERT INTO job_outputs (job_id, claim, outputs)
-SELECT t.id, t.claim, t.outputs
-FROM unnest($1::uuid[], $2::bigint[], $3::bytea[]) AS t(id, claim, outputs)
-JOIN jobs j ON j.id = t.id AND j.claim = t.claim
-WHERE j.status IN ('processing', 'canceling')
-ON CONFLICT (job_id) DO UPDATE SET claim = excluded.claim, outputs = excluded.outputs
-WHERE job_outputs.claim <= excluded.claim;
-
 -- name: add_steps
 -- Adds streamed responses, each only while its job runs under the given claim. A repeated call adds nothing twice.
 INSERT INTO job_steps (job_id, claim, number, type, outputs)

@@ -8,11 +8,14 @@ import pytest
 
 from common.errors import DatabaseUnavailable, StatementTimeout
 from common.postgres import database as module
-from common.postgres.database import Database
+from common.postgres.database import COPY_PIECE, Database, copy_pieces
 from tests.integration.proxy import proxied
+from tests.integration.waiting import until_blocked
 from tests.support.process_metrics import count
 
 SOON = 5.0  # seconds; far below the deadlines of a test that hangs
+LARGE = bytes(range(256)) * 64 * 1024
+COPIED = "CREATE TABLE IF NOT EXISTS copied (id bigint, content bytea)"
 STATES = {
     "25006": "failed over to a server that is read only",
     "40001": "in conflict with the recovery of a standby",
@@ -72,12 +75,18 @@ async def test_errors_of_a_failing_server_are_an_outage(database: Database, stat
     await ask(database)
 
 
-@pytest.mark.parametrize("call", [ask, begin])
+async def copy(database: Database) -> None:
+    """Copy more than the buffers of a connection take."""
+    await database.copy("copied", ("id", "content"), [(7).to_bytes(8), LARGE])
+
+
+@pytest.mark.parametrize("call", [ask, begin, copy])
 async def test_silent_connections_cost_one_deadline(
     database_url: str, call: Callable[[Database], Coroutine[Any, Any, None]]
 ) -> None:
     async with proxied(database_url) as proxy:
         database = await Database.connect(proxy.url_of(database_url), size=4, application="tests")
+        await database.fetch(COPIED)
         await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.1)") for _ in range(4)))  # opens all four
         proxy.silence()
         await fail_soon(call(database))
@@ -94,6 +103,32 @@ async def test_a_slow_statement_closes_no_other_connection(database: Database) -
     with pytest.raises(StatementTimeout):
         await database.fetch("SELECT pg_sleep(60)")
     assert len(before & await find_sessions()) >= 3
+
+
+async def test_a_large_value_is_copied_in_pieces(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STATEMENT_SECONDS", SOON)
+    await database.fetch(COPIED)
+    pieces = [piece async for piece in copy_pieces([LARGE])]
+    assert max(map(len, pieces)) == COPY_PIECE  # each is one write
+    await copy(database)
+    (row,) = await database.fetch("SELECT * FROM copied")
+    assert (row["id"], row["content"] == LARGE) == (7, True)
+
+
+async def test_a_copy_that_waits_for_a_lock_ends_by_its_deadline_or_a_cancel(database_url: str) -> None:
+    database = await Database.connect(database_url, application="tests")
+    await database.fetch(COPIED)
+    async with database.transaction(SOON) as other:
+        await other.execute("LOCK TABLE copied")
+        with pytest.raises(StatementTimeout):
+            await copy(database)
+        copying = asyncio.create_task(copy(database))
+        await until_blocked(database)
+        copying.cancel()
+        await asyncio.wait([copying], timeout=SOON)
+        assert copying.cancelled()
+    assert await database.fetch("SELECT FROM copied") == []
+    await database.close()
 
 
 async def test_a_silent_transaction_has_a_deadline(database_url: str) -> None:
