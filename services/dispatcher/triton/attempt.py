@@ -14,10 +14,9 @@ from tritonclient.grpc import service_pb2 as pb
 from common import tensors
 from common.jobs import Failure
 from common.telemetry import tracing
-from common.tensors import Tensor
 from services.dispatcher.triton.client import ModelVersion, Response, TritonClient, quarantined
 from services.dispatcher.triton.errors import InferenceError
-from services.dispatcher.triton.tensors import BadOutput, TooLarge, check_outputs, render_outputs
+from services.dispatcher.triton.tensors import BadOutput, OutputTensor, TooLarge, check_outputs, render_outputs
 
 LARGE_OUTPUT = 256 * 1024  # bytes of raw outputs
 PAUSE_SECONDS = 0.0001  # between two pieces of a large output: a thread that never sleeps rarely lets the loop run
@@ -162,7 +161,7 @@ def build_request(request: InferenceRequest) -> Any:
     return message
 
 
-async def render_in_thread(response: Sequence[Tensor], model: ModelVersion, number: int, limit: int) -> bytes:
+async def render_in_thread(response: Sequence[OutputTensor], model: ModelVersion, number: int, limit: int) -> bytes:
     """Render a response, in a thread if it is large: the event loop has leases to renew."""
     if sum(len(tensor.data) for tensor in response) > LARGE_OUTPUT:
         return await asyncio.to_thread(render, response, model, number, limit, partial(time.sleep, PAUSE_SECONDS))
@@ -170,7 +169,7 @@ async def render_in_thread(response: Sequence[Tensor], model: ModelVersion, numb
 
 
 def render(
-    response: Sequence[Tensor], model: ModelVersion, number: int, limit: int, pause: Callable[[], None]
+    response: Sequence[OutputTensor], model: ModelVersion, number: int, limit: int, pause: Callable[[], None]
 ) -> bytes:
     """Return a response as a JSON list. `number` counts from 0.
 

@@ -10,7 +10,7 @@ import msgspec
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
-from common.tensors import Datatype, Signature, Tensor
+from common.tensors import Datatype, Signature
 from services.dispatcher.triton.connection import Access, open_channel
 from services.dispatcher.triton.errors import (
     MODEL_CRASHED,
@@ -20,7 +20,9 @@ from services.dispatcher.triton.errors import (
     TritonUnavailable,
     explain,
 )
+from services.dispatcher.triton.messages import StreamMessage, read_message
 from services.dispatcher.triton.quarantine import Quarantine
+from services.dispatcher.triton.tensors import OutputTensor
 
 CALL_SECONDS = 3.0
 STALL_SECONDS = 1.0  # an answer that takes longer shows that the server, or the way to it, stalled
@@ -47,7 +49,7 @@ class Response(NamedTuple):
     """One response of a model."""
 
     version: str
-    tensors: list[Tensor]
+    tensors: Sequence[OutputTensor]
 
 
 class TritonClient:
@@ -80,7 +82,7 @@ class TritonClient:
         self._stream: Any = self._channel.unary_stream(
             STREAM_METHOD,
             request_serializer=pb.ModelInferRequest.SerializeToString,
-            response_deserializer=pb.ModelStreamInferResponse.FromString,
+            response_deserializer=read_message,
         )
 
     async def _call(self, method: str, request: Any, seconds: float = CALL_SECONDS) -> Any:
@@ -203,9 +205,9 @@ class TritonClient:
                     failure = failure or error
                 elif failure is None:
                     await self._answers.wait()  # a response after a freeze may belong to another request
-                    failure = self._check(message.infer_response.id, request, epoch)
+                    failure = self._check(message.response.id, request, epoch)
                     if failure is None:
-                        yield read_response(message.infer_response)
+                        yield read_response(message)
             if failure is None and not self.quarantine.accepts(model, epoch):
                 failure = quarantined(refused=False)
             if failure is not None:
@@ -260,10 +262,9 @@ def read_signature(tensor: Any, optional: bool) -> Signature:
     return Signature(tensor.name, Datatype(tensor.datatype), list(tensor.shape), optional)
 
 
-def read_response(response: Any) -> Response:
-    raws = response.raw_output_contents
+def read_response(message: StreamMessage) -> Response:
     tensors = [
-        Tensor(output.name, Datatype(output.datatype), list(output.shape), raw)
-        for output, raw in zip(response.outputs, raws, strict=True)
+        OutputTensor(output.name, Datatype(output.datatype), list(output.shape), raw)
+        for output, raw in zip(message.response.outputs, message.raws, strict=True)
     ]
-    return Response(response.model_version, tensors)
+    return Response(message.response.model_version, tensors)

@@ -7,16 +7,26 @@ import struct
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from common.tensors import CODES, FLOATS, SIZES, Datatype, Output, Signature, Tensor
+from common.tensors import CODES, FLOATS, SIZES, Datatype, Output, Signature
 
 NON_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # as in protobuf's JSON
 # A piece is rendered at a time; the event loop waits up to a millisecond for it.
 PIECE = 4096  # elements
 PIECE_BYTES = 48 * 1024  # of BYTES; a multiple of three, so that the base64 of pieces makes the base64 of the whole
 DATA = b'"data":[]'
+
+
+class OutputTensor(NamedTuple):
+    """An output of a model. `data` may be a part of a message."""
+
+    name: str
+    datatype: Datatype
+    shape: list[int]
+    data: bytes | memoryview
 
 
 class BadOutput(Exception):
@@ -27,7 +37,7 @@ class TooLarge(Exception):
     """A model's outputs are over the limit as JSON."""
 
 
-def check_outputs(tensors: Sequence[Tensor], declared: Sequence[Signature], *, complete: bool) -> None:
+def check_outputs(tensors: Sequence[OutputTensor], declared: Sequence[Signature], *, complete: bool) -> None:
     """Raise BadOutput unless each tensor matches its declaration. With `complete`, no output may be missing.
 
     Triton checks neither.
@@ -48,7 +58,7 @@ def check_outputs(tensors: Sequence[Tensor], declared: Sequence[Signature], *, c
         raise BadOutput(f"the model did not return its output '{min(missing)}'")
 
 
-def render_outputs(tensors: Sequence[Tensor], response: int, limit: int, pause: Callable[[], None]) -> bytes:
+def render_outputs(tensors: Sequence[OutputTensor], response: int, limit: int, pause: Callable[[], None]) -> bytes:
     """Return tensors as the JSON list of the API. Call `pause` now and then, so that other threads can run.
 
     Raises TooLarge beyond `limit` bytes, before it needs more memory than that. Raises BadOutput if a tensor does
@@ -66,7 +76,7 @@ def render_outputs(tensors: Sequence[Tensor], response: int, limit: int, pause: 
     return b"".join(found) if tensors else b"[]"
 
 
-def render_output(tensor: Tensor, response: int = -1) -> Iterator[bytes]:
+def render_output(tensor: OutputTensor, response: int = -1) -> Iterator[bytes]:
     """Yield the pieces of a tensor's JSON; some may be empty. Raises BadOutput if the data does not fill the shape."""
     output = Output(tensor.name, tensor.datatype, tensor.shape, [], response)
     head, _, tail = msgspec.json.encode(output).rpartition(DATA)
@@ -76,14 +86,14 @@ def render_output(tensor: Tensor, response: int = -1) -> Iterator[bytes]:
     yield DATA[-1:] + tail
 
 
-def render_numbers(tensor: Tensor, count: int) -> Iterator[bytes]:
+def render_numbers(tensor: OutputTensor, count: int) -> Iterator[bytes]:
     size = SIZES[tensor.datatype]
     if len(tensor.data) != count * size:
         text = f"output '{tensor.name}' has {len(tensor.data)} bytes, which do not fill shape {tensor.shape}"
         raise BadOutput(text)
     step, separator = PIECE * size, b""
     for offset in range(0, len(tensor.data), step):
-        values = read_values(tensor.datatype, tensor.data[offset : offset + step])
+        values = read_values(tensor.datatype, bytes(tensor.data[offset : offset + step]))
         yield separator + msgspec.json.encode(values)[1:-1]
         separator = b","
 
@@ -112,7 +122,7 @@ def read_array(code: str, raw: bytes) -> Sequence[float]:
     return values.tolist()
 
 
-def render_bytes(tensor: Tensor, expected: int) -> Iterator[bytes]:
+def render_bytes(tensor: OutputTensor, expected: int) -> Iterator[bytes]:
     """Yield elements. Each is text, or `{"base64": …}` if it is not UTF-8."""
     count, separator = 0, b""
     for elements in read_bytes(tensor.data):
@@ -127,7 +137,7 @@ def render_bytes(tensor: Tensor, expected: int) -> Iterator[bytes]:
         raise BadOutput(f"output '{tensor.name}' has {count} elements, but shape {tensor.shape} needs {expected}")
 
 
-def read_bytes(data: bytes) -> Iterator[list[memoryview]]:
+def read_bytes(data: bytes | memoryview) -> Iterator[list[memoryview]]:
     """Yield lists of elements, as large as a piece. An element that is larger is alone in its list."""
     raw, found = memoryview(data), list[memoryview]()
     offset = begin = 0

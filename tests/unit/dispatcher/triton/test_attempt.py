@@ -16,6 +16,7 @@ from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult
 from services.dispatcher.triton.client import ModelVersion, Response, TritonClient
 from services.dispatcher.triton.errors import InferenceError
 from services.dispatcher.triton.quarantine import Quarantine
+from services.dispatcher.triton.tensors import OutputTensor
 
 X = Tensor("x", Datatype.FP32, [1, 2], bytes(8))
 MAX_OUTPUTS = 1000  # bytes
@@ -30,8 +31,8 @@ def model(*, decoupled: bool) -> ModelVersion:
     return ModelVersion("echo", "1", decoupled, 0, 1, [], [Signature("y", Datatype.UINT8, [-1])])
 
 
-def response(*values: int) -> list[Tensor]:
-    return [Tensor("y", Datatype.UINT8, [len(values)], bytes(values))]
+def response(*values: int) -> list[OutputTensor]:
+    return [OutputTensor("y", Datatype.UINT8, [len(values)], bytes(values))]
 
 
 def test_a_request_carries_the_tensors_byte_for_byte_and_the_id() -> None:
@@ -69,7 +70,7 @@ def test_a_parameter_keeps_its_type(value: bool | int | float | str, field: str)
 class FakeTriton:
     """Returns these responses."""
 
-    def __init__(self, *responses: list[Tensor]) -> None:
+    def __init__(self, *responses: list[OutputTensor]) -> None:
         self.responses = responses
         self.max_message = 1000
         self.read = 0
@@ -124,7 +125,7 @@ async def test_a_stream_may_end_without_a_response() -> None:
     ids=["none", "incomplete", "undeclared"],
 )
 async def test_a_response_other_than_declared_fails_once_the_stream_is_read(
-    responses: list[list[Tensor]], decoupled: bool, text: str
+    responses: list[list[OutputTensor]], decoupled: bool, text: str
 ) -> None:
     triton = FakeTriton(*responses)
     passed_on: list[bytes] = []

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from typing import Any
 
 import grpc
 import pytest
@@ -10,14 +11,15 @@ from tritonclient.grpc import service_pb2 as pb
 from services.dispatcher.triton import client as module
 from services.dispatcher.triton.client import CALL_SECONDS, TritonClient
 from services.dispatcher.triton.errors import WRONG_REQUEST, InferenceError, TritonUnavailable
+from services.dispatcher.triton.messages import read_message
 from tests.unit.clock import Clock
 
 
 class Call:
     """Returns these messages, then ends."""
 
-    def __init__(self, *messages: object) -> None:
-        self.messages = [*messages, grpc.aio.EOF]
+    def __init__(self, *messages: Any) -> None:
+        self.messages = [*(read_message(message.SerializeToString()) for message in messages), grpc.aio.EOF]
 
     async def read(self) -> object:
         return self.messages.pop(0)
@@ -246,7 +248,7 @@ class EndlessCall:
     cancels = 0
 
     async def read(self) -> object:
-        return pb.ModelStreamInferResponse()
+        return read_message(b"")
 
     def cancel(self) -> None:
         self.cancels += 1

@@ -7,11 +7,12 @@ import struct
 import msgspec
 import pytest
 
-from common.tensors import Datatype, Output, Signature, Tensor
+from common.tensors import Datatype, Output, Signature
 from services.dispatcher.triton.tensors import (
     PIECE,
     PIECE_BYTES,
     BadOutput,
+    OutputTensor,
     TooLarge,
     check_outputs,
     render_output,
@@ -46,25 +47,25 @@ SPECIAL = [
 
 @pytest.mark.parametrize(("datatype", "raw", "data"), WHOLE + FRACTIONS, ids=lambda value: str(value)[:8])
 def test_numbers_are_read_exactly(datatype: Datatype, raw: bytes, data: list[object]) -> None:
-    output = read_output(Tensor("y", datatype, [len(data)], raw))
+    output = read_output(OutputTensor("y", datatype, [len(data)], raw))
     assert output.data == data
     assert [type(value) for value in output.data] == [type(value) for value in data]
 
 
 @pytest.mark.parametrize(("datatype", "raw"), SPECIAL, ids=lambda value: str(value)[:4])
 def test_non_finite_numbers_are_strings(datatype: Datatype, raw: bytes) -> None:
-    output = read_output(Tensor("y", datatype, [4], raw))
+    output = read_output(OutputTensor("y", datatype, [4], raw))
     assert output.data == [1.5, "NaN", "Infinity", "-Infinity"]
     assert output.data == [1.5, "NaN", "Infinity", "-Infinity"]
 
 
 def test_large_finite_numbers_stay_numbers_even_if_their_sum_is_infinite() -> None:
-    output = read_output(Tensor("y", Datatype.FP64, [2], struct.pack("<2d", 1e308, 1e308)))
+    output = read_output(OutputTensor("y", Datatype.FP64, [2], struct.pack("<2d", 1e308, 1e308)))
     assert output.data == [1e308, 1e308]
 
 
 def test_infinities_that_cancel_out_are_still_strings() -> None:
-    output = read_output(Tensor("y", Datatype.FP32, [2], struct.pack("<2f", math.inf, -math.inf)))
+    output = read_output(OutputTensor("y", Datatype.FP32, [2], struct.pack("<2f", math.inf, -math.inf)))
     assert output.data == ["Infinity", "-Infinity"]
 
 
@@ -74,20 +75,20 @@ def packed(*elements: bytes) -> bytes:
 
 def test_bytes_are_text_if_they_are_utf8_and_base64_otherwise() -> None:
     raw = packed("né\x00e".encode(), b"", b"\xff\x00")
-    output = read_output(Tensor("y", Datatype.BYTES, [3], raw))
+    output = read_output(OutputTensor("y", Datatype.BYTES, [3], raw))
     assert output.data == ["né\x00e", "", {"base64": "/wA="}]
 
 
 @pytest.mark.parametrize("raw", [b"\x01\x00", packed(b"a") + b"\x00", b"\x05\x00\x00\x00abc"])
 def test_truncated_bytes_are_refused(raw: bytes) -> None:
     with pytest.raises(BadOutput, match="ends inside"):
-        read_output(Tensor("y", Datatype.BYTES, [1], raw))
+        read_output(OutputTensor("y", Datatype.BYTES, [1], raw))
 
 
 @pytest.mark.parametrize("elements", [(), (b"a", b"b", b"c")])
 def test_bytes_whose_count_differs_from_the_shape_are_refused(elements: tuple[bytes, ...]) -> None:
     with pytest.raises(BadOutput, match="elements"):
-        read_output(Tensor("y", Datatype.BYTES, [1, 2], packed(*elements)))
+        read_output(OutputTensor("y", Datatype.BYTES, [1, 2], packed(*elements)))
 
 
 @pytest.mark.parametrize("datatype", [datatype for datatype in Datatype if datatype is not Datatype.BYTES])
@@ -95,27 +96,27 @@ def test_bytes_whose_count_differs_from_the_shape_are_refused(elements: tuple[by
 def test_numbers_whose_length_differs_from_the_shape_are_refused(datatype: Datatype, excess: int) -> None:
     size = next(len(raw) // len(data) for kind, raw, data in WHOLE + FRACTIONS if kind is datatype)
     with pytest.raises(BadOutput, match="do not fill"):
-        read_output(Tensor("y", datatype, [2, 2], bytes(4 * size + excess)))
+        read_output(OutputTensor("y", datatype, [2, 2], bytes(4 * size + excess)))
 
 
 @pytest.mark.parametrize("datatype", list(Datatype))
 def test_a_tensor_may_be_empty(datatype: Datatype) -> None:
-    assert read_output(Tensor("y", datatype, [0, 4], b"")).data == []
+    assert read_output(OutputTensor("y", datatype, [0, 4], b"")).data == []
 
 
 def test_only_a_streamed_output_has_the_number_of_its_response() -> None:
-    tensor = Tensor("y", Datatype.UINT8, [1], b"\x07")
+    tensor = OutputTensor("y", Datatype.UINT8, [1], b"\x07")
     assert b"response" not in render(tensor)
     (streamed,) = msgspec.json.decode(render_outputs([tensor], 0, LIMIT, lambda: None))
     assert streamed["response"] == 0
 
 
 LONG = [
-    Tensor('"data":[]', Datatype.FP16, [2 * PIECE + 1], struct.pack("<e", 0.1) * (2 * PIECE + 1)),
-    Tensor(
+    OutputTensor('"data":[]', Datatype.FP16, [2 * PIECE + 1], struct.pack("<e", 0.1) * (2 * PIECE + 1)),
+    OutputTensor(
         "text", Datatype.BYTES, [3], b"".join(struct.pack("<I", PIECE_BYTES) + b"a" * PIECE_BYTES for _ in range(3))
     ),
-    Tensor("none", Datatype.BOOL, [0], b""),
+    OutputTensor("none", Datatype.BOOL, [0], b""),
 ]
 
 
@@ -144,7 +145,7 @@ def test_a_large_output_is_given_up_at_the_limit() -> None:
         pauses += 1
 
     with pytest.raises(TooLarge):
-        render_outputs([Tensor("y", Datatype.UINT8, [100 * PIECE], bytes(100 * PIECE))], -1, 5 * PIECE, pause)
+        render_outputs([OutputTensor("y", Datatype.UINT8, [100 * PIECE], bytes(100 * PIECE))], -1, 5 * PIECE, pause)
     assert pauses == 3  # the head, and pieces of two bytes an element
 
 
@@ -159,7 +160,7 @@ def test_a_large_output_is_given_up_at_the_limit() -> None:
     ids=["zeros", "text", "binary", "truncated"],
 )
 def test_one_large_element_is_rendered_in_small_pieces(element: bytes, data: object) -> None:
-    tensor = Tensor("y", Datatype.BYTES, [3], packed(b"x", element, b"z"))
+    tensor = OutputTensor("y", Datatype.BYTES, [3], packed(b"x", element, b"z"))
     pieces = list(render_output(tensor))
     large = data or {"base64": base64.b64encode(element).decode()}
     assert msgspec.json.decode(b"".join(pieces))["data"] == ["x", large, "z"]
@@ -168,13 +169,13 @@ def test_one_large_element_is_rendered_in_small_pieces(element: bytes, data: obj
 
 def test_small_elements_are_rendered_together() -> None:
     elements = [b"a" * (PIECE_BYTES // 4)] * 12
-    pieces = list(render_output(Tensor("y", Datatype.BYTES, [12], packed(*elements))))
+    pieces = list(render_output(OutputTensor("y", Datatype.BYTES, [12], packed(*elements))))
     assert max(map(len, pieces)) > PIECE_BYTES // 2
     assert max(map(len, pieces)) <= 6 * PIECE_BYTES
 
 
 DECLARED = [Signature("y", Datatype.FP32, [-1, 2]), Signature("z", Datatype.INT8, [1])]
-Y, Z = Tensor("y", Datatype.FP32, [3, 2], bytes(24)), Tensor("z", Datatype.INT8, [1], b"\x00")
+Y, Z = OutputTensor("y", Datatype.FP32, [3, 2], bytes(24)), OutputTensor("z", Datatype.INT8, [1], b"\x00")
 
 
 def test_declared_outputs_pass_in_any_order() -> None:
@@ -184,13 +185,13 @@ def test_declared_outputs_pass_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("tensor", "reason"),
     [
-        (Tensor("x", Datatype.FP32, [3, 2], bytes(24)), "does not declare"),
-        (Tensor("y", Datatype.FP64, [3, 2], bytes(48)), "declared as FP32"),
-        (Tensor("y", Datatype.FP32, [3, 3], bytes(36)), "has shape"),
-        (Tensor("y", Datatype.FP32, [6], bytes(24)), "has shape"),
+        (OutputTensor("x", Datatype.FP32, [3, 2], bytes(24)), "does not declare"),
+        (OutputTensor("y", Datatype.FP64, [3, 2], bytes(48)), "declared as FP32"),
+        (OutputTensor("y", Datatype.FP32, [3, 3], bytes(36)), "has shape"),
+        (OutputTensor("y", Datatype.FP32, [6], bytes(24)), "has shape"),
     ],
 )
-def test_outputs_that_differ_from_the_declaration_are_refused(tensor: Tensor, reason: str) -> None:
+def test_outputs_that_differ_from_the_declaration_are_refused(tensor: OutputTensor, reason: str) -> None:
     with pytest.raises(BadOutput, match=reason):
         check_outputs([tensor, Z], DECLARED, complete=True)
 
