@@ -158,14 +158,14 @@ class Database:
         rows = await self.fetch(query, *values)
         return rows[0] if rows else None
 
-    async def copy(self, table: str, columns: Sequence[str], row: Sequence[bytes]) -> None:
-        """Add a row by COPY, which sends a large value while other tasks run. Raise DatabaseUnavailable in an outage.
+    async def copy(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[bytes]]) -> None:
+        """Add rows by COPY, which sends a large value while other tasks run. Raise DatabaseUnavailable in an outage.
 
         Each value is in the binary format of its type.
         """
         async with self.acquire() as connection, asyncio.timeout(STATEMENT_SECONDS):
             # Its own timeout does not end a wait for the socket.
-            await connection.copy_to_table(table, source=copy_pieces(row), columns=columns, format="binary")
+            await connection.copy_to_table(table, source=copy_pieces(rows), columns=columns, format="binary")
 
     async def check(self) -> bool:
         """Return whether the server answers soon, for /readyz."""
@@ -215,14 +215,16 @@ async def _keep_session(_connection: "asyncpg.Connection[asyncpg.Record]") -> No
     """Skip the reset of a released connection: we set no session state, and each reset is a commit."""
 
 
-async def copy_pieces(row: Sequence[bytes]) -> AsyncIterator[bytes]:
-    """Yield one row in the binary format of COPY. Other tasks run between two pieces."""
-    yield b"PGCOPY\n\xff\r\n\0" + bytes(8) + len(row).to_bytes(2)
-    for value in row:
-        yield len(value).to_bytes(4)
-        for offset in range(0, len(value), COPY_PIECE):
-            yield value[offset : offset + COPY_PIECE]
-            await asyncio.sleep(0)
+async def copy_pieces(rows: Sequence[Sequence[bytes]]) -> AsyncIterator[bytes]:
+    """Yield rows in the binary format of COPY. Other tasks run between two pieces."""
+    yield b"PGCOPY\n\xff\r\n\0" + bytes(8)
+    for row in rows:
+        yield len(row).to_bytes(2)
+        for value in row:
+            yield len(value).to_bytes(4)
+            for offset in range(0, len(value), COPY_PIECE):
+                yield value[offset : offset + COPY_PIECE]
+                await asyncio.sleep(0)
     yield b"\xff\xff"  # the end
 
 

@@ -345,6 +345,21 @@ CREATE TABLE job_steps (
   CONSTRAINT job_steps_outputs_of_output CHECK ((outputs IS NULL) = (type <> 'job.output'))
 );
 
+-- Large responses of running jobs, by COPY: see incoming_outputs. A repeated call adds nothing twice.
+CREATE VIEW incoming_steps AS SELECT job_id, claim, number, outputs FROM job_steps;
+CREATE FUNCTION add_step() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO job_steps (job_id, claim, number, type, outputs)
+  SELECT NEW.job_id, NEW.claim, NEW.number, 'job.output', NEW.outputs
+  FROM jobs j
+  WHERE j.id = NEW.job_id AND j.claim = NEW.claim AND j.status IN ('processing', 'canceling')
+  ON CONFLICT DO NOTHING;
+  RETURN NULL;
+END
+$$;
+CREATE TRIGGER add_step INSTEAD OF INSERT ON incoming_steps FOR EACH ROW EXECUTE FUNCTION add_step();
+
 -- The names that clients gave to submits and batches. For a day the same name means the same job or batch, whatever
 -- became of it. The row and the repeated request together hold all that the first answer said.
 CREATE TABLE idempotency_keys (
@@ -744,6 +759,7 @@ GRANT SELECT, INSERT, UPDATE ON job_attempts TO charonia_dispatcher;
 GRANT SELECT ON ended_attempts TO charonia_gateway;
 GRANT SELECT, INSERT, DELETE ON job_steps TO charonia_gateway;
 GRANT INSERT ON job_steps TO charonia_dispatcher;
+GRANT INSERT ON incoming_steps TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE ON idempotency_keys TO charonia_gateway;
 GRANT SELECT, DELETE ON idempotency_keys TO charonia_dispatcher;
 

@@ -101,7 +101,7 @@ class ResultWriter:
     async def add_steps(self, steps: list[Step]) -> bool:
         """Add responses of one job. Raises NotStored."""
         if measure(steps) > LARGE:
-            return await self._write_large(self._add_steps, steps)
+            return await self._write_large(self._add_large_steps, steps)
         return await self._write(self._steps.submit, self._add_steps, steps)
 
     async def _write(
@@ -155,6 +155,12 @@ class ResultWriter:
     async def _add_steps(self, steps: list[list[Step]]) -> list[bool]:
         together = [step for each in steps for step in each]
         await self._store.add_steps(together)
+        self._changes.notify(step.job_id for step in together)
+        return [True] * len(steps)
+
+    async def _add_large_steps(self, steps: list[list[Step]]) -> list[bool]:
+        together = [step for each in steps for step in each]
+        await self._store.add_large_steps(together)
         self._changes.notify(step.job_id for step in together)
         return [True] * len(steps)
 

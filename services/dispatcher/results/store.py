@@ -111,12 +111,15 @@ class ResultStore:
 
     async def save_outputs(self, ends: Sequence[JobEnd]) -> None:
         """Save the outputs of running jobs. Nobody sees them before the jobs succeed."""
-        for end in ends:
-            row = [end.id.bytes, end.claim.to_bytes(8), end.outputs or b""]
-            await self._database.copy("incoming_outputs", ("job_id", "claim", "outputs"), row)
+        rows = [(end.id.bytes, end.claim.to_bytes(8), end.outputs or b"") for end in ends]
+        await self._database.copy("incoming_outputs", ("job_id", "claim", "outputs"), rows)
 
     async def add_steps(self, steps: Sequence[Step]) -> None:
         await self._database.fetch(QUERIES["add_steps"], *to_columns(steps, 4))
+
+    async def add_large_steps(self, steps: Sequence[Step]) -> None:
+        rows = [(step.job_id.bytes, step.claim.to_bytes(8), step.number.to_bytes(4), step.outputs) for step in steps]
+        await self._database.copy("incoming_steps", ("job_id", "claim", "number", "outputs"), rows)
 
     async def requeue_jobs(self, requeues: Sequence[Requeue]) -> set[UUID]:
         """Return the ids of the jobs that were queued again."""

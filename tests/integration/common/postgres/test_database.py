@@ -77,7 +77,7 @@ async def test_errors_of_a_failing_server_are_an_outage(database: Database, stat
 
 async def copy(database: Database) -> None:
     """Copy more than the buffers of a connection take."""
-    await database.copy("copied", ("id", "content"), [(7).to_bytes(8), LARGE])
+    await database.copy("copied", ("id", "content"), [((7).to_bytes(8), LARGE), ((8).to_bytes(8), b"")])
 
 
 @pytest.mark.parametrize("call", [ask, begin, copy])
@@ -108,11 +108,11 @@ async def test_a_slow_statement_closes_no_other_connection(database: Database) -
 async def test_a_large_value_is_copied_in_pieces(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STATEMENT_SECONDS", SOON)
     await database.fetch(COPIED)
-    pieces = [piece async for piece in copy_pieces([LARGE])]
+    pieces = [piece async for piece in copy_pieces([[LARGE]])]
     assert max(map(len, pieces)) == COPY_PIECE  # each is one write
     await copy(database)
-    (row,) = await database.fetch("SELECT * FROM copied")
-    assert (row["id"], row["content"] == LARGE) == (7, True)
+    rows = await database.fetch("SELECT * FROM copied")
+    assert [(row["id"], row["content"] == LARGE) for row in rows] == [(7, True), (8, False)]
 
 
 async def test_a_copy_that_waits_for_a_lock_ends_by_its_deadline_or_a_cancel(database_url: str) -> None:

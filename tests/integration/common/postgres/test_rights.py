@@ -37,7 +37,10 @@ OF_COMMANDS = {
     *("list_keys", "revoke_key", "has_key", "set_max_queued", "find_max_queued", "list_whole_audit_log"),
 }
 # What the dispatcher does by COPY, which has no plan. An INSERT needs the same rights.
-COPIED = {"save_outputs": "INSERT INTO incoming_outputs (job_id, claim, outputs) SELECT NULL, NULL, NULL"}
+COPIED = {
+    "save_outputs": "INSERT INTO incoming_outputs (job_id, claim, outputs) SELECT NULL, NULL, NULL",
+    "add_large_steps": "INSERT INTO incoming_steps (job_id, claim, number, outputs) SELECT NULL, NULL, NULL, NULL",
+}
 OF_BOTH = {"add_key", "add_tenant", "find_tenant", "list_audit_log"}
 RELATIONS = """
 SELECT c.oid, c.relname AS name, NOT EXISTS (

@@ -150,3 +150,17 @@ async def test_after_a_failed_batch_each_end_is_written_alone(
         with pytest.raises(NotStored):  # the database answers, so it is not an outage
             await bad
     assert (await look(database, jobs[0].row.id)).status is Status.PROCESSING
+
+
+async def test_large_responses_are_added_once_and_only_under_their_claim(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    old = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(old)])
+    await make_due(database, old.row.id)
+    new = await claim(database, old.row.id)
+    steps = [Step(job.row.id, job.claim, number, BIG) for job in (old, new) for number in (1, 2)]
+    for _ in range(2):
+        await stores.results.add_large_steps(steps)
+    found = await database.fetch("SELECT claim, number, outputs FROM job_steps WHERE type = 'job.output' ORDER BY 1, 2")
+    assert [tuple(row) for row in found] == [(new.claim, 1, BIG), (new.claim, 2, BIG)]
