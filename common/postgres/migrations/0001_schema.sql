@@ -267,6 +267,23 @@ BEGIN
 END
 $$;
 
+-- Return the first claimable jobs of a tenant in their order, at most `count`. The statement that calls it is planned with
+-- it, so it costs nothing.
+CREATE FUNCTION claimable_jobs(model text, priority text, tenant uuid, count integer)
+RETURNS TABLE (id uuid, input_bytes integer, place bigint)
+LANGUAGE sql STABLE AS $$
+  SELECT first.id, first.input_bytes, row_number() OVER (ORDER BY first.id)
+  FROM (
+    SELECT j.id, j.input_bytes
+    FROM jobs j
+    WHERE j.model = claimable_jobs.model AND j.priority = claimable_jobs.priority AND j.tenant_id >= tenant
+      AND j.tenant_id <= tenant AND j.status = 'queued' AND j.scheduled_at IS NULL
+      AND (j.expires_at IS NULL OR j.expires_at > now() OR j.started_at IS NOT NULL)
+    ORDER BY j.tenant_id, j.id -- so that the primary key's order is of no use
+    LIMIT count
+  ) first
+$$;
+
 CREATE TABLE job_inputs (
   job_id uuid PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
   tensors bytea COMPRESSION lz4 NOT NULL, -- packed by common/tensors.py

@@ -12,50 +12,35 @@
 WITH tenants AS MATERIALIZED (
   SELECT * FROM waiting_tenants($1, $2, $4, $3 + 10, $10) WITH ORDINALITY AS tenant(id, turn)
 ), candidates AS MATERIALIZED ( -- twice as many as wanted: another dispatcher may hold the first ones
-  SELECT job.id, row_number() OVER (ORDER BY coalesce(busy.jobs, 0) + job.place, tenant.turn) AS number
+  SELECT job.id, job.input_bytes, row_number() OVER (ORDER BY coalesce(busy.jobs, 0) + job.place, tenant.turn) AS number
   FROM tenants tenant
   LEFT JOIN unnest($5::uuid[], $6::integer[]) AS busy(id, jobs) ON busy.id = tenant.id
-  CROSS JOIN LATERAL (
-    SELECT first.id, row_number() OVER (ORDER BY first.id) AS place
-    FROM (
-      SELECT id
-      FROM jobs
-      WHERE model = $1 AND priority = $2 AND tenant_id >= tenant.id AND tenant_id <= tenant.id
-        AND status = 'queued' AND scheduled_at IS NULL
-        AND (expires_at IS NULL OR expires_at > now() OR started_at IS NOT NULL)
-      ORDER BY tenant_id, id -- so that the primary key's order is of no use
-      LIMIT least(2 * $3::integer, $11::integer - coalesce(busy.jobs, 0))
-    ) first
-  ) job
+  CROSS JOIN LATERAL claimable_jobs($1, $2, tenant.id, least(2 * $3::integer, $11::integer - coalesce(busy.jobs, 0))) job
   ORDER BY number
   LIMIT 2 * $3::integer
+), sized AS MATERIALIZED (
+  SELECT *, sum(input_bytes) OVER (ORDER BY number) <= $12::bigint AS fits FROM candidates
 ), locked AS MATERIALIZED (
-  SELECT candidates.id, candidates.number, job.input_bytes
-  FROM candidates
+  SELECT id, number
+  FROM sized
   CROSS JOIN LATERAL (
-    SELECT input_bytes
+    SELECT
     FROM jobs
     -- Written so that only the primary key fits this condition, and no partial index.
-    WHERE id = candidates.id AND model = $1 AND priority = $2 AND coalesce(status = 'queued' AND scheduled_at IS NULL, false)
+    WHERE id = sized.id AND model = $1 AND priority = $2 AND coalesce(status = 'queued' AND scheduled_at IS NULL, false)
     FOR UPDATE SKIP LOCKED
   ) job
+  WHERE fits
   LIMIT $3::integer
-), sized AS MATERIALIZED (
-  SELECT id, number, input_bytes, sum(input_bytes) OVER (ORDER BY number) <= $12::bigint AS fits FROM locked
 ), claimed AS (
   UPDATE jobs j
-  SET status = 'processing',
-      attempt = attempt + 1,
-      claim = claim + 1,
-      worker = $7,
-      session = $9,
-      lease_until = now() + make_interval(secs => $8::double precision),
-      started_at = now()
-  FROM sized
-  JOIN job_inputs i ON i.job_id = sized.id
-  WHERE j.id = sized.id AND sized.fits
+  SET status = 'processing', attempt = attempt + 1, claim = claim + 1, worker = $7, session = $9,
+      lease_until = now() + make_interval(secs => $8::double precision), started_at = now()
+  FROM locked
+  JOIN job_inputs i ON i.job_id = locked.id
+  WHERE j.id = locked.id
   RETURNING
-    j.*, i.tensors, i.parameters, i.metadata, sized.number,
+    j.*, i.tensors, i.parameters, i.metadata, locked.number,
     (
       coalesce('job.started' = ANY(i.callback_events), false)
       OR EXISTS (SELECT FROM webhooks w WHERE w.tenant_id = j.tenant_id AND w.events && event_patterns('job.started'))
@@ -63,10 +48,12 @@ WITH tenants AS MATERIALIZED (
 )
 SELECT search.*, claimed.*
 FROM (
-  SELECT count(*) < $3::integer
-    AND (count(*) < (SELECT count(*) FROM candidates) OR (SELECT count(*) FROM tenants) > $3::integer + 9) AS contended,
-    (array_agg(input_bytes ORDER BY number) FILTER (WHERE NOT fits))[1] AS next_bytes
-  FROM sized
+  SELECT
+    jobs < $3::integer AND (jobs < count(*) FILTER (WHERE fits) OR (SELECT count(*) FROM tenants) > $3 + 9) AS contended,
+    (array_agg(input_bytes ORDER BY number) FILTER (WHERE NOT fits AND jobs < $3))[1] AS next_bytes
+  FROM (SELECT count(*) AS jobs FROM locked) found
+  LEFT JOIN sized ON true
+  GROUP BY jobs
 ) search
 LEFT JOIN claimed ON true
 ORDER BY claimed.number;
