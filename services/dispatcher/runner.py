@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from opentelemetry.trace import Span, SpanKind
 
@@ -18,7 +18,7 @@ from common.telemetry.logs import Log
 from common.views.job import job_log_fields
 from services.dispatcher import metrics, retry
 from services.dispatcher.claims.claimed_job import ClaimedJob
-from services.dispatcher.claims.claims import Claims
+from services.dispatcher.claims.claims import Claims, NoRoom
 from services.dispatcher.failure_policy import classify
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.models.served_model import ServedModel
@@ -29,11 +29,14 @@ from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import InferenceError
 
-HOLD_SECONDS = 600.0  # a message may wait this long for a slot, far below RabbitMQ's acknowledgement timeout of 30 min
+HOLD_SECONDS = (
+    600.0  # a message may wait this long for a slot or room, far below RabbitMQ's acknowledgement timeout of 30 min
+)
 PAUSE_SECONDS = 1.0  # before a message goes back because the database is away; the slot is held meanwhile
 STOPPED = Failure("worker_stopped", "the worker stopped before the attempt ended", True)
 
 Save = Callable[[], Coroutine[Any, Any, None]]
+T = TypeVar("T")
 
 log = Log("runner")
 
@@ -57,7 +60,7 @@ class Runner:
         self._changes = changes
         self._heartbeat = heartbeat
         self._max_outputs = max_outputs
-        self._starting: set[asyncio.Task[None]] = set()
+        self._starting: set[asyncio.Task[bool]] = set()
 
     async def handle(self, model: ServedModel, priority: Priority, message: Message, traceparent: str | None) -> None:
         """Start a job for each job that the message announces. Raises Retry or Reject."""
@@ -67,29 +70,39 @@ class Runner:
                 raise error
 
     async def _start_one(self, model: ServedModel, priority: Priority, traceparent: str | None) -> None:
-        """Wait until the model is available with a free slot, then claim and start a job."""
-        try:
-            async with asyncio.timeout(HOLD_SECONDS):
-                probe = await model.acquire(priority)
-        except TimeoutError:
-            raise Retry(f"no slot became free within {HOLD_SECONDS:g} s") from None
+        """Wait until the model is available with a free slot, then claim and start a job.
+
+        While its inputs find no room, this waits without a slot, which other work may use.
+        """
+        deadline = asyncio.get_running_loop().time() + HOLD_SECONDS
+        probe = await wait_until(deadline, model.acquire(priority), "slot")
+        while not await self._start_in_slot(model, priority, traceparent, probe):
+            await wait_until(deadline, self._claims.wait_for_room(model, priority), "room for inputs")
+            probe = await wait_until(deadline, model.acquire(priority), "slot")
+
+    async def _start_in_slot(
+        self, model: ServedModel, priority: Priority, traceparent: str | None, probe: bool
+    ) -> bool:
+        """Return whether the message is done: not if the next job found no room."""
         starting = asyncio.create_task(self._claim_and_start(model, priority, traceparent, probe))
         self._starting.add(starting)
         starting.add_done_callback(self._forget_start)
-        await asyncio.shield(starting)  # a lost channel must not interrupt a claim
+        return await asyncio.shield(starting)  # a lost channel must not interrupt a claim
 
-    def _forget_start(self, starting: asyncio.Task[None]) -> None:
+    def _forget_start(self, starting: asyncio.Task[bool]) -> None:
         self._starting.discard(starting)
         if not starting.cancelled():
             starting.exception()  # marks it as retrieved, in case the waiter was cancelled
 
     async def _claim_and_start(
         self, model: ServedModel, priority: Priority, traceparent: str | None, probe: bool
-    ) -> None:
-        """Claim a job and run it in a task of its own. Free the slot if there is none."""
+    ) -> bool:
+        """Claim a job and run it in a task of its own. Free the slot if there is none. Return False without room."""
         job = None
         try:
             job = await self._claims.claim(model, priority)
+        except NoRoom:
+            return False
         except Unavailable as error:
             await asyncio.sleep(PAUSE_SECONDS)
             raise Retry(str(error)) from error
@@ -98,7 +111,7 @@ class Runner:
                 model.release(probe=probe)
         if job is None:
             metrics.stale_messages.inc()
-            return
+            return True
         self._changes.notify([job.row.id])
         metrics.queue_seconds.labels(model.name, priority).observe(job.seconds_queued())
         running = RunningJob(job, is_probe=probe)
@@ -106,6 +119,7 @@ class Runner:
         running.task = asyncio.create_task(self._run(model, running, traceparent))
         metrics.slots_used.labels(model.name).inc()
         running.task.add_done_callback(partial(self._forget, model, running))
+        return True
 
     def _forget(self, model: ServedModel, running: RunningJob, task: asyncio.Task[None]) -> None:
         """Free what a job held when its task has ended."""
@@ -210,7 +224,6 @@ class Runner:
 
     async def stop(self, grace: float) -> None:
         """Let running jobs end within `grace` seconds, then give the others back to the queue."""
-        self._claims.inputs.close()
         if self._starting:
             await asyncio.wait(self._starting, timeout=grace)
         if tasks := [running.task for running in self._heartbeat.jobs.values() if running.task is not None]:
@@ -228,6 +241,15 @@ class Runner:
                 await self._store.requeue_jobs(requeues)
         except Unavailable as error:
             log.warning("jobs.give_back_failed", jobs=len(requeues), error=error)  # their leases lapse
+
+
+async def wait_until(deadline: float, waiting: Awaitable[T], what: str) -> T:
+    """Wait for a slot or room until a time of the loop. Raises Retry."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await waiting
+    except TimeoutError:
+        raise Retry(f"no {what} became free within {HOLD_SECONDS:g} s") from None
 
 
 def count_jobs(message: Message) -> int:

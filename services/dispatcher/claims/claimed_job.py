@@ -17,6 +17,7 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
     interruptions: int
     probation: float | None  # a suspected poison job, as of the claim or the last heartbeat
     input_bytes: int
+    passed: bool  # it was claimed before a larger job whose turn it was, but which did not fit
     initial_delay: float
     max_delay: float
     fallback_model: str | None

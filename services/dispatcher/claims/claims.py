@@ -1,19 +1,18 @@
 """Claims jobs for wake-ups. A wake-up claims the fairest job of its queue, not necessarily its own."""
 
 import asyncio
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
 from uuid import UUID
 
-from common.errors import Retry
+from common.errors import CharoniaError, Retry
 from common.jobs import Priority
 from common.postgres.batcher import Batcher
 from services.dispatcher.claims.claimed_job import ClaimedJob
-from services.dispatcher.claims.input_budget import ROOM_SECONDS, InputBudget
+from services.dispatcher.claims.input_budget import InputBudget, Room
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import ClaimStore
+from services.dispatcher.claims.store import ClaimBatch, ClaimStore
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.settings import MAX_INPUTS
 
@@ -31,6 +30,10 @@ class NoJob(Enum):
 
 
 ClaimResult = ClaimedJob | NoJob
+
+
+class NoRoom(CharoniaError):
+    """The inputs of running jobs leave no room for the next job."""
 
 
 class Claims:
@@ -59,28 +62,30 @@ class Claims:
     async def claim(self, model: ServedModel, priority: Priority) -> ClaimedJob | None:
         """Claim the next job of a model and class. None if the queue is empty, or its jobs may not start now.
 
-        Raises Unavailable, or Retry if for too long other transactions hold all queued jobs or running jobs the memory.
+        Raises Unavailable, NoRoom, or Retry if for too long other transactions hold all queued jobs.
         """
         key = model.name, priority
         if key not in self._batchers:
             self._batchers[key] = Batcher(partial(self.claim_batch, model, priority), name="claims", limit=BATCH)
-        reason, deadline = NoJob.LOCKED, time.monotonic() + ROOM_SECONDS
         for _ in range(MAX_TRIES):
             match await self._batchers[key].submit(None):
                 case ClaimedJob() as job:
                     return job
                 case NoJob.QUEUE_EMPTY:
                     return None
-                case NoJob.LOCKED as reason:
+                case NoJob.NO_ROOM:
+                    raise NoRoom
+                case NoJob.LOCKED:
                     await asyncio.sleep(RETRY_SECONDS)
-                case NoJob.NO_ROOM as reason:
-                    if self.inputs.is_closed or time.monotonic() >= deadline:
-                        break
-        raise Retry(reason.value)
+        raise Retry(NoJob.LOCKED.value)
+
+    async def wait_for_room(self, model: ServedModel, priority: Priority) -> None:
+        """Wait until the next job may fit, but not for long: by then a smaller job of another tenant may be next."""
+        await self.inputs.wait((model.name, priority))
 
     def release(self, job: ClaimedJob) -> None:
         """Free the memory of a claimed job that no longer runs."""
-        self.inputs.release((job.row.model, job.row.priority), job.input_bytes)
+        self.inputs.note_end((job.row.model, job.row.priority), measure([job]))
 
     def note_end(self, model: ServedModel, tenant: UUID) -> None:
         """Record that a claimed job no longer runs."""
@@ -88,27 +93,37 @@ class Claims:
         self._limits.note_end(model.name)
 
     async def claim_batch(self, model: ServedModel, priority: Priority, claims: list[None]) -> list[ClaimResult]:
-        """Claim up to one job for each item in one statement, once there is room for inputs."""
+        """Claim up to one job for each item in one statement, as far as there is room for their inputs."""
         share, queue = model.fair_share, (model.name, priority)
-        unused = max_bytes = await self.inputs.reserve(queue)
-        if not max_bytes:
-            return [NoJob.NO_ROOM] * len(claims)
-        count = self.inputs.limit_count(queue, len(claims), max_bytes)
-        turn = model.name, priority, count, share.last_tenant[priority]
+        turn = model.name, priority, len(claims), share.last_tenant[priority]
         holder = self._worker, self._lease, self._read_session()
+        limits = await self._limits.get()
+        room, loaded = self.inputs.reserve(queue), Room(0, 0)
         try:
-            limits = await self._limits.get()  # after the wait for room, which may be long
             if model.name in limits.models:
-                claimed = await self._store.claim_within_limits(*turn, *holder, max_bytes)
+                claimed = await self._store.claim_within_limits(*turn, *holder, room)
             else:
-                claimed = await self._store.claim_jobs(*turn, share.running, *holder, limits.paused_tenants, max_bytes)
-            unused -= sum(job.input_bytes for job in claimed.jobs)
+                running = share.count_turns(priority)
+                claimed = await self._store.claim_jobs(*turn, running, *holder, limits.paused_tenants, room)
+            loaded = measure(claimed.jobs)
         finally:
-            self.inputs.release(queue, unused)
+            self.inputs.release(queue, Room(room.in_turn - loaded.in_turn, room.passing - loaded.passing))
         self.inputs.note_next(queue, claimed.next_bytes)
         for job in claimed.jobs:
-            share.note_start(job.row.tenant_id, priority)
-        no_job = NoJob.LOCKED if claimed.contended else NoJob.QUEUE_EMPTY
-        if claimed.next_bytes is not None or len(claimed.jobs) == count:
-            no_job = NoJob.NO_ROOM
-        return [*claimed.jobs, *[no_job] * (len(claims) - len(claimed.jobs))]
+            share.note_start(job.row.tenant_id, priority, passed=job.passed)
+        return [*claimed.jobs, *[explain(claimed)] * (len(claims) - len(claimed.jobs))]
+
+
+def explain(claimed: ClaimBatch) -> NoJob:
+    """Return why a claim got no more jobs."""
+    if claimed.contended:
+        return NoJob.LOCKED
+    return NoJob.QUEUE_EMPTY if claimed.next_bytes is None else NoJob.NO_ROOM
+
+
+def measure(jobs: Iterable[ClaimedJob]) -> Room:
+    """Return the bytes of the inputs of claimed jobs."""
+    sizes = {False: 0, True: 0}
+    for job in jobs:
+        sizes[job.passed] += job.input_bytes
+    return Room(sizes[False], sizes[True])

@@ -2,88 +2,90 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import TypeAlias
+from collections import Counter
+from typing import NamedTuple, TypeAlias
 
 from common.fair_budget import FairBudget
 from common.jobs import Priority
 from common.postgres.batcher import MAX_BATCH_BYTES
 from services.dispatcher.settings import MAX_INPUTS
 
-ROOM_SECONDS = 60.0  # for room; then the message goes back, and perhaps to another dispatcher
-LOOK_SECONDS = 1.0  # for all the room that a claim wants; then it loads what fits
+LOOK_SECONDS = 1.0  # between two claims of a queue whose next job has no room: by then another job may be next
 LARGEST_PART = 4  # a usual claim loads at most this part of what a queue may hold
-OWN_PART = 128  # a queue may always hold this part of the total
+PASSING_PART = 128  # jobs that pass a larger one may hold this part of the total
 
 Queue: TypeAlias = tuple[str, Priority]  # a model's name and a priority
+
+
+class Room(NamedTuple):
+    """Bytes that a claim may load, or that it has loaded."""
+
+    in_turn: int
+    passing: int  # of small jobs that pass a larger one, which does not fit yet
 
 
 class InputBudget:
     """The bytes of all inputs that are loaded. Each queue has a share.
 
-    A claim reserves what it may load before it knows the jobs. One job always fits if its queue holds nothing, however
-    large it is. A few small jobs always fit. So a queue never stops, and the bytes exceed the total by one job and this
-    little for each queue at most.
+    A claim reserves what it may load before it knows the jobs. One job always fits if its queue holds nothing in turn,
+    however large it is. Small jobs that pass it have a little room of their own, so neither waits for the other. The
+    bytes exceed the total by one job and this little for each queue at most.
     """
 
     def __init__(self, total: int = MAX_INPUTS) -> None:
         """`total` is in bytes."""
-        self._budget: FairBudget[Queue] = FairBudget(total)
+        self._budget: FairBudget[tuple[Queue, bool]] = FairBudget(total)  # by queue, and whether a job passed another
         self._usual = max(1, min(MAX_BATCH_BYTES, self._budget.largest // LARGEST_PART))
-        self._own = total // OWN_PART
+        self._largest_passing = total // PASSING_PART
         self._next: dict[Queue, int] = {}  # the bytes of the next job of a queue, if it did not fit into the last claim
+        self._passed: Counter[Queue] = Counter()  # jobs that passed another one and have ended
         self._changed = asyncio.Event()
-        self.is_closed = False
 
     @property
     def used(self) -> int:
         return self._budget.total - self._budget.free
 
-    async def reserve(self, queue: Queue) -> int:
-        """Return the bytes that a claim may load, once there is room; 0 after ROOM_SECONDS without, or if closed.
+    def reserve(self, queue: Queue) -> Room:
+        """Return what a claim may load now. Give back what it does not load."""
+        room = Room(min(self._size(queue), self._room(queue)), self._passing_room(queue))
+        self._take(queue, room)
+        return room
 
-        Waits for all that the next job needs, but not for long: by then a smaller job of another tenant may be next.
-        """
-        await self._wait(LOOK_SECONDS, lambda: self._room(queue) >= self._size(queue))
-        await self._wait(ROOM_SECONDS, lambda: self._room(queue) > 0)
-        size = 0 if self.is_closed else min(self._size(queue), self._room(queue))
-        self._budget.take(queue, size)
-        return size
+    def release(self, queue: Queue, room: Room) -> None:
+        """Give back what a claim did not load."""
+        self._take(queue, Room(-room.in_turn, -room.passing))
+        self._changed.set()
 
-    async def _wait(self, seconds: float, is_done: Callable[[], bool]) -> None:
-        """Wait until there is room, but at most this long, and not if closed."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not self.is_closed and not is_done():
-                    self._changed.clear()
-                    await self._changed.wait()
-
-    def limit_count(self, queue: Queue, count: int, size: int) -> int:
-        """Return how many jobs to ask for with room for `size` bytes. More than may fit would only be locked."""
-        if following := self._next.get(queue):
-            return min(count, max(1, size // following))
-        return count
+    def note_end(self, queue: Queue, room: Room) -> None:
+        """Give back the inputs of a job that no longer runs."""
+        self._passed[queue] += room.passing > 0
+        self.release(queue, room)
 
     def note_next(self, queue: Queue, size: int | None) -> None:
-        """Note the bytes of the job that did not fit into a claim, or None. The next claim waits for room for it."""
+        """Note the bytes of the job that did not fit into a claim, or None. The next claim reserves as much."""
         self._next.pop(queue, None)
         if size is not None:
             self._next[queue] = size
 
-    def release(self, queue: Queue, size: int) -> None:
-        """Give bytes back: what a claim did not load, or the inputs of a job that no longer runs."""
-        self._budget.take(queue, -size)
-        self._changed.set()
+    async def wait(self, queue: Queue) -> None:
+        """Wait until the next job fits, or a job that passed it has ended, but at most LOOK_SECONDS."""
+        passed = self._passed[queue]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                while self._room(queue) < self._size(queue) and self._passed[queue] == passed:
+                    self._changed.clear()
+                    await self._changed.wait()
 
-    def close(self) -> None:
-        """Let nobody wait for room any more, because the dispatcher stops."""
-        self.is_closed = True
-        self._changed.set()
+    def _take(self, queue: Queue, room: Room) -> None:
+        self._budget.take((queue, False), room.in_turn)
+        self._budget.take((queue, True), room.passing)
 
     def _size(self, queue: Queue) -> int:
         return max(self._usual, self._next.get(queue, 0))
 
     def _room(self, queue: Queue) -> int:
-        """Return how many bytes a claim may load now."""
-        held = self._budget.held(queue)
-        return max(self._budget.room(queue), self._own - held) if held else self._size(queue)
+        party = queue, False
+        return self._budget.room(party) if self._budget.held(party) else self._size(queue)
+
+    def _passing_room(self, queue: Queue) -> int:
+        return max(0, self._largest_passing - self._budget.held((queue, True)))

@@ -10,15 +10,18 @@ from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Connection, Database, to_columns
 from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 from services.dispatcher.claims.claimed_job import ClaimedJob, read_claimed_job
+from services.dispatcher.claims.input_budget import Room
 
 QUERIES = sql.load("services.dispatcher.claims") | sql.load("services.dispatcher.claims", "limits.sql")
+
+USUAL = Room(MAX_BATCH_BYTES, 0)
 
 
 class ClaimBatch(NamedTuple):
     """Claimed jobs in the order of their turns.
 
     `contended`: more may be queued, but other transactions hold them. `next_bytes` are those of the inputs of the next
-    job, if it did not fit.
+    job whose turn it is, if it did not fit.
     """
 
     jobs: list[ClaimedJob]
@@ -48,16 +51,16 @@ class ClaimStore:
         lease: float,
         session: int | None = None,
         paused_tenants: Collection[UUID] = (),
-        max_bytes: int = MAX_BATCH_BYTES,
+        room: Room = USUAL,
     ) -> ClaimBatch:
-        """Claim up to `count` jobs fairly, with inputs of up to `max_bytes` together.
+        """Claim up to `count` jobs fairly, with inputs that fit into `room`.
 
-        `last_tenant` is the tenant served last. `running` is the number of running jobs of each tenant.
+        `last_tenant` is the tenant served last. `running` is the number of jobs of each tenant that count as running.
         `session` is the worker's, while it holds the lock.
         """
         turn = model, priority, count, last_tenant, list(running), list(running.values())
         async with self._database.acquire() as connection:
-            return await run_claim(connection, *turn, worker, lease, session, list(paused_tenants), None, max_bytes)
+            return await run_claim(connection, *turn, worker, lease, session, list(paused_tenants), None, *room)
 
     async def claim_within_limits(
         self,
@@ -68,17 +71,17 @@ class ClaimStore:
         worker: str,
         lease: float,
         session: int | None = None,
-        max_bytes: int = MAX_BATCH_BYTES,
+        room: Room = USUAL,
     ) -> ClaimBatch:
         """Claim as many of the jobs as the limits of the model allow, over all dispatchers."""
         async with self._database.transaction() as connection:
             await connection.execute(QUERIES["lock_limits"], model)
-            room = await connection.fetchrow(QUERIES["find_room"], model, count)
-            assert room is not None, "the function returns one row"
-            if room["jobs"] == 0:
+            found = await connection.fetchrow(QUERIES["find_room"], model, count)
+            assert found is not None, "the function returns one row"
+            if found["jobs"] == 0:
                 return ClaimBatch([], contended=False)
-            turn = model, priority, room["jobs"], last_tenant, room["tenants"] or [], room["running"] or []
-            limits = room["closed"], room["per_tenant"], max_bytes
+            turn = model, priority, found["jobs"], last_tenant, found["tenants"] or [], found["running"] or []
+            limits = found["closed"], found["per_tenant"], *room
             return await run_claim(connection, *turn, worker, lease, session, *limits)
 
     async def list_limits(self) -> Limits:

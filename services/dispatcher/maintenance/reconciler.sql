@@ -47,7 +47,7 @@ WHERE waiting.traceparents IS NOT NULL;
 
 -- name: find_unserved
 -- Finds up to $2 claimable jobs of models ($1) that are not in the catalogue.
-SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.model = ANY($1::text[]) AND j.status = 'queued' AND j.scheduled_at IS NULL

@@ -65,7 +65,7 @@ RETURNING model, priority, traceparent;
 
 -- name: find_abandoned
 -- Finds running jobs whose lease has lapsed. Their dispatcher died or lost its connection.
-SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.lease_until < now()
@@ -74,7 +74,7 @@ LIMIT $1;
 
 -- name: find_orphaned
 -- Finds running jobs of the given sessions ($1), whose dispatchers died.
-SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.lease_until > '-infinity' AND j.session = ANY($1::bigint[])
@@ -87,7 +87,7 @@ UPDATE served_models SET session = NULL, updated_at = '-infinity' WHERE session 
 
 -- name: find_expired
 -- Finds queued jobs that did not start within their expires_in.
-SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, now() AS now
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.expires_at <= now() AND j.started_at IS NULL AND j.finished_at IS NULL

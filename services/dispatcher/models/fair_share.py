@@ -9,15 +9,29 @@ NIL = UUID(int=0)
 
 
 class FairShare:
-    """Tracks, for one model in this dispatcher, the running jobs of each tenant and the tenant served last."""
+    """Tracks, for one model in this dispatcher, the running jobs of each tenant and the tenant served last.
+
+    While a large job waits for memory, smaller jobs pass it. The turn stays with its tenant, so that it comes next. The
+    jobs that passed count as running until then, even after their end, so that their tenants pass in turns.
+    """
 
     def __init__(self) -> None:
         self.running: Counter[UUID] = Counter()
         self.last_tenant: dict[Priority, UUID] = dict.fromkeys(Priority, NIL)
+        self._passes: dict[Priority, Counter[UUID]] = {priority: Counter() for priority in Priority}
 
-    def note_start(self, tenant: UUID, priority: Priority) -> None:
+    def count_turns(self, priority: Priority) -> Counter[UUID]:
+        """Return how many jobs of each tenant count as running for the next claim."""
+        return self.running + self._passes[priority]
+
+    def note_start(self, tenant: UUID, priority: Priority, *, passed: bool = False) -> None:
+        """Record a start. `passed`: the job passed a larger one whose turn it was."""
         self.running[tenant] += 1
-        self.last_tenant[priority] = tenant
+        if passed:
+            self._passes[priority][tenant] += 1
+        else:
+            self.last_tenant[priority] = tenant
+            self._passes[priority].clear()
 
     def note_end(self, tenant: UUID) -> None:
         self.running[tenant] -= 1

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -19,6 +20,7 @@ from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results import result_writer
 from services.dispatcher.runner import Runner
+from services.dispatcher.settings import MAX_INPUTS
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.waiter_presence import WaiterPresence
 from services.gateway.jobs.store import JobStore
@@ -39,24 +41,26 @@ class LocalDispatcher:
         self.world, self.triton, self.model = world, triton, model
         self.set_lease(LEASE)
 
-    def set_lease(self, lease: float) -> None:
+    def set_lease(self, lease: float, max_inputs: int = MAX_INPUTS) -> None:
         """Replace the heartbeat and the runner."""
         stores = self.world.stores
         self.heartbeat = Heartbeat(stores.claims, lease)
         self.control = ControlHandler(self.heartbeat, WaiterPresence())
-        self.claims = Claims(stores.claims, RunLimits(stores.claims, list), worker="w", lease=lease)
+        self.claims = Claims(
+            stores.claims, RunLimits(stores.claims, list), worker="w", lease=lease, max_inputs=max_inputs
+        )
         self.runner = Runner(
             *(self.triton, self.claims, stores.results, self.world.recorder, self.world.changes, self.heartbeat),
             MAX_OUTPUTS,
         )
 
-    async def submit(self, ms: int) -> UUID:
+    async def submit(self, ms: int, priority: Priority = Priority.NORMAL) -> UUID:
         """Submit a job that takes this long."""
-        packed = tensors.pack([integer("ms", ms, (1, 1))])
-        return await submit(self.world.database, self.world.tenant, model="work", tensors=packed, timeout=60.0)
+        values: dict[str, Any] = {"model": "work", "tensors": tensors.pack([integer("ms", ms, (1, 1))])}
+        return await submit(self.world.database, self.world.tenant, priority=priority, timeout=60.0, **values)
 
-    async def handle(self, job: UUID) -> None:
-        await self.runner.handle(self.model, Priority.NORMAL, JobsQueued(1), TRACEPARENT)
+    async def handle(self, job: UUID, priority: Priority = Priority.NORMAL) -> None:
+        await self.runner.handle(self.model, priority, JobsQueued(1), TRACEPARENT)
 
     async def start(self, ms: int) -> UUID:
         """Submit a job that takes this long, and return once Triton runs it."""
@@ -169,6 +173,23 @@ async def test_a_message_is_not_done_before_its_claim_is_committed(dispatcher: L
     await handling
     assert (await dispatcher.look(job)).claim == 1
     await dispatcher.until_idle()
+
+
+async def test_a_job_that_waits_for_room_leaves_its_slot_to_other_work(dispatcher: LocalDispatcher) -> None:
+    dispatcher.set_lease(LEASE, max_inputs=40)  # bytes: room for one job of a queue
+    dispatcher.model.concurrency.resize(2)
+    first = await dispatcher.start(LONG)
+    second = await dispatcher.submit(1)
+    waiting = asyncio.create_task(dispatcher.handle(second))
+    urgent = await dispatcher.submit(1, Priority.HIGH)
+    async with asyncio.timeout(SOON):
+        await dispatcher.handle(urgent, Priority.HIGH)
+    assert [(await dispatcher.look(job)).claim for job in (first, second, urgent)] == [1, 0, 1]
+    assert await dispatcher.world.cancel(first) is Status.CANCELING
+    await dispatcher.control.handle(CancelJob(first), None)
+    await waiting
+    await dispatcher.until_idle()
+    assert [(await dispatcher.look(job)).status for job in (second, urgent)] == [Status.SUCCEEDED] * 2
 
 
 async def test_a_success_raises_the_limit_by_one(dispatcher: LocalDispatcher) -> None:

@@ -45,5 +45,6 @@ def claimed(status: Status = Status.PROCESSING, fallback_model: str | None = Non
         fallback_model=fallback_model,
         tensors=b"",
         parameters=None,
+        passed=False,
         wants_started=True,
     )

@@ -8,13 +8,13 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.errors import Retry
 from common.jobs import Priority
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Database
 from services.dispatcher.claims import input_budget
 from services.dispatcher.claims.claimed_job import ClaimedJob
-from services.dispatcher.claims.claims import Claims
+from services.dispatcher.claims.claims import Claims, NoRoom
+from services.dispatcher.claims.input_budget import Room
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.models.fair_share import NIL
@@ -33,6 +33,15 @@ def model() -> ServedModel:
 def make_claims(database: Database, max_inputs: int) -> Claims:
     store = ClaimStore(database)
     return Claims(store, RunLimits(store, list), worker="w", lease=LEASE, max_inputs=max_inputs)
+
+
+async def claim(claims: Claims, model: ServedModel, priority: Priority) -> ClaimedJob | None:
+    """Claim as the runner does, once there is room."""
+    while True:
+        try:
+            return await claims.claim(model, priority)
+        except NoRoom:
+            await claims.wait_for_room(model, priority)
 
 
 async def submit_sizes(database: Database, tenant: UUID, sizes: Sequence[int]) -> list[UUID]:
@@ -55,7 +64,7 @@ async def test_a_job_that_does_not_fit_is_not_claimed_but_reported(database: Dat
 
     async def look(max_bytes: int) -> tuple[list[UUID], bool, int | None]:
         found = await ClaimStore(database).claim_jobs(
-            "echo", Priority.NORMAL, 50, NIL, {}, "w", LEASE, max_bytes=max_bytes
+            "echo", Priority.NORMAL, 50, NIL, {}, "w", LEASE, room=Room(max_bytes, 0)
         )
         return [job.row.id for job in found.jobs], found.contended, found.next_bytes
 
@@ -72,7 +81,7 @@ async def test_a_dispatcher_holds_a_bounded_number_of_bytes(
     jobs = [await submit(database, tenant, tensors=bytes(900)) for _ in range(5)]
     await submit(database, tenant, model="other", tensors=bytes(900))
     claims, other = make_claims(database, 4000), ServedModel("other", asyncio.Event())
-    claiming = [asyncio.create_task(claims.claim(model, Priority.NORMAL)) for _ in jobs]
+    claiming = [asyncio.create_task(claim(claims, model, Priority.NORMAL)) for _ in jobs]
 
     def claimed() -> list[ClaimedJob]:
         return [job for each in claiming if each.done() and (job := each.result())]
@@ -81,7 +90,7 @@ async def test_a_dispatcher_holds_a_bounded_number_of_bytes(
         return len(claimed()) >= count
 
     await eventually(partial(are_claimed, 3), "a queue's share is full")
-    neighbour = await asyncio.wait_for(claims.claim(other, Priority.NORMAL), 10)
+    neighbour = await asyncio.wait_for(claim(claims, other, Priority.NORMAL), 10)
     assert neighbour is not None
     claims.release(neighbour)
     for count in (3, 4, 5):
@@ -98,7 +107,7 @@ async def test_a_job_larger_than_the_memory_runs_when_its_queue_holds_nothing(
 ) -> None:
     small, large = await submit_sizes(database, tenant, [100, 50_000])
     claims = make_claims(database, 4000)
-    first = await claims.claim(model, Priority.NORMAL)
+    first = await claim(claims, model, Priority.NORMAL)
     waiting = await start_waiting(claims, model)
     assert first is not None
     assert first.row.id == small
@@ -115,14 +124,14 @@ async def test_a_small_job_of_another_tenant_passes_a_large_one_that_finds_no_ro
     """The first tenant's job may run for hours. The other tenant runs nothing, so it is next."""
     large = [await submit(database, tenant, tensors=bytes(2000)) for _ in range(2)]
     claims = make_claims(database, 4000)
-    first = await claims.claim(model, Priority.NORMAL)
+    first = await claim(claims, model, Priority.NORMAL)
     assert first is not None
     waiting = await start_waiting(claims, model)
     small = await submit(database, await add_tenant(database, "other"), tensors=bytes(10))
     second = await asyncio.wait_for(waiting, 20)
     assert second is not None
     assert [first.row.id, second.row.id] == [large[0], small]
-    third = asyncio.create_task(claims.claim(model, Priority.NORMAL))
+    third = asyncio.create_task(claim(claims, model, Priority.NORMAL))
     claims.release(first)
     last = await asyncio.wait_for(third, 20)
     assert last is not None
@@ -137,7 +146,7 @@ async def test_a_pause_holds_for_a_claim_that_waits_for_room(
     store = ClaimStore(database)
     limits = RunLimits(store, list)
     claims = Claims(store, limits, worker="w", lease=LEASE, max_inputs=4000)
-    first = await claims.claim(model, Priority.NORMAL)
+    first = await claim(claims, model, Priority.NORMAL)
     assert first is not None
     waiting = await start_waiting(claims, model)
     await database.fetch("UPDATE tenants SET paused_at = now()")
@@ -157,23 +166,90 @@ async def test_large_jobs_of_many_queues_leave_room_for_small_ones(
     for number in range(4):
         queue = f"large-{number}"
         await submit(database, tenant, model=queue, tensors=bytes(total // 3))
-        assert await claims.claim(ServedModel(queue, asyncio.Event()), Priority.NORMAL) is not None
+        assert await claim(claims, ServedModel(queue, asyncio.Event()), Priority.NORMAL) is not None
     assert claims.inputs.used > total
     for _ in range(3):
         await submit(database, tenant, tensors=bytes(10))
-        assert await asyncio.wait_for(claims.claim(model, Priority.NORMAL), 20) is not None
+        assert await asyncio.wait_for(claim(claims, model, Priority.NORMAL), 20) is not None
 
 
-async def test_a_claim_without_room_ends_when_the_dispatcher_stops(
-    database: Database, tenant: UUID, model: ServedModel
+@pytest.fixture
+async def tenants(database: Database) -> list[UUID]:
+    """Four tenants in the order of their turns."""
+    return sorted([await add_tenant(database, f"tenant {number}") for number in range(4)])
+
+
+async def test_small_jobs_pass_a_large_one_of_another_tenant_that_has_no_room(
+    database: Database, tenants: list[UUID], model: ServedModel
 ) -> None:
-    await submit_sizes(database, tenant, [100, 5000])
-    claims = make_claims(database, 4000)
-    assert await claims.claim(model, Priority.NORMAL) is not None
-    waiting = await start_waiting(claims, model)
-    claims.inputs.close()
-    with pytest.raises(Retry, match="no room"):
-        await waiting
+    """At equal turns. The first job may run for hours. Then the large one comes next, however many wait by then."""
+    first, *large = [await submit(database, tenant, tensors=bytes(40_000)) for tenant in tenants[:3]]
+    claims = make_claims(database, 64_000)  # 500 for jobs that pass
+    running = await claim(claims, model, Priority.NORMAL)
+    assert running is not None
+    assert running.row.id == first
+    small = [await submit(database, tenants[3], tensors=bytes(100)) for _ in range(20)]
+    passed = await claim_all(claims, model)
+    assert sorted(job.row.id for job in passed) == small[:5]
+    for job in passed[:2]:
+        end(claims, model, job)
+    assert sorted(job.row.id for job in await claim_all(claims, model)) == small[5:7]
+    for each in large:
+        end(claims, model, running)
+        running = await claim(claims, model, Priority.NORMAL)
+        assert running is not None
+        assert running.row.id == each
+
+
+async def test_tenants_pass_a_large_job_in_turns(database: Database, tenants: list[UUID], model: ServedModel) -> None:
+    """With one free slot, so that each job ends before the next one begins."""
+    for tenant in tenants[:2]:
+        await submit(database, tenant, tensors=bytes(40_000))
+    claims = make_claims(database, 64_000)
+    running = await claim(claims, model, Priority.NORMAL)
+    for tenant in tenants[2:]:
+        for _ in range(6):
+            await submit(database, tenant, tensors=bytes(100))
+    served = []
+    for _ in range(6):
+        job = await claim(claims, model, Priority.NORMAL)
+        assert job is not None
+        served.append(job.row.tenant_id)
+        end(claims, model, job)
+    assert served == tenants[2:] * 3
+    assert running is not None
+    end(claims, model, running)
+    large = await claim(claims, model, Priority.NORMAL)
+    assert large is not None
+    assert (large.row.tenant_id, large.passed) == (tenants[1], False)
+
+
+async def test_small_jobs_pass_within_their_own_bytes(database: Database, tenant: UUID) -> None:
+    jobs = await submit_sizes(database, tenant, [600, 5000, 200, 50, 200, 300, 50])
+
+    async def look(room: Room) -> tuple[list[tuple[UUID, bool]], int | None]:
+        found = await ClaimStore(database).claim_jobs("echo", Priority.NORMAL, 50, NIL, {}, "w", LEASE, room=room)
+        return [(job.row.id, job.passed) for job in found.jobs], found.next_bytes
+
+    assert await look(Room(1000, 300)) == ([(jobs[0], False), (jobs[2], True), (jobs[3], True)], 5000)
+    assert await look(Room(5400, 0)) == ([(jobs[1], False), (jobs[4], False)], 300)
+
+
+async def claim_all(claims: Claims, model: ServedModel) -> list[ClaimedJob]:
+    """Claim until a job finds no room."""
+    claimed = list[ClaimedJob]()
+    while True:
+        try:
+            job = await claims.claim(model, Priority.NORMAL)
+        except NoRoom:
+            return claimed
+        assert job is not None
+        claimed.append(job)
+
+
+def end(claims: Claims, model: ServedModel, job: ClaimedJob) -> None:
+    claims.note_end(model, job.row.tenant_id)
+    claims.release(job)
 
 
 async def is_paused(limits: RunLimits) -> bool:
@@ -182,10 +258,8 @@ async def is_paused(limits: RunLimits) -> bool:
 
 async def start_waiting(claims: Claims, model: ServedModel) -> "asyncio.Task[ClaimedJob | None]":
     """Start a claim, and return when the next job has found no room."""
-    task = asyncio.create_task(claims.claim(model, Priority.NORMAL))
-
-    async def is_too_large() -> bool:
-        return claims.inputs.limit_count((model.name, Priority.NORMAL), 50, 1) == 1
-
-    await eventually(is_too_large, "the next job finds no room")
+    with pytest.raises(NoRoom):
+        await claims.claim(model, Priority.NORMAL)
+    task = asyncio.create_task(claim(claims, model, Priority.NORMAL))
+    await asyncio.sleep(0)
     return task

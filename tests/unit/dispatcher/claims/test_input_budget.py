@@ -6,10 +6,10 @@ import pytest
 
 from common.jobs import Priority
 from services.dispatcher.claims import input_budget as module
-from services.dispatcher.claims.input_budget import InputBudget
+from services.dispatcher.claims.input_budget import InputBudget, Room
 
 ECHO, OTHER = ("echo", Priority.NORMAL), ("other", Priority.NORMAL)
-TOTAL = 1600  # 1200 for one queue, 300 for a usual claim
+TOTAL = 1600  # 1200 for one queue, 300 for a usual claim, 12 for jobs that pass
 
 
 @pytest.fixture
@@ -17,84 +17,88 @@ def budget() -> InputBudget:
     return InputBudget(TOTAL)
 
 
-async def reserve(budget: InputBudget, queue: module.Queue = ECHO) -> "asyncio.Task[int]":
-    """Reserve in a task. It is done on return, or waits."""
-    task = asyncio.create_task(budget.reserve(queue))
+def load(budget: InputBudget, queue: module.Queue, *, in_turn: int | None = None) -> Room:
+    """Load jobs in turn: this many bytes, or all that there is room for."""
+    room = budget.reserve(queue)
+    loaded = Room(room.in_turn if in_turn is None else in_turn, 0)
+    budget.release(queue, Room(room.in_turn - loaded.in_turn, room.passing))
+    return loaded
+
+
+async def start_waiting(budget: InputBudget) -> "asyncio.Task[None]":
+    task = asyncio.create_task(budget.wait(ECHO))
     await asyncio.sleep(0)
     return task
 
 
 async def test_a_queue_waits_while_it_holds_its_share(budget: InputBudget) -> None:
     for _ in range(4):
-        assert await budget.reserve(ECHO) == 300
-    waiting = await reserve(budget)
-    assert not waiting.done()
-    assert await budget.reserve(OTHER) == 300  # never waits with nothing held
-    budget.release(OTHER, 300)
-    budget.release(ECHO, 299)
+        assert load(budget, ECHO) == Room(300, 0)
+    assert budget.reserve(ECHO).in_turn == 0
+    waiting = await start_waiting(budget)
+    assert load(budget, OTHER) == Room(300, 0)  # never waits with nothing held
+    budget.note_end(OTHER, Room(300, 0))
+    budget.note_end(ECHO, Room(299, 0))
     await asyncio.sleep(0)
     assert not waiting.done()
-    budget.release(ECHO, 1)
-    assert await waiting == 300
-    assert budget.used == 1200
+    budget.note_end(ECHO, Room(20, 0))
+    await waiting
+    assert budget.reserve(ECHO).in_turn == 300
 
 
 async def test_a_large_job_gets_room_before_the_jobs_behind_it(budget: InputBudget) -> None:
-    budget.release(ECHO, await budget.reserve(ECHO) - 100)  # a small job
+    load(budget, ECHO, in_turn=100)
     budget.note_next(ECHO, 900)
-    assert budget.limit_count(ECHO, 50, 900) == 1
-    assert await budget.reserve(ECHO) == 900
+    assert load(budget, ECHO) == Room(900, 0)
     budget.note_next(ECHO, 450)
-    assert budget.limit_count(ECHO, 50, 450) == 1
-    waiting = await reserve(budget)
+    waiting = await start_waiting(budget)
     assert not waiting.done()
-    budget.release(ECHO, 900)
-    assert await waiting == 450
+    budget.note_end(ECHO, Room(900, 0))
+    await waiting
+    assert budget.reserve(ECHO).in_turn == 450
     budget.note_next(ECHO, None)
-    assert budget.limit_count(ECHO, 50, 300) == 50
+    assert budget.reserve(ECHO).in_turn == 300
 
 
-async def test_a_claim_soon_takes_the_room_that_there_is(budget: InputBudget, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
-    budget.release(ECHO, await budget.reserve(ECHO) - 100)
+async def test_a_claim_takes_the_room_that_there_is(budget: InputBudget) -> None:
+    load(budget, ECHO, in_turn=100)
     budget.note_next(ECHO, 1200)
-    assert await budget.reserve(ECHO) == 1100
-    assert budget.limit_count(ECHO, 50, 1100) == 1
+    assert budget.reserve(ECHO).in_turn == 1100
 
 
-async def test_a_queue_always_finds_room_for_small_jobs(budget: InputBudget, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+async def test_small_jobs_always_find_room(budget: InputBudget) -> None:
     budget.note_next(OTHER, 2 * TOTAL)
-    assert await budget.reserve(OTHER) == 2 * TOTAL
-    budget.release(ECHO, await budget.reserve(ECHO) - 2)
-    assert [await budget.reserve(ECHO), budget.used] == [TOTAL // module.OWN_PART - 2, 2 * TOTAL + 12]
+    assert budget.reserve(OTHER) == (2 * TOTAL, TOTAL // module.PASSING_PART)
+    load(budget, ECHO, in_turn=2)
+    assert budget.reserve(ECHO) == (0, 12)
+    assert budget.reserve(ECHO) == (0, 0)
 
 
-async def test_a_job_larger_than_the_budget_runs_alone_in_its_queue(budget: InputBudget) -> None:
-    held = await budget.reserve(OTHER)
-    budget.release(ECHO, await budget.reserve(ECHO) - 1)
+async def test_a_job_larger_than_the_budget_runs_alone_in_its_turn(budget: InputBudget) -> None:
+    assert budget.reserve(ECHO) == (300, 12)
+    budget.release(ECHO, Room(299, 0))
     budget.note_next(ECHO, 10 * TOTAL)
-    waiting = await reserve(budget)
+    waiting = await start_waiting(budget)
     assert not waiting.done()
-    budget.release(ECHO, 1)
-    assert await waiting == 10 * TOTAL
-    budget.release(OTHER, held)
-    assert await budget.reserve(OTHER) == 300
+    budget.note_end(ECHO, Room(1, 0))
+    await waiting
+    assert budget.reserve(ECHO).in_turn == 10 * TOTAL  # beside the jobs that passed it
+    assert budget.reserve(OTHER).in_turn == 300
 
 
-async def test_many_small_jobs_of_known_size_are_asked_for_together(budget: InputBudget) -> None:
-    budget.note_next(ECHO, 60)
-    assert [budget.limit_count(ECHO, count, 300) for count in (3, 50)] == [3, 5]
+async def test_the_end_of_a_job_that_passed_lets_the_next_one_try(budget: InputBudget) -> None:
+    load(budget, ECHO, in_turn=100)
+    budget.note_next(ECHO, 10 * TOTAL)
+    waiting = await start_waiting(budget)
+    load(budget, ECHO, in_turn=0)  # a claim without a job changes nothing
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    budget.note_end(ECHO, Room(0, 5))
+    await waiting
 
 
-async def test_nobody_waits_for_ever(budget: InputBudget, monkeypatch: pytest.MonkeyPatch) -> None:
-    for _ in range(4):
-        await budget.reserve(ECHO)
+async def test_nobody_waits_for_long(budget: InputBudget, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(module, "ROOM_SECONDS", 0.01)
-    assert await budget.reserve(ECHO) == 0
-    monkeypatch.setattr(module, "ROOM_SECONDS", 60.0)
-    waiting = await reserve(budget)
-    budget.close()
-    assert await waiting == 0
-    assert await budget.reserve(OTHER) == 0
+    load(budget, ECHO, in_turn=100)
+    budget.note_next(ECHO, 10 * TOTAL)
+    await budget.wait(ECHO)

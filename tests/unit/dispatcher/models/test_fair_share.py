@@ -21,3 +21,12 @@ def test_an_ended_job_is_no_longer_counted() -> None:
     assert share.running == {tenant: 1}
     share.note_end(tenant)
     assert tenant not in share.running
+
+
+def test_a_job_that_passed_counts_until_the_turn_moves_on() -> None:
+    share, waiting, tenant = FairShare(), ids.new(), ids.new()
+    share.note_start(tenant, HIGH, passed=True)
+    share.note_end(tenant)
+    assert (share.last_tenant[HIGH], share.count_turns(HIGH), share.count_turns(LOW)) == (NIL, {tenant: 1}, {})
+    share.note_start(waiting, HIGH)
+    assert (share.last_tenant[HIGH], share.count_turns(HIGH)) == (waiting, {waiting: 1})
