@@ -47,6 +47,7 @@ class Catalogue:
         self._slots = slots
         self._grace = grace
         self._patterns = patterns
+        self._outage_logged = False
         self._saved_at = -SAVE_SECONDS
         self._saved: list[tuple[ModelVersion, bool]] = []
 
@@ -72,11 +73,12 @@ class Catalogue:
         try:
             ready = {model for model in await self._triton.list_ready() if self._matches(model[0])}
             await self._describe_new(ready)
-            self.is_up = True
+            self.is_up, self._outage_logged = True, False
         except TritonUnavailable as error:
             ready, self.is_up = set(), False
-            if was_up or not self.models:
+            if not self._outage_logged:
                 log.warning("triton.unavailable", error=error)
+            self._outage_logged = True
         if self.is_up and not was_up:
             log.info("triton.available", models=len({name for name, _ in ready}))
         for model in self.models.values():

@@ -110,6 +110,23 @@ async def test_no_model_is_retired_while_triton_is_unavailable() -> None:
     assert store.retired == [60.0, 60.0]
 
 
+async def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Also one from before the first answer, when no model is known."""
+
+    async def on_new_model(_model: ServedModel) -> None:
+        pass
+
+    triton, store = FakeTriton(model("1")), FakeStore()
+    catalogue = Catalogue(
+        cast("TritonClient", triton), cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0
+    )
+    with caplog.at_level("INFO"):
+        for triton.unavailable in (True, True, True, False, True, True, False):
+            await catalogue.refresh()
+    messages = [record.message for record in caplog.records if record.message.startswith("triton.")]
+    assert messages == ["triton.unavailable", "triton.available"] * 2
+
+
 async def test_a_model_in_quarantine_is_not_available() -> None:
     triton, store = FakeTriton(model("1")), FakeStore()
 
