@@ -21,26 +21,34 @@ SELECT EXISTS (SELECT FROM jobs WHERE probation IS NOT NULL AND finished_at IS N
 -- Tries to lock the promotion of suspected poison jobs until the transaction ends.
 SELECT pg_try_advisory_xact_lock($1) AS locked;
 
+-- name: return_paused_suspects
+-- Schedules the claimable suspects of paused tenants again, because each blocks the other suspects of its model.
+UPDATE jobs
+SET scheduled_at = now()
+WHERE id IN (
+  SELECT id
+  FROM jobs
+  WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NULL AND model >= '' -- fits an index
+    AND lease_until IS NULL AND tenant_id IN (SELECT id FROM tenants WHERE paused_at IS NOT NULL)
+  FOR UPDATE SKIP LOCKED
+);
+
 -- name: promote_suspect
 -- Makes one suspected poison job claimable that is due, if no other one is running, or about to run, where one crash could
 -- hit both: on the same model, or on models of one dispatcher. Returns its queue. Models and tenants take turns by lot. A
 -- model that is away or paused blocks no other, and neither does a paused tenant.
-WITH paused AS MATERIALIZED (
-  SELECT id FROM tenants WHERE paused_at IS NOT NULL
-), first AS MATERIALIZED (
+WITH first AS MATERIALIZED (
   SELECT DISTINCT ON (model, tenant_id) id, model
   FROM jobs
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at <= now()
-    AND tenant_id NOT IN (SELECT id FROM paused)
+    AND tenant_id NOT IN (SELECT id FROM tenants WHERE paused_at IS NOT NULL)
   ORDER BY model, tenant_id, scheduled_at
 ), away AS MATERIALIZED (
   SELECT name FROM models GROUP BY name HAVING NOT bool_or(ready)
   UNION
   SELECT model FROM model_limits WHERE paused_at IS NOT NULL
 ), busy AS MATERIALIZED (
-  SELECT
-    model,
-    lease_until IS NULL AND (model IN (SELECT name FROM away) OR tenant_id IN (SELECT id FROM paused)) AS is_away
+  SELECT model, lease_until IS NULL AND model IN (SELECT name FROM away) AS is_away
   FROM jobs
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NULL AND model >= '' -- fits an index
 ), chosen AS (

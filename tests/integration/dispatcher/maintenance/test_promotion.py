@@ -115,6 +115,23 @@ async def test_a_paused_suspect_blocks_no_other(
     assert [wake_up.routing_key for wake_up in await stores.sweeper.promote_suspect()] == ["job.normal.other"]
 
 
+async def test_a_suspect_whose_tenant_is_paused_lets_others_of_its_model_go(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    (paused,) = await suspect(database, tenant)
+    assert len(await stores.sweeper.promote_suspect()) == 1
+    await database.fetch(PAUSE_TENANT)
+    (other,) = await suspect(database, await add_tenant(database, "neighbour"))
+    assert len(await stores.sweeper.promote_suspect()) == 1
+    (running,) = await take(database, 2)
+    assert running.row.id == other
+    await database.fetch("UPDATE tenants SET paused_at = NULL")
+    assert await stores.sweeper.promote_suspect() == []
+    await stores.results.end_jobs([new_end(running)])
+    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert [job.row.id for job in await take(database, 2)] == [paused]
+
+
 async def test_a_paused_suspect_that_runs_blocks_others(database: Database, stores: Stores, tenant: UUID) -> None:
     await serve(database, "w", "echo", "other")
     await suspect(database, tenant)
