@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
+from typing import Any
+from uuid import UUID
 
 from common import job_spans
 from common.errors import Unavailable
@@ -18,6 +20,7 @@ from services.dispatcher.results.store import NotStored
 from services.dispatcher.sessions.lost_sessions import LostSessions
 
 BATCH = 200
+END_SECONDS = 1.0  # for the ends of a batch; those that take longer delay no sweep
 ABANDONED = Failure("worker_lost", "the worker that ran the attempt was lost", True)
 
 log = Log("sweeper")
@@ -69,17 +72,22 @@ class Sweeper:
         self._grace = grace
         self._lost_sessions = lost_sessions
         self._interval = interval
+        self._ending: dict[UUID, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Sweep at intervals, and again at once after a full batch, until cancelled."""
-        while True:
-            try:
-                full = await self.sweep()
-            except (Unavailable, NotStored) as error:
-                log.warning("sweeper.database_unavailable", error=error)
-                full = False
-            if not full:
-                await asyncio.sleep(self._interval)
+        try:
+            while True:
+                try:
+                    full = await self.sweep()
+                except (Unavailable, NotStored) as error:
+                    log.warning("sweeper.database_unavailable", error=error)
+                    full = False
+                if not full:
+                    await asyncio.sleep(self._interval)
+        finally:
+            for task in self._ending.values():
+                task.cancel()
 
     async def sweep(self) -> bool:
         """Handle one batch of each kind. Return whether any batch was full."""
@@ -89,9 +97,9 @@ class Sweeper:
         self._grace.note_write()  # a read-only server would have refused the write
         abandoned = await self._find_abandoned()
         metrics.leases_lapsed.inc(len(abandoned))
-        await asyncio.gather(*(self._reclaim(job, now) for job, now in abandoned))
-        expired = await self._store.find_expired(BATCH)
-        await asyncio.gather(*(self._recorder.expire(job, now) for job, now in expired))
+        await self._end_each(abandoned, self._reclaim)
+        expired = self._leave_out_ending(await self._store.find_expired(BATCH))
+        await self._end_each(expired, self._recorder.expire)
         return max(len(promoted), len(abandoned), len(expired)) >= BATCH
 
     async def _find_abandoned(self) -> JobsAtTime:
@@ -104,7 +112,21 @@ class Sweeper:
             await self._store.forget_models(lost)
         if orphaned:
             log.warning("sweeper.dispatcher_lost", jobs=len(orphaned))
-        return list({job.row.id: (job, now) for job, now in (*lapsed, *orphaned)}.values())
+        return self._leave_out_ending({job.row.id: (job, now) for job, now in (*lapsed, *orphaned)}.values())
+
+    def _leave_out_ending(self, jobs: Iterable[tuple[ClaimedJob, datetime]]) -> JobsAtTime:
+        return [(job, now) for job, now in jobs if job.row.id not in self._ending]
+
+    async def _end_each(
+        self, jobs: JobsAtTime, end: Callable[[ClaimedJob, datetime], Coroutine[Any, Any, None]]
+    ) -> None:
+        """End jobs. An end that the database does not take soon goes on beside the next sweeps."""
+        started = {job.row.id: asyncio.create_task(end(job, now)) for job, now in jobs}
+        self._ending |= started
+        if started:
+            await asyncio.wait(started.values(), timeout=END_SECONDS)
+        done = [self._ending.pop(job) for job, task in [*self._ending.items()] if task.done()]
+        await asyncio.gather(*done)  # raises what the first of them raised
 
     async def _reclaim(self, job: ClaimedJob, now: datetime) -> None:
         """Record the attempt of a lost worker, with a span in place of those that the worker did not export."""

@@ -72,32 +72,36 @@ WHERE id = (SELECT id FROM chosen) AND scheduled_at <= now() -- not canceled in 
 RETURNING model, priority, traceparent;
 
 -- name: find_abandoned
--- Finds running jobs whose lease has lapsed. Their dispatcher died or lost its connection.
+-- Finds running jobs whose lease has lapsed. Their dispatcher died or lost its connection. A locked job is left for a later
+-- sweep, because its end would have to wait.
 SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.lease_until < now()
 ORDER BY j.lease_until
-LIMIT $1;
+LIMIT $1
+FOR NO KEY UPDATE OF j SKIP LOCKED;
 
 -- name: find_orphaned
--- Finds running jobs of the given sessions ($1), whose dispatchers died.
+-- Finds running jobs of the given sessions ($1), whose dispatchers died. A locked job is left for a later sweep.
 SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.lease_until > '-infinity' AND j.session = ANY($1::bigint[])
 ORDER BY j.lease_until
-LIMIT $2;
+LIMIT $2
+FOR NO KEY UPDATE OF j SKIP LOCKED;
 
 -- name: forget_models
 -- Makes the models of lost sessions ($1) count as not ready.
 UPDATE served_models SET session = NULL, updated_at = '-infinity' WHERE session = ANY($1::bigint[]);
 
 -- name: find_expired
--- Finds queued jobs that did not start within their expires_in.
+-- Finds queued jobs that did not start within their expires_in. A locked job is left for a later sweep.
 SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.expires_at <= now() AND j.started_at IS NULL AND j.finished_at IS NULL
 ORDER BY j.expires_at
-LIMIT $1;
+LIMIT $1
+FOR NO KEY UPDATE OF j SKIP LOCKED;

@@ -1,8 +1,11 @@
 """A sweeper reclaims the leases of lost dispatchers, but none after an outage of the database."""
 
+import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
+from uuid import UUID
 
 import pytest
 
@@ -11,6 +14,7 @@ from common.jobs import Status
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.dispatcher import retry
 from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.maintenance import sweeper as module
 from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -31,6 +35,8 @@ class World:
         self.orphaned: list[ClaimedJob] = []
         self.read_only = False
         self.hangs = 0.0  # seconds that the next search for lapsed leases takes
+        self.stuck: list[ClaimedJob] = []  # the database does not take their ends
+        self.tries: Counter[UUID] = Counter()
         self.failed: list[ClaimedJob] = []
         self.canceled: list[ClaimedJob] = []
         self.forgotten: list[int] = []
@@ -68,9 +74,15 @@ class World:
         assert rows == []
 
     async def record_failure(self, job: ClaimedJob, outcome: retry.Outcome, _at: datetime, _trace: str) -> None:
+        self.tries[job.row.id] += 1
         assert isinstance(outcome, retry.Lost)
         assert outcome.failure.code == "worker_lost"
+        if job in self.stuck:
+            await asyncio.Event().wait()
         self.failed.append(job)
+
+    async def expire(self, job: ClaimedJob, at: datetime) -> None:
+        """No job expires here."""
 
     async def cancel(self, job: ClaimedJob, _at: datetime, _trace: str) -> None:
         self.canceled.append(job)
@@ -94,6 +106,18 @@ async def test_a_lapsed_lease_is_reclaimed_at_once(running: World) -> None:
     running.lapsed = [claimed(), claimed(Status.CANCELING)]
     await running.sweeper.sweep()
     assert (running.failed, running.canceled) == (running.lapsed[:1], running.lapsed[1:])
+
+
+async def test_an_end_that_cannot_be_written_delays_no_other(running: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried once, for as long as its try lasts."""
+    monkeypatch.setattr(module, "END_SECONDS", 0.01)
+    running.stuck, others = [claimed()], [claimed(), claimed()]
+    for other in others:
+        running.lapsed = [*running.stuck, other]
+        async with asyncio.timeout(10):
+            await running.sweeper.sweep()
+    assert running.failed == others
+    assert running.tries[running.stuck[0].row.id] == 1
 
 
 async def test_a_new_sweeper_reclaims_nothing_for_a_lease() -> None:

@@ -1,12 +1,14 @@
 """The sweeper's loop repeats at once after a full batch and survives outages."""
 
 import asyncio
+from datetime import datetime
 from typing import cast
 
 import pytest
 
 from common.errors import DatabaseUnavailable
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
+from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance.sweeper import BATCH, LeaseGrace, Sweeper
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -40,6 +42,9 @@ class FakeStore:
             raise self.error
         return [cast("WakeUp", object())] * count
 
+    async def expire(self, job: ClaimedJob, at: datetime) -> None:
+        """No job expires here."""
+
     async def promote_suspect(self) -> list[WakeUp]:
         return []
 
@@ -57,7 +62,7 @@ async def run(store: FakeStore, interval: float) -> int:
     wake_ups = FakeWakeUps()
     sweeper = Sweeper(
         cast("SweeperStore", store),
-        cast("ResultRecorder", None),
+        cast("ResultRecorder", store),
         cast("WakeUpPublisher", wake_ups),
         LeaseGrace(0.0, interval),
         cast("LostSessions", store),

@@ -1,0 +1,30 @@
+"""A job whose row is locked delays no other job's reclaim or expiry."""
+
+from uuid import UUID
+
+from common.postgres.database import Database
+from tests.integration.jobs import lapse, submit, take
+from tests.integration.stores import Stores
+
+LOCK = "SELECT FROM jobs WHERE id = ANY($1::uuid[]) FOR UPDATE"
+SESSION = 7
+
+
+async def test_a_locked_job_is_left_for_a_later_sweep(database: Database, tenant: UUID) -> None:
+    store = Stores(database).sweeper
+    for _ in range(2):
+        await submit(database, tenant)
+    lapsed = [job.row.id for job in await take(database, 2, session=SESSION)]
+    for job in lapsed:
+        await lapse(database, job)
+    expired = [await submit(database, tenant, expires_in=100.0) for _ in range(2)]
+    await database.fetch("UPDATE jobs SET expires_at = now() WHERE expires_at IS NOT NULL")
+
+    async def find() -> list[set[UUID]]:
+        found = await store.find_abandoned(9), await store.find_orphaned([SESSION], 9), await store.find_expired(9)
+        return [{job.row.id for job, _ in each} for each in found]
+
+    async with database.transaction() as other:
+        await other.execute(LOCK, [lapsed[0], expired[0]])
+        assert await find() == [{lapsed[1]}, {lapsed[1]}, {expired[1]}]
+    assert await find() == [{*lapsed}, {*lapsed}, {*expired}]
