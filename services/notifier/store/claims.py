@@ -106,7 +106,7 @@ async def claim_deliveries(
     rooms: TenantRooms,
 ) -> list[Claim]:
     """Claim due deliveries of locked endpoints, in turns. Their bodies have MAX_BATCH_BYTES and one body more."""
-    values = (endpoints, limit, lease, endpoint_concurrency, *rooms.to_values(), MAX_BATCH_BYTES, MAX_LOOKED_AT)
+    values = (endpoints, limit, lease, endpoint_concurrency, *rooms.to_values(), MAX_BATCH_BYTES)
     found = await connection.fetch(QUERIES["claim_deliveries"], *values)
     return [read_claim(record) for record in found]
 

@@ -35,8 +35,8 @@ WHERE d.id = due.id AND due.blocked_until IS NOT NULL;
 -- circuit was open. A rate limit allows a tenth of a second's worth. Tenants take turns, and so do
 -- the endpoints of a tenant: the first delivery of each comes before the second of any. A tenant
 -- gets $5 at most, or its number of $7 if it is one of $6. The claim stops after $8 bytes of bodies.
--- It looks at $9 due deliveries of an ordered endpoint, because many may wait for earlier events.
--- While deliveries of an endpoint are still to be canceled, it gets only tests and redeliveries.
+-- An ordered endpoint may get fewer, if some wait for earlier events. While deliveries of an endpoint
+-- are still to be canceled, it gets only tests and redeliveries.
 --
 -- `attempt` is the fence: every claim raises it and nothing lowers it.
 WITH rooms AS (
@@ -58,22 +58,17 @@ WITH rooms AS (
     row_number() OVER (PARTITION BY rooms.tenant_id ORDER BY d.rank, rooms.next_at) AS turn
   FROM rooms
   CROSS JOIN LATERAL (
-    SELECT first.*, row_number() OVER (ORDER BY first.next_at) AS rank
+    SELECT looked_at.*, row_number() OVER (ORDER BY next_at) AS rank
     FROM (
-      SELECT *
-      FROM (
-        SELECT id, event_id, next_at
-        FROM deliveries
-        WHERE endpoint_id = rooms.id
-          AND next_at <= CASE WHEN rooms.cancel_before IS NULL THEN now() ELSE to_timestamp(0) END
-          AND (schedule_started_at < rooms.cancel_before) IS NOT TRUE
-        ORDER BY next_at
-        LIMIT greatest(rooms.size, CASE WHEN rooms.ordered THEN $9::integer ELSE 0 END)
-      ) looked_at
-      WHERE NOT rooms.ordered OR blocked_until(event_id, rooms.id) IS NULL
+      SELECT id, event_id, next_at
+      FROM deliveries
+      WHERE endpoint_id = rooms.id
+        AND next_at <= CASE WHEN rooms.cancel_before IS NULL THEN now() ELSE to_timestamp(0) END
+        AND (schedule_started_at < rooms.cancel_before) IS NOT TRUE
       ORDER BY next_at
       LIMIT greatest(rooms.size, 0)
-    ) first
+    ) looked_at
+    WHERE NOT rooms.ordered OR blocked_until(event_id, rooms.id) IS NULL
   ) d
 ), first AS (
   SELECT turns.*
@@ -85,12 +80,10 @@ WITH rooms AS (
 ), due AS MATERIALIZED (
   SELECT id, endpoint_id
   FROM (
-    SELECT
-      first.*, sum(octet_length(e.body)) OVER (ORDER BY turn, next_at, first.id) - octet_length(e.body) AS bytes_before
-    FROM first
-    JOIN events e ON e.id = first.event_id
+    SELECT first.*, sum(octet_length(e.body)) OVER (ORDER BY turn, next_at, first.id) - octet_length(e.body) AS before
+    FROM first JOIN events e ON e.id = first.event_id
   ) sized
-  WHERE bytes_before < $8::bigint
+  WHERE before < $8::bigint -- bytes
 ), rate_limited AS (
   UPDATE endpoints e
   SET rate_limited_until = now() + make_interval(secs => counted.claims / e.rate_limit::double precision)
@@ -99,8 +92,7 @@ WITH rooms AS (
 ), claimed AS (
   UPDATE deliveries d
   SET attempt = d.attempt + 1,
-      next_at = now() + make_interval(secs => $3::double precision),
-      lease_until = now() + make_interval(secs => $3),
+      next_at = now() + make_interval(secs => $3::double precision), lease_until = now() + make_interval(secs => $3),
       url = coalesce((SELECT w.url FROM webhooks w WHERE w.id = d.webhook_id), d.url)
   FROM due
   WHERE d.id = due.id AND d.next_at <= now() -- a late record may have ended it meanwhile
