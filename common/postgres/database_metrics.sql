@@ -48,18 +48,12 @@ SELECT
     SELECT count(*)
     FROM (
       SELECT FROM deliveries
-      WHERE status = 'pending' AND next_at IS NULL AND created_at > '-infinity'
-      ORDER BY created_at
+      WHERE tenant_id >= $2::uuid AND status = 'pending' AND next_at IS NULL
+      ORDER BY tenant_id, created_at
       LIMIT $1
     ) counted
   ) AS new_deliveries,
-  (
-    SELECT extract(epoch FROM now() - created_at)::double precision
-    FROM deliveries
-    WHERE status = 'pending' AND next_at IS NULL AND created_at > '-infinity'
-    ORDER BY created_at
-    LIMIT 1
-  ) AS new_seconds,
+  (SELECT extract(epoch FROM now() - min(created_at))::double precision FROM oldest_new_deliveries) AS new_seconds,
   (
     SELECT extract(epoch FROM now() - min(d.next_at))::double precision
     FROM (SELECT id FROM endpoints WHERE next_at <= now() ORDER BY next_at LIMIT 100) e

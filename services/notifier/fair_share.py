@@ -31,9 +31,13 @@ class FairShare:
 
 
 class WaitingEvents:
-    """Events with traceparents that wait for their turn. Tenants take turns."""
+    """Events with traceparents that wait for their turn. Tenants take turns.
 
-    def __init__(self) -> None:
+    A tenant may have as many as there is room left, so there is always room for another tenant.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._by_tenant: dict[UUID, dict[UUID, str]] = {}
 
     def __len__(self) -> int:
@@ -43,7 +47,9 @@ class WaitingEvents:
         return any(event in events for events in self._by_tenant.values())
 
     def add(self, tenant: UUID, event: UUID, traceparent: str) -> None:
-        self._by_tenant.setdefault(tenant, {}).setdefault(event, traceparent)
+        """Add an event, unless its tenant has no room."""
+        if len(self._by_tenant.get(tenant, ())) < self._limit - len(self):
+            self._by_tenant.setdefault(tenant, {}).setdefault(event, traceparent)
 
     def take(self, limit: int) -> dict[UUID, str]:
         """Return up to `limit` events: the first of each tenant before the second of any."""

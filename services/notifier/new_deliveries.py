@@ -58,7 +58,7 @@ class NewDeliveries:
         self._worker = worker
         self._first_delay = first_delay
         self._batches: Batcher[tuple[UUID, str], None] = Batcher(self._take_batch, name="new deliveries")
-        self._wide = WaitingEvents()
+        self._wide = WaitingEvents(MAX_WIDE)
         self._has_wide = asyncio.Event()
 
     async def handle(self, message: Message, traceparent: str | None) -> None:
@@ -110,7 +110,7 @@ class NewDeliveries:
     def _note(self, events: Mapping[UUID, str], scheduled: Scheduled) -> None:
         """Let the worker look at the endpoints. Keep the events that may have more new deliveries."""
         self._worker.due.add(scheduled.endpoints)
-        for tenant, event in scheduled.wide[: max(0, MAX_WIDE - len(self._wide))]:
+        for tenant, event in scheduled.wide:
             self._wide.add(tenant, event, events[event])
             self._has_wide.set()
 

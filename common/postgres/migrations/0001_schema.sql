@@ -556,11 +556,35 @@ CREATE TABLE deliveries (
   CONSTRAINT deliveries_attempt_of_finished CHECK (started_at IS NULL OR finished_at IS NOT NULL),
   CONSTRAINT deliveries_attempt_is_whole CHECK (num_nulls(started_at, duration_ms, response) IN (0, 3))
 ) WITH (autovacuum_vacuum_scale_factor = 0.05); -- as for jobs
-CREATE INDEX deliveries_new ON deliveries (created_at) WHERE status = 'pending' AND next_at IS NULL;
+CREATE INDEX deliveries_new ON deliveries (tenant_id, created_at) WHERE status = 'pending' AND next_at IS NULL;
 CREATE INDEX deliveries_by_due ON deliveries (endpoint_id, next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX deliveries_in_flight ON deliveries (endpoint_id, lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX deliveries_by_event ON deliveries (event_id);
 CREATE INDEX deliveries_by_endpoint ON deliveries (endpoint_id, id);
+
+-- When the oldest new delivery of each tenant was created. Each step finds the next tenant in the index, so a tenant with
+-- many new deliveries costs as little as one with a single one.
+CREATE VIEW oldest_new_deliveries AS
+WITH RECURSIVE oldest AS (
+  (
+    SELECT tenant_id, created_at
+    FROM deliveries
+    WHERE status = 'pending' AND next_at IS NULL AND tenant_id > '00000000-0000-0000-0000-000000000000'
+    ORDER BY tenant_id, created_at
+    LIMIT 1
+  )
+  UNION ALL
+  SELECT later.*
+  FROM oldest
+  CROSS JOIN LATERAL (
+    SELECT d.tenant_id, d.created_at
+    FROM deliveries d
+    WHERE d.status = 'pending' AND d.next_at IS NULL AND d.tenant_id > oldest.tenant_id
+    ORDER BY d.tenant_id, d.created_at
+    LIMIT 1
+  ) later
+)
+SELECT tenant_id, created_at FROM oldest;
 
 -- Deliveries as clients see them: without those of deleted subscriptions, and canceled from the moment their subscription
 -- was disabled. An attempt in flight may still end otherwise.
@@ -796,6 +820,7 @@ GRANT SELECT, INSERT, UPDATE ON deliveries TO charonia_gateway;
 GRANT SELECT ON deliveries TO charonia_dispatcher; -- a job is kept while one of its deliveries waits
 GRANT SELECT, UPDATE, DELETE ON deliveries TO charonia_notifier;
 GRANT SELECT ON visible_deliveries TO charonia_gateway;
+GRANT SELECT ON oldest_new_deliveries TO charonia_dispatcher, charonia_notifier;
 GRANT SELECT, INSERT ON attempts TO charonia_gateway, charonia_notifier;
 GRANT SELECT ON delivery_requests TO charonia_notifier;
 GRANT SELECT, INSERT ON recoveries TO charonia_gateway;

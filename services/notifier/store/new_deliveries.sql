@@ -130,14 +130,24 @@ SELECT NULL, event_id, tenant_id FROM new GROUP BY event_id, tenant_id HAVING co
 
 -- name: find_new
 -- Find up to $2 deliveries that nobody has taken for $1 seconds: their message was lost. A delivery from
--- the future was created before the clock was set back.
+-- the future was created before the clock was set back. Tenants take turns, so one with many delays
+-- no other.
 SELECT event_id, traceparent
-FROM deliveries
-WHERE status = 'pending'
-  AND next_at IS NULL
-  AND created_at > '-infinity'
-  AND created_at NOT BETWEEN now() - make_interval(secs => $1::double precision) AND now() + make_interval(secs => $1)
-ORDER BY created_at
+FROM (
+  SELECT d.*, row_number() OVER (PARTITION BY oldest.tenant_id ORDER BY d.created_at) AS turn
+  FROM oldest_new_deliveries oldest
+  CROSS JOIN LATERAL (
+    SELECT event_id, traceparent, created_at
+    FROM deliveries
+    WHERE tenant_id = oldest.tenant_id
+      AND status = 'pending'
+      AND next_at IS NULL
+      AND created_at NOT BETWEEN now() - make_interval(secs => $1::double precision) AND now() + make_interval(secs => $1)
+    ORDER BY created_at
+    LIMIT $2
+  ) d
+) found
+ORDER BY turn, created_at
 LIMIT $2;
 
 -- name: check_missed_endpoints

@@ -13,10 +13,12 @@ from services.notifier import new_deliveries
 from services.notifier.delivery_worker import DeliveryWorker
 from services.notifier.due_endpoints import DueEndpoints
 from services.notifier.new_deliveries import NewDeliveries
-from services.notifier.store.new_deliveries import NewDeliveryStore
-from tests.integration.jobs import TRACEPARENT, claim, new_end, submit
+from services.notifier.store.new_deliveries import RECEIVERS, NewDeliveryStore
+from tests.integration.deliveries import add_event, subscribe
+from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, submit
 from tests.integration.waiting import until
 
+OLDER = "UPDATE deliveries SET created_at = created_at - make_interval(secs => $2) WHERE event_id = ANY($1::uuid[])"
 CALLBACK = {"callback_url": "https://a", "callback_events": ["job.succeeded"]}
 TAKEN = "SELECT 1 FROM deliveries WHERE event_id = $1 AND next_at IS NOT NULL"
 
@@ -57,8 +59,7 @@ async def test_deliveries_whose_message_was_lost_are_found(
     monkeypatch.setattr(new_deliveries, "SWEEP_SECONDS", 0.01)
     missed, handled, young = [await end_job(database, tenant) for _ in range(3)]
     await taker.handle(EventsRecorded([(handled, "")]), TRACEPARENT)
-    past = "UPDATE deliveries SET created_at = created_at - make_interval(secs => $2) WHERE event_id = ANY($1::uuid[])"
-    await database.fetch(past, [missed, handled], new_deliveries.MISSED_SECONDS)
+    await database.fetch(OLDER, [missed, handled], new_deliveries.MISSED_SECONDS)
     future = "UPDATE deliveries SET created_at = created_at + interval '1 second' WHERE event_id = $1"
     await database.fetch(future, young)
 
@@ -67,3 +68,21 @@ async def test_deliveries_whose_message_was_lost_are_found(
     sweeping.cancel()
     assert not await is_taken(database, young)  # its message may still arrive
     assert await taker._store.find(new_deliveries.MISSED_SECONDS, 10) == []
+
+
+async def test_a_lost_message_waits_for_no_other_tenant(
+    database: Database, tenant: UUID, taker: NewDeliveries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other tenant's oldest deliveries fill the search, and wait for their turn."""
+    monkeypatch.setattr(new_deliveries, "MISSED_LIMIT", 2)
+    many = await add_tenant(database, "many")
+    for _ in range(RECEIVERS + 2):
+        await subscribe(database, many)
+    wide = await add_event(database, many)
+    await taker.handle(EventsRecorded([(wide, "")]), None)
+    lost = await end_job(database, tenant)
+    await database.fetch(OLDER, [wide], 60.0)
+    await database.fetch(OLDER, [lost], new_deliveries.MISSED_SECONDS)
+    assert len(await taker._store.find(new_deliveries.MISSED_SECONDS, 2)) == 2
+    await taker._take_missed()
+    assert await is_taken(database, lost)
