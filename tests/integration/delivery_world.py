@@ -182,7 +182,7 @@ class DeliveryWorld:
         store, webhook = WebhookStore(self.database), self.webhooks[number % len(self.webhooks)]
         async with self.database.transaction() as connection:
             if row := await store.lock(connection, webhook, self.tenant):
-                await store.update(connection, msgspec.structs.replace(row, ordered=not row.ordered))
+                await store.update(connection, row, msgspec.structs.replace(row, ordered=not row.ordered))
 
     async def recover(self, number: int) -> None:
         store, webhook = WebhookStore(self.database), self.webhooks[number % len(self.webhooks)]

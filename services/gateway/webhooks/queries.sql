@@ -52,6 +52,23 @@ SET rate_limit = $7,
 FROM before
 WHERE e.id = $1;
 
+-- name: release_blocked
+-- Makes up to $2 deliveries of a locked subscription ($1) due that wait for earlier events of their jobs. Skips those that
+-- another transaction has locked.
+WITH blocked AS MATERIALIZED (
+  SELECT id
+  FROM deliveries
+  WHERE endpoint_id = $1
+    AND next_at > now()
+    AND tries = 0
+    AND (lease_until > now()) IS NOT TRUE
+    AND blocked_until(event_id, endpoint_id) IS NOT NULL
+  ORDER BY next_at
+  LIMIT $2
+  FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE deliveries d SET next_at = now() FROM blocked WHERE d.id = blocked.id;
+
 -- name: release_endpoint
 -- Separates the endpoint of a locked subscription ($1) from it. Nothing more is sent. A notifier deletes the deliveries,
 -- and then the endpoint.

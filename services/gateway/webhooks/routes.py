@@ -113,7 +113,7 @@ async def change_webhook(request: Caller, webhook_id: str, data: ChangeWebhook, 
     async with services.database.transaction() as connection:
         row = await lock_webhook(services.webhooks, connection, webhook_id, request.user.tenant_id)
         changed = apply_change(row, data, services.encryptor)
-        await services.webhooks.update(connection, changed)
+        await services.webhooks.update(connection, row, changed)
         if changes := list_changes(row, changed, services.encryptor):
             await add_entries(connection, [make_entry(request.user, "webhook.updated", row.id, changes)])
     return view_webhook(changed, services.encryptor)

@@ -11,6 +11,8 @@ from common.postgres import sql
 from common.postgres.audit_log import AuditEntry, add_entries
 from common.postgres.database import Connection, Database
 
+MAX_RELEASED = 10_000  # deliveries, when a subscription is no longer ordered: they take up to a second
+
 QUERIES = sql.load("services.gateway.webhooks")
 
 
@@ -98,10 +100,16 @@ class WebhookStore:
         record = await connection.fetchrow(QUERIES["find_webhook"], webhook_id, tenant_id)
         return read_webhook(dict(record)) if record else None
 
-    async def update(self, connection: Connection, row: WebhookRow) -> None:
-        """Write every field of a locked subscription that may change."""
+    async def update(self, connection: Connection, before: WebhookRow, row: WebhookRow) -> None:
+        """Write every field of a locked subscription that may change.
+
+        If it is no longer ordered, make due what waited for its order: MAX_RELEASED deliveries, and the others at
+        the time that they have.
+        """
         values = (row.id, row.url, row.events, row.models, row.description, row.headers, row.rate_limit, row.ordered)
         await connection.execute(QUERIES["update_webhook"], *values)
+        if before.ordered and not row.ordered:
+            await connection.execute(QUERIES["release_blocked"], row.id, MAX_RELEASED)
 
     async def delete(self, connection: Connection, webhook_id: UUID) -> None:
         """Delete a locked subscription. A notifier deletes its deliveries."""

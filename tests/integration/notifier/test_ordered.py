@@ -3,6 +3,7 @@
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from common import ids
@@ -179,6 +180,25 @@ async def test_a_later_event_follows_one_that_waited_for_its_whole_schedule(
     assert [each.event_type for each in await steps.claim()] == ["job.succeeded"]
 
 
+async def test_what_waits_is_due_when_the_subscription_is_no_longer_ordered(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+) -> None:
+    """The earlier event waits for its next attempt, and so does a failed one that waits for no other."""
+    jobs = [await run_job(database, tenant) for _ in range(2)]
+    await steps.take(*(event for job in jobs for event in job))
+    earlier = await steps.attempt(FAILED)
+    assert await steps.claim() == []
+    for delivery in [await find(database, job.succeeded) for job in jobs]:
+        await database.fetch(MAKE_DUE, delivery)  # so that the next claim postpones it
+    assert await steps.claim() == []
+    await change(database, tenant, webhook, description="still ordered")
+    assert await steps.claim() == []
+    await database.fetch("UPDATE endpoints SET failures = 0, failing_since = NULL")
+    await change(database, tenant, webhook, ordered=False)
+    assert [each.event_type for each in await steps.claim()] == ["job.succeeded"] * 2
+    assert {(await look_at(database, each.id)).status for each in earlier} == {"pending"}
+
+
 @pytest.mark.usefixtures("webhook")
 async def test_a_claim_looks_at_few_of_those_that_wait(
     database: Database, tenant: UUID, steps: Steps, monkeypatch: pytest.MonkeyPatch
@@ -198,6 +218,15 @@ async def redeliver(database: Database, tenant: UUID, delivery: UUID) -> None:
     async with database.transaction() as connection:
         assert await store.lock(connection, delivery, tenant)
         await store.redeliver(connection, delivery)
+
+
+async def change(database: Database, tenant: UUID, webhook: UUID, **fields: object) -> None:
+    """Change the subscription as a PATCH does."""
+    store = WebhookStore(database)
+    async with database.transaction() as connection:
+        row = await store.lock(connection, webhook, tenant)
+        assert row is not None
+        await store.update(connection, row, msgspec.structs.replace(row, **fields))
 
 
 async def disable_and_enable(database: Database, tenant: UUID, webhook: UUID, steps: Steps) -> None:

@@ -100,7 +100,7 @@ async def test_a_subscription_is_deleted_and_then_its_endpoint(
 
 async def change(database: Database, store: WebhookStore, row: WebhookRow, **fields: object) -> None:
     async with database.transaction() as connection:
-        await store.update(connection, msgspec.structs.replace(row, **fields))
+        await store.update(connection, row, msgspec.structs.replace(row, **fields))
 
 
 async def test_every_changeable_field_is_written(database: Database, store: WebhookStore, tenant: UUID) -> None:
