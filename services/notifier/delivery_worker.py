@@ -30,6 +30,7 @@ HELD_SECONDS = 0.05  # before the next claim from an endpoint that another trans
 LEASE_MARGIN = 15.0  # seconds of a lease after the attempt's deadline, for recording the result
 
 MAX_CLAIMS = 200  # in one statement, which also reads their bodies
+DUE_CLAIMS = 24  # of the loop; more attempts that start at the same moment would delay other tenants' new deliveries
 BACKLOG_SHARE = 4  # one slot of four is not for new deliveries while others wait
 
 TEST_SCHEDULE = (0.0,)  # a test event has one attempt, so its result is known at once
@@ -95,7 +96,7 @@ class DeliveryWorker:
     async def claim(self) -> None:
         """Claim due deliveries for the free slots and start them."""
         self._pause = POLL_SECONDS
-        slots = min(self.count_free_slots(), MAX_CLAIMS)
+        slots = min(self.count_free_slots(), DUE_CLAIMS)
         if slots == 0:
             self._has_backlog = True
             return
@@ -115,8 +116,8 @@ class DeliveryWorker:
         if found.held:
             self._pause = HELD_SECONDS
         self.start(found.claims)
-        if self._has_backlog and found.claims and self.count_free_slots() > 0:
-            self.due.wake()  # without a claim, what waits is of tenants that have their share
+        if self._has_backlog and (found.claims or found.has_more) and self.count_free_slots() > 0:
+            self.due.wake()  # otherwise, what waits is of tenants that have their share
 
     def find_rooms(self) -> TenantRooms:
         """Return how many attempts each tenant may begin now."""

@@ -48,6 +48,7 @@ class ClaimBatch(NamedTuple):
     claims: list[Claim]
     wait: float  # seconds until more deliveries are due; 0 if some are due now
     held: list[UUID]  # the given endpoints that another transaction has locked
+    has_more: bool = False  # whether more endpoints may be due
 
 
 class LockedEndpoint(NamedTuple):
@@ -71,7 +72,7 @@ class ClaimStore:
         """Claim up to `limit` due deliveries for a lease in seconds: of due endpoints, and of these."""
         async with self._relaxed.transaction() as connection:
             free, held = await lock_endpoints_if_free(connection, endpoints) if endpoints else ([], [])
-            due = await lock_due_endpoints(connection, limit)
+            due = await lock_due_endpoints(connection, limit, rooms)
             if not (free or due):
                 return ClaimBatch([], NEVER, held)
             locked = list({each.id for each in (*free, *due)})
@@ -79,12 +80,13 @@ class ClaimStore:
                 await connection.execute(QUERIES["postpone_blocked"], ordered, lease, MAX_LOOKED_AT)
             claims = await claim_deliveries(connection, locked, limit, lease, endpoint_concurrency, rooms)
             wait = await reschedule_endpoints(connection, locked, endpoint_concurrency)
-        return ClaimBatch(claims, 0.0 if len(due) == limit else wait, held)
+        has_more = len(due) == limit
+        return ClaimBatch(claims, 0.0 if has_more else wait, held, has_more)
 
 
-async def lock_due_endpoints(connection: Connection, limit: int) -> list[LockedEndpoint]:
-    """Lock endpoints with due deliveries, the longest waiting first."""
-    found = await connection.fetch(QUERIES["lock_due_endpoints"], limit)
+async def lock_due_endpoints(connection: Connection, limit: int, rooms: TenantRooms) -> list[LockedEndpoint]:
+    """Lock endpoints with due deliveries of tenants that have room, the longest waiting first."""
+    found = await connection.fetch(QUERIES["lock_due_endpoints"], limit, rooms.list_full())
     return [LockedEndpoint(each["id"], each["ordered"]) for each in found]
 
 

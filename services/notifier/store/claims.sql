@@ -1,7 +1,13 @@
 -- name: lock_due_endpoints
 -- Lock up to $1 endpoints with due deliveries until the transaction ends, the longest waiting first.
--- Skip endpoints that another transaction has locked: it wakes its own worker if something stays due.
-SELECT id, ordered FROM endpoints WHERE next_at <= now() ORDER BY next_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED;
+-- Skip those of tenants that have no room ($2). Skip endpoints that another transaction has locked: it
+-- wakes its own worker if something stays due.
+SELECT id, ordered
+FROM endpoints
+WHERE next_at <= now() AND tenant_id <> ALL($2::uuid[])
+ORDER BY next_at
+LIMIT $1
+FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: lock_endpoints_if_free
 -- Lock those of these endpoints ($1) that no other transaction has locked. Return each that exists, and

@@ -17,5 +17,9 @@ class TenantRooms(NamedTuple):
         """Return the values of a claim's statement."""
         return self.default, list(self.fewer), list(self.fewer.values())
 
+    def list_full(self) -> list[UUID]:
+        """Return the tenants that may begin none."""
+        return [tenant for tenant, room in self.fewer.items() if room == 0]
+
 
 UNLIMITED = TenantRooms(MANY, {})

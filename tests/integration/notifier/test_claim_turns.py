@@ -73,6 +73,17 @@ async def test_a_tenant_gets_no_more_than_its_room(database: Database) -> None:
     assert Counter(each.tenant_id for each in found.claims) == {first.tenant_id: 1, second.tenant_id: 3}
 
 
+async def test_a_tenant_without_room_takes_no_turn(database: Database) -> None:
+    """Otherwise its endpoints, however many, would keep those of others from being looked at."""
+    *full, other = await subscribe(database, 4)
+    for subscriber in (*full, other):
+        await add_pending(database, subscriber, 1)
+    rooms = TenantRooms(1, {subscriber.tenant_id: 0 for subscriber in full})
+    found = await ClaimStore(database).claim_due(1, LEASE, CONCURRENCY, [], rooms)
+    assert [each.tenant_id for each in found.claims] == [other.tenant_id]
+    assert found.has_more
+
+
 async def test_a_claim_stops_after_a_number_of_bytes(database: Database) -> None:
     (subscriber,) = await subscribe(database, 1)
     await add_pending(database, subscriber, 4)

@@ -62,7 +62,7 @@ async def test_a_rate_limit_spaces_out_claims(
 ) -> None:
     webhook = (await subscribe(database, tenant, rate_limit=rate_limit)).id
     await add_due(database, tenant, webhook, 20)
-    claims, wait, _ = await steps.claims.claim_due(100, LEASE, CONCURRENCY)
+    claims, wait, *_ = await steps.claims.claim_due(100, LEASE, CONCURRENCY)
     assert len(claims) == at_a_time  # a tenth of a second's worth, and at least one
     assert wait == pytest.approx(pause)
     assert await steps.record(claims, OK) == [True] * at_a_time

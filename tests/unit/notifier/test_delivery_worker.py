@@ -9,7 +9,7 @@ import pytest
 
 from services.notifier.attempt_recorder import make_record
 from services.notifier.attempt_result import AttemptError, AttemptResult
-from services.notifier.delivery_worker import MAX_CLAIMS, POLL_SECONDS, DeliveryWorker, to_label
+from services.notifier.delivery_worker import DUE_CLAIMS, MAX_CLAIMS, POLL_SECONDS, DeliveryWorker, to_label
 from services.notifier.due_endpoints import DueEndpoints
 from services.notifier.retry_schedule import Exhausted, Rescheduled, Succeeded
 from services.notifier.sender import Sender
@@ -57,8 +57,9 @@ def is_woken(due: DueEndpoints) -> bool:
 class ClaimStoreStub(ClaimStore):
     """Claims nothing, or the same again, and returns a fixed wait."""
 
-    def __init__(self, wait: float, claims: Sequence[Claim] = ()) -> None:
+    def __init__(self, wait: float, claims: Sequence[Claim] = (), *, has_more: bool = False) -> None:
         self.wait = wait
+        self.has_more = has_more
         self.claims = claims
         self.limits: asyncio.Queue[int] = asyncio.Queue()
 
@@ -71,7 +72,7 @@ class ClaimStoreStub(ClaimStore):
         rooms: TenantRooms = UNLIMITED,
     ) -> ClaimBatch:
         self.limits.put_nowait(limit)
-        return ClaimBatch(list(self.claims), self.wait, [])
+        return ClaimBatch(list(self.claims), self.wait, [], self.has_more)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,13 @@ async def test_the_next_claim_is_when_more_is_due(wait: float, claims: list[Clai
     await worker.stop(0.0)
 
 
+async def test_the_next_claim_is_at_once_if_more_endpoints_may_be_due() -> None:
+    """This one found full endpoints only. It looks at few, so others would wait for many claims."""
+    worker = make_worker(ClaimStoreStub(0.0, has_more=True), RecorderStub(), DueEndpoints(), PausedSender(), 2)
+    await worker.claim()
+    assert is_woken(worker.due)
+
+
 async def test_one_statement_claims_a_limited_number() -> None:
     store, woken, unused = ClaimStoreStub(0.0), DueEndpoints(), cast("Any", None)
     worker = DeliveryWorker(
@@ -100,7 +108,7 @@ async def test_one_statement_claims_a_limited_number() -> None:
         assert (first, second) == (MAX_CLAIMS, MAX_CLAIMS // 2 - 1)  # a quarter is for others that wait
     worker._has_backlog = False
     with worker.reserve_for_new(MAX_CLAIMS) as slots:
-        assert (store.limits.get_nowait(), slots) == (MAX_CLAIMS, MAX_CLAIMS)
+        assert (store.limits.get_nowait(), slots) == (DUE_CLAIMS, MAX_CLAIMS)
     assert is_woken(woken)
 
 
