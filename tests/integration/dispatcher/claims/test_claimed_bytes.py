@@ -188,7 +188,7 @@ async def test_small_jobs_pass_a_large_one_of_another_tenant_that_has_no_room(
     running = await claim(claims, model, Priority.NORMAL)
     assert running is not None
     assert running.row.id == first
-    small = [await submit(database, tenants[3], tensors=bytes(100)) for _ in range(20)]
+    small = sorted([await submit(database, tenants[3], tensors=bytes(100)) for _ in range(20)])
     passed = await claim_all(claims, model)
     assert sorted(job.row.id for job in passed) == small[:5]
     for job in passed[:2]:
