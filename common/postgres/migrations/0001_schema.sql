@@ -699,6 +699,24 @@ JOIN events e ON e.id = d.event_id
 JOIN tenants t ON t.id = d.tenant_id
 LEFT JOIN webhooks w ON w.id = d.webhook_id;
 
+-- Endpoints whose new deliveries may be sent at once: those that are healthy, and have no rate limit, no order and
+-- nothing due.
+CREATE VIEW direct_endpoints AS
+SELECT
+  e.id, w.url, in_flight.attempts AS in_flight,
+  (SELECT d.id FROM deliveries d WHERE d.endpoint_id = e.id AND d.next_at <= now() LIMIT 1) AS first_due
+FROM endpoints e
+LEFT JOIN webhooks w ON w.id = e.webhook_id
+CROSS JOIN LATERAL (
+  SELECT count(*) AS attempts FROM deliveries d WHERE d.endpoint_id = e.id AND d.lease_until > now()
+) in_flight
+WHERE e.failures = 0
+  AND e.rate_limit IS NULL
+  AND e.cancel_before IS NULL
+  AND NOT e.ordered
+  AND (e.next_at <= now()) IS NOT TRUE
+  AND w.disabled_at IS NULL;
+
 -- A request to send again what failed in a time span. It goes on in small portions.
 CREATE TABLE recoveries (
   id uuid PRIMARY KEY,
@@ -822,7 +840,7 @@ GRANT SELECT, UPDATE, DELETE ON deliveries TO charonia_notifier;
 GRANT SELECT ON visible_deliveries TO charonia_gateway;
 GRANT SELECT ON oldest_new_deliveries TO charonia_dispatcher, charonia_notifier;
 GRANT SELECT, INSERT ON attempts TO charonia_gateway, charonia_notifier;
-GRANT SELECT ON delivery_requests TO charonia_notifier;
+GRANT SELECT ON delivery_requests, direct_endpoints TO charonia_notifier;
 GRANT SELECT, INSERT ON recoveries TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON recoveries TO charonia_notifier;
 

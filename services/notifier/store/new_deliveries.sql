@@ -5,15 +5,16 @@
 --
 -- Tenants take turns. A tenant gets $7 at most, or its number of $9 if it is one of $8.
 --
--- A delivery is claimed if its endpoint is healthy, has no rate limit, no order and nothing due. An endpoint
--- may have $4 in flight. If it has half of that, deliveries may wait for the end of an attempt, and come
--- first. The count is of the start of the statement: two notifiers may together claim a few more.
+-- A delivery is claimed if its endpoint is in direct_endpoints, which may have $4 in flight. If it has half of that,
+-- deliveries may wait for the end of an attempt, and come first. The count is of the start of the statement:
+-- two notifiers may together claim a few more.
 --
 -- Wait for no lock. Whoever holds a delivery takes it. Whoever holds an endpoint computes its next
 -- check. An endpoint is written only if its next check is later than the end of the lease.
 WITH new AS MATERIALIZED (
-  SELECT d.id, d.endpoint_id, d.tenant_id, t.*
+  SELECT d.id, d.endpoint_id, d.tenant_id, t.*, octet_length(e.body) AS bytes
   FROM unnest($1::uuid[], $2::text[]) AS t(event_id, traceparent)
+  JOIN events e ON e.id = t.event_id
   CROSS JOIN LATERAL (
     SELECT id, endpoint_id, tenant_id
     FROM deliveries
@@ -22,22 +23,9 @@ WITH new AS MATERIALIZED (
     FOR NO KEY UPDATE SKIP LOCKED
   ) d
 ), rooms AS MATERIALIZED (
-  SELECT e.id, $4::integer - in_flight.attempts AS size, w.url
-  FROM endpoints e
-  LEFT JOIN webhooks w ON w.id = e.webhook_id
-  CROSS JOIN LATERAL (
-    SELECT count(*) AS attempts FROM deliveries d WHERE d.endpoint_id = e.id AND d.lease_until > now()
-  ) in_flight
-  WHERE e.id IN (SELECT endpoint_id FROM new)
-    AND e.failures = 0
-    AND e.rate_limit IS NULL
-    AND e.cancel_before IS NULL
-    AND NOT e.ordered
-    AND (e.next_at <= now()) IS NOT TRUE
-    AND w.disabled_at IS NULL
-    AND CASE WHEN in_flight.attempts >= $4 / 2 THEN (
-      SELECT d.id FROM deliveries d WHERE d.endpoint_id = e.id AND d.next_at <= now() LIMIT 1
-    ) END IS NULL
+  SELECT id, url, $4::integer - in_flight AS size
+  FROM direct_endpoints
+  WHERE id IN (SELECT endpoint_id FROM new) AND CASE WHEN in_flight >= $4 / 2 THEN first_due END IS NULL
 ), turns AS (
   SELECT *, row_number() OVER (PARTITION BY tenant_id ORDER BY rank, id) AS turn
   FROM (
@@ -46,20 +34,16 @@ WITH new AS MATERIALIZED (
     JOIN rooms ON rooms.id = new.endpoint_id
   ) ranked
   WHERE rank <= size
-), first AS (
-  SELECT turns.*
-  FROM turns
-  LEFT JOIN unnest($8::uuid[], $9::integer[]) AS own(tenant_id, room) USING (tenant_id)
-  WHERE turn <= coalesce(own.room, $7::integer)
-  ORDER BY turn, id
-  LIMIT $5
 ), chosen AS MATERIALIZED (
   SELECT *
   FROM (
-    SELECT first.*, sum(octet_length(e.body)) OVER (ORDER BY turn, first.id) - octet_length(e.body) AS bytes_before
-    FROM first
-    JOIN events e ON e.id = first.event_id
-  ) sized
+    SELECT turns.*, sum(bytes) OVER (ORDER BY turn, id) - bytes AS bytes_before
+    FROM turns
+    LEFT JOIN unnest($8::uuid[], $9::integer[]) AS own(tenant_id, room) USING (tenant_id)
+    WHERE turn <= coalesce(own.room, $7::integer)
+    ORDER BY turn, id
+    LIMIT $5
+  ) first
   WHERE bytes_before < $10::bigint
 ), claimed AS (
   UPDATE deliveries d
@@ -80,14 +64,12 @@ WITH new AS MATERIALIZED (
     FOR NO KEY UPDATE SKIP LOCKED
   )
 )
-SELECT found.*, sent.*
+SELECT found.*, claimed.attempt, claimed.traceparent, r.*
 FROM (
   SELECT coalesce(sum(count), 0) AS found, coalesce(max(count), 0) AS most
   FROM (SELECT count(*) FROM new GROUP BY event_id) counted
 ) found
-LEFT JOIN (
-  SELECT claimed.attempt, claimed.traceparent, r.* FROM claimed JOIN delivery_requests r USING (id)
-) sent ON true;
+LEFT JOIN (claimed JOIN delivery_requests r USING (id)) ON true;
 
 -- name: schedule_new
 -- Schedule up to $5 new deliveries of each of these events ($1, with traceparents $2) after $3 seconds.
