@@ -38,7 +38,8 @@ from services.gateway.http.health import Readiness
 from services.gateway.http.methods import HeadMiddleware, answer_options
 from services.gateway.http.parameters import check_parameters
 from services.gateway.http.problems import PROTOCOL
-from services.gateway.http.response_limits import ResponseBudget, ResponseLimitsMiddleware
+from services.gateway.http.response_budget import ResponseBudget
+from services.gateway.http.response_limits import ResponseLimitsMiddleware
 from services.gateway.http.telemetry import TelemetryMiddleware
 from services.gateway.http.websockets import UnknownSocketMiddleware
 from services.gateway.http.worker_processes import LARGE, Workers

@@ -28,8 +28,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """Bytes of all request bodies in memory at a time, of which a tenant gets three quarters at most. More gets 503."""
     max_responses: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024
     """Bytes of outputs over 256 KiB that all responses hold at a time. One tenant has half of it at most, and two leave
-    a third. Without room within 10 s, a request gets 503 with `Retry-After`. A response takes up to three times its
-    bytes for a moment."""
+    a third. Without room within 10 s, a request gets 503 with `Retry-After`. While one waits, clients that read less
+    than 1 MiB a second for 5 s lose their connection. A response takes up to three times its bytes for a moment."""
     max_batch: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 64 * 1024 * 1024
     """Bytes of a batch sent as JSON lines. Each line, and a batch sent as a list, is limited by `max_body`."""
     drain: Annotated[float, Meta(ge=0, le=600)] = 5.0

@@ -1,20 +1,20 @@
-"""Limits on large outputs in responses: the memory that all of them hold together, and the time each may take."""
+"""Limits on large outputs in responses: they hold room in a budget, and each has a time limit."""
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from uuid import UUID
 
+from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from common.fair_budget import FairBudget
 from common.telemetry.logs import Log
-from services.gateway.http.problems import LATER, Problem
+from services.gateway.http.disconnects import while_connected
+from services.gateway.http.problems import Problem
+from services.gateway.http.response_budget import ResponseBudget, Sending
 
 LARGE = 256 * 1024  # bytes; smaller outputs are not counted
-WAIT_SECONDS = 10.0  # for room
-MAX_WAITING = 100  # responses of one tenant that wait for room
 SLICE = 256 * 1024  # bytes that are sent at a time: only this much leaves the budget before the client has read it
 READ_SECONDS = 30.0  # for a client to read a large response, and a second more for each MIN_RATE bytes
 MIN_RATE = 64 * 1024  # bytes a second
@@ -23,85 +23,17 @@ LEASE = "charonia.response"  # the key of a response's lease in its ASGI scope
 log = Log("http")
 
 
-class Place:
-    """A response that waits for room."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.granted = asyncio.Event()
-
-
-class ResponseBudget:
-    """The bytes of large outputs that all responses hold together.
-
-    A tenant takes no more than it leaves free, so one holds half at most, and two leave a third. A tenant that holds
-    nothing may have one response of any size. Room goes to the tenant that holds least. Within a tenant, it goes to the
-    response that has waited longest.
-    """
-
-    def __init__(self, total: int) -> None:
-        self._budget: FairBudget[UUID] = FairBudget(total, share=1)
-        self._waiting: dict[UUID, deque[Place]] = {}
-
-    @property
-    def free(self) -> int:
-        return self._budget.free
-
-    async def acquire(self, tenant_id: UUID, size: int) -> int:
-        """Wait for room. Return how many bytes are held, to release. Raises Problem (503)."""
-        waiting = self._waiting.setdefault(tenant_id, deque())
-        if len(waiting) >= MAX_WAITING:
-            raise overloaded()
-        place = Place(min(size, self._budget.total))
-        waiting.append(place)
-        self._grant()
-        try:
-            async with asyncio.timeout(WAIT_SECONDS):
-                await place.granted.wait()
-        except BaseException as error:  # also a cancel, because the client has disconnected
-            self._leave(tenant_id, place)
-            if isinstance(error, TimeoutError):
-                raise overloaded() from None
-            raise
-        return place.size
-
-    def release(self, tenant_id: UUID, size: int) -> None:
-        self._budget.take(tenant_id, -size)
-        self._grant()
-
-    def _leave(self, tenant_id: UUID, place: Place) -> None:
-        if place.granted.is_set():
-            self.release(tenant_id, place.size)
-        else:
-            self._remove(tenant_id, place)
-
-    def _remove(self, tenant_id: UUID, place: Place) -> None:
-        self._waiting[tenant_id].remove(place)
-        if not self._waiting[tenant_id]:
-            del self._waiting[tenant_id]
-
-    def _grant(self) -> None:
-        """Give free room to those who wait. A response that needs more than is free lets smaller ones pass."""
-        while ready := [tenant for tenant, places in self._waiting.items() if self._fits(tenant, places[0].size)]:
-            tenant = min(ready, key=self._budget.held)
-            place = self._waiting[tenant][0]
-            self._remove(tenant, place)
-            self._budget.take(tenant, place.size)
-            place.granted.set()
-
-    def _fits(self, tenant_id: UUID, size: int) -> bool:
-        return size <= (self._budget.room(tenant_id) if self._budget.held(tenant_id) else self._budget.free)
-
-
 class ResponseLease:
     """What one response holds of the budget. A stream reserves and releases once for each large event.
 
     `is_cut` is true once the client was too slow. It then gets nothing more.
     """
 
-    def __init__(self, budget: ResponseBudget) -> None:
+    def __init__(self, budget: ResponseBudget, receive: Receive | None = None) -> None:
+        """`receive` is that of ASGI. It says when the client has gone; a WebSocket needs its own messages."""
         self.is_cut = False
         self._budget = budget
+        self._receive = receive
         self._held: tuple[UUID, int] | None = None
 
     @property
@@ -109,14 +41,35 @@ class ResponseLease:
         return self._held is not None
 
     async def reserve(self, tenant_id: UUID, size: int) -> None:
-        """Hold `size` bytes, once. Waits for room. Raises Problem (503)."""
-        if self._held is None:
-            self._held = tenant_id, await self._budget.acquire(tenant_id, size)
+        """Hold `size` bytes, once. Waits for room. Raises Problem: 503, or 408 after the client has gone."""
+        if self._held is None and self._receive is None:
+            await self._acquire(tenant_id, size)
+        elif self._held is None:
+            await while_connected(self._receive, self._acquire(tenant_id, size))
+            if self._held is None:
+                raise Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", "the client disconnected")
+
+    async def _acquire(self, tenant_id: UUID, size: int) -> None:
+        self._held = tenant_id, await self._budget.acquire(tenant_id, size)
 
     def release(self) -> None:
         if self._held is not None:
             held, self._held = self._held, None
             self._budget.release(*held)
+
+    @asynccontextmanager
+    async def send_in_time(self, size: int) -> AsyncIterator[Sending]:
+        """Limit the time to send a message of `size` bytes. Cut the client if it is too slow."""
+        assert self._held is not None, "only large messages have a limit"
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            async with asyncio.timeout(READ_SECONDS + size / MIN_RATE) as timeout:
+                with self._budget.watch(self._held[0], timeout) as sending:
+                    yield sending
+        except TimeoutError:
+            log.warning("client.too_slow", bytes=size, seconds=round(clock() - began, 3))
+            self.is_cut = True
 
 
 class ResponseLimitsMiddleware:
@@ -127,7 +80,7 @@ class ResponseLimitsMiddleware:
         self._budget = budget
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        lease = ResponseLease(self._budget)
+        lease = ResponseLease(self._budget, receive if scope["type"] == ScopeType.HTTP else None)
         scope[LEASE] = lease  # type: ignore[literal-required]
 
         async def send_slowly(message: Message) -> None:
@@ -135,10 +88,13 @@ class ResponseLimitsMiddleware:
                 return  # the response stays incomplete, so the server closes the connection
             if lease.is_held and message["type"] == "http.response.body":
                 body = message["body"]
-                sending = send_slices(body, message.get("more_body", False), send)
-                lease.is_cut = not await send_in_time(len(body), sending)
+                async with lease.send_in_time(len(body)) as sending:
+                    await send_slices(body, message.get("more_body", False), send, sending)
             elif lease.is_held and message["type"] == "websocket.send":
-                lease.is_cut = not await send_in_time(len(message.get("text") or ""), send(message))
+                size = len(message.get("text") or "")
+                async with lease.send_in_time(size) as sending:
+                    sending.expect(size)
+                    await send(message)
             else:
                 await send(message)
 
@@ -148,21 +104,10 @@ class ResponseLimitsMiddleware:
             lease.release()
 
 
-async def send_in_time(size: int, sending: Awaitable[None]) -> bool:
-    """Send a large message. Return False if the client was too slow for its `size` in bytes."""
-    seconds = READ_SECONDS + size / MIN_RATE
-    try:
-        async with asyncio.timeout(seconds):
-            await sending
-    except TimeoutError:
-        log.warning("client.too_slow", bytes=size, seconds=seconds)
-        return False
-    return True
-
-
-async def send_slices(body: bytes, more_body: bool, send: Send) -> None:
+async def send_slices(body: bytes, more_body: bool, send: Send, sending: Sending) -> None:
     """Send a body in slices."""
     for offset in range(0, len(body) or 1, SLICE):
+        sending.expect(min(SLICE, len(body) - offset))
         is_last = offset + SLICE >= len(body)
         await send(
             {
@@ -177,11 +122,3 @@ def find_response_lease(scope: Scope) -> ResponseLease:
     """Return the lease of the response to the request with this scope."""
     lease: ResponseLease = scope[LEASE]  # type: ignore[literal-required]
     return lease
-
-
-def overloaded() -> Problem:
-    text = (
-        f"no room for these outputs within {WAIT_SECONDS:g} s, because other large outputs are being read; "
-        "try again soon, and read fewer at a time"
-    )
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", text, headers=LATER)

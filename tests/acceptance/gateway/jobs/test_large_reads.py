@@ -14,6 +14,7 @@ from tests.acceptance.conftest import open_client
 from tests.support.api_client import Api
 from tests.support.key_command import make_key
 from tests.support.own_gateway import another_gateway
+from tests.support.service_logs import count_events, wait_for_event
 
 MEGABYTE = 1024 * 1024
 SIZE = 24 * MEGABYTE  # of a large result
@@ -47,11 +48,11 @@ def measure_peak(service: Service) -> int:
     return int(peak) * 1024
 
 
-async def read_nothing(port: int, path: str) -> asyncio.StreamWriter:
+async def read_nothing(port: int, path: str, key: str = DEVELOPMENT_KEY) -> asyncio.StreamWriter:
     """Request a path and read nothing."""
     _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
-    writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {DEVELOPMENT_KEY}\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n\r\n".encode())
     return writer
 
 
@@ -92,6 +93,39 @@ async def test_a_tenant_whose_readers_are_slow_leaves_room_for_another(stack: St
         assert (refused.status_code, refused.json()["type"]) == (503, "urn:charonia:problem:overloaded")
         assert "retry-after" in refused.headers
         assert len(answered.content) > SIZE
+
+
+async def test_two_tenants_whose_readers_do_not_read_leave_room_for_all(stack: Stack, api: Api) -> None:
+    """Before the gateway notices that a connection takes nothing."""
+    job_id = await make_large(stack, api, SIZE)
+    async with AsyncExitStack() as cleanup:
+        limits = {"CHARONIA_MAX_RESPONSES": f"{2 * SIZE + 1024}", "CHARONIA_SEND_TIMEOUT": "300"}  # room for two
+        gateway = await cleanup.enter_async_context(another_gateway(stack, **limits))
+        own = await cleanup.enter_async_context(open_client(stack, DEVELOPMENT_KEY, gateway.url))
+        keys = [await make_key(stack, name) for name in ("stalled", "patient")]
+        stalled, patient = [await cleanup.enter_async_context(open_client(stack, key, gateway.url)) for key in keys]
+        theirs = [await make_large(stack, client, SIZE) for client in (stalled, patient)]
+        for job, key in ((job_id, DEVELOPMENT_KEY), (theirs[0], keys[0])):
+            writer = await read_nothing(gateway.port, f"/v1/jobs/{job}", key)
+            cleanup.callback(writer.transport.abort)
+        reads = [(own, job_id), (stalled, theirs[0]), (patient, theirs[1])]
+        for answer in await asyncio.gather(*(client.http.get(f"/v1/jobs/{job}", timeout=30) for client, job in reads)):
+            assert len(answer.content) > SIZE
+
+
+async def test_a_client_that_leaves_while_it_waits_for_room_is_forgotten(stack: Stack, api: Api) -> None:
+    job_id = await make_large(stack, api, SIZE)
+    async with AsyncExitStack() as cleanup:
+        gateway = await cleanup.enter_async_context(another_gateway(stack, CHARONIA_MAX_RESPONSES=f"{SIZE}"))
+        own = await cleanup.enter_async_context(open_client(stack, DEVELOPMENT_KEY, gateway.url))
+        writers = [await read_nothing(gateway.port, f"/v1/jobs/{job_id}") for _ in range(4)]
+        for writer in writers:
+            cleanup.callback(writer.transport.abort)
+        await own.run("echo", {"x": [[1.0]]})  # all requests have come; one of them has the room
+        before = count_events(gateway, "request.refused")
+        for writer in writers[1:]:
+            writer.transport.abort()
+        await wait_for_event(gateway, "request.refused", before, within=3.0)
 
 
 async def test_a_stream_sends_a_large_event_whole(stack: Stack, api: Api) -> None:

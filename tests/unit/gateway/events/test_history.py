@@ -19,9 +19,10 @@ from services.gateway.events.history import PAGE_BYTES, JobHistory, format_event
 from services.gateway.events.store import START, EventPosition, EventStore, HistoryRow, JobSnapshot
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
-from services.gateway.http import response_limits
+from services.gateway.http import response_budget
 from services.gateway.http.problems import Problem
-from services.gateway.http.response_limits import ResponseBudget, ResponseLease
+from services.gateway.http.response_budget import ResponseBudget
+from services.gateway.http.response_limits import ResponseLease
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = ids.new()
@@ -145,7 +146,7 @@ async def test_a_stream_holds_room_for_a_large_response_until_it_is_sent() -> No
 
 
 async def test_a_large_response_without_room_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_limits, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(response_budget, "WAIT_SECONDS", 0.01)
     budget, store = ResponseBudget(len(LARGE)), LargeStore()
     await ResponseLease(budget).reserve(ids.new(), len(LARGE))
     waiters = build(store)
