@@ -79,11 +79,8 @@ class BatchSubmitter:
             return replay(first, checked.fingerprint)
         if not checked.jobs:
             raise no_valid_item(checked)
-        sizes = Counter[str]()
-        for job in checked.jobs:
-            sizes[job.model] += job.input_bytes
-        for model, count in Counter(job.model for job in checked.jobs).items():
-            await self.submitter.limits.admit(tenant_id, model, count, sizes[model])
+        size = sum(job.input_bytes for job in checked.jobs)
+        await self.submitter.limits.admit_all(tenant_id, Counter(job.model for job in checked.jobs), size)
         batch = NewBatch(batch_id, tenant_id, checked.total, len(checked.jobs), traceparent)
         if key is not None:
             answer = msgspec.json.encode(StoredResponse(batch.total, batch.accepted, checked.errors))

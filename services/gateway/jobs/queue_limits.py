@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from uuid import UUID
@@ -69,32 +69,42 @@ class QueueLimits:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def admit(self, tenant_id: UUID, model: str, jobs: int = 1, size: int = 0) -> None:
-        """Admit all jobs or none. The model must be in the catalogue. `size` is the bytes of their inputs.
+        """Admit jobs for one model. Raises as `admit_all` does."""
+        await self.admit_all(tenant_id, {model: jobs}, size)
 
-        Raises Problem: 429 for a full queue, 422 for more jobs than the limit.
+    async def admit_all(self, tenant_id: UUID, jobs: Mapping[str, int], size: int) -> None:
+        """Admit all jobs or none: their number by model. The models must be in the catalogue.
+
+        `size` is the bytes of their inputs. Raises Problem: 429 for a full queue, 422 for more than ever fits.
         """
-        queues: Sequence[Queue] = (tenant_id, model)
+        queues: Sequence[Queue] = (tenant_id, *jobs)
+        counts = (sum(jobs.values()), *jobs.values())
         levels = [level for queue in queues if (level := self._find_valid(queue))]
         if len(levels) == len(queues):
             self._refresh_in_background(queues, levels)
         else:
             levels = await self._counts.submit(queues)
-        for queue, level in zip(queues, levels, strict=True):
-            if jobs > level.limit > 0:  # with a limit of 0, an operator paused the queue
-                raise exceeds_limit(jobs, level.limit)
-            if level.jobs + jobs > level.limit:
-                seconds = estimate_wait(level.jobs + jobs - level.limit, level.rate)
-                owner = "this tenant" if queue == tenant_id else f"the model '{model}'"
+        self._check_whole(counts, levels, size)
+        for queue, count, level in zip(queues, counts, levels, strict=True):
+            if level.jobs + count > level.limit:
+                seconds = estimate_wait(level.jobs + count - level.limit, level.rate)
+                owner = "this tenant" if queue == tenant_id else f"the model '{queue}'"
                 raise queue_full(owner, f"at most {level.limit} jobs may wait", seconds)
         self._check_bytes(levels[0], size)
-        for level in levels:
-            level.jobs += jobs
+        for count, level in zip(counts, levels, strict=True):
+            level.jobs += count
         levels[0].bytes += size
 
-    def _check_bytes(self, level: QueueLevel, size: int) -> None:
-        """Raise Problem if a tenant may not have inputs of `size` more bytes waiting: 429 for now, or 422 for ever."""
+    def _check_whole(self, counts: Sequence[int], levels: Sequence[QueueLevel], size: int) -> None:
+        """Raise Problem (422) for jobs that do not even fit into empty queues."""
+        for count, level in zip(counts, levels, strict=True):
+            if count > level.limit > 0:  # with a limit of 0, an operator paused the queue
+                raise exceeds_limit(count, level.limit)
         if size > self._max_bytes:
             raise exceeds_bytes(size, self._max_bytes)
+
+    def _check_bytes(self, level: QueueLevel, size: int) -> None:
+        """Raise Problem (429) if a tenant may not have inputs of `size` more bytes waiting now."""
         excess = level.bytes + size - self._max_bytes
         if excess > 0:
             limit = f"inputs of at most {self._max_bytes} bytes may wait"
@@ -146,7 +156,11 @@ def exceeds_limit(jobs: int, limit: int) -> Problem:
 
 def exceeds_bytes(size: int, limit: int) -> Problem:
     """Return the problem of inputs that never fit."""
-    return invalid(FieldError("", f"has inputs of {size} bytes, which exceed the queue limit of {limit}; send less"))
+    return invalid(
+        FieldError(
+            "", f"has inputs of {size} bytes, of which at most {limit} may wait; send fewer or smaller jobs at a time"
+        )
+    )
 
 
 def queue_full(owner: str, limit: str, seconds: int) -> Problem:

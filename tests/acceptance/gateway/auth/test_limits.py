@@ -13,7 +13,7 @@ from services.gateway.models.cached_read import LONGEST_FRESH
 from tests.acceptance.conftest import open_client
 from tests.support.api_client import Api, Job, Jobs, read
 from tests.support.key_command import make_key, run_keys
-from tests.support.model_inputs import work
+from tests.support.model_inputs import tokens, work
 from tests.support.own_gateway import another_gateway
 from tests.support.waiting import eventually
 
@@ -106,6 +106,11 @@ async def test_tenant_with_too_many_bytes_waiting_is_refused_until_they_are_gone
         accepted = [read(await api.http.post("/v1/jobs", json=heavy), 202, Job) for _ in range(2)]
         never = await api.http.post("/v1/batches", json=[heavy] * 3)
         assert (never.status_code, never.json()["type"]) == (422, "urn:charonia:problem:invalid_request")
+        other = heavy | {"model": "tokens", "inputs": tokens(["word"] * 1600)}  # 8 KB
+        never = await api.http.post("/v1/batches", json=[heavy, other])
+        assert never.status_code == 422
+        (error,) = never.json()["errors"]
+        assert "at most 10000 may wait; send fewer or smaller jobs at a time" in error["detail"]
         for path, body in [("/v1/jobs", heavy), ("/v1/batches", [heavy])]:
             refused = await api.http.post(path, json=body)
             assert (refused.status_code, refused.json()["type"]) == (429, "urn:charonia:problem:queue_full")

@@ -151,9 +151,23 @@ async def test_the_inputs_of_a_tenant_have_a_limit_in_bytes(store: FakeStore, li
     with pytest.raises(Problem) as caught:
         await limits.admit(TENANT, "echo", size=900)
     assert caught.value.headers["Retry-After"] == "20"  # until 800 more have left
-    with pytest.raises(Problem, match="exceed") as caught:
+    with pytest.raises(Problem) as caught:
         await limits.admit(OTHER, "echo", size=MAX_BYTES + 1)
+    assert "at most 1000 may wait; send fewer or smaller jobs" in caught.value.errors[0].detail
     assert (caught.value.status, caught.value.headers) == (HTTPStatus.UNPROCESSABLE_ENTITY, {})
+
+
+async def test_jobs_of_several_models_are_admitted_together_or_not_at_all(limits: QueueLimits) -> None:
+    for jobs, size in [({"echo": 1, "ocr": 1}, MAX_BYTES + 1), ({"echo": PER_TENANT, "ocr": 1}, 0)]:
+        with pytest.raises(Problem) as caught:
+            await limits.admit_all(TENANT, jobs, size)
+        assert (caught.value.status, caught.value.headers) == (HTTPStatus.UNPROCESSABLE_ENTITY, {})
+    await limits.admit_all(TENANT, {"echo": 4, "ocr": 5}, MAX_BYTES)
+    with pytest.raises(Problem) as caught:
+        await limits.admit_all(TENANT, {"echo": 1, "ocr": 1}, 0)
+    assert caught.value.status == HTTPStatus.TOO_MANY_REQUESTS
+    assert await submit(limits, 10) == 1
+    assert await submit(limits, PER_MODEL, OTHER, "ocr") == PER_TENANT
 
 
 async def test_refused_bytes_count_for_nothing(limits: QueueLimits) -> None:
