@@ -30,17 +30,30 @@ def digest(tenant_id: UUID, filter_: msgspec.Struct) -> bytes:
 
 def encode_cursor(place: Place, tenant_id: UUID, filter_: msgspec.Struct) -> str:
     at = (place.created_at - EPOCH) // MICROSECOND
-    raw = digest(tenant_id, filter_) + at.to_bytes(8) + place.id.bytes
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+    return seal_cursor(at.to_bytes(8) + place.id.bytes, tenant_id, filter_)
 
 
 def decode_cursor(text: str, tenant_id: UUID, filter_: msgspec.Struct) -> Place | None:
     """Return the place; None for an invalid cursor, or one of a different tenant or filter."""
+    raw = open_cursor(text, tenant_id, filter_)
+    if raw is None or len(raw) != 8 + 16:
+        return None
+    try:
+        at = EPOCH + int.from_bytes(raw[:8]) * MICROSECOND
+    except OverflowError:
+        return None
+    return Place(at, UUID(bytes=raw[8:]))
+
+
+def seal_cursor(raw: bytes, tenant_id: UUID, filter_: msgspec.Struct) -> str:
+    """Return a cursor with these bytes, bound to a tenant and a filter."""
+    return base64.urlsafe_b64encode(digest(tenant_id, filter_) + raw).rstrip(b"=").decode()
+
+
+def open_cursor(text: str, tenant_id: UUID, filter_: msgspec.Struct) -> bytes | None:
+    """Return the bytes of a cursor; None for an invalid one, or one of a different tenant or filter."""
     try:
         raw = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        if len(raw) != DIGEST_BYTES + 8 + 16 or raw[:DIGEST_BYTES] != digest(tenant_id, filter_):
-            return None
-        at = EPOCH + int.from_bytes(raw[DIGEST_BYTES : DIGEST_BYTES + 8]) * MICROSECOND
-    except (binascii.Error, ValueError, OverflowError):
+    except (binascii.Error, ValueError):
         return None
-    return Place(at, UUID(bytes=raw[DIGEST_BYTES + 8 :]))
+    return raw[DIGEST_BYTES:] if raw[:DIGEST_BYTES] == digest(tenant_id, filter_) else None

@@ -1,10 +1,9 @@
 """HTTP route of a tenant's usage."""
 
-import base64
-import binascii
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 from litestar import Request, Router, get
@@ -13,8 +12,9 @@ from litestar.params import Parameter, SkipValidation
 
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
+from services.gateway.http.pagination import open_cursor, seal_cursor
 from services.gateway.http.parameters import NameFilter
-from services.gateway.http.problems import ANY_CALL, FieldError, document, invalid
+from services.gateway.http.problems import ANY_CALL, FieldError, Problem, document, invalid
 from services.gateway.usage.schemas import EndedJobs, UsagePage, UsageView
 from services.gateway.usage.store import Place, UsageRow, UsageStore
 
@@ -22,6 +22,12 @@ Caller = Request[Key, Any, Any]
 DAY_LENGTH = len("2026-11-22")
 DATE = {"format": "date"}
 LAST_DAY = date(9999, 12, 30)
+
+
+class UsageFilter(msgspec.Struct, frozen=True, kw_only=True):
+    since: date | None
+    until: date | None
+    model: str | None
 
 
 @dataclass(frozen=True)
@@ -46,13 +52,14 @@ async def list_usage(
 
     The numbers are a few seconds old. Pass `next_cursor` as `cursor`, with the same filter, to get the next page.
     """
-    first, last = read_day("since", since) or date.min, read_day("until", until) or LAST_DAY
-    place = Place(min(last, LAST_DAY) + timedelta(days=1), "")
+    tenant_id = request.user.tenant_id
+    filters = UsageFilter(since=read_day("since", since), until=read_day("until", until), model=model)
+    place = Place(min(filters.until or LAST_DAY, LAST_DAY) + timedelta(days=1), "")
     if cursor:
-        place = min(place, decode_cursor(cursor))
-    rows = await services.store.list(request.user.tenant_id, place, first, model, limit + 1)
-    more = len(rows) > limit
-    return UsagePage([view(row) for row in rows[:limit]], encode_cursor(rows[limit - 1]) if more else None)
+        place = decode_cursor(cursor, tenant_id, filters)
+    rows = await services.store.list(tenant_id, place, filters.since or date.min, model, limit + 1)
+    last = rows[limit - 1] if len(rows) > limit else None
+    return UsagePage([view(row) for row in rows[:limit]], encode_cursor(last, tenant_id, filters) if last else None)
 
 
 def view(row: UsageRow) -> UsageView:
@@ -74,20 +81,27 @@ def read_day(name: str, text: str | None) -> date | None:
         raise invalid(FieldError(name, str(error))) from error
 
 
-def encode_cursor(row: UsageRow) -> str:
-    return base64.urlsafe_b64encode(f"{row.day.isoformat()}{row.model}".encode()).rstrip(b"=").decode()
+def encode_cursor(row: UsageRow, tenant_id: UUID, filters: UsageFilter) -> str:
+    return seal_cursor(f"{row.day.isoformat()}{row.model}".encode(), tenant_id, filters)
 
 
-def decode_cursor(text: str) -> Place:
+def decode_cursor(text: str, tenant_id: UUID, filters: UsageFilter) -> Place:
     """Return the place. Raises Problem (422) for an invalid cursor."""
+    raw = open_cursor(text, tenant_id, filters)
+    if raw is None:
+        raise wrong_cursor()
     try:
-        raw = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()
-        day, model = date.fromisoformat(raw[:DAY_LENGTH]), raw[DAY_LENGTH:]
-    except (binascii.Error, ValueError) as error:
-        raise invalid(FieldError("cursor", "invalid cursor")) from error
-    if "\0" in model:
-        raise invalid(FieldError("cursor", "invalid cursor"))
-    return Place(day, model)
+        found = raw.decode()
+        place = Place(date.fromisoformat(found[:DAY_LENGTH]), found[DAY_LENGTH:])
+    except ValueError as error:  # also invalid UTF-8
+        raise wrong_cursor() from error
+    if "\0" in place.model:
+        raise wrong_cursor()
+    return place
+
+
+def wrong_cursor() -> Problem:
+    return invalid(FieldError("cursor", "invalid cursor, or a cursor from a different filter"))
 
 
 def make_router(services: UsageServices) -> Router:

@@ -12,6 +12,8 @@ from tests.support.key_command import make_key
 from tests.support.model_inputs import fault
 from tests.support.waiting import eventually
 
+WRONG_CURSOR = {"pointer": "cursor", "detail": "invalid cursor, or a cursor from a different filter"}
+
 
 async def read_usage(api: Api, **query: object) -> dict[str, Any]:
     response = await api.http.get("/v1/usage", params=query)  # type: ignore[arg-type]
@@ -42,6 +44,9 @@ async def test_usage_is_listed_by_day_and_model_and_only_to_its_tenant(stack: St
         second = await read_usage(api, limit=1, cursor=first["next_cursor"])
         assert [*first["items"], *second["items"]] == [faulty, echo]
         assert second["next_cursor"] is None
+        for changed in ({"model": "echo"}, {"since": today}, {"until": today}):
+            refused = await api.http.get("/v1/usage", params={"cursor": first["next_cursor"], **changed})
+            assert (refused.status_code, refused.json()["errors"]) == (422, [WRONG_CURSOR])
         assert (await read_usage(api, model="echo", since=today, until=today))["items"] == [echo]
         assert (await read_usage(api, until="2020-01-01"))["items"] == []
         assert (await read_usage(api, since="9999-12-31"))["items"] == []
