@@ -149,7 +149,19 @@ class Database:
             yield connection
 
     async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
-        """Run one statement in a transaction of its own. Return its rows. Raise DatabaseUnavailable in an outage."""
+        """Run one statement in a transaction of its own. Return its rows. Raise DatabaseUnavailable in an outage.
+
+        A statement that was not sent, because the server had ended its connection, runs on another.
+        """
+        for _ in range(self._pool.get_max_size()):
+            try:
+                return await self._fetch(query, *values)
+            except DatabaseUnavailable as error:
+                if not was_ended(error.__cause__):
+                    raise
+        return await self._fetch(query, *values)
+
+    async def _fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
         async with self.acquire() as connection:
             return await connection.fetch(query, *values)
 
@@ -209,6 +221,14 @@ def statement_span(operation: str, table: str) -> Iterator[None]:
     }
     with tracing.start_span(f"{operation} {table}", kind=SpanKind.CLIENT, attributes=attributes):
         yield
+
+
+def was_ended(error: BaseException | None) -> bool:
+    """Return whether asyncpg could not send a statement because it had read the server's last message.
+
+    The pool hands out such a connection until the server has closed it, some milliseconds later.
+    """
+    return isinstance(error, asyncpg.InternalClientError) and str(error).startswith("cannot switch to state")
 
 
 async def _keep_session(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:

@@ -26,6 +26,7 @@ STATES = {
     "57P01": "shut down",
     "58030": "input or output failed",
 }
+LAST_MESSAGE = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection due to administrator command\0\0"
 
 
 @pytest.fixture(autouse=True)
@@ -92,6 +93,17 @@ async def test_silent_connections_cost_one_deadline(
         await fail_soon(call(database))
         await call(database)  # on a new connection: the three other old ones are not used
         await database.close()
+
+
+async def test_no_statement_runs_on_a_connection_that_the_server_has_ended(database_url: str) -> None:
+    """The server's last message has come, and it has not closed the connection yet."""
+    database = await Database.connect(database_url, size=3, application="tests")
+    async with database.acquire() as first, database.acquire() as second, database.acquire() as third:
+        protocols = [connection._protocol for connection in (first, second, third)]  # type: ignore[attr-defined]
+    for protocol in protocols:
+        protocol.data_received(b"E" + (len(LAST_MESSAGE) + 4).to_bytes(4) + LAST_MESSAGE)
+    await ask(database)
+    await database.close()
 
 
 async def test_a_slow_statement_closes_no_other_connection(database: Database) -> None:

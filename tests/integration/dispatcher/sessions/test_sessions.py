@@ -44,7 +44,7 @@ async def test_a_lock_is_held_as_long_as_its_connection_lives(database: Database
     async def free() -> bool:
         try:
             return await store.find_free_sessions(FIRST) == {FIRST}
-        except DatabaseUnavailable:  # the pool had not noticed the end of one of these connections
+        except DatabaseUnavailable:  # the statement was on its way while the server ended its connection
             return False
 
     await until(free, "both connections have ended")
