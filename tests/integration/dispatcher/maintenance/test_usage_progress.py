@@ -2,10 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from uuid import UUID
 
+import asyncpg
 import pytest
 from prometheus_client import REGISTRY
 
@@ -39,9 +39,8 @@ class OpenTransaction(Database):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    @contextlib.asynccontextmanager
-    async def acquire(self) -> AsyncIterator[Connection]:
-        yield self._connection
+    async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
+        return await self._connection.fetch(query, *values)
 
 
 @pytest.fixture
