@@ -136,15 +136,21 @@ async def until_revoked(authenticator: Authenticator, connection: Connection, fo
 
 
 async def send_events(job_id: str, following: Events) -> AsyncIterator[bytes]:
-    """Yield the lines of the stream. A heartbeat is a comment; it reveals a client that disconnected."""
-    yield b"retry: %d\n\n" % RETRY_MS
+    """Yield the lines of the stream. A heartbeat is a comment; it reveals a client that disconnected.
+
+    A blank line stands only after an event: some clients take every block for an event, even one without data.
+    """
+    yield b":\n"  # so that a proxy sees the stream begin
+    retry = b"retry: %d\n" % RETRY_MS
     try:
         async with aclosing(following) as events:
             async for event in events:
                 if event is None:
-                    yield b":\n\n"
+                    yield b":\n"
                 else:
-                    yield b"id: %b\nevent: %b\ndata: %b\n" % (event.id.encode(), event.type.encode(), event.body)
+                    names = event.id.encode(), event.type.encode()
+                    yield retry + b"id: %b\nevent: %b\ndata: %b\n" % (*names, event.body)
+                    retry = b""
                     del event
                     yield b"\n"  # the server forgets what it has sent only once it has the next part
     except (Problem, Unavailable) as error:  # the client reconnects, and gets the error as its response

@@ -51,7 +51,7 @@ async def test_idle_stream_sends_heartbeats(impatient_gateway: Service, api: Api
         http.stream("GET", path, headers=headers) as response,
     ):
         lines = response.aiter_lines()
-        assert [await anext(lines) for _ in range(2)] == ["retry: 1000", ""]
+        assert [await anext(lines) for _ in range(3)] == [":", "retry: 1000", "id: 0.0"]
         comments = 0
         async for line in lines:
             comments += line == ":"
