@@ -61,7 +61,7 @@ async def check_host(url: str, policy: AddressPolicy) -> None:
             return
         raise AddressRefused(f"the host {host} has no address") from error
     except (OSError, UnicodeError) as error:
-        raise AddressRefused(f"the host {host} cannot be looked up: {error}") from error
+        raise AddressRefused(f"the host {host} cannot be looked up: it is not a name that DNS knows") from error
     for _, address in found:
         check_address(address, policy)
 
@@ -95,10 +95,13 @@ def _split(url: str, policy: AddressPolicy) -> SplitResult:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise AddressRefused(f"this is not a URL: {error}") from error
+        raise AddressRefused(
+            "this is not a URL: its port must be 1 to 65535, and an IPv6 address is in brackets; "
+            "write it like https://example.com/hook"
+        ) from error
     if parts.scheme != "https" and not (parts.scheme == "http" and policy.allow_http):
         schemes = "https:// or http://" if policy.allow_http else "https://"
-        raise AddressRefused(f"a webhook's URL must start with {schemes}")
+        raise AddressRefused(f"a webhook's URL must start with {schemes}, like https://example.com/hook")
     if "@" in parts.netloc:
         raise AddressRefused("a webhook's URL may not have a user name or password: use the subscription's headers")
     if not parts.hostname or "%" in parts.netloc or ("[" in parts.netloc and ":" not in parts.hostname):
@@ -124,7 +127,7 @@ def _check_name(host: str) -> str:
     try:
         name = host if host.isascii() else idna.encode(host).decode()
     except idna.IDNAError as error:
-        raise AddressRefused(f"the host {host[:100]} is not a host name: {error}") from error
+        raise AddressRefused(f"the host {host[:100]} is not a host name") from error
     if _read_literal(name) is not None:
         raise AddressRefused("write the address in its usual form, such as 192.0.2.1")
     if not _HOST.fullmatch(name):

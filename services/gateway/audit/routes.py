@@ -18,8 +18,8 @@ from services.gateway.audit.store import NEWEST, AuditRow, AuditStore
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
-from services.gateway.http.parameters import read_time
-from services.gateway.http.problems import ANY_CALL, FieldError, document, invalid
+from services.gateway.http.parameters import read_time, wrong_cursor
+from services.gateway.http.problems import ANY_CALL, document, invalid
 from services.gateway.http.timestamps import EARLIEST, bound
 
 Caller = Request[Key, Any, Any]
@@ -77,7 +77,7 @@ def read_place(cursor: str | None, tenant_id: UUID, filters: AuditFilter) -> Pla
         return NEWEST if filters.until is None else NEWEST._replace(created_at=bound(filters.until))
     place = decode_cursor(cursor, tenant_id, filters)
     if place is None:
-        raise invalid(FieldError("cursor", "invalid cursor, or a cursor from a different filter"))
+        raise invalid(wrong_cursor())
     return place
 
 

@@ -27,6 +27,8 @@ from services.gateway.http.problems import Problem
 
 Connection: TypeAlias = ASGIConnection[Any, Any, Any, Any]
 CACHED_SECONDS = 5.0  # how long a revoked key may work if the message that clears the cache is lost
+HOW = "send it as 'Authorization: Bearer <key>'"
+WRAPPERS = "\"'<[{$"  # of a key that was copied from a page, or of a variable that no shell replaced
 MAX_CACHED = 10_000  # keys; beyond it the cache starts again
 
 
@@ -69,7 +71,7 @@ class KeyCache:
         cached, until = self._cached.get(key_hash, (None, 0.0))
         key = cached if self._clock() < until else await self._lookups.submit(key_hash)
         if key is None:
-            raise unauthorized("this API key is unknown or was revoked")
+            raise unauthorized("this API key is unknown or was revoked; check it, or ask your operator for another one")
         if key.has_expired:
             raise unauthorized("this API key has expired; use another one")
         return key
@@ -97,10 +99,19 @@ def cache_seconds(key: Key) -> float:
 
 
 def read_token(header: str | None) -> str:
-    scheme, _, token = (header or "").partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        raise unauthorized("the API key is missing; send it as 'Authorization: Bearer <key>'")
-    return token.strip()
+    """Return the key in an Authorization header. Raises Problem (401), without a word of the header: it is a secret."""
+    scheme, _, token = (header or "").strip().partition(" ")
+    token = token.strip()
+    if not scheme:
+        raise unauthorized(f"the API key is missing; {HOW}")
+    if scheme.lower() != "bearer":
+        mistake = "has another scheme than Bearer" if token else "lacks the word Bearer before the key"
+        raise unauthorized(f"the Authorization header {mistake}; {HOW}")
+    if not token:
+        raise unauthorized(f"the Authorization header has no key after Bearer; {HOW}")
+    if token[0] in WRAPPERS or token.lower().startswith("bearer "):
+        raise unauthorized(f"the API key has quotes, brackets, a $ or a second Bearer before it; {HOW}")
+    return token
 
 
 class Authenticator:

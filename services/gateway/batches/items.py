@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator
 from http import HTTPStatus
 from itertools import islice
@@ -10,7 +11,7 @@ from typing import Any
 
 from litestar import Request
 
-from services.gateway.http.bodies import read_chunks
+from services.gateway.http.bodies import malformed, read_chunks
 from services.gateway.http.body_limits import find_lease
 from services.gateway.http.negotiation import check_json
 from services.gateway.http.problems import FieldError as Field
@@ -96,7 +97,11 @@ def split_list(body: bytes) -> Iterator[str]:
         at = skip_space(text, 0)
         if text[at : at + 1] != "[":
             DECODER.decode(text)
-            raise invalid(Field("", "is not a list of jobs; send lines of JSON as application/x-ndjson"))
+            raise invalid(
+                Field(
+                    "", f"the body must be a list of jobs; or send a job in each line, with the Content-Type {LINES[0]}"
+                )
+            )
         at = skip_space(text, at + 1)
         if text[at : at + 1] != "]":
             while True:
@@ -107,15 +112,11 @@ def split_list(body: bytes) -> Iterator[str]:
                     break
                 at = skip_space(text, at + 1)
         if text[at : at + 1] != "]" or skip_space(text, at + 1) != len(text):
-            raise malformed_list(f"expected ',' or the end of the list at character {at}")
+            raise json.JSONDecodeError("", text, at)
     except (ValueError, RecursionError) as error:  # ValueError includes errors of UTF-8 and JSON
-        raise malformed_list(str(error)) from error
+        raise malformed(body.removeprefix(BOM_UTF8), error) from error
 
 
 def skip_space(text: str, at: int) -> int:
     found = SPACE.match(text, at)
     return found.end() if found else at
-
-
-def malformed_list(reason: str) -> Problem:
-    return Problem(HTTPStatus.BAD_REQUEST, "malformed_json", f"the body is not JSON: {reason}")

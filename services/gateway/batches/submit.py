@@ -133,7 +133,7 @@ async def enumerate_items(items: Items) -> AsyncIterator[tuple[int, bytes | str]
     index, began = 0, time.perf_counter()
     async for item in items:
         if index == MAX_ITEMS:
-            raise invalid(FieldError("", f"has more than {MAX_ITEMS} jobs; split it into several batches"))
+            raise invalid(FieldError("", f"the body has more than {MAX_ITEMS} jobs; split it into several batches"))
         yield index, item
         index += 1
         if time.perf_counter() - began > YIELD_SECONDS:
@@ -156,4 +156,4 @@ def no_valid_item(checked: CheckedItems) -> Problem:
         for item in checked.errors[:MAX_ERRORS]
         for error in item.errors or [FieldError("", item.detail)]
     ]
-    return invalid(*(errors or [FieldError("", "has no jobs; send at least one")]))
+    return invalid(*(errors or [FieldError("", "the batch is empty; send at least one job")]))

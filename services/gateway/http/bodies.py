@@ -5,6 +5,7 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -12,12 +13,14 @@ from litestar import Request
 from litestar.types import Empty
 
 from services.gateway.http.body_limits import BODY_SECONDS, STALL_SECONDS, find_lease
+from services.gateway.http.field_errors import find_errors, read_type
+from services.gateway.http.json_syntax import explain_syntax
 from services.gateway.http.negotiation import check_json
-from services.gateway.http.problems import FieldError, Problem, escape, invalid
+from services.gateway.http.problems import MAX_ERRORS, FieldError, Problem, escape, invalid
 
 PATH = re.compile(r" - at `\$(.*)`$")
 STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
-FIELD = re.compile(r"field `([^`]+)`")
+SYNTAX_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class ApiRequest(Request[Any, Any, Any]):
@@ -69,7 +72,7 @@ def forget_body(request: Request[Any, Any, Any]) -> None:
 
 
 def decode_body(body: bytes | str, kind: Any) -> Any:
-    """Decode JSON to a type; raises Problem: 400 for bad JSON, 422 with a pointer for a bad field.
+    """Decode JSON to a type; raises Problem: 400 for bad JSON, 422 with a pointer for each bad field.
 
     A byte order mark is ignored, as RFC 8259 allows.
     """
@@ -78,19 +81,36 @@ def decode_body(body: bytes | str, kind: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise invalid(locate(str(error))) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Problem(HTTPStatus.BAD_REQUEST, "malformed_json", f"the body is not JSON: {error}") from error
+        raise invalid(*explain_fields(body, kind, error)) from error
+    except SYNTAX_ERRORS as error:
+        raise malformed(body, error) from error
 
 
-def locate(message: str) -> FieldError:
-    """Split an error message of msgspec into its pointer and its sentence."""
+def malformed(body: bytes | str, error: Exception) -> Problem:
+    """Return the problem of a body that a decoder refused with this error."""
+    text = explain_syntax(body.encode(errors="replace") if isinstance(body, str) else body, error)
+    return Problem(HTTPStatus.BAD_REQUEST, "malformed_json", text)
+
+
+def explain_fields(body: bytes | str, kind: Any, error: msgspec.ValidationError) -> list[FieldError]:
+    """Return what is wrong in a body that does not fit a type. Raises Problem (400) if it is not even JSON."""
+    try:
+        value = msgspec.json.decode(body)
+    except msgspec.ValidationError:  # a number beyond those of 64 bits, even without a type
+        pointer = locate(str(error)) if "out of range" in str(error) else ""
+        return [FieldError(pointer, f"{'has' if pointer else 'the body has'} a number that is too large")]
+    except SYNTAX_ERRORS as syntax_error:
+        raise malformed(body, syntax_error) from syntax_error
+    found = list(islice(find_errors(value, read_type(kind)), MAX_ERRORS)) or [
+        FieldError(locate(str(error)), "is wrong")
+    ]
+    return [each if each.pointer else FieldError("", f"the body {each.detail}") for each in found]
+
+
+def locate(message: str) -> str:
+    """Return the JSON pointer in an error message of msgspec."""
     found = PATH.search(message)
-    text = message[: found.start()] if found else message
     steps = [name or index for name, index in STEP.findall(found.group(1))] if found else []
     if "..." in steps:  # msgspec does not name the key: point at the object
         steps = steps[: steps.index("...")]
-    field = FIELD.search(text)
-    if field and ("unknown field" in text or "missing required field" in text):
-        steps.append(field.group(1))
-    return FieldError("".join("/" + escape(step) for step in steps), text)
+    return "".join("/" + escape(step) for step in steps)

@@ -46,7 +46,7 @@ def decompress(body: bytes, limit: int) -> bytes:
     try:
         found = stream.decompress(body, limit + 1)
     except zlib.error as error:
-        raise corrupt(str(error)) from error
+        raise corrupt("it is damaged, or not of the encoding that Content-Encoding names") from error
     if len(found) > limit:
         raise RequestEntityTooLarge
     if not stream.eof or stream.unused_data:

@@ -1,18 +1,23 @@
 """Answers to failed requests: the one table from exceptions to HTTP."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from litestar import Request, Response
 from litestar.connection import ASGIConnection
 from litestar.exceptions import HTTPException, InternalServerException, ValidationException
+from litestar.routes import HTTPRoute
 
 from common.errors import Unavailable
 from common.telemetry.logs import Log
 from common.token_bucket import TokenBucket
+from services.gateway.http.field_errors import find_errors, read_type
+from services.gateway.http.json_syntax import EMPTY_BODY
 from services.gateway.http.methods import list_methods
 from services.gateway.http.problems import (
     LATER,
+    MAX_TEXT,
     MEDIA_TYPE,
     PROTOCOL,
     FieldError,
@@ -22,6 +27,7 @@ from services.gateway.http.problems import (
     invalid,
     name_type,
 )
+from services.gateway.http.suggestions import suggest
 from services.gateway.http.telemetry import identify_caller
 
 DISCONNECTED = "client disconnected prematurely"  # Litestar's text
@@ -68,12 +74,11 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     status = HTTPStatus(error.status_code)
     if isinstance(error, ValidationException):
         if any(each.get("key") == "data" for each in extras(error)):  # Litestar skips the decoder for an empty body
-            return answer_problem(request, Problem(HTTPStatus.BAD_REQUEST, "malformed_json", "the body is empty"))
-        fields = [FieldError(str(each.get("key", "")), str(each.get("message", ""))) for each in extras(error)]
-        return answer_problem(request, invalid(*fields))
+            return answer_problem(request, Problem(HTTPStatus.BAD_REQUEST, "malformed_json", EMPTY_BODY))
+        return answer_problem(request, invalid(*explain_parameters(request, error)))
     if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         limit = request.route_handler.resolve_request_max_body_size()
-        text = f"the body is over the limit of {limit} bytes"
+        text = f"the body is over the limit of {limit} bytes; send less at a time"
         # Keep the connection: closing it with unread data would reset it, and few clients would see this answer.
         return answer_problem(request, Problem(status, "body_too_large", text))
     if isinstance(error, InternalServerException) and error.detail == DISCONNECTED:
@@ -83,7 +88,48 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     if allowed := headers.pop("allow", None):  # Litestar counts a WebSocket's path as a method
         headers["Allow"] = list_methods(name for name in allowed.split(", ") if name.isupper())
     code = status.phrase.lower().replace(" ", "_").replace("-", "_")
-    return answer_problem(request, Problem(status, code, error.detail, headers=headers))
+    return answer_problem(request, Problem(status, code, explain_status(request, status, headers), headers=headers))
+
+
+def explain_parameters(request: Request[Any, Any, Any], error: ValidationException) -> list[FieldError]:
+    """Return what is wrong with the parameters of a call, by the types that its handler takes."""
+    types = request.route_handler.signature_model.__annotations__
+    found = []
+    for name in [str(each.get("key", "")) for each in extras(error)]:
+        value, kind = request.query_params.get(name), types.get(name)
+        errors = find_errors(value, read_type(kind), name, is_text=True) if kind and value is not None else iter(())
+        found.append(next(errors, FieldError(name, "is missing or wrong; see /docs")))
+    return found or [FieldError("", "a parameter is missing or wrong; see /docs")]
+
+
+def explain_status(request: Request[Any, Any, Any], status: HTTPStatus, headers: Mapping[str, str]) -> str:
+    """Return what to do about an error that Litestar found."""
+    match status:
+        case HTTPStatus.NOT_FOUND:
+            return explain_path(request)
+        case HTTPStatus.METHOD_NOT_ALLOWED:
+            usable = [name for name in headers.get("Allow", "").split(", ") if name not in ("HEAD", "OPTIONS")]
+            return f"{request.method} is not possible here; use {' or '.join(usable)}"
+        case _:
+            return f"{status.phrase.lower()}; see /docs for what this API takes"
+
+
+def explain_path(request: Request[Any, Any, Any]) -> str:
+    """Return that there is no such path, and the one that was probably meant."""
+    path = request.url.path
+    templates = (route.path_format for route in request.app.routes if isinstance(route, HTTPRoute))
+    known = {fill_path(template, path) for template in templates if not template.startswith("/docs/")}
+    text = f"there is no path {path[:MAX_TEXT]}"
+    meant = f"/v1{path}" if f"/v1{path}" in known else suggest(path, sorted(known - {path}))
+    return f"{text}; did you mean {meant}?" if meant else f"{text}; /docs lists all paths"
+
+
+def fill_path(template: str, path: str) -> str:
+    """Return the path of a route, with the parameters of another path."""
+    steps, given = template.split("/"), path.split("/")
+    if len(steps) != len(given):
+        return template
+    return "/".join(value if step.startswith("{") else step for step, value in zip(steps, given, strict=True))
 
 
 def extras(error: ValidationException) -> list[dict[str, Any]]:

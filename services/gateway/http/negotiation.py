@@ -10,6 +10,7 @@ JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 WEIGHT = re.compile(r"0(\.[0-9]*)?|1(\.0*)?")
 FORM = "application/x-www-form-urlencoded"  # what curl sends by default
+FILES = ("multipart/form-data", "application/octet-stream")
 MAX_WAIT = 60
 WAIT = re.compile(r"\s*wait\s*=\s*\"?(\d{1,9})\"?\s*", re.IGNORECASE)
 
@@ -25,7 +26,8 @@ def check_json(headers: Mapping[str, str], others: Collection[str] = ()) -> str:
     kind = headers.get("content-type", JSON).partition(";")[0].strip().lower().replace(FORM, JSON)
     if kind != JSON and not kind.endswith("+json") and kind not in others:
         known = " or ".join((JSON, *others))
-        raise refuse(f"the body's Content-Type is '{kind[:100]}'; expected {known}")
+        hint = '; files go into the JSON as {"base64": "…"}' if kind in FILES or kind.startswith("image/") else ""
+        raise refuse(f"the body's Content-Type is '{kind[:100]}'; expected {known}{hint}")
     return kind
 
 

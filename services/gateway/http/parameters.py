@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from functools import cache
+from http import HTTPStatus
 from typing import Annotated, Any, TypedDict
 from uuid import UUID
 
@@ -11,13 +12,18 @@ from litestar.handlers import BaseRouteHandler
 from litestar.params import Parameter
 
 from common import ids
-from services.gateway.http.problems import FieldError, invalid, not_found
+from services.gateway.http.allowed_values import MAX_SHOWN
+from services.gateway.http.field_errors import explain_time
+from services.gateway.http.problems import MAX_ERRORS, MAX_TEXT, FieldError, Problem, invalid
+from services.gateway.http.suggestions import say_unknown
 
 # PostgreSQL's text has no NUL.
 NameFilter = Annotated[str | None, Parameter(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
 # Parsed by read_span: Litestar accepts numbers as times.
 TimeFilter = Annotated[str | None, Parameter(schema_extra={"format": "date-time"})]
 AnyTime = Annotated[datetime, msgspec.Meta(tz=True)]
+EXAMPLE_ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
+WAITING_POSTS = ("/v1/jobs",)  # take `Prefer: wait`
 SINGLE = ("Idempotency-Key", "Last-Event-ID")  # headers that a request may have once
 
 Connection = ASGIConnection[Any, Any, Any, Any]
@@ -39,7 +45,7 @@ def read_time(name: str, text: str | None) -> datetime | None:
     try:
         return None if text is None else msgspec.convert(text, AnyTime)
     except msgspec.ValidationError as error:
-        raise invalid(FieldError(name, f"{error}; write + in a URL as %2B")) from error
+        raise invalid(FieldError(name, explain_time(text))) from error
 
 
 def check_parameters(connection: Connection) -> None:
@@ -47,11 +53,19 @@ def check_parameters(connection: Connection) -> None:
     given = connection.query_params
     known = connection.route_handler, frozenset(connection.path_params)
     if given and (unknown := sorted(given.keys() - list_known(*known))):
-        raise invalid(*(FieldError(name, "unknown query parameter") for name in unknown))
+        raise invalid(*(FieldError(name, explain_unknown(connection, name)) for name in unknown[:MAX_ERRORS]))
     if duplicate := sorted(name for name in given if len(given.getall(name)) > 1):
         raise invalid(*(FieldError(name, "given more than once") for name in duplicate))
     if duplicate := [name for name in SINGLE if len(connection.headers.getall(name, [])) > 1]:
         raise invalid(*(FieldError(name, "given more than once") for name in duplicate))
+
+
+def explain_unknown(connection: Connection, name: str) -> str:
+    """Return what is wrong with a query parameter that a call does not have, and what may have been meant."""
+    if name == "wait" and connection.url.path in WAITING_POSTS:
+        return "unknown parameter `wait`; to wait, send the header `Prefer: wait=30`"
+    known = list_known(connection.route_handler, frozenset(connection.path_params))
+    return say_unknown("parameter", name[:MAX_TEXT], sorted(known))
 
 
 @cache
@@ -66,13 +80,31 @@ def parse_id(kind: ids.Kind, text: str) -> UUID:
     """Parse an id in a path; raises Problem (404), since nothing can have a malformed id."""
     found = ids.parse(kind, text)
     if found is None:
-        raise not_found(kind.name.lower())
+        name = kind.name.lower()
+        raise Problem(HTTPStatus.NOT_FOUND, "not_found", f"{name} not found: {explain_id(kind, text)}")
     return found
+
+
+def explain_id(kind: ids.Kind, text: str) -> str:
+    """Return why a text is not an id of this kind."""
+    for other in ids.Kind:
+        if other is not kind and ids.parse(other, text) is not None:
+            return f"'{text}' is the id of a {show_kind(other)}, not of a {show_kind(kind)}"
+    shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
+    return f"'{shown}' is not the id of a {show_kind(kind)}; one looks like {ids.encode(kind, EXAMPLE_ID)}"
+
+
+def show_kind(kind: ids.Kind) -> str:
+    return kind.name.lower().replace("_", " ")
 
 
 def parse_cursor(kind: ids.Kind, cursor: str | None) -> UUID | None:
     """Parse the cursor of a list in order of id: the id of the previous page's last item. Raises Problem (422)."""
     found = ids.parse(kind, cursor) if cursor else None
     if cursor and found is None:
-        raise invalid(FieldError("cursor", "invalid cursor"))
+        raise invalid(wrong_cursor())
     return found
+
+
+def wrong_cursor() -> FieldError:
+    return FieldError("cursor", "invalid cursor; pass the previous page's next_cursor, with the same filters")

@@ -101,7 +101,7 @@ def document(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:
 def invalid(*errors: FieldError) -> Problem:
     """422 for well-formed JSON with invalid content."""
     errors = tuple(shorten(error) for error in errors[:MAX_ERRORS])
-    text = "; ".join(f"{error.pointer or 'the body'}: {error.detail}" for error in errors[:3])
+    text = "; ".join(f"{error.pointer}: {error.detail}" if error.pointer else error.detail for error in errors[:3])
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", text, errors=errors)
 
 
@@ -116,7 +116,8 @@ def escape(name: str) -> str:
 
 
 def not_found(what: str) -> Problem:
-    return Problem(HTTPStatus.NOT_FOUND, "not_found", f"{what} not found")
+    text = f"{what} not found; it never existed, was deleted, or belongs to another tenant"
+    return Problem(HTTPStatus.NOT_FOUND, "not_found", text)
 
 
 def conflict(detail: str) -> Problem:

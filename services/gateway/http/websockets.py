@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -11,8 +12,9 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from common.errors import Unavailable
 from services.gateway.http.error_responses import answer_problem, answer_unavailable
-from services.gateway.http.problems import MEDIA_TYPE, Problem, not_found
+from services.gateway.http.problems import MEDIA_TYPE, Problem
 
+TEXT = "there is no WebSocket at this path; that of a job is /v1/jobs/{id}/events"
 PARAMETER = re.compile(r"{[^}]+}")
 
 
@@ -27,7 +29,7 @@ class UnknownSocketMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == ScopeType.WEBSOCKET and not self._paths.fullmatch(scope["path"]):
             await receive()
-            await refuse_socket(WebSocket(scope, receive, send), not_found("WebSocket"))
+            await refuse_socket(WebSocket(scope, receive, send), Problem(HTTPStatus.NOT_FOUND, "not_found", TEXT))
         else:
             await self._app(scope, receive, send)
 

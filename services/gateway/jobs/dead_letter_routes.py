@@ -13,7 +13,7 @@ from common.telemetry.logs import Log
 from common.views.job import view_job
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.http.parameters import NameFilter, TimeFilter, parse_cursor, read_span
+from services.gateway.http.parameters import NameFilter, TimeFilter, explain_id, parse_cursor, read_span
 from services.gateway.http.problems import ANY_CALL, WITH_BODY, FieldError, document, invalid
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.jobs.dependencies import Services
@@ -85,6 +85,6 @@ def parse_ids(texts: Sequence[str]) -> list[UUID]:
     for index, text in enumerate(texts):
         job = ids.parse(ids.Kind.JOB, text)
         if job is None:
-            raise invalid(FieldError(f"/ids/{index}", "is not the id of a job"))
+            raise invalid(FieldError(f"/ids/{index}", explain_id(ids.Kind.JOB, text)))
         jobs.append(job)
     return jobs

@@ -18,6 +18,7 @@ from services.gateway.auth.model_permissions import Allowed, check_model
 from services.gateway.http.bodies import decode_body
 from services.gateway.http.problems import FieldError, Problem, escape, invalid
 from services.gateway.http.timestamps import bound_optional
+from services.gateway.jobs.callback_events import expand, find_event_errors
 from services.gateway.jobs.idempotency_store import RequestKey
 from services.gateway.jobs.schemas import SubmitJob
 from services.gateway.jobs.store import NewJob
@@ -88,6 +89,7 @@ def validate(request: SubmitJob, model: ModelVersion, policy: AddressPolicy) -> 
     found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size)
     errors += find_option_errors(request)
     if request.webhook is not None:
+        errors += find_event_errors(request.webhook.events)
         try:
             check_webhook_url(request.webhook.url, policy)
         except AddressRefused as error:
@@ -154,7 +156,7 @@ def build_job(
         parameters=msgspec.json.encode(request.parameters) if request.parameters else None,
         metadata=None if request.metadata is None else msgspec.json.encode(request.metadata),
         callback_url=request.webhook.url if request.webhook else None,
-        callback_events=request.webhook.events if request.webhook else None,
+        callback_events=expand(request.webhook.events) if request.webhook else None,
         retain=request.retain,
         wake_up=job_wake_up(request.priority, request.model, traceparent, max_per_message),
     )

@@ -147,6 +147,10 @@ WHERE j.id = $1 AND j.status = 'succeeded';
 -- Returns the outputs of a succeeded job ($1). It does not check the tenant: the caller did, or checked a signature.
 SELECT o.outputs FROM jobs j JOIN job_outputs o ON o.job_id = j.id WHERE j.id = $1 AND j.status = 'succeeded';
 
+-- name: find_status
+-- Returns the status of a job ($1). It does not check the tenant: the caller did, or checked a signature.
+SELECT status FROM jobs WHERE id = $1;
+
 -- name: list_attempts
 -- Returns the latest $3 ended attempts of a tenant's ($2) job ($1), newest first.
 SELECT a.attempt, a.count, a.model, a.worker, a.started_at, a.finished_at, a.status, a.error_code, a.error_message

@@ -151,14 +151,18 @@ class QueueLimits:
 
 def exceeds_limit(jobs: int, limit: int) -> Problem:
     """Return the problem of more jobs than ever fit. It has no Retry-After, because waiting does not help."""
-    return invalid(FieldError("", f"has {jobs} jobs, which exceeds the queue limit of {limit}; submit fewer at a time"))
+    return invalid(
+        FieldError("", f"the body has {jobs} jobs, which exceeds the queue limit of {limit}; submit fewer at a time")
+    )
 
 
 def exceeds_bytes(size: int, limit: int) -> Problem:
     """Return the problem of inputs that never fit."""
     return invalid(
         FieldError(
-            "", f"has inputs of {size} bytes, of which at most {limit} may wait; send fewer or smaller jobs at a time"
+            "",
+            f"the body has inputs of {size} bytes, of which at most {limit} may wait; "
+            "send fewer or smaller jobs at a time",
         )
     )
 

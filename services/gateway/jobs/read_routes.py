@@ -17,7 +17,7 @@ from services.gateway.auth.store import Key
 from services.gateway.http.disconnects import while_connected
 from services.gateway.http.negotiation import MAX_WAIT
 from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
-from services.gateway.http.parameters import NameFilter, TimeFilter, parse_id, read_span
+from services.gateway.http.parameters import NameFilter, TimeFilter, explain_id, parse_id, read_span, wrong_cursor
 from services.gateway.http.problems import ANY_CALL, WITH_ID, FieldError, Problem, document, invalid, not_found
 from services.gateway.http.response_limits import LARGE, find_response_lease
 from services.gateway.jobs.dependencies import Services
@@ -45,9 +45,9 @@ async def get_job(
 
     `queue_position` is approximate. It assumes that no more jobs arrive, and that all tenants are served in turn.
     """
-    parsed = ids.parse(ids.Kind.JOB, job_id)
-    found = await services.store.find_job(parsed, request.user.tenant_id) if parsed else None
-    if parsed and found and wait and found.row.status not in TERMINAL:
+    parsed = parse_id(ids.Kind.JOB, job_id)
+    found = await services.store.find_job(parsed, request.user.tenant_id)
+    if found and wait and found.row.status not in TERMINAL:
         await while_connected(request.receive, services.waiters.wait(parsed, request.user, wait))
         await services.authenticator.recheck(request)
         found = await services.store.find_job(parsed, request.user.tenant_id)
@@ -92,11 +92,11 @@ async def list_jobs(
     tenant_id = request.user.tenant_id
     batch_id = ids.parse(ids.Kind.BATCH, batch) if batch is not None else None
     if batch is not None and batch_id is None:
-        raise invalid(FieldError("batch", "is not the id of a batch"))
+        raise invalid(FieldError("batch", explain_id(ids.Kind.BATCH, batch)))
     filters = JobFilter(status=status, model=model, batch_id=batch_id, **read_span(created_after, created_before))
     after = decode_cursor(cursor, tenant_id, filters) if cursor else None
     if cursor and after is None:
-        raise invalid(FieldError("cursor", "invalid cursor, or a cursor from a different filter"))
+        raise invalid(wrong_cursor())
     rows = await services.store.list_jobs(tenant_id, filters, after, limit + 1)
     items = [view_job(row, services.urls, webhook_status="none") for row in rows[:limit]]
     last = Place(rows[limit - 1].created_at, rows[limit - 1].id) if len(rows) > limit else None
@@ -162,14 +162,32 @@ async def get_outputs(
     else:
         key = await services.authenticator.authenticate(request)
         if not await services.store.has_job(parsed, key.tenant_id):
-            raise not_found("job with outputs")
+            raise not_found("job")
     measured = await services.store.measure_outputs(parsed)
     if measured is not None and measured.size > LARGE:
         await find_response_lease(request.scope).reserve(*measured)
     outputs = await services.store.read_outputs(parsed) if measured else None
     if outputs is None:
-        raise not_found("job with outputs")
+        raise lack_outputs(await services.store.find_status(parsed))
     return OutputsView(job_id, msgspec.Raw(outputs))
+
+
+def lack_outputs(status: Status | None) -> Problem:
+    """Return why a job with this status has no outputs; it may have been deleted meanwhile."""
+    match status:
+        case None:
+            return not_found("job")
+        case Status.SUCCEEDED:
+            text = "the job's outputs were erased"
+        case Status.FAILED:
+            text = "the job failed, so it has no outputs; its `error` says why"
+        case Status.CANCELED:
+            text = "the job was canceled, so it has no outputs"
+        case Status.EXPIRED:
+            text = "the job expired before it started, so it has no outputs"
+        case _:
+            text = f"the job is {status}, so it has no outputs yet; wait for its end with GET /v1/jobs/{{id}}?wait=60"
+    return Problem(HTTPStatus.NOT_FOUND, "not_found", text)
 
 
 def forbidden(detail: str) -> Problem:

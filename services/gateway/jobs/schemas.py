@@ -4,7 +4,7 @@ Unknown fields are refused, so a typo never passes.
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -13,7 +13,9 @@ from common.jobs import Priority
 from common.views.job import JobView, Outputs, Time
 from services.gateway.models.schemas import InputTensor
 
-CallbackEvent = Literal["job.started", "job.succeeded", "job.failed", "job.canceled", "job.expired"]
+EventPattern = Annotated[
+    str, Meta(max_length=100, description="an event type; `*` matches one word, `job.*` every job event")
+]
 Url = Annotated[str, Meta(min_length=1, max_length=2048, description="https, to a public address")]
 # PostgreSQL text cannot contain NUL.
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
@@ -32,7 +34,7 @@ class Callback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where to send the events of this job. `events` defaults to the terminal events."""
 
     url: Url
-    events: Annotated[list[CallbackEvent], Meta(min_length=1, max_length=10)] = msgspec.field(
+    events: Annotated[list[EventPattern], Meta(min_length=1, max_length=10)] = msgspec.field(
         default_factory=lambda: ["job.succeeded", "job.failed", "job.canceled", "job.expired"]
     )
 

@@ -170,6 +170,11 @@ class JobStore:
         record = await self._database.fetch_one(QUERIES["read_outputs"], job_id)
         return record["outputs"] if record else None
 
+    async def find_status(self, job_id: UUID) -> Status | None:
+        """Return the status of a job. The caller must have checked access."""
+        record = await self._database.fetch_one(QUERIES["find_status"], job_id)
+        return Status(record["status"]) if record else None
+
     async def list_jobs(self, tenant_id: UUID, filters: JobFilter, after: Place | None, limit: int) -> list[JobRow]:
         """Return the jobs after a place, newest first, without outputs and webhook status."""
         states = [filters.status] if filters.status else ALL_STATUSES

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from common.postgres.batcher import Batcher
 from services.gateway.auth.model_permissions import Allowed, check_model, select_models
 from services.gateway.http.problems import Problem
+from services.gateway.http.suggestions import list_names, suggest
 from services.gateway.models.store import ModelStore, ModelVersion
 
 FRESH_SECONDS = 1.0
@@ -61,13 +62,14 @@ def choose(models: Mapping[str, Sequence[ModelVersion]], name: str, version: str
     """
     versions = models.get(name)
     if versions is None:
-        raise unknown(f"model '{name}' not found", "models", list(models))
+        raise unknown(f"model '{name}' not found", name, "models", list(models))
     if version is None:
         return newest(versions)
     for each in versions:
         if each.version == version:
             return each
-    raise unknown(f"model '{name}' has no version '{version}'", "versions", [each.version for each in versions])
+    known = [each.version for each in versions]
+    raise unknown(f"model '{name}' has no version '{version}'", version, "versions", known)
 
 
 def newest(versions: Sequence[ModelVersion]) -> ModelVersion:
@@ -79,6 +81,8 @@ def order_version(row: ModelVersion) -> tuple[int, str]:
     return (int(row.version), "") if row.version.isdecimal() else (-1, row.version)
 
 
-def unknown(what: str, kind: str, names: list[str]) -> Problem:
-    known = ", ".join(f"'{name}'" for name in names) or "none (is a dispatcher running?)"
-    return Problem(HTTPStatus.NOT_FOUND, "model_not_found", f"{what}; known {kind}: {known}")
+def unknown(what: str, name: str, kind: str, names: list[str]) -> Problem:
+    known = list_names(names, "'") or "none (is a dispatcher running?)"
+    meant = suggest(name, names)
+    hint = f"did you mean '{meant}'? " if meant else ""
+    return Problem(HTTPStatus.NOT_FOUND, "model_not_found", f"{what}; {hint}known {kind}: {known}")

@@ -78,7 +78,7 @@ def read_protocol_tensor(value: InputTensor, signature: Signature) -> Tensor:
     if value.datatype != signature.datatype:
         raise InvalidTensor(f"expected {signature.datatype}, got {value.datatype}", "/datatype")
     if not fits(value.shape, signature):
-        raise InvalidTensor(f"expected shape {signature.shape}, got {value.shape}", "/shape")
+        raise InvalidTensor(f"expected shape {show_shape(signature)}, got {value.shape}", "/shape")
     count = math.prod(value.shape)
     if signature.datatype is Datatype.BYTES and isinstance(value.data, bytes):
         check_elements(value.data, count)
@@ -140,7 +140,7 @@ def fit_shape(shape: list[int], signature: Signature, *, batched: bool) -> list[
     for candidate in (shape, [1, *shape] if batched else shape, [] if shape else [1] * len(signature.shape)):
         if fits(candidate, signature):
             return candidate
-    raise InvalidTensor(f"expected shape {signature.shape}, got {shape}")
+    raise InvalidTensor(f"expected shape {show_shape(signature)}, got {shape}")
 
 
 def infer_shape(size: int, signature: Signature, *, batched: bool) -> list[int]:
@@ -160,6 +160,10 @@ def infer_shape(size: int, signature: Signature, *, batched: bool) -> list[int]:
 
 def show(signature: Signature) -> str:
     return f"{signature.datatype} {signature.shape}"
+
+
+def show_shape(signature: Signature) -> str:
+    return f"{signature.shape}{' (-1 is any size)' if -1 in signature.shape else ''}"
 
 
 def list_names(signatures: Sequence[Signature]) -> str:

@@ -3,14 +3,17 @@
 import base64
 import binascii
 import math
+import re
 import struct
 import sys
 from array import array
 from typing import Any
 
 from common.tensors import CODES, FLOATS, Datatype
+from services.gateway.models.tensor_errors import explain_base64, explain_element, explain_overflow
 
 INFINITE = 0x7F80  # infinity in BF16, without the sign
+DATA_URL = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)
 SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  # as in protobuf's JSON
 
 
@@ -28,10 +31,14 @@ def is_raw(value: Any) -> bool:
 
 
 def decode_raw(value: Any, pointer: str = "") -> bytes:
+    """Decode base64, also of a data URL such as `data:image/png;base64,…` (RFC 2397)."""
+    text: str = value["base64"]
     try:
-        return base64.b64decode(value["base64"], validate=True)
+        if found := DATA_URL.match(text):
+            text = text[found.end() :]
+        return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidTensor(f"not base64: {error}", f"{pointer}/base64") from error
+        raise InvalidTensor(f"not base64: {explain_base64(text)}", f"{pointer}/base64") from error
 
 
 def encode(flat: list[Any], datatype: Datatype) -> bytes:
@@ -45,11 +52,11 @@ def encode(flat: list[Any], datatype: Datatype) -> bytes:
             flat = [SPECIAL.get(element, element) if isinstance(element, str) else element for element in flat]
     if not set(map(type, flat)) <= allowed:
         index = next(index for index, element in enumerate(flat) if type(element) not in allowed)
-        raise InvalidTensor(f"expected {datatype}, got {name_type(flat[index])} at element {index}")
+        raise InvalidTensor(f"element {index} {explain_element(flat[index], datatype)}")
     try:
         return encode_numbers(flat, datatype)
     except (OverflowError, struct.error) as error:
-        raise InvalidTensor(f"a value does not fit {datatype}: {error}") from error
+        raise InvalidTensor(explain_overflow(flat, datatype)) from error
 
 
 def encode_numbers(flat: list[Any], datatype: Datatype) -> bytes:
@@ -91,8 +98,7 @@ def encode_element(element: Any, index: int) -> bytes:
     elif isinstance(element, str):
         data = encode_text(element, index)
     else:
-        text = f'expected BYTES, a string or {{"base64"}}, got {name_type(element)} at element {index}'
-        raise InvalidTensor(text)
+        raise InvalidTensor(f"element {index} {explain_element(element, Datatype.BYTES)}")
     return struct.pack("<I", len(data)) + data
 
 
@@ -100,16 +106,4 @@ def encode_text(element: str, index: int) -> bytes:
     try:
         return element.encode()
     except UnicodeEncodeError as error:
-        raise InvalidTensor(f"element {index} is not Unicode text: {error.reason}") from error
-
-
-def name_type(element: Any) -> str:
-    names = {
-        bool: "a boolean",
-        int: "an integer",
-        float: "a number",
-        str: "a string",
-        list: "a list",
-        dict: "an object",
-    }
-    return names.get(type(element), "null")
+        raise InvalidTensor(f"element {index} is not Unicode text: it has half of a surrogate pair") from error

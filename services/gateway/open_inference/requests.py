@@ -13,7 +13,8 @@ from msgspec import Meta
 
 from common.jobs import Priority
 from common.tensors import Datatype, Signature
-from services.gateway.http.bodies import locate
+from services.gateway.http.bodies import SYNTAX_ERRORS, explain_fields
+from services.gateway.http.json_syntax import explain_syntax
 from services.gateway.http.problems import MAX_TEXT, Problem
 from services.gateway.jobs.schemas import SubmitJob
 from services.gateway.models.schemas import InputTensor
@@ -75,12 +76,12 @@ def decode_request(text: bytes) -> InferRequest:
     try:
         return DECODER.decode(text)
     except msgspec.ValidationError as error:
-        found = locate(str(error))
-        raise bad_request(f"{found.pointer or 'the body'}: {found.detail}") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        found = explain_fields(text, InferRequest, error)[0]
+        raise bad_request(f"{found.pointer}: {found.detail}" if found.pointer else found.detail) from error
+    except SYNTAX_ERRORS as error:
         if literals := quote_literals(text):
             return decode_request(literals)
-        raise bad_request(f"failed to parse the request JSON: {error}") from error
+        raise bad_request(f"failed to parse the request JSON: {explain_syntax(text, error)}") from error
 
 
 def quote_literals(text: bytes) -> bytes | None:

@@ -24,7 +24,7 @@ FIELDS: dict[str, str] = {
     "InferOutput.parameters": "`binary_data_size`: the bytes of this tensor after the JSON.",
     "priority": "Higher priorities run first.",
     "webhook": "Where to send the events of this job.",
-    "Callback.events": "The events to send. By default the ones that end the job.",
+    "Callback.events": "The events to send, or patterns such as `job.*`. By default the ones that end the job.",
     "retry": "How to retry failed attempts.",
     "fallback_model": "A model to try once when all attempts have failed.",
     "max_attempts": "Attempts before the job fails.",

@@ -1,6 +1,7 @@
 """`/docs`: Swagger UI, from an installed package. The browser loads nothing from other hosts."""
 
 from functools import cache
+from http import HTTPStatus
 from importlib.metadata import Distribution
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from litestar import Request, Response, Router, get
 from litestar.datastructures import ResponseHeader
 from litestar.openapi.plugins import OpenAPIRenderPlugin
 
-from services.gateway.http.problems import not_found
+from services.gateway.http.problems import Problem
 
 PATH = "/docs"
 PACKAGE = Distribution.from_name("swagger-ui-py")  # only its files are used; its code is not imported
@@ -58,7 +59,7 @@ async def get_asset(name: str) -> Response[bytes]:
     if name == START:
         return Response(SCRIPT, media_type="text/javascript", headers=FOREVER)
     if name not in FILES:
-        raise not_found("file")
+        raise Problem(HTTPStatus.NOT_FOUND, "not_found", "file not found; the page is /docs")
     return Response(read_asset(name), media_type=FILES[name], headers=FOREVER)
 
 

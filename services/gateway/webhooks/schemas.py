@@ -8,13 +8,10 @@ from msgspec import Meta
 
 from common.views.delivery import DeliveryAttempt, DeliveryView
 from common.views.job import Time
-from services.gateway.jobs.schemas import Name, Url
+from services.gateway.jobs.schemas import EventPattern, Name, Url
 
 # PostgreSQL text cannot contain NUL.
 Text = Annotated[str, Meta(max_length=1000, pattern=r"^[^\x00]*$")]
-EventPattern = Annotated[
-    str, Meta(max_length=100, description="an event type; `*` matches one word, `job.*` every job event")
-]
 RateLimit = Annotated[int, Meta(ge=1, le=10_000, description="attempts per second")]
 
 

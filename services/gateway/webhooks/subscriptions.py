@@ -10,6 +10,7 @@ from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy, check_host
 from common.webhook_headers import find_header_error
 from services.gateway.http.problems import FieldError, escape, invalid
+from services.gateway.jobs.callback_events import explain_pattern
 from services.gateway.webhooks.schemas import ChangeWebhook
 from services.gateway.webhooks.store import WebhookRow
 
@@ -32,7 +33,7 @@ def check_headers(headers: Mapping[str, str]) -> list[FieldError]:
 def check_patterns(events: Sequence[str]) -> list[FieldError]:
     """Return one error for each pattern that matches no event type."""
     return [
-        FieldError(f"/events/{index}", f"matches no event type; use one of {', '.join(EVENT_TYPES)}, or a pattern")
+        FieldError(f"/events/{index}", explain_pattern(pattern, EVENT_TYPES))
         for index, pattern in enumerate(events)
         if pattern not in PATTERNS
     ]

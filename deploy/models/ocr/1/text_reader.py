@@ -2,11 +2,13 @@
 model's version folder on its path, so both models import it without any setting of the server."""
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 PIXELS = 40_000_000  # of the decoded image; a small file can claim a gigantic one
 SOUGHT = 960  # pixels of the longer side
+BASE64 = re.compile(rb"[A-Za-z0-9+/=\s]{40,200}")
 os.environ.setdefault("OPENCV_IO_MAX_IMAGE_PIXELS", str(PIXELS))  # read when cv2 is imported
 
 import cv2  # noqa: E402
@@ -63,5 +65,12 @@ def decode(content: bytes) -> np.ndarray:
     except cv2.error as error:
         raise UnreadableImage(f"image of more than {PIXELS} pixels, or broken") from error
     if image is None:
-        raise UnreadableImage(f"{len(content)} bytes that are no image this model can decode")
+        raise UnreadableImage(f"{len(content)} bytes that are no image this model can decode{guess_cause(content)}")
     return image
+
+
+def guess_cause(content: bytes) -> str:
+    """Return the likely reason why content is no image."""
+    if content.startswith(b"data:") or BASE64.fullmatch(content[:200]):
+        return '; they look like base64, so send the image as {"base64": "..."}'
+    return ""

@@ -9,6 +9,7 @@ from deploy.local.stack import Stack
 from tests.support.api_client import Api
 from tests.support.webhook_receiver import Receiver
 
+NOT_FOUND = " not found; it never existed, was deleted, or belongs to another tenant"
 ECHO = {"x": [[1.0]]}
 
 
@@ -21,8 +22,14 @@ def make_problem(status: int, title: str, code: str, detail: str, instance: str)
     ("headers", "detail"),
     [
         ({}, "the API key is missing; send it as 'Authorization: Bearer <key>'"),
-        ({"Authorization": "Basic Y2hfZGV2"}, "the API key is missing; send it as 'Authorization: Bearer <key>'"),
-        ({"Authorization": "Bearer ch_wrong"}, "this API key is unknown or was revoked"),
+        (
+            {"Authorization": "Basic Y2hfZGV2"},
+            "the Authorization header has another scheme than Bearer; send it as 'Authorization: Bearer <key>'",
+        ),
+        (
+            {"Authorization": "Bearer ch_wrong"},
+            "this API key is unknown or was revoked; check it, or ask your operator for another one",
+        ),
     ],
     ids=["none", "not bearer", "wrong"],
 )
@@ -39,7 +46,7 @@ async def test_job_of_another_tenant_is_not_found(api: Api, other_tenant: Api) -
     job = await api.run("echo", ECHO)
     path = f"/v1/jobs/{job.id}"
     response = await other_tenant.http.get(path)
-    assert response.json() == make_problem(404, "Not Found", "not_found", "job not found", path)
+    assert response.json() == make_problem(404, "Not Found", "not_found", f"job{NOT_FOUND}", path)
     assert response.status_code == 404
     assert response.headers["content-type"] == "application/problem+json"
 
@@ -48,7 +55,7 @@ async def test_subscription_of_another_tenant_is_not_found(api: Api, other_tenan
     async with api.subscribed(receiver.inbox().url) as subscription:
         path = f"/v1/webhooks/{subscription.id}"
         for response in (await other_tenant.http.get(path), await other_tenant.http.delete(path)):
-            assert response.json() == make_problem(404, "Not Found", "not_found", "webhook not found", path)
+            assert response.json() == make_problem(404, "Not Found", "not_found", f"webhook{NOT_FOUND}", path)
             assert response.status_code == 404
         assert (await api.http.get(path)).status_code == 200
 

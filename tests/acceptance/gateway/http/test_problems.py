@@ -8,6 +8,8 @@ from tests.support.api_client import Api
 
 LIMIT = 16 * 1024 * 1024
 X = "'x' (FP32 [-1, -1])"
+CURSOR = "invalid cursor; pass the previous page's next_cursor, with the same filters"
+JOB_ID = "'job_nonsense' is not the id of a job; one looks like job_01h455vb4pex5vsknk084sn02q"
 KNOWN = "'echo', 'faulty', 'mirror', 'ocr', 'ocr_stream', 'tokens', 'work', 'work_small'"
 
 
@@ -33,17 +35,17 @@ MISTAKES = {
         400,
         "Bad Request",
         "malformed_json",
-        "the body is not JSON: JSON is malformed: expected ':' (byte 9)",
+        'the body is not JSON: line 1, column 10, at `"echo"}`: a name needs a colon behind it',
     ),
     "unknown field": invalid(
         '{"model": "echo", "inputs": {"x": [[1]]}, "prioritty": "high"}',
-        ("/prioritty", "Object contains unknown field `prioritty`"),
+        ("/prioritty", "unknown field `prioritty`; did you mean `priority`?"),
     ),
     "nested unknown field": invalid(
         '{"model": "echo", "inputs": {"x": [[1]]}, "retry": {"attempts": 3}}',
-        ("/retry/attempts", "Object contains unknown field `attempts`"),
+        ("/retry/attempts", "unknown field `attempts`; did you mean `max_attempts`?"),
     ),
-    "missing field": invalid('{"model": "echo"}', ("/inputs", "Object missing required field `inputs`")),
+    "missing field": invalid('{"model": "echo"}', ("/inputs", "is missing; it must be an object or a list")),
     "unknown model": Mistake(
         '{"model": "nope", "inputs": {}}',
         404,
@@ -65,7 +67,7 @@ MISTAKES = {
     ),
     "wrong element": invalid(
         '{"model": "echo", "inputs": {"x": [[1, "2"]]}}',
-        ("/inputs/x", "expected FP32, got a string at element 1"),
+        ("/inputs/x", "element 1 is '2', a string; FP32 takes numbers, without quotes"),
     ),
     "wrong datatype": invalid(
         '{"model": "echo", "inputs": [{"name": "x", "shape": [1, 1], "datatype": "INT32", "data": [1]}]}',
@@ -73,7 +75,7 @@ MISTAKES = {
     ),
     "wrong shape": invalid(
         '{"model": "echo", "inputs": {"x": [[[1]]]}}',
-        ("/inputs/x", "expected shape [-1, -1], got [1, 1, 1]"),
+        ("/inputs/x", "expected shape [-1, -1] (-1 is any size), got [1, 1, 1]"),
     ),
     "too little data": invalid(
         '{"model": "echo", "inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1]}]}',
@@ -101,7 +103,7 @@ MISTAKES = {
         413,
         "Request Entity Too Large",
         "body_too_large",
-        f"the body is over the limit of {LIMIT} bytes",
+        f"the body is over the limit of {LIMIT} bytes; send less at a time",
     ),
 }
 
@@ -127,10 +129,10 @@ async def test_problem_points_at_invalid_cursors_and_ids(api: Api) -> None:
     listed = await api.http.get("/v1/dead-letters", params={"cursor": "job_nonsense"})
     assert (listed.status_code, listed.json()["errors"]) == (
         422,
-        [{"pointer": "cursor", "detail": "invalid cursor"}],
+        [{"pointer": "cursor", "detail": CURSOR}],
     )
     replayed = await api.http.post("/v1/dead-letters/replay", json={"ids": [f"job_{'0' * 26}", "job_nonsense"]})
     assert (replayed.status_code, replayed.json()["errors"]) == (
         422,
-        [{"pointer": "/ids/1", "detail": "is not the id of a job"}],
+        [{"pointer": "/ids/1", "detail": JOB_ID}],
     )

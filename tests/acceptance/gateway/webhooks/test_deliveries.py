@@ -156,4 +156,4 @@ async def test_unknown_delivery_is_404(api: Api, path: str) -> None:
         await api.http.get(f"/v1/deliveries/{path}"),
         await api.http.post(f"/v1/deliveries/{path}/redeliver"),
     ):
-        assert (response.status_code, response.json()["detail"]) == (404, "delivery not found")
+        assert (response.status_code, response.json()["detail"].startswith("delivery not found")) == (404, True)

@@ -19,19 +19,11 @@ from services.gateway.jobs.schemas import SubmitJob
         ("Expected `str`, got `int` - at `$.model`", "/model"),
         ("Expected `int` >= 0 - at `$.inputs[0].shape[12]`", "/inputs/0/shape/12"),
         ("Expected `object`, got `array`", ""),
-        ("Object missing required field `model`", "/model"),
-        ("Object contains unknown field `modle`", "/modle"),
-        ("Object contains unknown field `a/b~c`", "/a~1b~0c"),
-        ("Object contains unknown field `x` - at `$.webhook`", "/webhook/x"),
         ("Expected `str`, got `int` - at `$.parameters[...]`", "/parameters"),
     ],
 )
 def test_a_message_of_msgspecs_becomes_a_pointer(message: str, pointer: str) -> None:
-    assert locate(message).pointer == pointer
-
-
-def test_the_path_is_in_the_pointer_and_not_in_the_sentence() -> None:
-    assert locate("Expected `str`, got `int` - at `$.model`") == FieldError("/model", "Expected `str`, got `int`")
+    assert locate(message) == pointer
 
 
 @pytest.mark.parametrize(
@@ -84,7 +76,7 @@ def test_what_is_no_json_is_malformed(body: bytes) -> None:
         (b'{"model": "m", "inputs": {}, "retry": {"max_attempts": 0}}', "/retry/max_attempts"),
         (b'{"model": "m", "inputs": {}, "retry": {"attempts": 3}}', "/retry/attempts"),
         (b'{"model": "m", "inputs": {}, "webhook": {"url": ""}}', "/webhook/url"),
-        (b'{"model": "m", "inputs": {}, "webhook": {"url": "https://a", "events": ["job.*"]}}', "/webhook/events/0"),
+        (b'{"model": "m", "inputs": {}, "webhook": {"url": "https://a", "events": [1]}}', "/webhook/events/0"),
     ],
 )
 def test_a_wrong_field_is_pointed_at(body: bytes, pointer: str) -> None:
@@ -110,7 +102,7 @@ def test_a_problem_shows_three_mistakes_and_carries_all() -> None:
     assert len(problem.errors) == 5
 
 
-REQUEST = cast("Any", SimpleNamespace(url=SimpleNamespace(path="/v1/jobs"), scope={}))
+REQUEST = cast("Any", SimpleNamespace(url=SimpleNamespace(path="/v1/jobs"), scope={}, method="PUT"))
 
 
 def test_a_client_that_leaves_is_no_fault_of_ours() -> None:
@@ -119,4 +111,6 @@ def test_a_client_that_leaves_is_no_fault_of_ours() -> None:
 
 def test_only_methods_are_allowed() -> None:
     error = MethodNotAllowedException(headers={"allow": "OPTIONS, GET, websocket"})
-    assert answer_http(REQUEST, error).headers["Allow"] == "GET, HEAD, OPTIONS"
+    answer = answer_http(REQUEST, error)
+    assert answer.headers["Allow"] == "GET, HEAD, OPTIONS"
+    assert answer.content.detail == "PUT is not possible here; use GET"

@@ -11,6 +11,7 @@ from common import ids, tensors
 from common.jobs import Status
 from common.rabbitmq.messages import JobsQueued
 from common.tensors import Datatype, Tensor
+from services.gateway.jobs.callback_events import find_event_errors
 from services.gateway.jobs.parse import MAX_METADATA, build_job, find_option_errors
 from services.gateway.jobs.schemas import Callback, RetryRule, SubmitJob
 from services.gateway.jobs.store import JobTimes
@@ -49,6 +50,26 @@ def test_the_defaults_are_valid() -> None:
 )
 def test_an_option_out_of_range_is_reported(changes: dict[str, Any], pointer: str) -> None:
     assert pointers(request(**changes)) == [pointer]
+
+
+@pytest.mark.parametrize(
+    ("events", "types"),
+    [
+        (["job.*"], ["job.started", "job.succeeded", "job.failed", "job.canceled", "job.expired"]),
+        (["*.failed", "job.failed"], ["job.failed"]),
+        (["*"], ["job.started", "job.succeeded", "job.failed", "job.canceled", "job.expired"]),
+    ],
+)
+def test_a_callback_takes_the_patterns_of_subscriptions(events: list[str], types: list[str]) -> None:
+    asked = request(webhook=Callback("https://example.com", events))
+    assert find_event_errors(events) == []
+    assert build_job(TENANT, asked, [X], TRACEPARENT).callback_events == types
+
+
+@pytest.mark.parametrize("event", ["job", "jobs.*", "batch.completed", "job.queued", ""])
+def test_an_event_that_no_job_has_is_refused_in_a_callback(event: str) -> None:
+    (error,) = find_event_errors([event])
+    assert (error.pointer, "job.*" in error.detail) == ("/webhook/events/0", True)
 
 
 def test_the_limits_themselves_are_valid() -> None:
