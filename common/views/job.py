@@ -14,6 +14,7 @@ from common.security.signed_urls import UrlSigner
 from common.telemetry import tracing
 
 WebhookStatus = Literal["none", "pending", "succeeded", "failed"]
+OutputsOmitted = Literal["in_lists", "too_large", "erased"]
 MAX_OUTPUTS = 256 * 1024  # bytes of JSON; a webhook carries a URL instead of larger outputs
 _TRACE_ID = "{trace_id}"
 
@@ -40,6 +41,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     inference_ms: float | None
     traceparent: str
     metadata: bytes | None
+    erased_at: datetime | None = None
 
 
 def job_log_fields(row: JobRow) -> dict[str, str]:
@@ -96,6 +98,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: Time | None
     expires_at: Time | None
     outputs: Outputs | None
+    outputs_omitted: OutputsOmitted | msgspec.UnsetType = msgspec.UNSET
     outputs_url: str | msgspec.UnsetType = msgspec.UNSET
     error: Failure | None
     queue_position: int | None
@@ -166,7 +169,7 @@ def view_job(
     outputs: bytes | None = None,
     queue_position: int | None = None,
 ) -> JobView:
-    """Return the view of a job. `outputs` are JSON."""
+    """Return the view of a job. `outputs` are JSON. Those of an erased job are gone."""
     shown = ids.encode(ids.Kind.JOB, row.id)
     trace_id = tracing.trace_id(row.traceparent)
     error = None
@@ -188,6 +191,7 @@ def view_job(
         finished_at=format_optional_time(row.finished_at),
         expires_at=format_optional_time(row.expires_at),
         outputs=None if outputs is None else msgspec.Raw(outputs),
+        outputs_omitted="erased" if has_erased_outputs(row) else msgspec.UNSET,
         error=error,
         queue_position=queue_position,
         webhook_status=webhook_status,
@@ -198,6 +202,18 @@ def view_job(
     )
 
 
+def list_job(row: JobRow, links: JobUrls) -> JobView:
+    """Return the view of a job in a list, which leaves outputs out and says so."""
+    view = view_job(row, links, webhook_status="none")
+    if row.status is not Status.SUCCEEDED or has_erased_outputs(row):
+        return view
+    return msgspec.structs.replace(view, outputs_omitted="in_lists", outputs_url=f"{view.urls.self}/outputs")
+
+
+def has_erased_outputs(row: JobRow) -> bool:
+    return row.status is Status.SUCCEEDED and row.erased_at is not None
+
+
 def render_event(
     row: JobRow, links: JobUrls, event_type: str, at: datetime, outputs: bytes | None, *, sequence: int
 ) -> bytes:
@@ -205,7 +221,7 @@ def render_event(
     too_large = outputs is not None and len(outputs) > MAX_OUTPUTS
     view = view_job(row, links, webhook_status="pending", outputs=None if too_large else outputs)
     if too_large:
-        view = msgspec.structs.replace(view, outputs_url=links.outputs(row.id, at))
+        view = msgspec.structs.replace(view, outputs_omitted="too_large", outputs_url=links.outputs(row.id, at))
     return msgspec.json.encode(EventBody(event_type, format_time(at), sequence, view))
 
 

@@ -29,7 +29,7 @@ from services.gateway.events.dependencies import EventServices
 from services.gateway.events.history import JobHistory
 from services.gateway.events.store import EventStore
 from services.gateway.events.waiters import Waiters
-from services.gateway.http import health
+from services.gateway.http import health, welcome
 from services.gateway.http.bodies import ApiRequest
 from services.gateway.http.body_limits import BodyBudget, BodyDeadlines, BodyLimitsMiddleware
 from services.gateway.http.draining import DrainMiddleware, DrainState
@@ -151,7 +151,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
         middleware=[lambda app: AuthenticationMiddleware(app, authenticator)],
     )
     return Litestar(
-        route_handlers=[api, protocol, health.make_router(services.readiness), document.router],
+        route_handlers=[api, protocol, welcome.router, health.make_router(services.readiness), document.router],
         request_class=ApiRequest,
         before_request=answer_options,
         exception_handlers=HANDLERS,
@@ -181,7 +181,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         events=EventServices(authenticator, JobHistory(EventStore(database), connections.waiters, settings.heartbeat)),
         jobs=job_services,
         batches=compose_batches(settings, connections, job_services),
-        webhooks=compose_webhooks(settings, database, job_services.store, policy),
+        webhooks=compose_webhooks(settings, database, job_services.store, policy, catalogue),
         usage=UsageServices(UsageStore(database)),
         audit=AuditServices(AuditStore(database)),
         inference=InferenceServices(
@@ -230,7 +230,7 @@ def compose_batches(settings: GatewaySettings, connections: Connections, service
 
 
 def compose_webhooks(
-    settings: GatewaySettings, database: Database, job_store: JobStore, policy: AddressPolicy
+    settings: GatewaySettings, database: Database, job_store: JobStore, policy: AddressPolicy, catalogue: Catalogue
 ) -> WebhookServices:
     encryptor = Encryptor(settings.encryption_keys)
     return WebhookServices(
@@ -241,6 +241,7 @@ def compose_webhooks(
         rotation=SecretRotation(database, encryptor),
         encryptor=encryptor,
         policy=policy,
+        catalogue=catalogue,
         attempt_seconds=settings.delivery_timeout,
         max_webhooks=settings.max_webhooks_per_tenant,
     )

@@ -77,7 +77,8 @@ class Job(Strict, frozen=True):
     trace_id: str
     metrics: Metrics
     urls: Urls
-    outputs_url: str | None = None  # replaces large outputs in a webhook
+    outputs_omitted: Literal["in_lists", "too_large", "erased"] | None = None  # why they are null
+    outputs_url: str | None = None  # replaces outputs in a list, and large outputs in a webhook
 
     def output(self, name: str) -> list[object]:
         """Return the data of the only output with this name."""

@@ -64,6 +64,7 @@ class Subscription(Strict, frozen=True):
     secret: str | None = None
     old_secret_until: datetime | None = None
     public_key: str | None = None
+    warnings: list[FieldError] | None = None
 
 
 class Subscriptions(Strict, frozen=True):

@@ -10,7 +10,7 @@ from litestar.params import Parameter
 
 from common import ids
 from common.telemetry.logs import Log
-from common.views.job import view_job
+from common.views.job import list_job
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.parameters import NameFilter, TimeFilter, explain_id, parse_cursor, read_span
@@ -46,7 +46,7 @@ async def list_dead_letters(
     before = parse_cursor(ids.Kind.JOB, cursor)
     filters = DeadFilter(model=model, error=error, **read_span(created_after, created_before))
     rows = await services.store.list_dead_letters(request.user.tenant_id, before, filters, limit + 1)
-    items = [view_job(row, services.urls, webhook_status="none") for row in rows[:limit]]
+    items = [list_job(row, services.urls) for row in rows[:limit]]
     return JobPage(items, items[-1].id if len(rows) > limit else None)
 
 

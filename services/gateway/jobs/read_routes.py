@@ -11,7 +11,7 @@ from litestar.params import Parameter
 from common import ids
 from common.jobs import TERMINAL, Status
 from common.telemetry import tracing
-from common.views.job import JobUrls, JobView, duration_ms, format_time, view_job
+from common.views.job import JobUrls, JobView, duration_ms, format_time, list_job, view_job
 from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.disconnects import while_connected
@@ -85,7 +85,7 @@ async def list_jobs(
     limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
     cursor: str | None = None,
 ) -> JobPage:
-    """Return jobs without their outputs, newest first.
+    """Return jobs without their outputs, newest first. `outputs_url` of a job has them.
 
     Pass `next_cursor` as `cursor`, with the same filter, to get the next page.
     """
@@ -98,7 +98,7 @@ async def list_jobs(
     if cursor and after is None:
         raise invalid(wrong_cursor())
     rows = await services.store.list_jobs(tenant_id, filters, after, limit + 1)
-    items = [view_job(row, services.urls, webhook_status="none") for row in rows[:limit]]
+    items = [list_job(row, services.urls) for row in rows[:limit]]
     last = Place(rows[limit - 1].created_at, rows[limit - 1].id) if len(rows) > limit else None
     return JobPage(items, encode_cursor(last, tenant_id, filters) if last else None)
 

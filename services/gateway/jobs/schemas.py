@@ -107,7 +107,7 @@ class AttemptList(msgspec.Struct, frozen=True):
 
 
 class JobPage(msgspec.Struct, frozen=True):
-    """Jobs without their outputs. `webhook_status` is always `none` here."""
+    """Jobs without their outputs: `outputs_url` has them. `webhook_status` is always `none` here."""
 
     items: list[JobView]
     next_cursor: str | None

@@ -142,7 +142,8 @@ class JobStore:
         if record is None:
             return None
         row = read_job(dict(record))
-        position = await self._find_position(row) if row.status is Status.QUEUED else None
+        is_next = row.status is Status.QUEUED and record["scheduled_at"] is None  # else it waits for its time
+        position = await self._find_position(row) if is_next else None
         return FoundJob(
             *(row, record["outputs"], record["webhook_status"], position),
             erased=record["erased_at"] is not None,
@@ -154,7 +155,7 @@ class JobStore:
         return await self._database.fetch_one(QUERIES["has_job"], job_id, tenant_id) is not None
 
     async def _find_position(self, job: JobRow) -> int | None:
-        """Return the position of a waiting job in its queue, from 1 to MAX_POSITION + 1."""
+        """Return the position of a job that may start in its queue, from 1 to MAX_POSITION + 1."""
         above = PRIORITIES[: PRIORITIES.index(job.priority)]
         values = (job.model, job.priority, job.tenant_id, job.id, above, MAX_POSITION, MAX_TENANTS)
         record = await self._database.fetch_one(QUERIES["find_position"], *values)

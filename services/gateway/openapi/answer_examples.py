@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import msgspec
+
+from services.gateway.http.welcome import WELCOME
 from services.gateway.openapi.examples import HOOK
 
 JOB_ID, WEBHOOK_ID = "job_01m7ysshxnfbevq05b7h55g94z", "whk_01m7ystrn7eevsede7n1a4q217"
@@ -37,6 +40,7 @@ JOB = {
         "trace": None,
     },
 }
+LISTED = {"outputs": None, "outputs_omitted": "in_lists", "outputs_url": f"/v1/jobs/{JOB_ID}/outputs"}
 STARTED = {
     "version": None,
     "finished_at": None,
@@ -128,6 +132,7 @@ ANSWERS: dict[str, Any] = {
     "retry_job 202": QUEUED | {"model": "work_small"},
     "cancel_job 202": JOB | STARTED | {"status": "canceling"},
     "list_dead_letters 200": {"items": [FAILED], "next_cursor": None},
+    "Welcome": msgspec.to_builtins(WELCOME),
     "create_webhook 201": WEBHOOK | SECRET,
     "change_webhook 200": WEBHOOK | {"events": ["job.succeeded", "job.failed"]},
     "rotate_webhook 200": WEBHOOK | SECRET | GRACE,
@@ -135,7 +140,7 @@ ANSWERS: dict[str, Any] = {
     "redeliver 202": DELIVERY
     | {"status": "pending", "next_attempt_at": "2026-11-21T10:18:38.551Z", "finished_at": None},
     "JobView": JOB,
-    "JobPage": {"items": [JOB | {"outputs": None}], "next_cursor": JOB_ID},
+    "JobPage": {"items": [JOB | LISTED], "next_cursor": JOB_ID},
     "OutputsView": {"id": JOB_ID, "outputs": OUTPUTS},
     "EventPage": {
         "items": [

@@ -15,7 +15,7 @@ from common.tensors import Output
 from services.gateway.audit import schemas as audit_schemas
 from services.gateway.batches import schemas as batch_schemas
 from services.gateway.events import schemas as event_schemas
-from services.gateway.http import problems
+from services.gateway.http import problems, welcome
 from services.gateway.jobs import schemas as job_schemas
 from services.gateway.models import schemas as model_schemas
 from services.gateway.open_inference import responses
@@ -33,7 +33,7 @@ PREFIX = "#/components/schemas/"
 SCHEMA_MODULES = (
     *(job_schemas, batch_schemas, event_schemas, webhook_schemas, model_schemas, usage_schemas),
     audit_schemas,
-    *(problems, responses, protocol_schemas),
+    *(problems, welcome, responses, protocol_schemas),
 )
 KINDS: list[Any] = [Output]  # not a field of any other type
 KINDS += [

@@ -9,6 +9,7 @@ from common.postgres.database import Database
 from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy
 from services.gateway.jobs.store import JobStore
+from services.gateway.models.catalogue import Catalogue
 from services.gateway.webhooks.delivery_store import DeliveryStore
 from services.gateway.webhooks.secret_rotation import SecretRotation
 from services.gateway.webhooks.store import WebhookStore
@@ -23,6 +24,7 @@ class WebhookServices:
     rotation: SecretRotation
     encryptor: Encryptor
     policy: AddressPolicy
+    catalogue: Catalogue
     attempt_seconds: float  # the notifiers' deadline of one attempt
     max_webhooks: int  # subscriptions of a tenant
 

@@ -1,5 +1,6 @@
 """HTTP routes that create, read, change and delete subscriptions."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
@@ -14,15 +15,25 @@ from common.postgres.database import Connection
 from common.security import webhook_signatures
 from common.security.encryption import Encryptor
 from common.views.job import format_optional_time, format_time
+from services.gateway.auth.model_permissions import select_models
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.parameters import parse_cursor, parse_id
-from services.gateway.http.problems import ANY_CALL, WITH_BODY, WITH_ID, Problem, conflict, document, not_found
+from services.gateway.http.problems import (
+    ANY_CALL,
+    WITH_BODY,
+    WITH_ID,
+    FieldError,
+    Problem,
+    conflict,
+    document,
+    not_found,
+)
 from services.gateway.webhooks.audit_entries import hide_query, list_changes, make_entry, read_headers, show_fields
-from services.gateway.webhooks.dependencies import Services
+from services.gateway.webhooks.dependencies import Services, WebhookServices
 from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook, WebhookPage, WebhookView
 from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
-from services.gateway.webhooks.subscriptions import apply_change, check_subscription
+from services.gateway.webhooks.subscriptions import apply_change, check_subscription, find_unknown_models
 
 HIDDEN = "***"  # shown instead of a header's value, which may be a credential
 
@@ -42,6 +53,7 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
     A tenant may have `CHARONIA_MAX_WEBHOOKS_PER_TENANT` subscriptions. One more gets 409.
     """
     await check_subscription(services.policy, url=data.url, events=data.events, headers=data.headers)
+    warnings = await find_warnings(services, request.user, data.models)
     secret, encryptor = webhook_signatures.new_secret(data.signing), services.encryptor
     webhook_id = ids.new()
     row = await services.webhooks.add(
@@ -64,6 +76,7 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
     if row is None:
         raise too_many_webhooks(services.max_webhooks)
     view = show_secret(view_webhook(row, encryptor), secret)
+    view = add_warnings(view, warnings)
     return Response(view, headers={"Location": f"/v1/webhooks/{view.id}"})
 
 
@@ -110,13 +123,14 @@ async def get_webhook(request: Caller, webhook_id: str, services: Services) -> W
 async def change_webhook(request: Caller, webhook_id: str, data: ChangeWebhook, services: Services) -> WebhookView:
     """Change the fields that are given. Null clears an optional field. Pending deliveries go to the new URL."""
     await check_subscription(services.policy, url=data.url, events=data.events, headers=data.headers)
+    warnings = await find_warnings(services, request.user, data.models)
     async with services.database.transaction() as connection:
         row = await lock_webhook(services.webhooks, connection, webhook_id, request.user.tenant_id)
         changed = apply_change(row, data, services.encryptor)
         await services.webhooks.update(connection, row, changed)
         if changes := list_changes(row, changed, services.encryptor):
             await add_entries(connection, [make_entry(request.user, "webhook.updated", row.id, changes)])
-    return view_webhook(changed, services.encryptor)
+    return add_warnings(view_webhook(changed, services.encryptor), warnings)
 
 
 @delete(
@@ -165,6 +179,17 @@ def view_webhook(row: WebhookRow, encryptor: Encryptor) -> WebhookView:
         created_at=format_time(row.created_at),
         public_key=public,
     )
+
+
+async def find_warnings(
+    services: WebhookServices, caller: Key, models: Sequence[str] | msgspec.UnsetType | None
+) -> list[FieldError]:
+    """Return a warning for each model that the caller's key does not see."""
+    return find_unknown_models(models, select_models(caller.models, await services.catalogue.read())) if models else []
+
+
+def add_warnings(view: WebhookView, warnings: list[FieldError]) -> WebhookView:
+    return msgspec.structs.replace(view, warnings=warnings) if warnings else view
 
 
 def too_many_webhooks(limit: int) -> Problem:

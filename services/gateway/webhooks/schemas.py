@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from common.views.delivery import DeliveryAttempt, DeliveryView
 from common.views.job import Time
+from services.gateway.http.problems import FieldError
 from services.gateway.jobs.schemas import EventPattern, Name, Url
 
 # PostgreSQL text cannot contain NUL.
@@ -44,6 +45,7 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """A subscription.
 
     `secret` (for ed25519 the public key) appears once, on creation. Header values never appear.
+    `warnings` appear in the answer to a request that is valid but probably a mistake.
     `disabled_reason` is `gone` after a 410, and `failing` after days without a success.
     """
 
@@ -63,6 +65,7 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     secret: str | msgspec.UnsetType = msgspec.UNSET
     old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
     public_key: str | msgspec.UnsetType = msgspec.UNSET
+    warnings: list[FieldError] | msgspec.UnsetType = msgspec.UNSET
 
 
 class WebhookPage(msgspec.Struct, frozen=True):

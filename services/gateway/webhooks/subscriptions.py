@@ -1,6 +1,6 @@
 """Validates subscriptions, and applies changes to them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -9,7 +9,8 @@ from common.jobs import EVENT_TYPES, list_patterns
 from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy, check_host
 from common.webhook_headers import find_header_error
-from services.gateway.http.problems import FieldError, escape, invalid
+from services.gateway.http.problems import MAX_ERRORS, FieldError, escape, invalid
+from services.gateway.http.suggestions import list_names, suggest
 from services.gateway.jobs.callback_events import explain_pattern
 from services.gateway.webhooks.schemas import ChangeWebhook
 from services.gateway.webhooks.store import WebhookRow
@@ -37,6 +38,18 @@ def check_patterns(events: Sequence[str]) -> list[FieldError]:
         for index, pattern in enumerate(events)
         if pattern not in PATTERNS
     ]
+
+
+def find_unknown_models(models: Sequence[str], known: Collection[str]) -> list[FieldError]:
+    """Return a warning for each model that is unknown now. It may be added later, so it is no error."""
+    warnings = []
+    for index, model in enumerate(models):
+        if model not in known:
+            meant, names = suggest(model, known), list_names(sorted(known), "'") or "none"
+            hint = f"did you mean '{meant}'?" if meant else f"known models: {names}"
+            text = f"there is no model '{model}' now, so no event matches it yet; {hint}"
+            warnings.append(FieldError(f"/models/{index}", text))
+    return warnings[:MAX_ERRORS]
 
 
 async def check_subscription(

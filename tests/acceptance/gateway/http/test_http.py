@@ -68,3 +68,15 @@ async def test_times_without_a_zone_are_refused_in_filters(api: Api) -> None:
         response = await api.http.get(path, params={"created_after": at})
         assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, "created_after")
         assert (await api.http.get(path, params={"created_after": f"{at}Z"})).status_code == 200
+
+
+async def test_the_root_says_what_this_is_and_where_to_go_on(stack: Stack) -> None:
+    """Without a key: it is the first thing that a new user opens."""
+    async with httpx.AsyncClient(base_url=stack.url) as http:
+        response = await http.get("/")
+        assert response.status_code == 200
+        welcome = response.json()
+        assert (welcome["name"], "Triton" in welcome["description"]) == ("charonia", True)
+        assert "Authorization: Bearer" in welcome["authentication"]
+        for name in ("docs", "openapi", "health"):
+            assert (await http.get(welcome[name])).status_code == 200

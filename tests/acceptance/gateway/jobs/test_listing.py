@@ -32,7 +32,10 @@ async def test_pages_neither_skip_nor_repeat_jobs_while_jobs_are_added(api: Api)
     assert [job.created_at for job in found] == sorted((job.created_at for job in found), reverse=True)
     oldest = found[-1]
     assert (oldest.id, oldest.metadata, oldest.outputs) == (first.id, {"page": 1}, None)
-    assert oldest.status == "succeeded"
+    assert (oldest.status, oldest.outputs_omitted) == ("succeeded", "in_lists")
+    outputs = (await api.http.get(oldest.outputs_url or "")).json()
+    assert outputs["id"] == first.id
+    assert [each["data"] for each in outputs["outputs"]] == [each.data for each in first.outputs or []]
 
 
 async def test_filters_combine_and_find_only_jobs_of_the_tenant(api: Api, other_tenant: Api) -> None:

@@ -4,7 +4,8 @@ from contextlib import AsyncExitStack
 
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
-from tests.support.api_client import Api
+from tests.support.api_client import Api, read
+from tests.support.api_shapes import Subscription
 from tests.support.key_command import make_key
 from tests.support.model_inputs import fault
 from tests.support.own_gateway import another_gateway
@@ -130,3 +131,26 @@ async def test_an_ordered_subscription_gets_the_events_of_a_job_in_order(api: Ap
         ("job.started", 1),
         ("job.succeeded", 2),
     ]
+
+
+async def test_a_subscription_to_an_unknown_model_warns(api: Api, receiver: Receiver) -> None:
+    """The model may come later, so it is no error."""
+    async with api.subscribed(receiver.inbox().url, models=["ocr", "ehco", "later"]) as subscription:
+        assert [(each.pointer, each.detail.partition("; ")[2][:21]) for each in subscription.warnings or []] == [
+            ("/models/1", "did you mean 'echo'?"),
+            ("/models/2", "known models: 'echo',"),
+        ]
+        path = f"/v1/webhooks/{subscription.id}"
+        changed = read(await api.http.patch(path, json={"models": ["work_smal"]}), 200, Subscription)
+        assert ["did you mean 'work_small'?" in each.detail for each in changed.warnings or []] == [True]
+        assert read(await api.http.patch(path, json={"models": ["ocr"]}), 200, Subscription).warnings is None
+        assert read(await api.http.get(path), 200, Subscription).warnings is None
+
+
+async def test_a_callback_takes_the_patterns_of_subscriptions(api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+    job = await api.run("echo", ECHO, webhook={"url": inbox.url, "events": ["job.*"]})
+    secret = await api.callback_secret()
+    events = {delivery.verify(secret).type for delivery in await inbox.wait(2)}
+    assert events == {"job.started", "job.succeeded"}
+    assert (await api.wait_for_webhooks(job.id)).webhook_status == "succeeded"

@@ -15,6 +15,8 @@ from services.gateway.auth.authentication import ensure_tenant, hash_key
 from services.gateway.auth.store import Key, KeyStore
 from services.gateway.commands import keys, limits
 from services.gateway.commands.keys import KeySettings
+from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.store import ModelStore
 from services.gateway.webhooks import action_routes, routes, secret_routes
 from services.gateway.webhooks.delivery_store import DeliveryStore
 from services.gateway.webhooks.dependencies import WebhookServices
@@ -48,6 +50,7 @@ class World:
         self.services = WebhookServices(
             database=database,
             jobs=cast("Any", None),
+            catalogue=Catalogue(ModelStore(database)),
             webhooks=WebhookStore(database),
             deliveries=DeliveryStore(database),
             rotation=SecretRotation(database, self.encryptor),

@@ -9,9 +9,10 @@ from common import ids
 from common.jobs import Priority
 from common.postgres.database import Database
 from services.dispatcher.models.fair_share import FairShare
+from services.dispatcher.results.store import ResultStore
 from services.gateway.jobs import store as module
 from services.gateway.jobs.store import JobStore
-from tests.integration.jobs import add_tenant, claim, submit, take
+from tests.integration.jobs import add_tenant, claim, make_claimable, new_requeue, submit, take
 
 FLOOD = """
 WITH flooding AS (
@@ -50,6 +51,17 @@ async def test_older_jobs_of_the_tenant_come_first(database: Database, store: Jo
     assert [await find(store, job, tenant) for job in jobs] == [1, 2, 3]
     await claim(database, jobs[0])
     assert [await find(store, job, tenant) for job in jobs] == [None, 1, 2]
+
+
+async def test_a_job_that_waits_for_its_time_has_no_position(database: Database, store: JobStore, tenant: UUID) -> None:
+    """Neither one that backs off, nor a scheduled one, is in the queue."""
+    scheduled = await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
+    failed = await submit(database, tenant)
+    backs_off = new_requeue(await claim(database, failed), delay=3600.0)
+    await ResultStore(database).requeue_jobs([backs_off])
+    assert [await find(store, job, tenant) for job in (scheduled, failed)] == [None, None]
+    await make_claimable(database)
+    assert [await find(store, job, tenant) for job in (scheduled, failed)] == [1, 2]
 
 
 async def test_all_jobs_of_higher_priorities_come_first(database: Database, store: JobStore, tenant: UUID) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -11,7 +12,7 @@ from common.errors import SettingsError
 from common.jobs import Priority, Status
 from common.security.signed_urls import UrlSigner
 from common.settings import load
-from common.views.job import MAX_OUTPUTS, JobRow, JobUrls, format_time, render_event, view_job
+from common.views.job import MAX_OUTPUTS, JobRow, JobUrls, format_time, list_job, render_event, view_job
 from services.dispatcher.settings import DispatcherSettings
 
 REQUIRED = {
@@ -126,12 +127,12 @@ def test_a_url_replaces_outputs_over_the_limit(extra: int) -> None:
     assert body["sequence"] == 2
     assert body["timestamp"] == "2026-11-20T12:00:00.123Z"
     if extra:
-        assert body["data"]["outputs"] is None
+        assert (body["data"]["outputs"], body["data"]["outputs_omitted"]) == (None, "too_large")
         signed = UrlSigner(["key" * 11]).sign(ROW.id, AT)
         assert body["data"]["outputs_url"] == f"https://api.example.com/v1/jobs/{JOB}/outputs?{signed}"
     else:
         assert len(body["data"]["outputs"][0]) == MAX_OUTPUTS - 4
-        assert "outputs_url" not in body["data"]
+        assert not {"outputs_url", "outputs_omitted"} & body["data"].keys()
 
 
 def test_times_are_in_utc_with_milliseconds() -> None:
@@ -156,3 +157,18 @@ def test_the_url_of_a_trace_follows_the_setting(setting: str, url: str | None) -
 def test_a_wrong_trace_url_is_refused(setting: str) -> None:
     with pytest.raises(SettingsError, match=r"^CHARONIA_TRACE_URL is wrong"):
         load(DispatcherSettings, REQUIRED | {"CHARONIA_TRACE_URL": setting})
+
+
+@pytest.mark.parametrize(
+    ("changes", "omitted"),
+    [
+        ({"status": Status.SUCCEEDED}, {"outputs_omitted": "in_lists", "outputs_url": f"/v1/jobs/{JOB}/outputs"}),
+        ({"status": Status.SUCCEEDED, "erased_at": AT}, {"outputs_omitted": "erased"}),
+        ({"status": Status.FAILED, "erased_at": AT}, {}),
+        ({"status": Status.PROCESSING}, {}),
+    ],
+)
+def test_a_list_says_why_it_has_no_outputs(changes: dict[str, Any], omitted: dict[str, str]) -> None:
+    shown = json.loads(msgspec.json.encode(list_job(msgspec.structs.replace(ROW, **changes), JobUrls())))
+    assert shown["outputs"] is None
+    assert {name: value for name, value in shown.items() if name.startswith("outputs_")} == omitted

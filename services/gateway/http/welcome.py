@@ -1,0 +1,44 @@
+"""`GET /`: what this is, and where to go on."""
+
+import msgspec
+from litestar import Router, get
+
+from common import VERSION
+
+DESCRIPTION = "Asynchronous inference for NVIDIA Triton: submit jobs, follow them, and receive their results."
+AUTHENTICATION = "Send the header 'Authorization: Bearer <key>' with every call under /v1 and /v2."
+
+
+class Welcome(msgspec.Struct, frozen=True):
+    """What this API is, and the paths of its documentation."""
+
+    name: str
+    description: str
+    version: str
+    authentication: str
+    docs: str
+    openapi: str
+    jobs: str
+    models: str
+    health: str
+
+
+WELCOME = Welcome(
+    name="charonia",
+    description=DESCRIPTION,
+    version=VERSION,
+    authentication=AUTHENTICATION,
+    docs="/docs",
+    openapi="/openapi.json",
+    jobs="/v1/jobs",
+    models="/v1/models",
+    health="/readyz",
+)
+
+
+@get("/", summary="What this is, and where its documentation is", operation_id="welcome", security=[{}])
+async def welcome() -> Welcome:
+    return WELCOME
+
+
+router = Router("/", route_handlers=[welcome], tags=["Operations"])
