@@ -100,6 +100,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a batch for a job": get(f"/v1/jobs/{UNKNOWN_BATCH}", 404, f"'{UNKNOWN_BATCH}' is the id of a batch, not of a job"),
     "an unknown job": get(f"/v1/jobs/{UNKNOWN_JOB}", 404, "job not found", "deleted, or belongs to another tenant"),
+    "an event for a batch": get("/v1/batches/evt_" + "0" * 26, 404, "is the id of an event, not of a batch"),
     "a job for a batch filter": get(f"/v1/jobs?batch={UNKNOWN_JOB}", 422, "is the id of a job, not of a batch"),
     # The body
     "no body": send(b"", "the body is empty; send JSON"),

@@ -89,13 +89,15 @@ def explain_id(kind: ids.Kind, text: str) -> str:
     """Return why a text is not an id of this kind."""
     for other in ids.Kind:
         if other is not kind and ids.parse(other, text) is not None:
-            return f"'{text}' is the id of a {show_kind(other)}, not of a {show_kind(kind)}"
+            return f"'{text}' is the id of {show_kind(other)}, not of {show_kind(kind)}"
     shown = text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
-    return f"'{shown}' is not the id of a {show_kind(kind)}; one looks like {ids.encode(kind, EXAMPLE_ID)}"
+    return f"'{shown}' is not the id of {show_kind(kind)}; one looks like {ids.encode(kind, EXAMPLE_ID)}"
 
 
 def show_kind(kind: ids.Kind) -> str:
-    return kind.name.lower().replace("_", " ")
+    """Return the name of a kind with its article."""
+    name = kind.name.lower().replace("_", " ")
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def parse_cursor(kind: ids.Kind, cursor: str | None) -> UUID | None:

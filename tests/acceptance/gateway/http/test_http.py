@@ -80,3 +80,10 @@ async def test_the_root_says_what_this_is_and_where_to_go_on(stack: Stack) -> No
         assert "Authorization: Bearer" in welcome["authentication"]
         for name in ("docs", "openapi", "health"):
             assert (await http.get(welcome[name])).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/models/", "/v1/models/echo/", "/v1/jobs/", "/healthz/"])
+async def test_a_trailing_slash_makes_no_difference(api: Api, path: str) -> None:
+    """Without a redirect: curl does not follow one, and others repeat a POST as a GET."""
+    with_slash, without = await api.http.get(path), await api.http.get(path.rstrip("/"))
+    assert (with_slash.status_code, with_slash.json().keys()) == (200, without.json().keys())
