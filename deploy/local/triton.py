@@ -19,7 +19,9 @@ EXIT_TIMEOUT = 5  # seconds for running requests when the server stops
 NO_FLAGS: Mapping[str, str] = {}
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where POSIX shared memory is on Linux
 FLAGS = {
-    "exit-on-error": "false",  # a broken model is not ready, the others serve
+    # A broken model is not ready, the others serve, and the server is ready.
+    "exit-on-error": "false",
+    "strict-readiness": "false",
     "exit-timeout-secs": str(EXIT_TIMEOUT),
     "log-info": "false",
     "log-warning": "false",
@@ -116,7 +118,7 @@ class Triton(Server):
                 stale.unlink()
 
     def probe(self) -> bool:
-        """Return whether every model is loaded."""
+        """Return whether the server serves, even if a model could not be loaded."""
         return answers_200(self._http_port, "/v2/health/ready")
 
     def _environment(self) -> dict[str, str]:

@@ -67,6 +67,16 @@ CREATE TABLE served_models (
   PRIMARY KEY (name, version, worker)
 );
 
+-- What each dispatcher's Triton has in its repository and does not serve. GET /v1/models shows the reasons.
+CREATE TABLE unloaded_models (
+  name text NOT NULL,
+  version text NOT NULL, -- '': Triton could not read which versions there are
+  worker text NOT NULL, -- the dispatcher
+  reason text NOT NULL,
+  updated_at timestamptz NOT NULL DEFAULT now(), -- a row that is not refreshed for 30 seconds is of a lost dispatcher
+  PRIMARY KEY (name, version, worker)
+);
+
 -- What an operator set for a model. A model without a row runs as many jobs as its dispatchers have slots.
 CREATE TABLE model_limits (
   model text PRIMARY KEY,
@@ -799,6 +809,8 @@ GRANT SELECT ON usage TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE ON usage TO charonia_dispatcher;
 GRANT SELECT, UPDATE ON usage_progress TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON served_models TO charonia_dispatcher;
+GRANT SELECT ON unloaded_models TO charonia_gateway;
+GRANT SELECT, INSERT, UPDATE, DELETE ON unloaded_models TO charonia_dispatcher;
 GRANT SELECT ON model_limits TO charonia_gateway;
 GRANT SELECT, UPDATE ON model_limits TO charonia_dispatcher; -- it locks rows
 GRANT SELECT, INSERT, UPDATE, DELETE ON model_limits TO charonia_operator;

@@ -11,6 +11,7 @@ from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.client import ModelVersion, TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
+from services.dispatcher.triton.unloaded import LOADING, NOT_LOADED, Unloaded
 
 PROBE_SECONDS = 0.3  # between refreshes while something is unavailable, and after a request to refresh
 SAVE_SECONDS = 10.0  # a row that is not saved for three times as long counts as not ready
@@ -49,7 +50,8 @@ class Catalogue:
         self._patterns = patterns
         self._outage_logged = False
         self._saved_at = -SAVE_SECONDS
-        self._saved: list[tuple[ModelVersion, bool]] = []
+        self._saved: tuple[list[tuple[ModelVersion, bool]], Unloaded] = ([], {})
+        self._unloaded: Unloaded = {}
 
     async def check(self) -> bool:
         """Return whether Triton answers, for /readyz."""
@@ -73,6 +75,7 @@ class Catalogue:
         try:
             ready = {model for model in await self._triton.list_ready() if self._matches(model[0])}
             await self._describe_new(ready)
+            self._note_unloaded()
             self.is_up, self._outage_logged = True, False
         except TritonUnavailable as error:
             ready, self.is_up = set(), False
@@ -93,6 +96,14 @@ class Catalogue:
 
     def _matches(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self._patterns)
+
+    def _note_unloaded(self) -> None:
+        """Take over why models do not run, and log each new reason of a failed load."""
+        found = {key: reason for key, reason in self._triton.unloaded.items() if self._matches(key[0])}
+        for (name, version), reason in found.items():
+            if reason not in (LOADING, NOT_LOADED, self._unloaded.get((name, version))):
+                log.warning("model.not_loaded", model=name, version=version, reason=reason)
+        self._unloaded = found
 
     async def _describe_new(self, ready: set[tuple[str, str]]) -> None:
         """Describe each version that became ready, and start to consume for each new model."""
@@ -115,10 +126,12 @@ class Catalogue:
             for model in self.models.values()
             for version, described in model.versions.items()
         ]
-        if rows == self._saved and time.monotonic() - self._saved_at <= min(SAVE_SECONDS, self._grace):
+        fresh = time.monotonic() - self._saved_at <= min(SAVE_SECONDS, self._grace)
+        if fresh and self._saved == (rows, self._unloaded):
             return
         await self._store.save_models(rows)
+        await self._store.save_unloaded(self._unloaded)
         if self.is_up:
             for name, version in await self._store.retire_models(self._grace):
                 log.warning("model.retired", model=name, version=version)
-        self._saved, self._saved_at = rows, time.monotonic()
+        self._saved, self._saved_at = (rows, self._unloaded), time.monotonic()

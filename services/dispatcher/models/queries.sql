@@ -25,6 +25,18 @@ SET session = excluded.session,
     missing_since = CASE WHEN NOT excluded.ready THEN served.missing_since END,
     updated_at = now();
 
+-- name: save_unloaded
+-- Replaces the reasons why models do not run that one dispatcher ($4) knows. Removes those of lost dispatchers.
+WITH removed AS (
+  DELETE FROM unloaded_models
+  WHERE (worker = $4 AND (name, version) NOT IN (SELECT * FROM unnest($1::text[], $2::text[])))
+     OR updated_at <= now() - interval '1 hour'
+)
+INSERT INTO unloaded_models (name, version, reason, worker)
+SELECT t.name, t.version, t.reason, $4
+FROM unnest($1::text[], $2::text[], $3::text[]) AS t(name, version, reason)
+ON CONFLICT (name, version, worker) DO UPDATE SET reason = excluded.reason, updated_at = now();
+
 -- name: remove_lost
 -- Removes the rows of lost dispatchers for versions that another dispatcher can run.
 DELETE FROM served_models lost

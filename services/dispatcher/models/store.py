@@ -7,6 +7,7 @@ import msgspec
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
 from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.unloaded import Unloaded
 
 QUERIES = sql.load("services.dispatcher.models")
 
@@ -30,6 +31,11 @@ class ModelStore:
             for model, ready in versions
         ]
         await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 8), self._worker, self._read_session())
+
+    async def save_unloaded(self, unloaded: Unloaded) -> None:
+        """Replace this dispatcher's reasons why models do not run."""
+        rows = [(name, version, reason) for (name, version), reason in sorted(unloaded.items())]
+        await self._database.fetch(QUERIES["save_unloaded"], *to_columns(rows, 3), self._worker)
 
     async def retire_models(self, grace: float) -> list[tuple[str, str]]:
         """Remove versions that no Triton has served for `grace` seconds. Return their names and versions.

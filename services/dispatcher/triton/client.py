@@ -23,6 +23,7 @@ from services.dispatcher.triton.errors import (
 from services.dispatcher.triton.messages import StreamMessage, read_message
 from services.dispatcher.triton.quarantine import Quarantine
 from services.dispatcher.triton.tensors import OutputTensor
+from services.dispatcher.triton.unloaded import Unloaded, find_unloaded
 
 CALL_SECONDS = 3.0
 STALL_SECONDS = 1.0  # an answer that takes longer shows that the server, or the way to it, stalled
@@ -59,6 +60,7 @@ class TritonClient:
         """`url` is host:port. `max_message` limits a request and a response, in bytes."""
         self.max_message = max_message
         self.quarantine = Quarantine()
+        self.unloaded: Unloaded = {}  # as of the last `list_ready` that had an answer
         self._headers = access.headers
         self._stalled_at = float("-inf")
         self._answers = asyncio.Event()
@@ -113,6 +115,7 @@ class TritonClient:
         if not live.live:
             raise TritonUnavailable("the server is not live")
         ready = {(model.name, model.version) for model in index.models if model.state == "READY"}
+        self.unloaded = find_unloaded(index.models)
         self.quarantine.release_missing({name for name, _ in ready})
         for model in sorted(self.quarantine.models):
             await self._check_reloaded(model)

@@ -32,10 +32,18 @@ class Catalogue:
     async def find(self, name: str, version: str | None = None, *, allowed: Allowed = None) -> ModelVersion:
         """Return a version, chosen as `choose` does, for a key that may run only `allowed` models.
 
-        Raises Problem (403, 404).
+        Raises Problem (403, 404, 409).
         """
         check_model(allowed, name)
         return choose(select_models(allowed, await self.read()), name, version)
+
+    async def list_versions(self, name: str, *, allowed: Allowed = None) -> list[ModelVersion]:
+        """Return a model's versions, oldest first. Raises Problem (403, 404)."""
+        check_model(allowed, name)
+        models = await self.read()
+        if name not in models:
+            raise unknown(f"model '{name}' not found", name, "models", list(select_models(allowed, models)))
+        return models[name]
 
     @property
     def _is_fresh(self) -> bool:
@@ -58,23 +66,30 @@ class Catalogue:
 def choose(models: Mapping[str, Sequence[ModelVersion]], name: str, version: str | None = None) -> ModelVersion:
     """Return the version, or by default the newest ready one, or the newest. Pure.
 
-    Raises Problem (404) with the known names.
+    Raises Problem: 404 with the known names, or 409 for a version whose inputs are unknown because Triton has never
+    served it.
     """
     versions = models.get(name)
     if versions is None:
         raise unknown(f"model '{name}' not found", name, "models", list(models))
-    if version is None:
-        return newest(versions)
-    for each in versions:
-        if each.version == version:
-            return each
-    known = [each.version for each in versions]
-    raise unknown(f"model '{name}' has no version '{version}'", version, "versions", known)
+    found = newest(versions) if version is None else find_version(versions, version)
+    if found is None:
+        known = [each.version for each in versions]
+        raise unknown(f"model '{name}' has no version '{version}'", str(version), "versions", known)
+    if not found.declared:
+        raise Problem(HTTPStatus.CONFLICT, "model_not_loaded", f"model '{name}' does not run. {found.reason}")
+    return found
 
 
 def newest(versions: Sequence[ModelVersion]) -> ModelVersion:
-    """Return the newest ready version, or the newest."""
-    return next((each for each in reversed(versions) if each.ready), versions[-1])
+    """Return the newest ready version, or the newest that a Triton has served, or the newest."""
+    return max(versions, key=lambda each: (each.ready, each.declared, order_version(each)))
+
+
+def find_version(versions: Sequence[ModelVersion], version: str) -> ModelVersion | None:
+    """Return the version, or the row that stands for all versions that Triton could not read."""
+    rows = {each.version: each for each in versions}
+    return rows.get(version) or rows.get("")
 
 
 def order_version(row: ModelVersion) -> tuple[int, str]:

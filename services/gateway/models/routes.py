@@ -42,8 +42,8 @@ async def list_models(request: Caller, services: Services) -> ModelList:
 
 @get("/{name:str}", summary="Get a model", operation_id="get_model", **needs(Scope.READ), responses=document(*WITH_ID))
 async def get_model(request: Caller, name: str, services: Services) -> ModelView:
-    await services.catalogue.find(name, allowed=request.user.models)
-    return view_model((await services.catalogue.read())[name], await services.queue_depths.read())
+    versions = await services.catalogue.list_versions(name, allowed=request.user.models)
+    return view_model(versions, await services.queue_depths.read())
 
 
 def view_model(versions: Sequence[ModelVersion], queued: Counts) -> ModelView:
@@ -53,7 +53,8 @@ def view_model(versions: Sequence[ModelVersion], queued: Counts) -> ModelView:
         ready=model.ready,
         streaming=model.decoupled,
         max_batch_size=model.max_batch_size,
-        versions=[VersionView(each.version, each.ready) for each in versions],
+        reason=model.reason,
+        versions=[VersionView(each.version, each.ready, each.reason) for each in versions if each.version],
         inputs=view_tensors(model.inputs),
         outputs=view_tensors(model.outputs),
         queue={priority: queued.get((model.name, priority), 0) for priority in Priority},

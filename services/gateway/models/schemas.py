@@ -28,8 +28,11 @@ class TensorView(msgspec.Struct, frozen=True):
 
 
 class VersionView(msgspec.Struct, frozen=True):
+    """`reason` says why Triton does not serve the version; null if it does, or if nobody knows."""
+
     version: str
     ready: bool
+    reason: str | None
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,10 +40,14 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
 
     An operator may limit how many of its jobs run at a time, of all tenants and of each tenant. While the model is
     `paused`, its jobs wait.
+
+    `reason` says why a model that is not ready does not run: that Triton could not load it, for example. If Triton has
+    never served it, its inputs are unknown, and a submit is answered 409.
     """
 
     name: str
     ready: bool
+    reason: str | None
     streaming: bool
     max_batch_size: int
     versions: list[VersionView]

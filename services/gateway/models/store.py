@@ -11,7 +11,11 @@ QUERIES = sql.load("services.gateway.models")
 
 
 class ModelVersion(msgspec.Struct, frozen=True):
-    """A row of the catalogue; shapes include the batch dimension."""
+    """A row of the catalogue; shapes include the batch dimension.
+
+    No Triton has ever served a version that is not `declared`, so its inputs are unknown. `reason` says why a version
+    does not run; None: it runs, or no dispatcher knows.
+    """
 
     name: str
     version: str
@@ -23,6 +27,8 @@ class ModelVersion(msgspec.Struct, frozen=True):
     max_running: int | None = None
     max_running_per_tenant: int | None = None
     paused: bool = False
+    declared: bool = True
+    reason: str | None = None
 
 
 class ModelStore:
@@ -47,4 +53,5 @@ def read_model(record: asyncpg.Record) -> ModelVersion:
     return ModelVersion(
         *(record["name"], record["version"], record["ready"], record["decoupled"], record["max_batch_size"]),
         *(inputs, outputs, record["max_running"], record["max_running_per_tenant"], record["paused"]),
+        *(record["declared"], record["reason"]),
     )

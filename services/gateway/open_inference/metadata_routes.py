@@ -14,7 +14,7 @@ from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem
 from services.gateway.models.store import ModelVersion
-from services.gateway.open_inference.dependencies import Services
+from services.gateway.open_inference.dependencies import InferenceServices, Services
 from services.gateway.open_inference.operations import document, find_model, name_operation
 from services.gateway.open_inference.schemas import (
     ConfigInput,
@@ -49,10 +49,14 @@ def model_paths(end: str) -> list[str]:
 async def get_metadata(request: Caller, model: Model, services: Services, version: Version = None) -> ModelMetadata:
     """Return the versions, inputs and outputs of a model."""
     found = await find_model(services.catalogue, request.user, model, version)
-    versions = [each.version for each in (await services.catalogue.read())[model]] if version is None else [version]
+    versions = [version] if version is not None else await list_served(services, model)
     return ModelMetadata(
         name=model, versions=versions, inputs=view_tensors(found.inputs), outputs=view_tensors(found.outputs)
     )
+
+
+async def list_served(services: InferenceServices, model: str) -> list[str]:
+    return [each.version for each in (await services.catalogue.read())[model] if each.declared]
 
 
 @get(

@@ -37,6 +37,8 @@ async def find_model(catalogue: Catalogue, key: Key, name: str, version: str | N
         if problem.status is HTTPStatus.FORBIDDEN:
             raise
         which = f"'{name}'" if version is None else f"'{name}' version {version}"
-        known = problem.detail.rpartition("; ")[2]
-        text = f"Request for unknown model: {which} is not found; {known}"
-        raise Problem(problem.status, problem.code, text) from problem
+        if problem.status is HTTPStatus.CONFLICT:
+            text = f"Request for unknown model: {which} has no available versions; {problem.detail}"
+        else:
+            text = f"Request for unknown model: {which} is not found; {problem.detail.rpartition('; ')[2]}"
+        raise Problem(HTTPStatus.NOT_FOUND, problem.code, text) from problem

@@ -77,9 +77,10 @@ BATCH = {
 MODEL = {
     "name": "echo",
     "ready": True,
+    "reason": None,
     "streaming": False,
     "max_batch_size": 64,
-    "versions": [{"version": "1", "ready": True}],
+    "versions": [{"version": "1", "ready": True, "reason": None}],
     "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, -1], "optional": False}],
     "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, -1], "optional": False}],
     "queue": {"high": 0, "normal": 0, "low": 0},

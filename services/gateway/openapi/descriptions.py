@@ -140,6 +140,7 @@ FIELDS: dict[str, str] = {
     "action": "The kind of change.",
     "target": "What was changed: the id of a tenant, a key or a webhook.",
     "changes": "The new value of each changed field. Of headers it has the names, and of URLs no query.",
+    "reason": "Why it does not run, such as Triton's error when it loads the model; null: it runs, or nobody knows.",
     "paused": "Whether an operator paused it. Then its jobs wait.",
     "max_running": "Jobs of the model that run at a time at most; null: no limit.",
     "max_running_per_tenant": "Jobs of one tenant that run at a time at most; null: no limit.",

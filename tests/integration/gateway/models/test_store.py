@@ -7,6 +7,7 @@ import pytest
 from common.jobs import Priority
 from common.postgres.database import Database
 from common.tensors import Datatype, Signature
+from services.dispatcher.models.store import ModelStore as DispatcherStore
 from services.dispatcher.triton.client import ModelVersion
 from services.gateway.models.store import ModelStore
 from tests.integration.jobs import claim, submit
@@ -35,6 +36,24 @@ async def test_a_model_that_no_dispatcher_refreshes_is_not_ready(database: Datab
     await Stores(database).models.save_models([(ModelVersion("ocr", "1", False, 0, 1, [], []), True)])
     await database.fetch("UPDATE served_models SET updated_at = now() - interval '31 seconds'")
     assert [row.ready for row in await store.list_models()] == [False]
+
+
+async def test_a_model_that_a_triton_failed_to_load_has_the_reason(database: Database, store: ModelStore) -> None:
+    dispatcher, other = Stores(database).models, DispatcherStore(database, "other")
+    await dispatcher.save_models([(ModelVersion("ocr", "1", False, 0, 1, [], []), True)])
+    await dispatcher.save_unloaded({("ocr", "2"): "broken", ("torchy", "1"): "no torch", ("typo", ""): "no config"})
+    await other.save_unloaded({("ocr", "1"): "broken elsewhere"})
+    rows = [(row.name, row.version, row.ready, row.declared, row.reason) for row in await store.list_models()]
+    assert rows == [
+        ("ocr", "1", True, True, None),
+        ("ocr", "2", False, False, "broken"),
+        ("torchy", "1", False, False, "no torch"),
+        ("typo", "", False, False, "no config"),
+    ]
+    await dispatcher.save_unloaded({("ocr", "2"): "still broken"})
+    assert [row.reason for row in await store.list_models()] == [None, "still broken"]
+    await database.fetch("UPDATE unloaded_models SET updated_at = now() - interval '31 seconds'")
+    assert [(row.name, row.version) for row in await store.list_models()] == [("ocr", "1")]
 
 
 async def test_waiting_jobs_are_counted_by_model_and_priority(

@@ -12,6 +12,7 @@ from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.client import ModelVersion, TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.quarantine import Quarantine
+from services.dispatcher.triton.unloaded import LOADING, Unloaded
 
 
 def model(version: str, *, instances: int = 1, max_batch_size: int = 0) -> ModelVersion:
@@ -26,6 +27,7 @@ class FakeTriton:
         self.described = 0
         self.unavailable = False
         self.quarantine = Quarantine()
+        self.unloaded: Unloaded = {}
 
     async def list_ready(self) -> set[tuple[str, str]]:
         if self.unavailable:
@@ -42,6 +44,7 @@ class FakeStore:
     def __init__(self) -> None:
         self.saved: list[tuple[ModelVersion, bool]] = []
         self.retired: list[float] = []
+        self.unloaded: Unloaded = {}
 
     async def retire_models(self, grace: float) -> list[tuple[str, str]]:
         self.retired.append(grace)
@@ -49,6 +52,9 @@ class FakeStore:
 
     async def save_models(self, models: Sequence[tuple[ModelVersion, bool]]) -> None:
         self.saved = [*models]
+
+    async def save_unloaded(self, unloaded: Unloaded) -> None:
+        self.unloaded = unloaded
 
 
 async def test_a_model_that_was_reloaded_in_place_is_described_again_on_request() -> None:
@@ -158,3 +164,29 @@ async def test_only_models_that_match_a_pattern_are_run(patterns: tuple[str, ...
     )
     assert await catalogue.refresh()
     assert (consumed, len(store.saved)) == ((["echo"], 1) if runs else ([], 0))
+
+
+async def test_reasons_of_models_that_do_not_run_are_saved_and_a_failed_load_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def on_new_model(_model: ServedModel) -> None:
+        pass
+
+    triton, store = FakeTriton(model("1")), FakeStore()
+    catalogue = Catalogue(
+        cast("TritonClient", triton),
+        cast("ModelStore", store),
+        on_new_model,
+        interval=1.0,
+        slots=0,
+        grace=60.0,
+        patterns=("ec*", "big"),
+    )
+    triton.unloaded = {("big", "1"): "no module torch", ("echo", "2"): LOADING, ("other", "1"): "broken"}
+    for _ in range(2):
+        assert await catalogue.refresh()
+    assert store.unloaded == {("big", "1"): "no module torch", ("echo", "2"): LOADING}
+    assert [record.message for record in caplog.records] == ["model.not_loaded"]
+    triton.unloaded = {}
+    assert await catalogue.refresh()
+    assert store.unloaded == {}

@@ -3,6 +3,7 @@
 import asyncio
 from http import HTTPStatus
 
+import msgspec
 import pytest
 
 from common.errors import DatabaseUnavailable
@@ -59,6 +60,22 @@ async def test_what_is_unknown_is_answered_with_what_is_known(name: str, number:
         await catalogue.find(name, number)
     assert caught.value.status == HTTPStatus.NOT_FOUND
     assert known in caught.value.detail
+
+
+@pytest.mark.parametrize("number", [None, "1", "2"])
+async def test_a_model_that_never_ran_is_refused_with_the_reason(number: str | None) -> None:
+    broken = version("" if number == "2" else "1", ready=False)
+    broken = msgspec.structs.replace(broken, declared=False, reason="Triton could not load it: no module torch")
+    with pytest.raises(Problem, match=r"'ocr' does not run\. Triton could not load it: no module torch") as caught:
+        await Catalogue(Shelf(broken)).find("ocr", number)
+    assert (caught.value.status, caught.value.code) == (HTTPStatus.CONFLICT, "model_not_loaded")
+
+
+async def test_a_version_that_never_ran_is_not_meant_where_none_is_asked_for() -> None:
+    broken = msgspec.structs.replace(version("2", ready=False), declared=False, reason="broken")
+    catalogue = Catalogue(Shelf(version("1", ready=False), broken))
+    assert (await catalogue.find("ocr")).version == "1"
+    assert [each.version for each in await catalogue.list_versions("ocr")] == ["1", "2"]
 
 
 async def test_an_empty_catalogue_asks_for_a_dispatcher() -> None:

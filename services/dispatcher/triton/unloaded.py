@@ -1,0 +1,44 @@
+"""Which models Triton has in its repository and does not serve, and why. Pure."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from services.dispatcher.triton.errors import clean_message
+
+MAX_UNLOADED = 200  # a repository may have thousands that nobody loads
+MAX_REASON = 500
+UNLOADED = "unloaded"  # Triton's reason after an unload
+LOADING = "Triton is loading it"
+NOT_LOADED = (
+    "Triton has not loaded it: nobody asked it to, or its config.pbtxt is missing or wrong. Triton's log says which"
+)
+FOLDERS = re.compile(r"(?<![\w./:])/(?:[^\s/'\"]+/)+")
+
+Unloaded: TypeAlias = dict[tuple[str, str], str]  # the reason by name and version; the version may be empty
+
+
+def find_unloaded(index: Iterable[Any]) -> Unloaded:
+    """Return why each model of a repository's index does not run. Models that Triton failed to load come first."""
+    found = {(model.name, model.version): (model.state, model.reason) for model in index}
+    reasons = {key: reason for key, (state, text) in found.items() if (reason := explain_state(state, text))}
+    urgent = sorted(reasons, key=lambda key: (reasons[key] in (LOADING, NOT_LOADED), key))
+    return {key: reasons[key] for key in urgent[:MAX_UNLOADED]}
+
+
+def explain_state(state: str, reason: str) -> str | None:
+    """Return why a model in this state does not run, or None if it runs or was unloaded on purpose."""
+    match state:
+        case "":
+            return NOT_LOADED
+        case "LOADING":
+            return LOADING
+        case "UNAVAILABLE" if reason and reason != UNLOADED:
+            return f"Triton could not load it: {hide_folders(clean_message(reason))}"[:MAX_REASON]
+        case _:
+            return None
+
+
+def hide_folders(text: str) -> str:
+    """Shorten each absolute path to its last part: clients see the text."""
+    return FOLDERS.sub("…/", text)

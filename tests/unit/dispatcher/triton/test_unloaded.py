@@ -1,0 +1,45 @@
+"""Why a model of Triton's repository does not run, from the states of its index."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from services.dispatcher.triton.unloaded import LOADING, MAX_UNLOADED, NOT_LOADED, explain_state, find_unloaded
+
+IMPORT_ERROR = (
+    "Internal: ModuleNotFoundError: No module named 'torch'\n\nAt:\n  /srv/models/big/1/model.py(1): <module>\n"
+)
+NO_FILE = "Internal: Python model file not found in '/srv/models/empty/1/model.py'"
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "expected"),
+    [
+        ("READY", "", None),
+        ("UNLOADING", "", None),
+        ("UNAVAILABLE", "unloaded", None),
+        ("LOADING", "", LOADING),
+        ("", "", NOT_LOADED),
+        (
+            "UNAVAILABLE",
+            IMPORT_ERROR,
+            "Triton could not load it: Internal: ModuleNotFoundError: No module named 'torch'",
+        ),
+        ("UNAVAILABLE", NO_FILE, "Triton could not load it: Internal: Python model file not found in '…/model.py'"),
+        (
+            "UNAVAILABLE",
+            "see https://example.com/a/b and /a b",
+            "Triton could not load it: see https://example.com/a/b and /a b",
+        ),
+    ],
+)
+def test_a_state_has_a_reason_without_folders_of_the_server(state: str, reason: str, expected: str | None) -> None:
+    assert explain_state(state, reason) == expected
+
+
+def test_a_huge_repository_is_cut_and_failed_loads_come_first() -> None:
+    index = [SimpleNamespace(name=f"model-{number:04}", version="", state="", reason="") for number in range(1000)]
+    index.append(SimpleNamespace(name="z", version="1", state="UNAVAILABLE", reason="Internal: broken"))
+    found = find_unloaded(index)
+    assert len(found) == MAX_UNLOADED
+    assert next(iter(found)) == ("z", "1")
