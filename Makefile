@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test test-fast check docs bench compose-test newest-test storm mutants migrate ci lock clean
+.PHONY: help up demo key reload test test-fast check docs bench compose-test newest-test storm mutants migrate ci lock clean
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,6 +16,12 @@ up: $(STAMP) ## the whole stack on this machine, without containers, until Ctrl-
 
 demo: $(STAMP) ## the stack, and one real job through it: an image of text to a verified webhook
 	@exec $(RUN) -m deploy.local.demo
+
+key: $(STAMP) ## an API key of the running stack: make key TENANT=acme SCOPES="submit read" (all scopes without SCOPES)
+	@exec $(RUN) -m deploy.local key $(if $(TENANT),'$(TENANT)') $(SCOPES)
+
+reload: $(STAMP) ## loads a model of the running stack, again if it is loaded: make reload MODEL=ocr
+	@exec $(RUN) -m deploy.local reload $(if $(MODEL),'$(MODEL)')
 
 # Most tests wait, so there are more workers than cores. A file stays with one worker, which has servers of its own.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder --durations=10

@@ -86,8 +86,8 @@ def write_stack() -> str:
     descriptions = read_descriptions(StackSettings)
     rows = []
     for field in fields(StackSettings):
-        if field.default is not MISSING and field.type in (int, Path):
+        if field.default is not MISSING and field.type in (int, Path, Path | None):
             default = field.default.relative_to(ROOT) if isinstance(field.default, Path) else field.default
-            kind = "path" if field.type is Path else "integer"
-            rows.append((f"`{field.name.upper()}`", kind, f"`{default}`", descriptions[field.name]))
+            kind = "integer" if field.type is int else "path"
+            rows.append((f"`{field.name.upper()}`", kind, f"`{default}`" if default else "", descriptions[field.name]))
     return table(HEAD, rows)

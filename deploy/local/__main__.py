@@ -1,4 +1,4 @@
-"""`python -m deploy.local up` runs the stack until it is interrupted; `prepare` only installs what is missing."""
+"""Runs a private stack on this machine, and makes keys and loads models of a stack that runs."""
 
 import argparse
 import os
@@ -7,9 +7,10 @@ import sys
 import time
 from types import FrameType
 
+from deploy.local.commands import make_key, reload_model
 from deploy.local.errors import LocalError
 from deploy.local.install import find_steps, run_steps
-from deploy.local.services import DEVELOPMENT_KEY
+from deploy.local.running import find_running
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
 from deploy.local.terminal import say, show
@@ -19,11 +20,13 @@ WATCH_SECONDS = 0.5
 READY = """
 Charonia is ready.
 
-  API   {url}
-  docs  {url}/docs
-  key   {key} (for development)
-  logs  {logs}
-
+  API      {url}
+  docs     {url}/docs
+  key      {key} (for development; `make key TENANT=…` makes others)
+  models   {models}
+  metrics  {metrics}
+  logs     {logs}
+{problems}
 Try it:
 
   curl -s {url}/v1/jobs -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \\
@@ -35,17 +38,20 @@ EXAMPLE = '{"model": "echo", "inputs": {"x": [[1, 2, 3]]}}'
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m deploy.local", description=__doc__)
-    parser.add_argument("command", choices=["up", "prepare"])
-    parser.add_argument("--tests", action="store_true", help="prepare: also install what only tests need")
-    options = parser.parse_args()
+    options = parse()
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)  # a shell that starts us in the background ignores it
     try:
         settings = Settings.load(os.environ)
-        run_steps(find_steps(settings, tests=options.tests))
-        if options.command == "up":
-            up(settings)
+        match options.command:
+            case "key":
+                return make_key(find_running(settings), options.tenant, options.scopes)
+            case "reload":
+                reload_model(find_running(settings), options.model)
+            case _:
+                run_steps(find_steps(settings, tests=getattr(options, "tests", False)))
+                if options.command == "up":
+                    up(settings)
     except KeyboardInterrupt:
         say("Stopped.")
     except LocalError as error:
@@ -54,13 +60,27 @@ def main() -> int:
     return 0
 
 
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m deploy.local", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("up", help="run the stack until it is interrupted")
+    preparing = commands.add_parser("prepare", help="install what is missing")
+    preparing.add_argument("--tests", action="store_true", help="also install what only tests need")
+    key = commands.add_parser("key", help="make an API key of a tenant of the running stack, and print it")
+    key.add_argument("tenant", help="name of the tenant; a new one is added")
+    key.add_argument("scopes", nargs="*", help="what the key may do: submit, read, admin; default: everything")
+    loading = commands.add_parser("reload", help="load a model of the running stack, again if it is loaded")
+    loading.add_argument("model", help="name of the model")
+    return parser.parse_args()
+
+
 def up(settings: Settings) -> None:
     """Run the stack until it is interrupted; raise LocalError if a part of it ends by itself."""
     started = time.monotonic()
     stack = Stack(settings, on_line=show)
     try:
         stack.start()
-        say(READY.format(url=stack.url, key=DEVELOPMENT_KEY, logs=stack.log_dir, example=EXAMPLE))
+        say(describe(stack))
         say(f"Started in {time.monotonic() - started:.1f} s.")
         while True:
             stack.check()
@@ -71,6 +91,24 @@ def up(settings: Settings) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         say("Stopping …")
         stack.stop()
+
+
+def describe(stack: Stack) -> str:
+    """Return what a person needs to use the stack."""
+    problems = stack.triton.models.find_problems() if stack.dispatchers else {}
+    folders = [stack.settings.model_repository, *filter(None, [stack.settings.models])]
+    metrics = [f"{service.url}/metrics ({service.name})" for service in reversed(stack.services)]
+    metrics += [f"{stack.triton.metrics_url} (triton)"] if stack.dispatchers else []
+    listed = "".join(f"\n  {name}: {reason}" for name, reason in sorted(problems.items()))
+    return READY.format(
+        url=stack.url,
+        key=stack.environment["CHARONIA_BOOTSTRAP_KEY"],
+        models=" and ".join(map(str, folders)),
+        metrics="\n           ".join(metrics),
+        logs=stack.log_dir,
+        problems=f"\nThese models are not ready:\n{listed}\n" if problems else "",
+        example=EXAMPLE,
+    )
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

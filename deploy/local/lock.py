@@ -14,6 +14,11 @@ class Lock:
         self._path = directory / "lock"
         self._file: int | None = None
 
+    @property
+    def is_held(self) -> bool:
+        """Whether this process holds the lock."""
+        return self._file is not None
+
     def acquire(self) -> None:
         """Take the lock; raise StackLocked, which names the other process, if it is taken."""
         self._path.parent.mkdir(parents=True, exist_ok=True)

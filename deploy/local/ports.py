@@ -10,6 +10,8 @@ HOST = "127.0.0.1"
 # Below the range for outgoing connections, which could take such a port.
 PORTS = range(20_000, 30_000)
 ATTEMPTS = 1000
+BLOCKS = 50  # tried from a base on
+HIGHEST = 65_535
 
 _given: set[int] = set()
 _ours = PORTS
@@ -47,6 +49,14 @@ def free_block(size: int) -> int:
             _given.update(block)
             return first
     raise PortTaken(f"no {size} consecutive free ports found from {_ours[0]} to {_ours[-1]}")
+
+
+def first_free_block(base: int, size: int) -> int:
+    """Return the first of `size` consecutive free ports, at `base` or some blocks above; raise PortTaken."""
+    for first in range(base, min(base + BLOCKS * size, HIGHEST - size + 2), size):
+        if all(is_free(port) for port in range(first, first + size)):
+            return first
+    raise PortTaken(f"no {size} consecutive free ports found from {base} on: set PORT_BASE to another port")
 
 
 def require_free(ports: Mapping[str, int]) -> None:

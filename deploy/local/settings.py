@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from deploy.local.errors import InvalidSetting
-from deploy.local.ports import free_block
+from deploy.local.ports import first_free_block, free_block
 
 ROOT = Path(__file__).resolve().parents[2]  # the repository
 INSTANCES = 16  # of a service, at most: the default ports must not overlap
@@ -35,7 +35,11 @@ class Settings:
     triton_venv: Path = ROOT / ".charonia" / "triton-venv"
     """Where Triton and the packages of its models are installed."""
     model_repository: Path = ROOT / "deploy" / "models"
-    """Triton's model repository."""
+    """Triton's model repository: the demo's models."""
+    models: Path | None = None
+    """A folder of your own models. Triton serves them beside those of `MODEL_REPOSITORY`."""
+    port_base: int = 0
+    """For a second stack: all its ports are the first free ones from here on, and it has a data folder of its own."""
     gateways: int = 1
     """Instances of the gateway. Each takes the next port; so do dispatchers and notifiers."""
     dispatchers: int = 1
@@ -66,33 +70,40 @@ class Settings:
     """Whether PostgreSQL survives a crash of the machine; tests do not need that."""
     postgres_options: Mapping[str, str] = field(default_factory=dict)
     """Options of PostgreSQL; they win over those of the stack. Benchmarks have it count more."""
-    model_control: Literal["none", "explicit", "poll"] = "none"
-    """How Triton loads models; tests load and unload them."""
+    model_control: Literal["none", "explicit", "poll"] = "explicit"
+    """How Triton loads models. Only in `explicit` can they be loaded again."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """CHARONIA_* and OTEL_* variables for the services; they win over those of the stack."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str]) -> "Settings":
-        """Read the variables STACK_DIR, GATEWAY_PORT, …; raise InvalidSetting, which names the invalid one."""
-        defaults = cls()
+        """Read the variables STACK_DIR, GATEWAY_PORT, …; raise InvalidSetting, which names the invalid one.
+
+        Raises PortTaken if there are no free ports from PORT_BASE on.
+        """
+        base = _number(environ, "port_base", 0, 0, 65535)
+        defaults = cls._from_base(base) if base else cls()
         read: dict[str, Any] = {name: _path(environ, name, getattr(defaults, name)) for name in PATHS}
+        read["models"] = ROOT / Path(environ["MODELS"]).expanduser() if environ.get("MODELS") else None
         read |= {name: _number(environ, name, getattr(defaults, name), 0, INSTANCES) for name in COUNTS}
         read |= {name: _number(environ, name, getattr(defaults, name), 1, 65535) for name in PORTS}
         for offset, name in enumerate(("rabbitmq_dist_port", "rabbitmq_epmd_port"), start=1):
             read[name] = _number(environ, name, read["rabbitmq_port"] + offset, 1, 65535)
+        read["port_base"] = base
         passed = {key: value for key, value in environ.items() if key.startswith(("CHARONIA_", "OTEL_"))}
         return replace(defaults, **read, environment=passed)
 
     @classmethod
     def private(cls, stack_dir: Path, *, gateways: int = 1, dispatchers: int = 1, notifiers: int = 1) -> "Settings":
         """Return settings of a stack for tests: on free ports, with room for more instances, and not durable."""
-        servers = [name for name in PORTS if name not in SERVICE_PORTS]
-        first = free_block(len(servers) + len(SERVICE_PORTS) * PRIVATE_INSTANCES)
-        chosen: dict[str, Any] = {name: first + index for index, name in enumerate(servers)}
-        first += len(servers)
-        chosen |= {name: first + index * PRIVATE_INSTANCES for index, name in enumerate(SERVICE_PORTS)}
-        chosen |= {"gateways": gateways, "dispatchers": dispatchers, "notifiers": notifiers}
-        return cls(stack_dir=stack_dir, durable=False, **chosen)
+        ports: dict[str, Any] = _lay_out(free_block(_count_ports(PRIVATE_INSTANCES)), PRIVATE_INSTANCES)
+        counts: dict[str, Any] = {"gateways": gateways, "dispatchers": dispatchers, "notifiers": notifiers}
+        return cls(stack_dir=stack_dir, durable=False, **counts, **ports)
+
+    @classmethod
+    def _from_base(cls, base: int) -> "Settings":
+        ports: dict[str, Any] = dict(_lay_out(first_free_block(base, _count_ports(INSTANCES)), INSTANCES))
+        return cls(stack_dir=ROOT / ".charonia" / f"stack-{base}", port_base=base, **ports)
 
     @property
     def ports(self) -> dict[str, int]:
@@ -103,6 +114,17 @@ class Settings:
             for index in range(getattr(self, count)):
                 found[f"{name.upper()} (+{index})" if index else name.upper()] = first + index
         return found
+
+
+def _count_ports(instances: int) -> int:
+    return len(SERVICE_PORTS) * instances + len(PORTS) - len(SERVICE_PORTS)
+
+
+def _lay_out(first: int, instances: int) -> dict[str, int]:
+    """Return consecutive ports for a stack, with room for so many instances of each service."""
+    chosen = {name: first + index * instances for index, name in enumerate(SERVICE_PORTS)}
+    servers = [name for name in PORTS if name not in SERVICE_PORTS]
+    return chosen | {name: first + len(SERVICE_PORTS) * instances + index for index, name in enumerate(servers)}
 
 
 def _number(environ: Mapping[str, str], name: str, default: int, lowest: int, highest: int) -> int:

@@ -10,6 +10,8 @@ from deploy.local.log import Listener
 from deploy.local.ports import HOST, require_free
 from deploy.local.postgres import Postgres
 from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.repositories import check_models
+from deploy.local.running import forget_ports, remember_ports
 from deploy.local.server import Server
 from deploy.local.services import Service, environment_for, migrate
 from deploy.local.settings import Settings
@@ -45,6 +47,7 @@ class Stack:
             settings.triton_http_port,
             settings.triton_metrics_port,
             settings.triton_venv,
+            more_models=[] if settings.models is None else [settings.models],
             otlp_endpoint=settings.environment.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
             model_control=settings.model_control,
             on_line=on_line,
@@ -80,10 +83,12 @@ class Stack:
         """Start everything and wait until it is ready; if that fails, stop everything and raise LocalError."""
         self._lock.acquire()
         try:
+            check_models(self.settings.model_repository, self.settings.models)
             require_free(self.settings.ports)
             self.start_servers()
             migrate(self.environment, self.log_dir, self._on_line)
             self.start_services()
+            remember_ports(self.settings)
         except BaseException:
             self.stop()
             raise
@@ -101,6 +106,8 @@ class Stack:
         for member in (*reversed(self.services), *self.servers):
             with suppress(LocalError):
                 member.stop()
+        if self._lock.is_held:
+            forget_ports(self.settings.stack_dir)
         self._lock.release()
 
     def check(self) -> None:

@@ -9,8 +9,14 @@ WIDTH = 12
 _lock = threading.Lock()
 
 
+# What programs print at every start, though nothing is wrong: Triton on a machine without a GPU.
+NOISE = ("CudaDriverHelper has not been initialized",)
+
+
 def show(name: str, line: str, out: TextIO = sys.stdout) -> None:
-    """Print one line of one process; lines of several processes never mix."""
+    """Print one line of one process; lines of several processes never mix. Leave out known noise."""
+    if any(noise in line for noise in NOISE):
+        return
     with _lock:
         out.write(f"{name:<{WIDTH}} | {line}\n")
         out.flush()

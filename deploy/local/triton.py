@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -11,11 +11,13 @@ from deploy.local.command import run
 from deploy.local.errors import MissingPrograms
 from deploy.local.http import answers_200
 from deploy.local.log import Listener
+from deploy.local.model_control import ModelControl
 from deploy.local.ports import HOST
 from deploy.local.process import Process
 from deploy.local.server import Server
 
 EXIT_TIMEOUT = 5  # seconds for running requests when the server stops
+LOADS = 16  # at a time; a load that hangs keeps its threads
 NO_FLAGS: Mapping[str, str] = {}
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where POSIX shared memory is on Linux
 FLAGS = {
@@ -23,6 +25,8 @@ FLAGS = {
     "exit-on-error": "false",
     "strict-readiness": "false",
     "exit-timeout-secs": str(EXIT_TIMEOUT),
+    "model-load-thread-count": str(LOADS),
+    "http-thread-count": str(2 * LOADS),
     "log-info": "false",
     "log-warning": "false",
     "allow-gpu-metrics": "false",
@@ -36,6 +40,7 @@ FLAGS = {
 class Triton(Server):
     """Listens on loopback, or on `address`. triton_venv.make() makes `venv`.
 
+    It serves the models of `model_repository` and `more_models`. In the mode `explicit`, wait_ready() loads them.
     With `otlp_endpoint` (http://host:port) it sends spans of each request that has a traceparent.
     `flags` win over those of this module.
     """
@@ -52,6 +57,7 @@ class Triton(Server):
         metrics_port: int,
         venv: Path,
         *,
+        more_models: Sequence[Path] = (),
         otlp_endpoint: str | None = None,
         model_control: Literal["none", "explicit", "poll"] = "none",
         on_line: Listener | None = None,
@@ -67,18 +73,19 @@ class Triton(Server):
         self._shared_memory = f"charonia_{grpc_port}_"  # unique, because two servers cannot have the same port
         ports = {"grpc": grpc_port, "http": http_port, "metrics": metrics_port}
         own = FLAGS | {
-            "model-repository": str(model_repository.absolute()),
             "model-control-mode": model_control,
             "backend-directory": str(self._backends),
             "backend-config": f"python,shm-region-prefix-name={self._shared_memory}",
         }
         for service, port in ports.items():
             own |= {f"{service}-port": str(port), f"{service}-address": address}
-        if model_control == "explicit":
-            own["load-model"] = "*"
+        self.models = ModelControl(http_port)
+        self._loads_models = model_control == "explicit"
+        repositories = [f"--model-repository={each.absolute()}" for each in (model_repository, *more_models)]
         server = str(self._package / "bin" / "tritonserver")
         # Without the first option, the server asks each model for its configuration, which takes 0.3 s a model.
-        self.argv = [server, "--disable-auto-complete-config", *_options(own | dict(flags)), *_tracing(otlp_endpoint)]
+        options = ["--disable-auto-complete-config", *repositories, *_options(own | dict(flags))]
+        self.argv = [server, *options, *_tracing(otlp_endpoint)]
         self.environment = self._environment()
         self.process = Process(
             "triton",
@@ -101,6 +108,11 @@ class Triton(Server):
         version = self._package.parents[2].name.removeprefix("python")
         stub = "triton_python_backend_stub"
         (folder / stub).symlink_to(self._package / "python_backend_stubs" / version / stub)
+
+    def greet(self) -> None:
+        """Load its models, if it does not do so itself."""
+        if self._loads_models:
+            self.models.load_new()
 
     def stop(self) -> int | None:
         code = super().stop()

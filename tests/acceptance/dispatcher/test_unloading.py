@@ -88,7 +88,11 @@ async def test_job_fails_when_its_model_does_not_return(breakable: Stack, api: A
             assert (refused.status_code, refused.json()["type"]) == (404, "urn:charonia:problem:model_not_found")
             # It fails at its next wake-up, which comes a minute later if the first is early.
             job = await api.wait(submitted.id, within=90)
-        await wait_for_status(read_status, 200, "the model is in the catalogue again")
+
+        async def is_ready() -> bool:
+            return (await api.http.get("/v1/models/work")).json().get("ready", False) is True
+
+        await eventually(is_ready, "the model is in the catalogue again, and loaded")
         assert (await api.run("work", work(10))).status == "succeeded"
     assert (job.status, job.attempt, job.started_at) == ("failed", 0, None)
     assert job.error is not None

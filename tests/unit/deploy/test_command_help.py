@@ -11,6 +11,7 @@ COMMANDS = [
     "common.postgres.migrate",
     "common.rabbitmq.dead_messages",
     "deploy.docs",
+    "deploy.local",
     "services.gateway.commands.audit",
     "services.gateway.commands.keys",
     "services.gateway.commands.limits",

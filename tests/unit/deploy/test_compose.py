@@ -1,6 +1,7 @@
 """The compose stack: valid, with every variable that a service needs, and images that hold nothing else."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from common.postgres.roles import ROLES, parse_passwords
 from common.settings import EXAMPLE_KEYS, PREFIX, Settings
 from deploy.local.settings import ROOT
 from services.dispatcher.settings import DispatcherSettings
+from services.gateway.commands.keys import parse
 from services.gateway.settings import GatewaySettings
 from services.notifier.settings import NotifierSettings
 
@@ -133,3 +135,17 @@ def test_what_is_mounted_is_there() -> None:
 def test_no_address_of_an_index_is_in_a_lock() -> None:
     for service in SERVICES:
         assert "://" not in (COMPOSE / "requirements" / f"{service}.txt").read_text()
+
+
+def test_a_broken_model_does_not_keep_triton_from_being_ready() -> None:
+    command = read("compose.gpu.yaml")["services"]["triton"]["command"]
+    assert {"--exit-on-error=false", "--strict-readiness=false"} <= set(command)
+
+
+def test_the_guides_line_makes_a_key() -> None:
+    guide = (ROOT / "docs" / "how-to" / "tenants-and-keys.md").read_text()
+    (line,) = (line for line in guide.splitlines() if line.startswith("docker compose run") and " create " in line)
+    command, _, arguments = line.partition(" python -m services.gateway.commands.keys ")
+    assert command == "docker compose run --rm operator"
+    parsed = parse(shlex.split(arguments))
+    assert (parsed.tenant, parsed.scope) == ("acme", ["submit", "read"])

@@ -1,10 +1,15 @@
+import socket
 from pathlib import Path
 
 import pytest
 
-from deploy.local.errors import InvalidSetting, PortTaken
-from deploy.local.ports import require_free
+from deploy.local.errors import InvalidSetting, NotReady, PortTaken
+from deploy.local.ports import HOST, free_block, require_free
+from deploy.local.repositories import check_models
+from deploy.local.running import find_running, forget_ports, remember_ports
 from deploy.local.settings import ROOT, Settings
+
+BLOCK = 55  # ports of a stack
 
 
 def test_defaults_do_not_overlap() -> None:
@@ -37,6 +42,48 @@ def test_private_stacks_share_no_port() -> None:
     assert not set(first.values()) & set(second.values())
 
 
+def test_one_base_gives_a_second_stack_its_ports_and_its_folder() -> None:
+    base = free_block(3 * BLOCK)
+    first = Settings.load({"PORT_BASE": str(base)})
+    assert (first.gateway_port, first.stack_dir) == (base, ROOT / ".charonia" / f"stack-{base}")
+    assert set(first.ports.values()) <= set(range(base, base + BLOCK))
+    with socket.socket() as other:
+        other.bind((HOST, base + 1))
+        other.listen()
+        second = Settings.load({"PORT_BASE": str(base), "GATEWAY_PORT": "7000"})
+    assert (second.gateway_port, second.dispatcher_port) == (7000, first.dispatcher_port + BLOCK)
+    assert second.stack_dir == first.stack_dir
+
+
 def test_a_port_wanted_twice_is_named() -> None:
     with pytest.raises(PortTaken, match="NOTIFIER_PORT and GATEWAY_PORT"):
         require_free({"GATEWAY_PORT": 21_990, "NOTIFIER_PORT": 21_990})
+
+
+def test_a_command_finds_the_ports_of_the_stack_that_runs(tmp_path: Path) -> None:
+    settings = Settings(stack_dir=tmp_path)
+    with pytest.raises(NotReady, match="start it with `make up`"):
+        find_running(settings)
+    remember_ports(Settings(stack_dir=tmp_path, gateway_port=7000, triton_http_port=7001))
+    found = find_running(settings)
+    assert (found.gateway_port, found.triton_http_port, found.stack_dir) == (7000, 7001, tmp_path)
+    forget_ports(tmp_path)
+    with pytest.raises(NotReady):
+        find_running(settings)
+
+
+def test_models_may_stand_beside_those_of_the_demo(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    check_models(Settings().model_repository, tmp_path)
+    check_models(Settings().model_repository, None)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [("missing", "no such folder"), ("own", "which is a model"), (".", "both have a model 'echo'")]
+)
+def test_a_wrong_folder_of_models_is_explained(tmp_path: Path, path: str, text: str) -> None:
+    for name in ("echo", "own"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.pbtxt").touch()
+    with pytest.raises(InvalidSetting, match=text):
+        check_models(Settings().model_repository, tmp_path / path)

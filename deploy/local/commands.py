@@ -1,0 +1,66 @@
+"""What can be done to a stack that runs, from another terminal."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from http.client import HTTPConnection, HTTPException
+
+from deploy.local.errors import NotReady
+from deploy.local.model_control import READY, ModelControl
+from deploy.local.ports import HOST
+from deploy.local.postgres import connect_as
+from deploy.local.settings import ROOT, Settings
+from deploy.local.stack import Stack
+from deploy.local.terminal import say
+
+RELOAD_SECONDS = 60.0
+LISTED_SECONDS = 15.0  # until the gateway shows a model that Triton has loaded
+POLL_SECONDS = 0.2
+
+
+def make_key(settings: Settings, tenant: str, scopes: Sequence[str]) -> int:
+    """Print a new key of a tenant, with all scopes if none is given; return the exit code of the command."""
+    environment = Stack(settings).environment
+    url = connect_as("operator", environment["CHARONIA_DATABASE_URL"])
+    limited = ["--scope", *scopes] if scopes else []
+    argv = [sys.executable, "-m", "services.gateway.commands.keys", "create", tenant, *limited]
+    return subprocess.run(argv, cwd=ROOT, env=environment | {"CHARONIA_DATABASE_URL": url}, check=False).returncode
+
+
+def reload_model(settings: Settings, model: str) -> None:
+    """Load a model, again if it is loaded. Return when the API shows it; raise NotReady, with Triton's reason."""
+    control = ModelControl(settings.triton_http_port)
+    found = [each for each in control.list_models() if each.name == model]
+    if not found:
+        names = ", ".join(sorted({each.name for each in control.list_models()}))
+        raise NotReady(f"Triton's repository has no model {model!r}; it has {names}")
+    if any(each.state == READY for each in found):
+        control.unload(model)
+    try:
+        control.load(model, RELOAD_SECONDS)
+    except NotReady as error:
+        raise NotReady(f"{model} is not loaded: {error}") from error
+    key = Stack(settings).environment["CHARONIA_BOOTSTRAP_KEY"]
+    deadline = time.monotonic() + LISTED_SECONDS
+    while not _is_listed(settings.gateway_port, key, model):
+        if time.monotonic() > deadline:
+            raise NotReady(
+                f"Triton has loaded {model}, but the API does not show it as ready: is a dispatcher running?"
+            )
+        time.sleep(POLL_SECONDS)
+    say(f"{model} is ready.")
+
+
+def _is_listed(port: int, key: str, model: str) -> bool:
+    connection = HTTPConnection(HOST, port, timeout=5.0)
+    try:
+        connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        listed = json.loads(answer.read()).get("items", [])
+        return any(each["name"] == model and each["ready"] for each in listed)
+    except (OSError, HTTPException, ValueError):
+        return False
+    finally:
+        connection.close()

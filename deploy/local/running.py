@@ -1,0 +1,33 @@
+"""Remembers the ports of a running stack, for commands in another terminal."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from deploy.local.errors import NotReady
+from deploy.local.settings import PORTS, Settings
+
+FILE = "ports.json"
+
+
+def remember_ports(settings: Settings) -> None:
+    """Write the stack's ports to its folder."""
+    file = settings.stack_dir / FILE
+    fresh = file.with_suffix(".new")  # renamed when complete
+    fresh.write_text(json.dumps({name: getattr(settings, name) for name in PORTS}))
+    fresh.rename(file)
+
+
+def forget_ports(stack_dir: Path) -> None:
+    (stack_dir / FILE).unlink(missing_ok=True)
+
+
+def find_running(settings: Settings) -> Settings:
+    """Return the settings with the ports of the stack that runs in `stack_dir`; raise NotReady if none does."""
+    file = settings.stack_dir / FILE
+    if not file.exists():
+        text = f"no stack runs in {settings.stack_dir}: start it with `make up`, with the same STACK_DIR or PORT_BASE"
+        raise NotReady(text)
+    ports: dict[str, Any] = json.loads(file.read_text())
+    return replace(settings, **{name: ports[name] for name in PORTS})
