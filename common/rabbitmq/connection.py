@@ -91,6 +91,8 @@ class BrokerConnection:
         self._set_up = set_up
         self._probe = probe
         self._lost = asyncio.Event()
+        self._cause: BaseException | None = None  # of the loss, as aio-pika tells it
+        self._outage = ""  # the error that was last logged for an outage that lasts
         self.current: AbstractConnection | None = None
 
     @property
@@ -116,18 +118,20 @@ class BrokerConnection:
         """Return `is_up`, for /readyz."""
         return self.is_up
 
-    def mark_lost(self, *_: object) -> None:
-        """Make the loop close this connection and open another one."""
+    def mark_lost(self, *told: object) -> None:
+        """Make the loop close this connection and open another one. A callback of aio-pika is told the cause."""
+        self._cause = self._cause or next((each for each in told if isinstance(each, BaseException)), None)
         self._lost.set()
 
     async def run(self) -> None:
         """Connect, and connect again after each loss, until cancelled."""
         while True:
             self._lost.clear()
+            self._cause = None
             try:
                 connection = await self._connect()
             except CONNECTION_ERRORS as error:
-                log.warning("broker.unreachable", connection=self._name, error=f"{type(error).__name__}: {error}")
+                self._note_unreachable(f"{type(error).__name__}: {error}")
                 await asyncio.sleep(RECONNECT_SECONDS)
                 continue
             try:
@@ -137,6 +141,12 @@ class BrokerConnection:
                 with contextlib.suppress(BrokerUnavailable):
                     await with_deadline(connection.close())
             await asyncio.sleep(RECONNECT_SECONDS)
+
+    def _note_unreachable(self, error: str) -> None:
+        """Log an outage once, and again when its error changes."""
+        if error != self._outage:
+            self._outage = error
+            log.warning("broker.unreachable", connection=self._name, error=error)
 
     async def _connect(self) -> AbstractConnection:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -151,10 +161,10 @@ class BrokerConnection:
         except CONNECTION_ERRORS as error:
             log.warning("broker.setup_failed", connection=self._name, error=f"{type(error).__name__}: {error}")
             return
-        self.current = connection
+        self.current, self._outage = connection, ""
         log.info("broker.connected", connection=self._name)
         await self._watch(connection)
-        log.warning("broker.disconnected", connection=self._name)
+        log.warning("broker.disconnected", connection=self._name, error=self._cause)
 
     async def _watch(self, connection: AbstractConnection) -> None:
         """Return when the connection is lost, or open but no longer working."""

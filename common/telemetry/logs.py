@@ -13,7 +13,11 @@ _FIELDS = "charonia_fields"  # the attribute of a LogRecord that carries the fie
 # Messages that libraries repeat beside a line of ours, for each client that does not speak HTTP, and for each WebSocket
 # that is refused.
 _UNWANTED = {
-    "aiormq.connection": ("error when creating transport",),
+    "aiormq.connection": (
+        "error when creating transport",
+        "Unexpected connection close from remote",
+        "Cancelling cause reader exited abnormally",
+    ),
     "uvicorn.error": ("Invalid HTTP request received", "ASGI callable returned without completing handshake"),
 }
 

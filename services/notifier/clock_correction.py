@@ -9,6 +9,7 @@ from collections.abc import Callable
 from common.errors import Unavailable
 from common.postgres.database import Database
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.notifier.store.clock import measure_clock_setback, move_due_times_back
 from services.notifier.store.endpoints import lock_all_endpoints
 
@@ -24,13 +25,16 @@ async def watch_clock(database: Database, wake: Callable[[], None], *, lease: fl
 
     `lease` is the longest lease of a claim, in seconds.
     """
+    outage = Outage()
     while True:
         try:
             if setback := await correct_clock(database, lease):
                 log.warning("clock.set_back", seconds=round(setback))
                 wake()
+            outage.end()
         except Unavailable as error:
-            log.warning("clock.database_unavailable", error=error)
+            if outage.begin():
+                log.warning("clock.database_unavailable", error=error)
         await asyncio.sleep(TICK_SECONDS)
 
 

@@ -13,6 +13,7 @@ from common import ids
 from common.errors import Unavailable
 from common.telemetry import tracing
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.notifier import metrics, retry_schedule
 from services.notifier.attempt_recorder import AttemptRecorder, make_record
 from services.notifier.attempt_result import AttemptResult
@@ -80,14 +81,16 @@ class DeliveryWorker:
         Rests after each claim for as long as the claim took. Under load, each claim then carries
         many deliveries.
         """
-        clock = asyncio.get_running_loop().time
+        clock, outage = asyncio.get_running_loop().time, Outage()
         while True:
             self.due.clear()
             began = clock()
             try:
                 await self.claim()
+                outage.end()
             except Unavailable as error:
-                log.warning("delivery.database_unavailable", error=error)
+                if outage.begin():
+                    log.warning("delivery.database_unavailable", error=error)
                 await asyncio.sleep(PAUSE_SECONDS)
             ended = clock()
             await self.due.wait(self._pause)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from common.errors import Unavailable
 from common.postgres.database import Database
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.notifier.store import ended_subscriptions as store
 
 BATCH = 500  # deliveries in one statement
@@ -29,12 +30,15 @@ class EndedSubscriptions:
 
     async def run(self) -> None:
         """Work until cancelled. Any notifier does it: notifiers skip each other's rows."""
+        outage = Outage()
         while True:
             began = time.monotonic()
             try:
                 ended = await self.advance()
+                outage.end()
             except Unavailable as error:
-                log.warning("ended_subscriptions.database_unavailable", error=error)
+                if outage.begin():
+                    log.warning("ended_subscriptions.database_unavailable", error=error)
                 ended = 0
             # Use at most half of one connection's time.
             await asyncio.sleep(time.monotonic() - began if ended else IDLE_SECONDS)

@@ -22,6 +22,7 @@ from common.rabbitmq.messages import (
 )
 from common.telemetry import tracing
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.notifier import metrics
 from services.notifier.delivery_worker import DeliveryWorker
 from services.notifier.fair_share import WaitingEvents
@@ -131,7 +132,7 @@ class NewDeliveries:
 
     async def sweep(self) -> None:
         """Take deliveries whose message was lost, until cancelled."""
-        sweeps = 0
+        sweeps, outage = 0, Outage()
         while True:
             try:
                 missed = await self._take_missed()
@@ -140,8 +141,10 @@ class NewDeliveries:
                     count := await self._store.check_missed_endpoints(self._worker.lease)
                 ):
                     log.warning("new_deliveries.endpoints_missed", count=count)
+                outage.end()
             except Unavailable as error:
-                log.warning("new_deliveries.database_unavailable", error=error)
+                if outage.begin():
+                    log.warning("new_deliveries.database_unavailable", error=error)
                 missed = 0
             if missed < MISSED_LIMIT:
                 await asyncio.sleep(SWEEP_SECONDS)

@@ -9,6 +9,7 @@ from common import ids
 from common.errors import Unavailable
 from common.postgres.database import Connection, Database
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.notifier.store import recovery as store
 from services.notifier.store.endpoints import lock_endpoints, make_endpoint_due
 
@@ -27,13 +28,16 @@ class Recovery:
 
     async def run(self) -> None:
         """Advance recoveries until cancelled. Any notifier continues where another stopped."""
+        outage = Outage()
         while True:
             await asyncio.sleep(TICK_SECONDS)
             try:
                 while await self.advance():
                     pass
+                outage.end()
             except Unavailable as error:
-                log.warning("recovery.database_unavailable", error=error)
+                if outage.begin():
+                    log.warning("recovery.database_unavailable", error=error)
 
     async def advance(self) -> bool:
         """Re-send the next batch of one recovery. Return False if none was due.

@@ -12,6 +12,7 @@ from common.errors import Unavailable
 from common.postgres.batcher import Batcher
 from common.rabbitmq.wake_ups import WakeUp
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.dispatcher.claims.store import ClaimStore, Limits
 
 READ_SECONDS = 1.0  # until a change by an operator takes effect
@@ -27,6 +28,7 @@ class RunLimits:
         self._store = store
         self._announce = announce
         self._limits: Limits | None = None
+        self._outage = Outage()
         self._ends: Batcher[str, None] = Batcher(self._announce_next, name="limits")
         self._announcing: set[asyncio.Task[None]] = set()
 
@@ -35,8 +37,10 @@ class RunLimits:
         while True:
             try:
                 await self._read()
+                self._outage.end()
             except Unavailable as error:
-                log.warning("limits.database_unavailable", error=error)
+                if self._outage.begin():
+                    log.warning("limits.database_unavailable", error=error)
             await asyncio.sleep(READ_SECONDS)
 
     async def get(self) -> Limits:

@@ -13,6 +13,7 @@ from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up
 from common.telemetry import tracing
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from common.views.batch import BatchBody, Counts, view_batch
 from common.views.job import format_time
 from services.dispatcher.maintenance.batch_store import BatchStore, CompletedBatch, LockedBatch
@@ -35,14 +36,17 @@ class BatchCompleter:
         self._public_url = public_url
         self._interval = interval
         self._after = FIRST
+        self._outage = Outage()
 
     async def run(self) -> None:
         """Scan at intervals, until cancelled."""
         while True:
             try:
                 await self.scan()
+                self._outage.end()
             except Unavailable as error:
-                log.warning("batch.database_unavailable", error=error)
+                if self._outage.begin():
+                    log.warning("batch.database_unavailable", error=error)
             await asyncio.sleep(self._interval)
 
     async def scan(self) -> int:

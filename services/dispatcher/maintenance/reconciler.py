@@ -12,6 +12,7 @@ from common.rabbitmq import topology
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, job_wake_up
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.dispatcher import metrics
 from services.dispatcher.maintenance.reconciler_store import ReconcilerStore, WaitingQueue
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -39,14 +40,16 @@ class Reconciler:
 
     async def run(self) -> None:
         """Reconcile at intervals, and without waiting for old jobs when the broker is back, until cancelled."""
-        age = 0.0
+        age, outage = 0.0, Outage()
         while True:
             sent = None
             try:
                 sent = await self.reconcile(age) if self._publisher.connection.is_up else None
                 age = AGE_SECONDS if self._publisher.connection.is_up else 0.0
+                outage.end()
             except (Unavailable, NotStored) as error:
-                log.warning("reconciler.unavailable", error=error)
+                if outage.begin():
+                    log.warning("reconciler.unavailable", error=error)
             await asyncio.sleep(FULL_SECONDS if (sent or 0) >= MAX_WAKE_UPS else INTERVAL_SECONDS)
 
     async def reconcile(self, age: float) -> int | None:

@@ -12,6 +12,7 @@ from common.errors import Unavailable
 from common.jobs import Failure, Status
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.dispatcher import metrics, retry
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
@@ -72,6 +73,7 @@ class Sweeper:
         self._grace = grace
         self._lost_sessions = lost_sessions
         self._interval = interval
+        self._outage = Outage()
         self._ending: dict[UUID, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -80,8 +82,10 @@ class Sweeper:
             while True:
                 try:
                     full = await self.sweep()
+                    self._outage.end()
                 except (Unavailable, NotStored) as error:
-                    log.warning("sweeper.database_unavailable", error=error)
+                    if self._outage.begin():
+                        log.warning("sweeper.database_unavailable", error=error)
                     full = False
                 if not full:
                     await asyncio.sleep(self._interval)

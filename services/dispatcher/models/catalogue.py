@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from common.errors import Unavailable
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.client import ModelVersion, TritonClient
@@ -50,6 +51,7 @@ class Catalogue:
         self._patterns = patterns
         self._outage_logged = False
         self._saved_at = -SAVE_SECONDS
+        self._outage = Outage()  # of the database
         self._saved: tuple[list[tuple[ModelVersion, bool]], Unloaded] = ([], {})
         self._unloaded: Unloaded = {}
 
@@ -89,8 +91,10 @@ class Catalogue:
         try:
             await self._save()
         except Unavailable as error:
-            log.warning("catalogue.save_failed", error=error)
+            if self._outage.begin():
+                log.warning("catalogue.save_failed", error=error)
             return False
+        self._outage.end()
         all_available = all(model.available.is_set() for model in self.models.values())
         return self.is_up and all_available
 

@@ -1,6 +1,8 @@
 """While a broker is down or hangs, publishing fails. Publishing and consuming then resume by themselves."""
 
 import asyncio
+import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -15,6 +17,7 @@ from common.rabbitmq import connection, messages, topology
 from common.rabbitmq.messages import CancelJob
 from common.rabbitmq.publisher import Publisher
 from common.settings import QueueType
+from common.telemetry import logs
 from deploy.local.ports import free_ports
 from deploy.local.rabbitmq import RabbitMQ
 from tests.integration.brokers import connected, consuming, publishing
@@ -86,3 +89,27 @@ async def test_publishing_and_consuming_resume_after_a_broker_hung(
         await until(lambda: publisher.connection.is_up and consumer.connection.is_up, "both are connected again")
         job = await publish(publisher, model)
         await until(lambda: job in handler.seen, "the message is handled")
+
+
+@pytest.mark.parametrize("end", ["kill", "stop", "close_connections"])
+async def test_a_lost_broker_is_one_line_of_ours(
+    own_broker: RabbitMQ, end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, ours = logging.getLogger(), logging.getLogger("charonia")
+    before = root.handlers[:], root.level, ours.level
+    logs.configure("json", "INFO")
+    try:
+        async with publishing(own_broker.url) as publisher:
+            await asyncio.to_thread(getattr(own_broker, end))
+            await until(lambda: not publisher.connection.is_up, "the connection is lost")
+            if end != "close_connections":
+                await asyncio.to_thread(own_broker.start)
+            await until(lambda: publisher.connection.is_up, "the connection is back")
+    finally:
+        root.handlers[:], root.level, ours.level = before
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    named = [line for line in lines if line["event"] == "broker.disconnected"]
+    assert [bool(line["error"]) for line in named] == [True]
+    assert {line["event"] for line in lines} <= {"broker.connected", "broker.disconnected", "broker.unreachable"}
+    errors = [line["error"] for line in lines if line["event"] == "broker.unreachable"]
+    assert len(errors) == len(set(errors))

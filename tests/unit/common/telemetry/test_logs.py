@@ -112,6 +112,8 @@ def test_repeated_messages_of_libraries_are_left_out(capsys: pytest.CaptureFixtu
     with restored():
         configure("text", "INFO")
         logging.getLogger("aiormq.connection").error("error when creating transport: %r", OSError())
+        logging.getLogger("aiormq.connection").error("Unexpected connection close from remote %r, %r", "u", "frame")
+        logging.getLogger("aiormq.connection").warning("Cancelling cause reader exited abnormally", exc_info=OSError())
         logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
         logging.getLogger("uvicorn.error").error("ASGI callable returned without completing handshake.")
         logging.getLogger("aiormq.connection").warning("Connection %r was blocked by: %r", "c", "memory")

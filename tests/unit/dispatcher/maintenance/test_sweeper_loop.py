@@ -82,6 +82,11 @@ async def test_it_continues_after_an_outage() -> None:
     assert await run(FakeStore(1, None, 2), 0.0) == 3
 
 
+async def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    await run(FakeStore(1, None, None, None, 2, None, None), 0.0)
+    assert [record.message for record in caplog.records].count("sweeper.database_unavailable") == 2
+
+
 async def test_it_continues_after_an_end_that_could_not_be_written() -> None:
     """Such as that of a job whose row is locked. The dispatcher has other jobs to run."""
     assert await run(FakeStore(1, None, 2, error=NotStored()), 0.0) == 3
