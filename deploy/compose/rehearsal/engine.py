@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from deploy.compose.rehearsal.mounts import unmount_below
 from deploy.local.command import run
 from deploy.local.errors import LocalError, NotReady
 
@@ -31,6 +32,7 @@ class Engine:
 
     def __enter__(self) -> "Engine":
         self.directory.mkdir(parents=True, exist_ok=True)
+        unmount_below(self.directory)  # of an engine that was killed
         argv = ["/usr/sbin/dockerd", "-H", self.env["DOCKER_HOST"], "--pidfile", str(self.directory / "docker.pid")]
         argv += ["--bridge", "none"]  # compose makes its own networks; the default bridge may belong to another engine
         argv += ["--data-root", str(self.directory / "data"), "--exec-root", str(self.directory / "exec")]
@@ -53,14 +55,15 @@ class Engine:
         self.stop()
 
     def stop(self) -> None:
-        if self.process is None or self.process.poll() is not None:
-            return
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(STOP_SECONDS)
+        """End the engine, and unmount what it mounted: its folder can then be removed."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(STOP_SECONDS)
+        unmount_below(self.directory)
 
 
 def ensure_programs() -> None:
