@@ -53,7 +53,7 @@ def view_model(versions: Sequence[ModelVersion], queued: Counts) -> ModelView:
         ready=model.ready,
         streaming=model.decoupled,
         max_batch_size=model.max_batch_size,
-        reason=model.reason,
+        reason=find_reason(versions),
         versions=[VersionView(each.version, each.ready, each.reason) for each in versions if each.version],
         inputs=view_tensors(model.inputs),
         outputs=view_tensors(model.outputs),
@@ -62,6 +62,13 @@ def view_model(versions: Sequence[ModelVersion], queued: Counts) -> ModelView:
         max_running=model.max_running,
         max_running_per_tenant=model.max_running_per_tenant,
     )
+
+
+def find_reason(versions: Sequence[ModelVersion]) -> str | None:
+    """Return why a model does not run: the newest known reason of a version. None if a version is ready."""
+    if newest(versions).ready:
+        return None
+    return next((each.reason for each in reversed(versions) if each.reason), None)
 
 
 def view_tensors(signatures: Sequence[Signature]) -> list[TensorView]:

@@ -1,10 +1,10 @@
-import socket
 from pathlib import Path
 
 import pytest
 
+from deploy.local import ports
 from deploy.local.errors import InvalidSetting, NotReady, PortTaken
-from deploy.local.ports import HOST, free_block, require_free
+from deploy.local.ports import require_free
 from deploy.local.repositories import check_models
 from deploy.local.running import find_running, forget_ports, remember_ports
 from deploy.local.settings import ROOT, Settings
@@ -42,17 +42,19 @@ def test_private_stacks_share_no_port() -> None:
     assert not set(first.values()) & set(second.values())
 
 
-def test_one_base_gives_a_second_stack_its_ports_and_its_folder() -> None:
-    base = free_block(3 * BLOCK)
-    first = Settings.load({"PORT_BASE": str(base)})
-    assert (first.gateway_port, first.stack_dir) == (base, ROOT / ".charonia" / f"stack-{base}")
-    assert set(first.ports.values()) <= set(range(base, base + BLOCK))
-    with socket.socket() as other:
-        other.bind((HOST, base + 1))
-        other.listen()
-        second = Settings.load({"PORT_BASE": str(base), "GATEWAY_PORT": "7000"})
-    assert (second.gateway_port, second.dispatcher_port) == (7000, first.dispatcher_port + BLOCK)
+def test_one_base_gives_a_second_stack_its_ports_and_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy: set[int] = set()
+    monkeypatch.setattr(ports, "is_free", lambda port: port not in busy)
+    first = Settings.load({"PORT_BASE": "7000"})
+    assert (first.gateway_port, first.stack_dir) == (7000, ROOT / ".charonia" / "stack-7000")
+    assert set(first.ports.values()) <= set(range(7000, 7000 + BLOCK))
+    busy.add(7001)
+    second = Settings.load({"PORT_BASE": "7000", "NOTIFIER_PORT": "9999"})
+    assert (second.gateway_port, second.notifier_port) == (7000 + BLOCK, 9999)
     assert second.stack_dir == first.stack_dir
+    busy.update(range(7000, 65536))
+    with pytest.raises(PortTaken, match="PORT_BASE"):
+        Settings.load({"PORT_BASE": "7000"})
 
 
 def test_a_port_wanted_twice_is_named() -> None:

@@ -9,6 +9,7 @@ import pytest
 from common.errors import DatabaseUnavailable
 from services.gateway.http.problems import Problem
 from services.gateway.models.catalogue import Catalogue, order_version
+from services.gateway.models.routes import view_model
 from services.gateway.models.store import ModelStore, ModelVersion
 
 
@@ -76,6 +77,13 @@ async def test_a_version_that_never_ran_is_not_meant_where_none_is_asked_for() -
     catalogue = Catalogue(Shelf(version("1", ready=False), broken))
     assert (await catalogue.find("ocr")).version == "1"
     assert [each.version for each in await catalogue.list_versions("ocr")] == ["1", "2"]
+
+
+def test_a_model_has_the_reason_of_a_version_unless_one_is_ready() -> None:
+    """Such as of a model that ran before its configuration broke: Triton then names no version."""
+    broken = msgspec.structs.replace(version("", ready=False), declared=False, reason="broken")
+    assert view_model([broken, version("1", ready=False)], {}).reason == "broken"
+    assert view_model([broken, version("1")], {}).reason is None
 
 
 async def test_an_empty_catalogue_asks_for_a_dispatcher() -> None:
