@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from common.errors import Unavailable
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
+from common.telemetry.outage import Outage
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.client import ModelVersion, TritonClient
@@ -49,7 +50,7 @@ class Catalogue:
         self._slots = slots
         self._grace = grace
         self._patterns = patterns
-        self._outage_logged = False
+        self._outage = Outage()
         self._saved_at = -SAVE_SECONDS
         self._outage = Outage()  # of the database
         self._saved: tuple[list[tuple[ModelVersion, bool]], Unloaded] = ([], {})
@@ -78,12 +79,12 @@ class Catalogue:
             ready = {model for model in await self._triton.list_ready() if self._matches(model[0])}
             await self._describe_new(ready)
             self._note_unloaded()
-            self.is_up, self._outage_logged = True, False
+            self.is_up = True
+            self._outage.end()
         except TritonUnavailable as error:
             ready, self.is_up = set(), False
-            if not self._outage_logged:
+            if self._outage.begin():
                 log.warning("triton.unavailable", error=error)
-            self._outage_logged = True
         if self.is_up and not was_up:
             log.info("triton.available", models=len({name for name, _ in ready}))
         for model in self.models.values():
