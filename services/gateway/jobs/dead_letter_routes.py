@@ -20,6 +20,8 @@ from services.gateway.jobs.dependencies import Services
 from services.gateway.jobs.retry import REPLAYABLE
 from services.gateway.jobs.schemas import DeadFilter, JobPage, Replay, Replayed
 
+DEFAULT_LIMIT = 100  # jobs of one replay by filter
+
 log = Log("job")
 
 Caller = Request[Key, Any, Any]
@@ -59,24 +61,36 @@ async def list_dead_letters(
     responses=document(*WITH_BODY),
 )
 async def replay_dead_letters(request: Caller, data: Replay, services: Services) -> Replayed:
-    """Queue failed jobs again: the given ids, or the newest that match a filter.
+    """Queue failed jobs again: the given ids, or the newest that match a filter. One of the two is required.
 
-    `remaining` tells whether the filter matches more.
+    They run on their own models, or on `target_model`. `remaining` tells whether the filter matches more jobs.
     """
-    tenant_id = request.user.tenant_id
-    remaining = False
+    check_selection(data)
     if data.ids is not None:
-        jobs = parse_ids(data.ids)
+        jobs, remaining = parse_ids(data.ids), False
     else:
-        rows = await services.store.list_dead_letters(tenant_id, None, data.filter or DeadFilter(), data.limit + 1)
-        jobs, remaining = [row.id for row in rows[: data.limit]], len(rows) > data.limit
-    replayed = await services.retrier.retry(request.user, jobs, REPLAYABLE, data.model)
+        limit = data.limit or DEFAULT_LIMIT
+        filters = data.filter or DeadFilter()
+        rows = await services.store.list_dead_letters(request.user.tenant_id, None, filters, limit + 1)
+        jobs, remaining = [row.id for row in rows[:limit]], len(rows) > limit
+    replayed = await services.retrier.retry(request.user, jobs, REPLAYABLE, data.target_model)
     services.retrier.announce(replayed)
-    log.info("dead_letters.replayed", count=len(replayed), model=data.model, **identify_caller(request))
+    log.info("dead_letters.replayed", count=len(replayed), model=data.target_model, **identify_caller(request))
     shown = {job: ids.encode(ids.Kind.JOB, job) for job in jobs}
     return Replayed(
         [shown[job] for job in jobs if job in replayed], [shown[job] for job in jobs if job not in replayed], remaining
     )
+
+
+def check_selection(data: Replay) -> None:
+    """Raise Problem (422) unless the request has ids or a filter. Without them, a typo would replay everything."""
+    if data.ids is None and data.filter is None:
+        text = 'must have ids or filter: {"ids": ["job_…"]}, or {"filter": {"model": "…"}}; {"filter": {}} is every job'
+        raise invalid(FieldError("", text))
+    if data.ids is not None and data.filter is not None:
+        raise invalid(FieldError("/filter", "cannot be combined with ids; send one of the two"))
+    if data.ids is not None and data.limit is not None:
+        raise invalid(FieldError("/limit", "is only for a filter; leave it out"))
 
 
 def parse_ids(texts: Sequence[str]) -> list[UUID]:

@@ -31,18 +31,18 @@ class Retrier:
         self._changes = changes
 
     async def retry(
-        self, key: Key, jobs: Sequence[UUID], statuses: Sequence[Status], model: str | None
+        self, key: Key, jobs: Sequence[UUID], statuses: Sequence[Status], target: str | None
     ) -> dict[UUID, WakeUp]:
         """Queue those of the jobs again that have one of these statuses. Return their wake-ups, for `announce`.
 
-        With a model, it retries only jobs whose inputs the model accepts.
+        With a target model, it retries only jobs whose inputs the model accepts.
 
         Raises Problem: 422 for an unknown model, 403 for one that the key may not run.
         """
-        await self._check_permissions(key, jobs, model)
-        if model is not None:
-            jobs = await self._select(key, jobs, statuses, model)
-        wake_ups = await self._store.retry_jobs(key.tenant_id, jobs, statuses, model)
+        await self._check_permissions(key, jobs, target)
+        if target is not None:
+            jobs = await self._select(key, jobs, statuses, target)
+        wake_ups = await self._store.retry_jobs(key.tenant_id, jobs, statuses, target)
         for wake_up in wake_ups.values():
             tracing.add_link(wake_up.traceparent)
         self._changes.notify(wake_ups)
@@ -52,22 +52,22 @@ class Retrier:
         """Announce retried jobs. Until then their status is `queued`, unless a dispatcher looks by itself."""
         self._wake_ups.announce(wake_ups.values())
 
-    async def _check_permissions(self, key: Key, jobs: Sequence[UUID], model: str | None) -> None:
+    async def _check_permissions(self, key: Key, jobs: Sequence[UUID], target: str | None) -> None:
         """Raise Problem (403) if the key may not run what the jobs would run now: their models and fallback models."""
-        if model is not None:
-            check_model(key.models, model)
+        if target is not None:
+            check_model(key.models, target)
         if key.models is not None:
             for own, fallback in await self._store.list_job_models(key.tenant_id, jobs):
-                for name in (own if model is None else None, fallback):
+                for name in (own if target is None else None, fallback):
                     if name is not None:
                         check_model(key.models, name)
 
-    async def _select(self, key: Key, jobs: Sequence[UUID], statuses: Sequence[Status], model: str) -> Sequence[UUID]:
-        """Return the jobs whose inputs the model accepts."""
+    async def _select(self, key: Key, jobs: Sequence[UUID], statuses: Sequence[Status], target: str) -> Sequence[UUID]:
+        """Return the jobs whose inputs the target model accepts."""
         try:
-            found = await self._catalogue.find(model, allowed=key.models)
+            found = await self._catalogue.find(target, allowed=key.models)
         except Problem as problem:
-            raise invalid(FieldError("/model", problem.detail)) from problem
+            raise invalid(FieldError("/target_model", problem.detail)) from problem
         retryable = await self._store.find_retryable(key.tenant_id, jobs, statuses)
         return [job.id for job in retryable if accepts(found.inputs, found.max_batch_size, tensors.unpack(job.tensors))]
 

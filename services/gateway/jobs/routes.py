@@ -132,26 +132,29 @@ async def cancel_job(request: Caller, job_id: str, services: Services) -> JobVie
     responses=document(*WITH_BODY, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
 )
 async def retry_job(request: Caller, job_id: str, services: Services, data: RetryJob | None = None) -> JobView:
-    """Queue a failed, canceled or expired job again. Its attempts count from zero."""
+    """Queue a failed, canceled or expired job again, on its own model or on `target_model`.
+
+    Its attempts count from zero.
+    """
     parsed, tenant_id = parse_id(ids.Kind.JOB, job_id), request.user.tenant_id
-    model = data.model if data else None
-    retried = await services.retrier.retry(request.user, [parsed], RETRYABLE, model)
+    target = data.target_model if data else None
+    retried = await services.retrier.retry(request.user, [parsed], RETRYABLE, target)
     found = await services.store.find_job(parsed, tenant_id)
     services.retrier.announce(retried)
     if found is None:
         raise not_found("job")
     if not retried:
-        raise refuse_retry(found, model)
+        raise refuse_retry(found, target)
     log.info("job.retried", **job_log_fields(found.row))
     return view_job(found.row, services.urls, webhook_status=found.webhook_status, queue_position=found.queue_position)
 
 
-def refuse_retry(found: FoundJob, model: str | None) -> Problem:
+def refuse_retry(found: FoundJob, target: str | None) -> Problem:
     """Return why a job was not retried."""
     if found.erased:
         return conflict("the job was erased, so it has no inputs; submit a new job")
-    if found.row.status in RETRYABLE and model is not None:
-        return invalid(FieldError("/model", f"'{model}' does not accept the job's inputs"))
+    if found.row.status in RETRYABLE and target is not None:
+        return invalid(FieldError("/target_model", f"'{target}' does not accept the job's inputs"))
     return conflict(f"the job is {found.row.status}; only a failed, canceled or expired job can be retried")
 
 

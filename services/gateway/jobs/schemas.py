@@ -79,7 +79,7 @@ class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class RetryJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Optionally another model for the retry."""
 
-    model: Name | None = None
+    target_model: Name | None = None
 
 
 class OutputsView(msgspec.Struct, frozen=True):
@@ -114,12 +114,12 @@ class JobPage(msgspec.Struct, frozen=True):
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Selects the jobs: `ids`, or the newest `limit` jobs that match `filter`. `model` replaces their model."""
+    """Selects the jobs: either `ids`, or the newest `limit` jobs that match `filter`. One of the two is required."""
 
     ids: Annotated[list[str], Meta(min_length=1, max_length=1000)] | None = None
     filter: DeadFilter | None = None
-    model: Name | None = None
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    target_model: Name | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] | None = None
 
 
 class Replayed(msgspec.Struct, frozen=True):

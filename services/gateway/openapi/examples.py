@@ -31,8 +31,11 @@ REQUESTS: dict[str, dict[str, Any]] = {
         "all jobs": {"url": HOOK},
     },
     "change_webhook": {"its events": {"events": ["job.succeeded", "job.failed"]}},
-    "retry_job": {"on another model": {"model": "work_small"}},
-    "replay_dead_letters": {"of a model": {"filter": {"model": "faulty"}, "limit": 100}},
+    "retry_job": {"on another model": {"target_model": "work_small"}},
+    "replay_dead_letters": {
+        "of a model": {"filter": {"model": "faulty"}, "limit": 100},
+        "of a model, on another one": {"filter": {"model": "faulty"}, "target_model": "echo"},
+    },
     "rotate_webhook": {"with an hour of grace": {"grace_period": 3600}},
     "rotate_webhook_secret": {"with an hour of grace": {"grace_period": 3600}},
     "recover_webhook": {"a day": {"since": "2026-01-01T00:00:00.000Z", "until": "2026-01-02T00:00:00.000Z"}},

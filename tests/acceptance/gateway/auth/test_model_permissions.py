@@ -83,10 +83,10 @@ async def test_retries_run_allowed_models_only(key: Api, colleague: Api) -> None
     assert show(await key.http.post(f"/v1/jobs/{job.id}/retry")) == refused("faulty")
     for body in ({"ids": [job.id]}, {"filter": {"model": "faulty"}}):
         assert show(await key.http.post("/v1/dead-letters/replay", json=body)) == refused("faulty")
-    retry = await key.http.post(f"/v1/jobs/{job.id}/retry", json={"model": "mirror"})
-    replay = await key.http.post("/v1/dead-letters/replay", json={"ids": [job.id], "model": "mirror"})
+    retry = await key.http.post(f"/v1/jobs/{job.id}/retry", json={"target_model": "mirror"})
+    replay = await key.http.post("/v1/dead-letters/replay", json={"ids": [job.id], "target_model": "mirror"})
     assert show(retry) == show(replay) == refused("mirror")
-    unsuitable = await key.http.post(f"/v1/jobs/{job.id}/retry", json={"model": "echo"})
+    unsuitable = await key.http.post(f"/v1/jobs/{job.id}/retry", json={"target_model": "echo"})
     assert unsuitable.status_code == 422  # the permission is there, but the model takes other inputs
     assert read(await colleague.http.post(f"/v1/jobs/{job.id}/retry"), 202, Job).status == "queued"
     assert (await colleague.wait(job.id)).status == "succeeded"

@@ -6,12 +6,14 @@ from uuid import uuid4
 
 import httpx
 import msgspec
+import pytest
 
 from tests.support.api_client import Api, Job, Jobs, read
 from tests.support.api_shapes import Strict
-from tests.support.model_inputs import LINES, fault, picture
+from tests.support.model_inputs import LINES, fault, picture, work
 
 ONCE = {"max_attempts": 1}
+JOB = "job_01m7ysshxnfbevq05b7h55g94z"
 
 
 class Replayed(Strict, frozen=True):
@@ -71,17 +73,45 @@ async def test_replay_by_filter_runs_matching_jobs_again(api: Api) -> None:
     assert [(await api.wait(job.id)).status for job in jobs] == ["succeeded", "succeeded"]
 
 
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, ""),
+        ({"target_model": "echo"}, ""),
+        ({"model": "faulty"}, "/model"),
+        ({"ids": [JOB], "filter": {}}, "/filter"),
+        ({"ids": [JOB], "limit": 1}, "/limit"),
+        ({"ids": []}, "/ids"),
+    ],
+)
+async def test_a_replay_that_does_not_say_what_replays_nothing(api: Api, body: dict[str, object], pointer: str) -> None:
+    failed = await api.run("faulty", flaky_inputs(1), retry=ONCE)
+    response = await api.http.post("/v1/dead-letters/replay", json=body)
+    assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, pointer)
+    assert (await api.get(failed.id)).status == "failed"
+
+
+async def test_replay_by_filter_runs_on_the_target_model(api: Api) -> None:
+    since = datetime.now(UTC) - timedelta(seconds=1)
+    failed = await api.run("work", work(1000), timeout=0.05, retry=ONCE)
+    assert failed.status == "failed"
+    filters = {"model": "work", "created_after": since.isoformat()}
+    assert await replay(api, filter=filters, target_model="echo") == Replayed([], [failed.id], False)
+    assert await replay(api, filter=filters, target_model="work_small") == Replayed([failed.id], [], False)
+    assert (await api.wait(failed.id)).model == "work_small"
+
+
 async def test_ended_job_runs_again_on_another_model(api: Api) -> None:
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     job = await api.submit("ocr", picture(), run_at=tomorrow)
     assert (await retry(api, job)).status_code == 409
     await api.http.post(f"/v1/jobs/{job.id}/cancel")
-    refused = await retry(api, job, model="echo")
-    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/model")
-    unknown = await retry(api, job, model="nope")
-    assert (unknown.status_code, unknown.json()["errors"][0]["pointer"]) == (422, "/model")
+    refused = await retry(api, job, target_model="echo")
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/target_model")
+    unknown = await retry(api, job, target_model="nope")
+    assert (unknown.status_code, unknown.json()["errors"][0]["pointer"]) == (422, "/target_model")
 
-    assert read(await retry(api, job, model="ocr_stream"), 202, Job).status == "queued"
+    assert read(await retry(api, job, target_model="ocr_stream"), 202, Job).status == "queued"
     ended = await api.wait(job.id)
     assert (ended.status, ended.model) == ("succeeded", "ocr_stream")
     assert [output.data for output in ended.outputs or [] if output.name == "text"] == [[line] for line in LINES]

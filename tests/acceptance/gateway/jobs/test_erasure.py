@@ -58,7 +58,7 @@ async def test_erased_payload_is_in_no_table(stack: Stack, api: Api, other_tenan
     assert (erased.finished_at, erased.webhook_status) == (succeeded.finished_at, "none")
     assert (await api.list_deliveries(f"/v1/jobs/{succeeded.id}")).items == []
     assert (await api.http.post(f"/v1/jobs/{failed.id}/retry")).status_code == 409
-    assert (await api.http.post(f"/v1/jobs/{failed.id}/retry", json={"model": "echo"})).status_code == 409
+    assert (await api.http.post(f"/v1/jobs/{failed.id}/retry", json={"target_model": "echo"})).status_code == 409
     again = await api.post(request, {"Idempotency-Key": key})
     assert (again.id, again.metadata) == (succeeded.id, {})
     assert await find_secret(stack, secret) == []
