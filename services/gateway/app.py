@@ -169,7 +169,10 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
     readiness = Readiness(checks, drain)
     catalogue = Catalogue(ModelStore(database))
     policy = AddressPolicy.parse(settings.allowed_networks, settings.allow_http)
-    job_services = compose_jobs(settings, connections, authenticator, catalogue, policy)
+    event_services = EventServices(
+        authenticator, JobHistory(EventStore(database), connections.waiters, settings.heartbeat)
+    )
+    job_services = compose_jobs(settings, connections, event_services, catalogue, policy)
     inference = Inference(
         *(job_services.submitter, job_services.canceler, job_services.store),
         *(connections.waiters, settings.infer_wait),
@@ -178,7 +181,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         authenticator=authenticator,
         readiness=readiness,
         models=ModelServices(catalogue, QueueDepths(ModelStore(database))),
-        events=EventServices(authenticator, JobHistory(EventStore(database), connections.waiters, settings.heartbeat)),
+        events=event_services,
         jobs=job_services,
         batches=compose_batches(settings, connections, job_services),
         webhooks=compose_webhooks(settings, database, job_services.store, policy, catalogue),
@@ -193,7 +196,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
 def compose_jobs(
     settings: GatewaySettings,
     connections: Connections,
-    authenticator: Authenticator,
+    events: EventServices,
     catalogue: Catalogue,
     policy: AddressPolicy,
 ) -> JobServices:
@@ -206,13 +209,14 @@ def compose_jobs(
     )
     keys = IdempotencyKeys(IdempotencyStore(database))
     return JobServices(
-        authenticator=authenticator,
+        authenticator=events.authenticator,
         store=store,
         submitter=Submitter(store, catalogue, wake_ups, policy, limits, keys, connections.workers),
         canceler=Canceler(database, wake_ups, changes, urls),
         retrier=Retrier(database, catalogue, wake_ups, changes),
         eraser=Eraser(database),
         waiters=connections.waiters,
+        events=events,
         signer=UrlSigner(settings.url_keys),
         urls=urls,
     )

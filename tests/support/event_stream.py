@@ -33,16 +33,22 @@ async def stream_events(
     """Yield the events of a stream (HTML Living Standard, 9.2), after the event `last_id`, until it ends."""
     headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
     async with http.stream("GET", f"/v1/jobs/{job_id}/events", headers=headers) as response:
-        assert response.status_code == 200, await response.aread()
-        assert response.headers["content-type"].startswith("text/event-stream")
-        fields: dict[str, str] = {}
-        async for line in response.aiter_lines():
-            if line:
-                name, _, value = line.partition(":")
-                fields[name] = value.removeprefix(" ")
-            elif "data" in fields:
-                yield StreamedEvent(fields["id"], fields["event"], msgspec.json.decode(fields["data"]))
-                fields = {}
+        async for event in parse_events(response):
+            yield event
+
+
+async def parse_events(response: httpx.Response) -> AsyncGenerator[StreamedEvent, None]:
+    """Yield the events in an answer that is a stream."""
+    assert response.status_code == 200, await response.aread()
+    assert response.headers["content-type"].startswith("text/event-stream")
+    fields: dict[str, str] = {}
+    async for line in response.aiter_lines():
+        if line:
+            name, _, value = line.partition(":")
+            fields[name] = value.removeprefix(" ")
+        elif "data" in fields:
+            yield StreamedEvent(fields["id"], fields["event"], msgspec.json.decode(fields["data"]))
+            fields = {}
 
 
 async def read_events(http: httpx.AsyncClient, job_id: str, last_id: str | None = None) -> list[StreamedEvent]:

@@ -1,8 +1,9 @@
 """HTTP route of a job's events: a list, or a stream of server-sent events."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Annotated, Any, TypeAlias
 from uuid import UUID
 
@@ -20,7 +21,7 @@ from common.telemetry.logs import Log
 from services.gateway.auth.authentication import Authenticator, Connection
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.events.dependencies import Services
+from services.gateway.events.dependencies import EventServices, Services
 from services.gateway.events.history import Event, EventView, JobHistory, parse_event_id
 from services.gateway.events.schemas import EventItem, EventPage
 from services.gateway.events.store import START, EventPosition, JobSnapshot
@@ -71,7 +72,7 @@ async def list_events(
     """
     history, lease = services.history, find_response_lease(request.scope)
     parsed = await find_job(history, job_id, request.user.tenant_id)
-    if not prefers(",".join(request.headers.getall("accept", [])), EVENT_STREAM):
+    if not wants_stream(request):
         return Response(await read_page(history, parsed, request.user, lease, parse_position("cursor", cursor), limit))
     if cursor is not None:
         raise invalid(FieldError("cursor", f"is only for lists; to resume a stream, send {LAST_EVENT_ID}"))
@@ -81,9 +82,27 @@ async def list_events(
     if after != START and has_ended and not await history.has_events(parsed, after):
         return Response(None, status_code=HTTPStatus.NO_CONTENT)  # a browser does not reconnect after a 204
     history.waiters.check_capacity(request.user.tenant_id)  # now, while the response may still be an error
-    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    events = until_revoked(services.authenticator, request, history.follow(parsed, request.user, lease, after))
-    return Stream(send_events(job_id, events), media_type=EVENT_STREAM, headers=headers)
+    return open_stream(services, request, parsed, after)
+
+
+def wants_stream(request: Request[Key, Any, Any]) -> bool:
+    """Return whether the caller asked for a stream of events, and does not prefer JSON."""
+    return prefers(",".join(request.headers.getall("accept", [])), EVENT_STREAM)
+
+
+def open_stream(
+    services: EventServices,
+    request: Request[Key, Any, Any],
+    job_id: UUID,
+    after: EventPosition = START,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> Stream:
+    """Return the stream of a job's events after a position. The caller checked that the job is the tenant's."""
+    lease = find_response_lease(request.scope)
+    events = services.history.follow(job_id, request.user, lease, after)
+    sending = send_events(ids.encode(ids.Kind.JOB, job_id), until_revoked(services.authenticator, request, events))
+    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no", **headers}
+    return Stream(sending, status_code=HTTPStatus.OK, media_type=EVENT_STREAM, headers=headers)
 
 
 async def find_job(history: JobHistory, job_id: str, tenant_id: UUID) -> UUID:

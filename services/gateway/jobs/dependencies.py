@@ -8,6 +8,7 @@ from litestar.params import SkipValidation
 from common.security.signed_urls import UrlSigner
 from common.views.job import JobUrls
 from services.gateway.auth.authentication import Authenticator
+from services.gateway.events.dependencies import EventServices
 from services.gateway.events.waiters import Waiters
 from services.gateway.jobs.cancel import Canceler
 from services.gateway.jobs.erasure import Eraser
@@ -25,6 +26,7 @@ class JobServices:
     retrier: Retrier
     eraser: Eraser
     waiters: Waiters
+    events: EventServices
     signer: UrlSigner
     urls: JobUrls
 

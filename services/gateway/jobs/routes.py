@@ -17,6 +17,7 @@ from common.views.job import JobRow, JobView, job_log_fields, view_job
 from services.gateway import metrics
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
+from services.gateway.events.routes import open_stream, wants_stream
 from services.gateway.http.bodies import forget_body
 from services.gateway.http.disconnects import while_connected
 from services.gateway.http.negotiation import read_wait
@@ -53,7 +54,10 @@ Caller = Request[Key, Any, Any]
     operation_id="submit_job",
     **needs(Scope.SUBMIT),
     responses={
-        200: ResponseSpec(JobView, description="The ended job, with `Prefer: wait=N`", generate_examples=False),
+        200: ResponseSpec(
+            JobView, description="The ended job, with `Prefer: wait=N`; or the stream", generate_examples=False
+        ),
+        202: ResponseSpec(JobView, description="The accepted job", generate_examples=False),
         **document(*WITH_BODY, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     },
 )
@@ -66,8 +70,15 @@ async def submit_job(
     prefer: Annotated[
         str | None, Parameter(header="Prefer", description="`wait=N`: 200 if the job ends within N (≤ 60) seconds")
     ] = None,
-) -> Response[JobView]:
-    """Commit a job, and return it. Every job ends in exactly one terminal status."""
+) -> Response[Any]:
+    """Commit a job, and return it. Every job ends in exactly one terminal status.
+
+    With `Accept: text/event-stream`, return the stream of its events, until it ends. The job goes on if the client
+    leaves: read the rest at the path in `Location`, followed by `/events`.
+    """
+    streams = wants_stream(request)
+    if streams:
+        services.waiters.check_capacity(request.user.tenant_id)  # before anything is written
     row, has_webhook, replayed = await submit_body(request, services, idempotency_key)
     view = view_job(row, services.urls, webhook_status="pending" if has_webhook else "none")
     headers = {"Location": f"/v1/jobs/{view.id}"}
@@ -78,9 +89,12 @@ async def submit_job(
     else:
         metrics.jobs_submitted.labels(row.model, row.priority).inc()
         log.info("job.accepted", **job_log_fields(row), priority=row.priority)
+    if streams:
+        forget_body(request)  # the job is in the database now
+        return open_stream(services.events, request, row.id, headers=headers)
     seconds = read_wait(",".join(request.headers.getall("prefer"))) if prefer else 0  # several headers form one list
     if seconds:
-        forget_body(request)  # the job is in the database now
+        forget_body(request)
     if seconds and (found := await await_end(request, row, seconds, services)):
         headers["Preference-Applied"] = f"wait={seconds}"
         return Response(view_found(found, services.urls), status_code=HTTPStatus.OK, headers=headers)

@@ -60,6 +60,7 @@ BODIES: dict[str, Any] = {
 }
 # What 200 may also be: Litestar knows one media type for each status.
 OTHER_MEDIA_TYPES: dict[str, dict[str, Any]] = {
+    "submit_job": {EVENT_STREAM: {"schema": STRING}},
     "list_events": {EVENT_STREAM: {"schema": STRING}},
     "infer": {"application/octet-stream": {"schema": RAW_TENSORS}},
     "infer_version": {"application/octet-stream": {"schema": RAW_TENSORS}},

@@ -24,15 +24,16 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 OF_LIMITED = ("RateLimit", "RateLimit-Policy")  # unless the caller is unknown
 CREATED = ("Location", "Idempotency-Replayed")
+OF_STREAM = ("Cache-Control", "X-Accel-Buffering")
 INFER = ("X-Charonia-Job", "Location")  # once there is a job
 BY_STATUS = {"401": ("WWW-Authenticate",), "429": ("Retry-After",), "503": ("Retry-After",)}
 BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
-    ("submit_job", "200"): (*CREATED, "Preference-Applied"),
+    ("submit_job", "200"): (*CREATED, "Preference-Applied", *OF_STREAM),
     ("submit_job", "202"): CREATED,
     ("submit_batch", "202"): CREATED,
     ("create_webhook", "201"): ("Location",),
     ("erase_job", "409"): ("Retry-After",),
-    ("list_events", "200"): ("Cache-Control", "X-Accel-Buffering"),
+    ("list_events", "200"): OF_STREAM,
     **{
         (call, status): INFER + (("Content-Encoding", JSON_LENGTH_HEADER) if status == "200" else ())
         for call in ("infer", "infer_version")

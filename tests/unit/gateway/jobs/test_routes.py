@@ -63,6 +63,7 @@ class World:
             retrier=none,
             eraser=none,
             waiters=cast("Waiters", self),
+            events=none,
             signer=none,
             urls=JobUrls("", ""),
         )
