@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from common.errors import Unavailable
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
-from common.telemetry.outage import Outage
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.client import ModelVersion, TritonClient
@@ -50,9 +49,9 @@ class Catalogue:
         self._slots = slots
         self._grace = grace
         self._patterns = patterns
-        self._outage = Outage()
+        self._triton_outage = Outage()
+        self._database_outage = Outage()
         self._saved_at = -SAVE_SECONDS
-        self._outage = Outage()  # of the database
         self._saved: tuple[list[tuple[ModelVersion, bool]], Unloaded] = ([], {})
         self._unloaded: Unloaded = {}
 
@@ -80,10 +79,10 @@ class Catalogue:
             await self._describe_new(ready)
             self._note_unloaded()
             self.is_up = True
-            self._outage.end()
+            self._triton_outage.end()
         except TritonUnavailable as error:
             ready, self.is_up = set(), False
-            if self._outage.begin():
+            if self._triton_outage.begin():
                 log.warning("triton.unavailable", error=error)
         if self.is_up and not was_up:
             log.info("triton.available", models=len({name for name, _ in ready}))
@@ -92,10 +91,10 @@ class Catalogue:
         try:
             await self._save()
         except Unavailable as error:
-            if self._outage.begin():
+            if self._database_outage.begin():
                 log.warning("catalogue.save_failed", error=error)
             return False
-        self._outage.end()
+        self._database_outage.end()
         all_available = all(model.available.is_set() for model in self.models.values())
         return self.is_up and all_available
 
