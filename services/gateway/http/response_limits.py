@@ -26,7 +26,7 @@ log = Log("http")
 class ResponseLease:
     """What one response holds of the budget. A stream reserves and releases once for each large event.
 
-    `is_cut` is true once the client was too slow. It then gets nothing more.
+    `is_cut` is true once the client was too slow, or the rest cannot be read. The client then gets nothing more.
     """
 
     def __init__(self, budget: ResponseBudget, receive: Receive | None = None) -> None:
@@ -51,6 +51,10 @@ class ResponseLease:
 
     async def _acquire(self, tenant_id: UUID, size: int) -> None:
         self._held = tenant_id, await self._budget.acquire(tenant_id, size)
+
+    def cut(self) -> None:
+        """Send nothing more, so that the client sees that the response is incomplete."""
+        self.is_cut = True
 
     def release(self) -> None:
         if self._held is not None:
@@ -82,10 +86,12 @@ class ResponseLimitsMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         lease = ResponseLease(self._budget, receive if scope["type"] == ScopeType.HTTP else None)
         scope[LEASE] = lease  # type: ignore[literal-required]
+        ending = asyncio.timeout(None)
 
         async def send_slowly(message: Message) -> None:
             if lease.is_cut:
-                return  # the response stays incomplete, so the server closes the connection
+                ending.reschedule(0)  # the response stays incomplete, so the server closes the connection
+                return
             if lease.is_held and message["type"] == "http.response.body":
                 body = message["body"]
                 async with lease.send_in_time(len(body)) as sending:
@@ -99,7 +105,11 @@ class ResponseLimitsMiddleware:
                 await send(message)
 
         try:
-            await self._app(scope, receive, send_slowly)
+            async with ending:
+                await self._app(scope, receive, send_slowly)
+        except TimeoutError:
+            if not ending.expired():
+                raise
         finally:
             lease.release()
 

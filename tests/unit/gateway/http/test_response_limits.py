@@ -132,3 +132,30 @@ async def test_a_client_that_does_not_read_loses_its_room_to_a_response_that_wai
     assert await asyncio.wait_for(budget.acquire(B, 60), 5) == 60
     await request
     assert budget.free == 40
+
+
+async def test_a_cut_response_ends_although_the_application_waits_for_its_client(
+    http: Any, budget: ResponseBudget
+) -> None:
+    """Litestar waits for a disconnect after the end of a stream. Until then the connection would stay open."""
+    sent = []
+
+    async def app(scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start"})
+        find_response_lease(scope).cut()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    await asyncio.wait_for(ResponseLimitsMiddleware(app, budget)(http, stay, send), 5)
+    assert sent == ["http.response.start"]
+
+
+async def test_a_timeout_of_the_application_is_its_own(http: Any, budget: ResponseBudget) -> None:
+    async def app(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        await ResponseLimitsMiddleware(app, budget)(http, stay, NONE)
