@@ -1,4 +1,4 @@
-"""Notify every gateway which jobs have changed, so that requests that wait need not ask the database."""
+"""Notify every gateway which jobs and batches have changed, so that requests that wait need not ask the database."""
 
 import asyncio
 from collections.abc import Callable, Iterable

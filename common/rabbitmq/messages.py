@@ -42,7 +42,7 @@ class WaitersPresent(msgspec.Struct, frozen=True, tag="waiters.present/1"):
 
 
 class JobsChanged(msgspec.Struct, frozen=True, tag="jobs.changed/1"):
-    """Jobs have changed: requests that wait for one read it again."""
+    """Jobs have changed, or batches were completed: requests that wait for one read it again."""
 
     job_ids: list[UUID]
 

@@ -98,7 +98,7 @@ class Dispatcher:
         self._consumer = Consumer(settings.amqp_url, settings.worker, settings.queue_type)
         self._wake_ups = WakeUpPublisher(self._publisher)
         self._waiters = WaiterPresence()
-        changes = ChangePublisher(self._publisher, self._waiters.has_waiters)
+        self._changes = changes = ChangePublisher(self._publisher, self._waiters.has_waiters)
         results, claims = ResultStore(database), ClaimStore(database)
         urls = JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.url_keys))
         self._recorder = ResultRecorder(ResultWriter(results, self._wake_ups, changes), urls)
@@ -145,7 +145,7 @@ class Dispatcher:
         lost_sessions = LostSessions(self._sessions, self._session_lock, interval)
         sweeper = Sweeper(SweeperStore(database), self._recorder, self._wake_ups, grace, lost_sessions, interval)
         reconciler = Reconciler(ReconcilerStore(database), self._recorder, self._publisher, self._wake_ups)
-        completer = BatchCompleter(BatchStore(database), self._wake_ups, settings.public_url, interval)
+        completer = BatchCompleter(BatchStore(database), self._wake_ups, self._changes, settings.public_url, interval)
         checks = {
             "database": database.check,
             "broker": self._consumer.connection.check,

@@ -120,7 +120,7 @@ class World:
         self.canceler = Canceler(database, wake_ups, changes, JobUrls())
         self.retrier = Retrier(database, Catalogue(ModelStore(database)), wake_ups, changes)
         self.eraser = Eraser(database, delivery_wait=0.0)
-        self.completer = BatchCompleter(self.stores.batches, wake_ups, "", 1.0)
+        self.completer = BatchCompleter(self.stores.batches, wake_ups, changes, "", 1.0)
 
     async def begin(self) -> None:
         """Delete everything but the models."""

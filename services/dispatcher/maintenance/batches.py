@@ -10,6 +10,7 @@ from common import ids
 from common.errors import Unavailable
 from common.jobs import TERMINAL
 from common.postgres.database import Connection
+from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up
 from common.telemetry import tracing
 from common.telemetry.logs import Log
@@ -29,10 +30,13 @@ log = Log("batch")
 class BatchCompleter:
     """Scans all open batches in turn, however many there are. It keeps its position between two scans."""
 
-    def __init__(self, store: BatchStore, wake_ups: WakeUpPublisher, public_url: str, interval: float) -> None:
+    def __init__(
+        self, store: BatchStore, wake_ups: WakeUpPublisher, changes: ChangePublisher, public_url: str, interval: float
+    ) -> None:
         """`interval` is in seconds. `public_url` is the prefix of a batch's URLs."""
         self._store = store
         self._wake_ups = wake_ups
+        self._changes = changes
         self._public_url = public_url
         self._interval = interval
         self._after = FIRST
@@ -65,6 +69,7 @@ class BatchCompleter:
             locked = await self._store.lock(connection, batches)
             completed = await self._record_completed(connection, locked) if locked else []
         self._wake_ups.announce(event_wake_up(each.event_id, each.type, each.traceparent) for each in completed)
+        self._changes.notify(each.id for each in completed)
         ends = {each.id for each in completed}
         for batch in locked:
             if batch.row.id in ends:

@@ -1,10 +1,15 @@
 -- name: find_snapshots
--- Returns the snapshots of jobs ($1). It does not check the tenant: clients never see a snapshot.
+-- Returns the snapshots of jobs and batches ($1). A batch has one step: its completion. It does not check the tenant:
+-- clients never see a snapshot.
 SELECT
   j.id, j.status, j.claim,
   coalesce((SELECT max(s.number) FROM job_steps s WHERE s.job_id = j.id AND s.claim = j.claim), 0) AS steps
 FROM jobs j
-WHERE j.id = ANY($1::uuid[]);
+WHERE j.id = ANY($1::uuid[])
+UNION ALL
+SELECT id, CASE WHEN finished_at IS NULL THEN 'processing' ELSE 'succeeded' END, 0, 0
+FROM batches
+WHERE id = ANY($1);
 
 -- name: find_revoked
 -- Returns the API keys among these ($1) that were revoked.

@@ -13,7 +13,7 @@ QUERIES = sql.load("services.gateway.events")
 
 
 class JobSnapshot(NamedTuple):
-    """A job's progress. It differs after every event of the job."""
+    """A job's progress. It differs after every event of the job. A completed batch has `succeeded`."""
 
     status: Status
     claim: int
@@ -56,7 +56,7 @@ class EventStore:
         self._database = database
 
     async def find_snapshots(self, jobs: Sequence[UUID]) -> dict[UUID, JobSnapshot]:
-        """Return the snapshots of the jobs that exist."""
+        """Return the snapshots of the jobs and batches that exist."""
         return {
             record["id"]: JobSnapshot(Status(record["status"]), record["claim"], record["steps"])
             for record in await self._database.fetch(QUERIES["find_snapshots"], jobs)

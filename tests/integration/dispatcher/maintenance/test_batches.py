@@ -1,7 +1,7 @@
 """A batch completes once, when the last of its jobs has ended."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 import msgspec
@@ -10,6 +10,7 @@ import pytest
 from common import ids
 from common.jobs import Status
 from common.postgres.database import Connection, Database
+from common.rabbitmq.change_publisher import ChangePublisher
 from common.views.batch import BatchBody
 from services.dispatcher.maintenance import batches
 from services.dispatcher.maintenance.batch_store import BatchStore as DispatcherBatchStore
@@ -17,6 +18,7 @@ from services.dispatcher.maintenance.batch_store import CompletedBatch, LockedBa
 from services.dispatcher.maintenance.batches import BatchCompleter
 from services.dispatcher.maintenance.retention_store import RetentionStore
 from services.gateway.batches.store import BatchStore, NewBatch
+from services.gateway.events.store import EventStore
 from tests.integration.jobs import TRACEPARENT, claim, new_end, new_job
 from tests.integration.world import World
 
@@ -28,7 +30,7 @@ def world(database: Database, tenant: UUID) -> World:
 
 @pytest.fixture
 def completer(world: World) -> BatchCompleter:
-    return BatchCompleter(DispatcherBatchStore(world.database), world.wake_ups, "https://here", 1.0)
+    return BatchCompleter(DispatcherBatchStore(world.database), world.wake_ups, world.changes, "https://here", 1.0)
 
 
 async def add(world: World, count: int = 1) -> tuple[UUID, list[UUID]]:
@@ -75,11 +77,38 @@ async def test_a_batch_completes_once_with_its_counts_when_the_last_job_has_ende
     assert world.wake_ups.take()[-1].routing_key == "batch.completed"
 
 
+class RecordedChanges(ChangePublisher):
+    """Remembers what it would announce."""
+
+    def __init__(self) -> None:
+        self.told: list[UUID] = []
+
+    def notify(self, jobs: Iterable[UUID]) -> None:
+        self.told += jobs
+
+
+async def test_gateways_are_told_of_completed_batches_only(world: World) -> None:
+    changes = RecordedChanges()
+    completer = BatchCompleter(DispatcherBatchStore(world.database), world.wake_ups, changes, "", 1.0)
+    (batch, (job,)), (open_batch, _) = await add(world), await add(world)
+    await end(world, job)
+    assert await completer.scan() == 1
+    assert changes.told == [batch]
+    snapshots = await EventStore(world.database).find_snapshots([batch, open_batch, job])
+    assert {each: snapshot.status for each, snapshot in snapshots.items()} == {
+        batch: Status.SUCCEEDED,
+        open_batch: Status.PROCESSING,
+        job: Status.SUCCEEDED,
+    }
+
+
 async def test_concurrent_instances_complete_it_once(world: World, completer: BatchCompleter) -> None:
     jobs = [(await add(world))[1][0] for _ in range(20)]
     for job in jobs:
         await end(world, job)
-    others = [BatchCompleter(DispatcherBatchStore(world.database), world.wake_ups, "", 1.0) for _ in range(3)]
+    others = [
+        BatchCompleter(DispatcherBatchStore(world.database), world.wake_ups, world.changes, "", 1.0) for _ in range(3)
+    ]
     assert sum(await asyncio.gather(*(each.scan() for each in (completer, *others)))) == 20
     assert len({body.data.id for body in await list_completed(world.database)}) == 20
     assert len(await list_completed(world.database)) == 20
@@ -91,7 +120,7 @@ class Interrupted(BatchCompleter):
     others = 0
 
     async def _record_completed(self, connection: Connection, locked: Sequence[LockedBatch]) -> list[CompletedBatch]:
-        other = BatchCompleter(self._store, self._wake_ups, "", 1.0)
+        other = BatchCompleter(self._store, self._wake_ups, self._changes, "", 1.0)
         self.others += await other.complete([batch.row.id for batch in locked])
         return await super()._record_completed(connection, locked)
 
@@ -99,7 +128,7 @@ class Interrupted(BatchCompleter):
 async def test_an_instance_skips_batches_that_another_one_completes(world: World) -> None:
     _, (job,) = await add(world)
     await end(world, job)
-    completer = Interrupted(DispatcherBatchStore(world.database), world.wake_ups, "", 1.0)
+    completer = Interrupted(DispatcherBatchStore(world.database), world.wake_ups, world.changes, "", 1.0)
     assert (await completer.scan(), completer.others) == (1, 0)
     assert len(await list_completed(world.database)) == 1
 
@@ -108,7 +137,7 @@ class Retried(BatchCompleter):
     """A client retries a job after its batch was found complete."""
 
     def __init__(self, world: World, job: UUID) -> None:
-        super().__init__(DispatcherBatchStore(world.database), world.wake_ups, "", 1.0)
+        super().__init__(DispatcherBatchStore(world.database), world.wake_ups, world.changes, "", 1.0)
         self.world, self.job = world, job
 
     async def _record_completed(self, connection: Connection, locked: Sequence[LockedBatch]) -> list[CompletedBatch]:
