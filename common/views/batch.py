@@ -29,10 +29,11 @@ class BatchRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchUrls(msgspec.Struct, frozen=True):
-    """Where to read the batch and its jobs."""
+    """Where to read the batch, its jobs and the results of all items."""
 
     self: str
     jobs: str
+    results: str
 
 
 class BatchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +60,7 @@ class BatchBody(msgspec.Struct, frozen=True):
 def view_batch(row: BatchRow, counts: Counts, public: str) -> BatchView:
     """Return the view of a batch. `public` precedes the paths."""
     shown = ids.encode(ids.Kind.BATCH, row.id)
+    path = f"{public}/v1/batches/{shown}"
     return BatchView(
         id=shown,
         status="processing" if row.finished_at is None else "completed",
@@ -67,7 +69,7 @@ def view_batch(row: BatchRow, counts: Counts, public: str) -> BatchView:
         counts={status: counts.get(status, 0) for status in Status},
         created_at=format_time(row.created_at),
         finished_at=format_optional_time(row.finished_at),
-        urls=BatchUrls(f"{public}/v1/batches/{shown}", f"{public}/v1/jobs?batch={shown}"),
+        urls=BatchUrls(path, f"{public}/v1/jobs?batch={shown}", f"{path}/results"),
     )
 
 

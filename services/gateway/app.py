@@ -24,6 +24,7 @@ from services.gateway.batches import routes as batches
 from services.gateway.batches.routes import BatchServices
 from services.gateway.batches.store import BatchStore
 from services.gateway.batches.submit import BatchSubmitter
+from services.gateway.batches.waiting import BatchWaiting
 from services.gateway.events import router as events
 from services.gateway.events.dependencies import EventServices
 from services.gateway.events.history import JobHistory
@@ -225,8 +226,10 @@ def compose_jobs(
 def compose_batches(settings: GatewaySettings, connections: Connections, services: JobServices) -> BatchServices:
     store = BatchStore(connections.database)
     return BatchServices(
+        authenticator=services.authenticator,
         submitter=BatchSubmitter(store, services.submitter, connections.wake_ups),
         store=store,
+        waiting=BatchWaiting(store, connections.waiters),
         workers=connections.workers,
         urls=services.urls,
         max_item=settings.max_body,

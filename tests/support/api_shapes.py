@@ -16,6 +16,7 @@ class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class BatchUrls(Strict, frozen=True):
     self: str
     jobs: str
+    results: str
 
 
 class Batch(Strict, frozen=True):
@@ -36,6 +37,7 @@ class FieldError(Strict, frozen=True):
 
 class ItemError(Strict, frozen=True):
     index: int
+    custom_id: str | None
     type: str
     detail: str
     errors: list[FieldError]

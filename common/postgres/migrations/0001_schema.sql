@@ -105,8 +105,7 @@ CREATE TABLE quarantines (
 
 -- Batches and jobs ----------------------------------------------------------------------------------------------------
 
--- The jobs of one batch call. They are committed with the batch, or not at all. The answer to the call names the items
--- that were rejected; they are not stored.
+-- The jobs of one batch call. They are committed with the batch, or not at all.
 CREATE TABLE batches (
   id uuid PRIMARY KEY,
   tenant_id uuid NOT NULL REFERENCES tenants,
@@ -293,6 +292,18 @@ LANGUAGE sql STABLE AS $$
     LIMIT count
   ) first
 $$;
+
+-- The items of a batch call in the order submitted, each with what became of it. A row stays until its batch is removed, so
+-- that lines of the results keep their places.
+CREATE TABLE batch_items (
+  batch_id uuid NOT NULL REFERENCES batches ON DELETE CASCADE,
+  index integer NOT NULL CHECK (index >= 0), -- from 0
+  job_id uuid, -- no foreign key: the job may be removed first
+  custom_id text, -- the client's name for the item
+  problem bytea COMPRESSION lz4, -- why it was refused, as JSON: ItemProblem in services/gateway/batches
+  PRIMARY KEY (batch_id, index),
+  CONSTRAINT batch_items_job_or_problem CHECK (num_nonnulls(job_id, problem) = 1)
+);
 
 CREATE TABLE job_inputs (
   job_id uuid PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
@@ -817,6 +828,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON model_limits TO charonia_operator;
 
 GRANT SELECT, INSERT ON batches TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON batches TO charonia_dispatcher;
+GRANT SELECT, INSERT ON batch_items TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE ON jobs TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON jobs TO charonia_dispatcher;
 GRANT SELECT ON jobs TO charonia_notifier; -- for metrics

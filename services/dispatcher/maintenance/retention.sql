@@ -44,15 +44,18 @@ WHERE id IN (
 RETURNING id;
 
 -- name: purge_batches
--- Removes up to $2 batches that ended more than $1 seconds ago and have no jobs left.
-DELETE FROM batches
-WHERE id IN (
-  SELECT b.id
+-- Removes up to $2 batches that ended more than $1 seconds ago and have no jobs left, and their items. Stops after the batch
+-- with which the items reach $3, so that the statement stays short.
+WITH old AS (
+  SELECT b.id, b.total
   FROM batches b
   WHERE b.finished_at < now() - make_interval(secs => $1::double precision)
     AND NOT EXISTS (SELECT FROM jobs j WHERE j.batch_id = b.id)
   ORDER BY b.finished_at
   LIMIT $2
   FOR UPDATE SKIP LOCKED
+), counted AS (
+  SELECT id, sum(total) OVER (ORDER BY id) - total AS items_before FROM old
 )
+DELETE FROM batches WHERE id IN (SELECT id FROM counted WHERE items_before < $3::bigint)
 RETURNING id;

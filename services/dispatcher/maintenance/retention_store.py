@@ -48,6 +48,9 @@ class RetentionStore:
         """Remove entries of the audit log that are older than `age` seconds. Return how many were removed."""
         return len(await self._database.fetch(QUERIES["purge_audit_log"], age, limit))
 
-    async def purge_batches(self, age: float, limit: int) -> int:
-        """Remove batches without jobs that ended more than `age` seconds ago. Return how many were removed."""
-        return len(await self._database.fetch(QUERIES["purge_batches"], age, limit))
+    async def purge_batches(self, age: float, limit: int, items: int) -> int:
+        """Remove batches without jobs that ended more than `age` seconds ago. Return how many were removed.
+
+        Stops after the batch with which their items reach `items`.
+        """
+        return len(await self._database.fetch(QUERIES["purge_batches"], age, limit, items))

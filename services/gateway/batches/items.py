@@ -47,7 +47,7 @@ class Items:
                 text = f"the list exceeds the limit of {self._max_item} bytes; send lines of JSON as {LINES[0]}"
                 raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", text)
         self.hold(len(body))  # its text takes as much again
-        for item in await self._workers.work(len(body), list_items, bytes(body), MAX_ITEMS + 1):
+        for item in await self._workers.work(len(body), list_items, bytes(body), MAX_ITEMS + 2):
             yield item
 
     async def skip(self) -> bytes:

@@ -4,6 +4,49 @@ INSERT INTO batches (id, tenant_id, total, accepted, traceparent)
 VALUES ($1, $2, $3, $4, $5)
 RETURNING id, total, accepted, created_at, finished_at;
 
+-- name: add_batch_items
+-- Adds items of a batch ($1): their indexes ($2), with a job ($3) or the problem why there is none ($5), and the client's
+-- names ($4).
+INSERT INTO batch_items (batch_id, index, job_id, custom_id, problem)
+SELECT $1, * FROM unnest($2::integer[], $3::uuid[], $4::text[], $5::bytea[]);
+
 -- name: find_batch
 -- Returns a tenant's ($2) batch ($1).
 SELECT id, total, accepted, created_at, finished_at FROM batches WHERE id = $1 AND tenant_id = $2;
+
+-- name: find_open_job
+-- Returns a job of a batch ($1) that waits or runs.
+SELECT id FROM jobs WHERE batch_id = $1 AND status IN ('queued', 'processing', 'canceling') LIMIT 1;
+
+-- name: measure_results
+-- Returns the next $3 items of a batch ($1) from an index ($2), each with the bytes of its result. No output is read for it.
+WITH page AS MATERIALIZED (
+  SELECT index, job_id, coalesce(octet_length(problem), 0) AS size
+  FROM batch_items
+  WHERE batch_id = $1 AND index >= $2
+  ORDER BY index
+  LIMIT $3
+)
+SELECT page.index, page.size + coalesce(octet_length(i.metadata), 0) + coalesce(octet_length(o.outputs), 0) AS size
+FROM page
+LEFT JOIN jobs j ON j.id = page.job_id
+LEFT JOIN job_inputs i ON i.job_id = page.job_id
+LEFT JOIN job_outputs o ON o.job_id = page.job_id AND j.status = 'succeeded'
+ORDER BY page.index;
+
+-- name: read_results
+-- Returns $3 items of a batch ($1) from an index ($2), each with its job and the job's outputs. A job that was removed is
+-- NULL. It does not check the tenant: the caller did.
+WITH page AS MATERIALIZED (
+  SELECT index, custom_id, problem, job_id
+  FROM batch_items
+  WHERE batch_id = $1 AND index >= $2
+  ORDER BY index
+  LIMIT $3
+)
+SELECT page.index, page.custom_id, page.problem, j.*, i.metadata, o.outputs
+FROM page
+LEFT JOIN jobs j ON j.id = page.job_id
+LEFT JOIN job_inputs i ON i.job_id = page.job_id
+LEFT JOIN job_outputs o ON o.job_id = page.job_id AND j.status = 'succeeded'
+ORDER BY page.index;

@@ -1,27 +1,37 @@
 """HTTP routes of batches."""
 
+import functools
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
 
 from litestar import Request, Response, Router, get, post
 from litestar.di import NamedDependency, Provide
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import Parameter, SkipValidation
+from litestar.response import Stream
 from opentelemetry.trace import get_current_span
 
 from common import ids
+from common.jobs import TERMINAL
 from common.telemetry import tracing
 from common.telemetry.logs import Log
-from common.views.batch import BatchView, view_batch
+from common.views.batch import BatchRow, BatchView, Counts, view_batch
 from common.views.job import JobUrls
+from services.gateway.auth.authentication import Authenticator
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.batches.items import Items
-from services.gateway.batches.schemas import BatchAccepted
+from services.gateway.batches.items import LINES, MAX_ITEMS, Items
+from services.gateway.batches.results import ResultReader
+from services.gateway.batches.schemas import BatchAccepted, BatchResult
 from services.gateway.batches.store import BatchStore
 from services.gateway.batches.submit import BatchSubmitter
+from services.gateway.batches.waiting import BatchWaiting
+from services.gateway.http.disconnects import while_connected
+from services.gateway.http.negotiation import MAX_WAIT
 from services.gateway.http.parameters import parse_id
-from services.gateway.http.problems import WITH_BODY, WITH_ID, document, not_found
+from services.gateway.http.problems import WITH_BODY, WITH_ID, conflict, document, not_found
+from services.gateway.http.response_limits import find_response_lease
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency import IDEMPOTENCY_KEY, parse_key
@@ -33,8 +43,10 @@ Caller = Request[Key, Any, Any]
 
 @dataclass(frozen=True)
 class BatchServices:
+    authenticator: Authenticator
     submitter: BatchSubmitter
     store: BatchStore
+    waiting: BatchWaiting
     workers: Workers
     urls: JobUrls
     max_item: int  # bytes of one job
@@ -78,19 +90,82 @@ async def submit_batch(
     **needs(Scope.READ),
     responses=document(*WITH_ID),
 )
-async def get_batch(request: Caller, batch_id: str, services: Services) -> BatchView:
-    """Return the batch and its counts by status. It is completed once every job has ended for the first time."""
+async def get_batch(
+    request: Caller,
+    batch_id: str,
+    services: Services,
+    wait: Annotated[float, Parameter(ge=0, le=MAX_WAIT, description="seconds to wait for all jobs to end")] = 0,
+) -> BatchView:
+    """Return the batch and its counts by status. It is completed once every job has ended for the first time.
+
+    With `wait`, return when every job has ended, also those that were retried, or the time is over.
+    """
+    row, counts = await find_batch(request, batch_id, services)
+    if wait and (row.finished_at is None or count_open(counts)):
+        await while_connected(request.receive, services.waiting.wait(row.id, request.user, wait))
+        await services.authenticator.recheck(request)
+        row, counts = await find_batch(request, batch_id, services)
+    return view_batch(row, counts, services.urls.public)
+
+
+async def find_batch(request: Caller, batch_id: str, services: BatchServices) -> tuple[BatchRow, Counts]:
+    """Return the caller's batch and its counts by status. Raises Problem (404)."""
     row = await services.store.find(parse_id(ids.Kind.BATCH, batch_id), request.user.tenant_id)
     if row is None:
         raise not_found("batch")
-    return view_batch(row, await services.store.count_jobs(row.id), services.urls.public)
+    return row, await services.store.count_jobs(row.id)
+
+
+def count_open(counts: Counts) -> int:
+    """Return how many jobs wait or run."""
+    return sum(count for status, count in counts.items() if status not in TERMINAL)
+
+
+@get(
+    "/{batch_id:str}/results",
+    summary="Get the results of a batch",
+    operation_id="get_batch_results",
+    **needs(Scope.READ),
+    responses={
+        200: ResponseSpec(
+            BatchResult, description="A line for each item", media_type=LINES[0], generate_examples=False
+        ),
+        **document(*WITH_ID, HTTPStatus.CONFLICT),
+    },
+)
+async def get_batch_results(
+    request: Caller,
+    batch_id: str,
+    services: Services,
+    start: Annotated[
+        int, Parameter(query="from", ge=0, le=MAX_ITEMS, description="index of the first line: how many you have")
+    ] = 0,
+    partial: Annotated[bool, Parameter(description="send results although some jobs have not ended")] = False,
+) -> Response[Any]:
+    """Return a line of JSON for each item of the batch, in the order submitted. A refused item has its error.
+
+    While jobs wait or run, the answer is 409, so that every line is final. With `partial=true`, return all lines as
+    they are now. After a lost connection, go on with `from`.
+    """
+    row, counts = await find_batch(request, batch_id, services)
+    if not partial and (unfinished := count_open(counts)):
+        text = (
+            f"{unfinished} of {row.accepted} jobs have not ended; wait with GET /v1/batches/{batch_id}?wait=60, "
+            "or add partial=true to get what there is"
+        )
+        raise conflict(text)
+    lease = find_response_lease(request.scope)
+    reader = ResultReader(services.store, services.urls, lease, request.user.tenant_id, row.id)
+    first = await reader.read(start)  # now, while the response may still be an error
+    sending = reader.send(start, first, functools.partial(services.authenticator.recheck, request))
+    return Stream(sending, media_type=LINES[0], headers={"X-Accel-Buffering": "no"})
 
 
 def make_router(services: BatchServices, max_body: int) -> Router:
     """`max_body` is in bytes."""
     return Router(
         "/batches",
-        route_handlers=[submit_batch, get_batch],
+        route_handlers=[submit_batch, get_batch, get_batch_results],
         dependencies={"services": Provide(lambda: services, sync_to_thread=False)},
         request_max_body_size=max_body,
         tags=["Batches"],

@@ -4,17 +4,31 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from common.postgres import sql
 from common.postgres.batcher import MAX_BATCH_BYTES
-from common.postgres.database import Connection, Database
+from common.postgres.database import Connection, Database, to_columns
 from common.views import batch as batch_view
 from common.views.batch import BatchRow, Counts, read_batch, read_counts
+from common.views.job import JobRow, read_job
+from services.gateway.batches.schemas import ItemProblem
 from services.gateway.jobs.idempotency_store import RequestKey, add_batch_key, lock_key
 from services.gateway.jobs.store import JobTimes, NewJob, add_jobs
 
 QUERIES = sql.load("services.gateway.batches")
 JOBS_PER_STATEMENT = 200
+ITEMS_PER_STATEMENT = 1000
 TRANSACTION_SECONDS = 60.0  # for the whole batch
+
+
+class NewItem(NamedTuple):
+    """An item to add: a job, or the problem why there is none. `number` is its index."""
+
+    number: int
+    job_id: UUID | None
+    custom_id: str | None = None
+    problem: ItemProblem | None = None
 
 
 class NewBatch(NamedTuple):
@@ -27,10 +41,21 @@ class NewBatch(NamedTuple):
     traceparent: str
     request_key: RequestKey | None = None
     answer: bytes = b""
+    items: Sequence[NewItem] = ()
 
 
 class KeyUsed(Exception):
     """The idempotency key is in use. Raised inside the transaction to roll it back."""
+
+
+class ResultRow(NamedTuple):
+    """An item with what became of it. A refused item has a `problem` as JSON; a removed job is None without one."""
+
+    number: int
+    custom_id: str | None
+    problem: bytes | None
+    job: JobRow | None
+    outputs: bytes | None
 
 
 class BatchStore:
@@ -57,6 +82,8 @@ class BatchStore:
         times: dict[UUID, JobTimes] = {}
         for chunk in chunk_jobs(jobs):
             times |= await add_jobs(connection, chunk)
+        for start in range(0, len(batch.items), ITEMS_PER_STATEMENT):
+            await add_items(connection, batch.id, batch.items[start : start + ITEMS_PER_STATEMENT])
         if batch.request_key is not None:
             values = (batch.tenant_id, batch.request_key, batch.id, batch.traceparent, batch.answer)
             if not await add_batch_key(connection, *values):
@@ -68,10 +95,41 @@ class BatchStore:
         record = await self._database.fetch_one(QUERIES["find_batch"], batch_id, tenant_id)
         return None if record is None else read_batch(dict(record))
 
+    async def find_open_job(self, batch_id: UUID) -> UUID | None:
+        """Return a job of the batch that waits or runs, or None if all have ended."""
+        record = await self._database.fetch_one(QUERIES["find_open_job"], batch_id)
+        return None if record is None else record["id"]
+
+    async def measure_results(self, batch_id: UUID, start: int, limit: int) -> list[int]:
+        """Return the sizes in bytes of the next results from an index, in order."""
+        found = await self._database.fetch(QUERIES["measure_results"], batch_id, start, limit)
+        return [record["size"] for record in found]
+
+    async def read_results(self, batch_id: UUID, start: int, count: int) -> list[ResultRow]:
+        """Return this many results from an index, in order. The caller must have checked access and room."""
+        found = await self._database.fetch(QUERIES["read_results"], batch_id, start, count)
+        return [
+            ResultRow(
+                *(record["index"], record["custom_id"], record["problem"]),
+                None if record["id"] is None else read_job(dict(record)),
+                record["outputs"],
+            )
+            for record in found
+        ]
+
     async def count_jobs(self, batch_id: UUID) -> Counts:
         """Count the jobs of a batch by status."""
         found = await self._database.fetch(batch_view.QUERIES["count_jobs"], [batch_id])
         return read_counts(found).get(batch_id, {})
+
+
+async def add_items(connection: Connection, batch_id: UUID, items: Sequence[NewItem]) -> None:
+    """Add items of a batch with one statement."""
+    rows = [
+        (item.number, item.job_id, item.custom_id, None if item.problem is None else msgspec.json.encode(item.problem))
+        for item in items
+    ]
+    await connection.execute(QUERIES["add_batch_items"], batch_id, *to_columns(rows, 4))
 
 
 def chunk_jobs(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:

@@ -72,7 +72,11 @@ BATCH = {
     "counts": NONE | {"succeeded": 1},
     "created_at": "2026-11-21T10:18:23.398Z",
     "finished_at": "2026-11-21T10:18:23.415Z",
-    "urls": {"self": f"/v1/batches/{BATCH_ID}", "jobs": f"/v1/jobs?batch={BATCH_ID}"},
+    "urls": {
+        "self": f"/v1/batches/{BATCH_ID}",
+        "jobs": f"/v1/jobs?batch={BATCH_ID}",
+        "results": f"/v1/batches/{BATCH_ID}/results",
+    },
 }
 MODEL = {
     "name": "echo",
@@ -181,6 +185,7 @@ ANSWERS: dict[str, Any] = {
         "errors": [
             {
                 "index": 1,
+                "custom_id": None,
                 "type": "urn:charonia:problem:invalid_request",
                 "detail": "/inputs: input 'x' (FP32 [-1, -1]) is missing",
                 "errors": [{"pointer": "/inputs", "detail": "input 'x' (FP32 [-1, -1]) is missing"}],

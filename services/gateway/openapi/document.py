@@ -91,6 +91,7 @@ def describe_schemas() -> dict[str, Any]:
             own = next((each["description"] for each in shape.get("anyOf", []) if "description" in each), None)
             if description := own or FIELDS.get(f"{name}.{field}", FIELDS.get(field)):
                 shape.setdefault("description", description)
+    schemas["BatchJob"]["required"].remove("model")  # the defaults may have it
     return schemas
 
 

@@ -25,6 +25,11 @@ REQUESTS: dict[str, dict[str, Any]] = {
     },
     "submit_batch": {
         "two jobs": [{"model": "echo", "inputs": {"x": [[1]]}}, {"model": "echo", "inputs": {}}],
+        "with defaults and names": [
+            {"defaults": {"model": "echo", "priority": "low", "webhook": {"url": HOOK}}},
+            {"custom_id": "a", "inputs": {"x": [[1]]}},
+            {"custom_id": "b", "inputs": {"x": [[2]]}, "priority": "normal"},
+        ],
     },
     "create_webhook": {
         "some jobs": {"url": HOOK, "events": ["job.failed"], "models": ["echo"], "rate_limit": 50},

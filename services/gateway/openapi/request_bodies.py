@@ -8,6 +8,7 @@ from services.gateway.http.negotiation import EVENT_STREAM
 from services.gateway.open_inference.requests import JSON_LENGTH_HEADER
 
 JOB = {"$ref": "#/components/schemas/SubmitJob"}
+BATCH_ITEM = {"anyOf": [{"$ref": "#/components/schemas/BatchJob"}, {"$ref": "#/components/schemas/DefaultsLine"}]}
 STRING = {"type": "string"}
 OBJECT = {"type": "object"}
 TENSOR = {
@@ -46,12 +47,15 @@ INFER_BODY = {
 BODIES: dict[str, Any] = {
     "submit_job": {"content": {"application/json": {"schema": JOB}}, "required": True},
     "submit_batch": {
-        "description": "A JSON list of jobs, or one job in each line. A job has the form of POST /v1/jobs.",
+        "description": (
+            "A JSON list of jobs, or one job in each line. A job has the form of POST /v1/jobs, and `custom_id`. "
+            "The first element or line may be the defaults of all jobs."
+        ),
         "content": {
             "application/json": {
-                "schema": {"type": "array", "items": JOB, "minItems": 1, "maxItems": MAX_ITEMS},
+                "schema": {"type": "array", "items": BATCH_ITEM, "minItems": 1, "maxItems": MAX_ITEMS + 1},
             },
-            LINES[0]: {"schema": JOB},
+            LINES[0]: {"schema": BATCH_ITEM},
         },
         "required": True,
     },

@@ -2,17 +2,17 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 import asyncpg
 import httpx
 import pytest
 
-from deploy.local.services import DEVELOPMENT_KEY, Service
+from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
 from tests.support.api_client import Api
 from tests.support.key_command import make_key
+from tests.support.large_outputs import enlarge_outputs, measure_peak
 from tests.support.own_gateway import another_gateway
 from tests.support.service_logs import count_events, wait_for_event
 
@@ -20,32 +20,13 @@ MEGABYTE = 1024 * 1024
 SIZE = 24 * MEGABYTE  # of a large result
 READERS = 20
 GROWTH = 300 * MEGABYTE  # of a gateway's memory; without a limit it is twice as much
-LARGER = """
-UPDATE job_outputs SET outputs = convert_to('[' || repeat('1,', $2::integer / 2) || '1]', 'UTF8') WHERE job_id =
-  (SELECT id FROM jobs WHERE traceparent LIKE '00-' || $1 || '-%')
-"""
-STEP = """
-INSERT INTO job_steps (job_id, claim, number, type, outputs)
-SELECT job_id, 1, 1, 'job.output', outputs FROM job_outputs WHERE job_id =
-  (SELECT id FROM jobs WHERE traceparent LIKE '00-' || $1 || '-%')
-"""
 
 
 async def make_large(stack: Stack, api: Api, size: int) -> str:
     """Return the id of a job with outputs, and an event, of this many bytes."""
     job = await api.run("echo", {"x": [[1.0]]})
-    connection = await asyncpg.connect(stack.postgres.url)
-    await connection.execute(LARGER, job.trace_id, size)
-    await connection.execute(STEP, job.trace_id)
-    await connection.close()
+    await enlarge_outputs(stack, job.trace_id, size)
     return job.id
-
-
-def measure_peak(service: Service) -> int:
-    """Return the most memory that the process has had, in bytes."""
-    lines = Path(f"/proc/{service.process.pid}/status").read_text().splitlines()
-    (peak,) = [line.split()[1] for line in lines if line.startswith("VmHWM")]
-    return int(peak) * 1024
 
 
 async def read_nothing(port: int, path: str, key: str = DEVELOPMENT_KEY) -> asyncio.StreamWriter:

@@ -16,7 +16,17 @@ from tests.integration.deliveries import EVENT
 from tests.support.seed import QUERIES as SEEDING
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-BIG = ("jobs", "job_inputs", "job_outputs", "job_attempts", "events", "deliveries", "attempts", "audit_log")
+BIG = (
+    "jobs",
+    "batch_items",
+    "job_inputs",
+    "job_outputs",
+    "job_attempts",
+    "events",
+    "deliveries",
+    "attempts",
+    "audit_log",
+)
 SCANS = ("Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan")
 # Queries that may read a whole index or table. count_queued counts. turn_back moves every due time after the
 # clock was set back.
@@ -38,6 +48,8 @@ WITH new AS MATERIALIZED (
          CASE WHEN NOT running AND later THEN now() END, now(), CASE WHEN running THEN now() END,
          CASE WHEN running THEN now() END, CASE WHEN running THEN 'worker' END
   FROM new
+), items AS (
+  INSERT INTO batch_items (batch_id, index, job_id) SELECT gen_random_uuid(), 0, id FROM new
 ), inputs AS (
   INSERT INTO job_inputs (job_id, tensors) SELECT id, '' FROM new
 ), attempts AS (

@@ -17,10 +17,13 @@ from services.dispatcher.maintenance.batch_store import BatchStore as Dispatcher
 from services.dispatcher.maintenance.batch_store import CompletedBatch, LockedBatch
 from services.dispatcher.maintenance.batches import BatchCompleter
 from services.dispatcher.maintenance.retention_store import RetentionStore
-from services.gateway.batches.store import BatchStore, NewBatch
+from services.gateway.batches.schemas import ItemProblem
+from services.gateway.batches.store import BatchStore, NewBatch, NewItem
 from services.gateway.events.store import EventStore
 from tests.integration.jobs import TRACEPARENT, claim, new_end, new_job
 from tests.integration.world import World
+
+PROBLEM = ItemProblem("urn:charonia:problem:invalid_request", "wrong", [])
 
 
 @pytest.fixture
@@ -194,5 +197,23 @@ async def test_an_old_batch_is_removed_after_its_jobs(
 
 async def purge_once(database: Database, retention: float) -> int:
     """Return how many batches are left."""
-    await RetentionStore(database).purge_batches(retention, 10)
+    await RetentionStore(database).purge_batches(retention, 10, 10)
     return len(await database.fetch("SELECT id FROM batches"))
+
+
+async def test_batches_are_removed_with_a_limited_number_of_items_at_a_time(
+    world: World, completer: BatchCompleter
+) -> None:
+    """A statement that removes millions of rows would delay everybody."""
+    for _ in range(5):
+        jobs = [new_job(world.tenant, batch_id=(batch_id := ids.new())) for _ in range(1)]
+        items = [NewItem(0, jobs[0].id), *(NewItem(number, None, problem=PROBLEM) for number in range(1, 4))]
+        batch = NewBatch(batch_id, world.tenant, len(items), 1, TRACEPARENT, items=items)
+        assert await BatchStore(world.database).add(batch, jobs) is not None
+        await end(world, jobs[0].id)
+    assert await completer.scan() == 5
+    await world.database.fetch("DELETE FROM jobs")
+    await world.database.fetch("UPDATE batches SET finished_at = finished_at - interval '2 hours'")
+    removed = [await RetentionStore(world.database).purge_batches(3600.0, 10, 8) for _ in range(4)]
+    assert removed == [2, 2, 1, 0]
+    assert await world.database.fetch("SELECT FROM batch_items") == []

@@ -4,15 +4,25 @@ import asyncio
 from uuid import UUID
 
 import asyncpg
+import msgspec
 import pytest
 
 from common import ids
 from common.jobs import Status
 from common.postgres.database import Database
-from services.gateway.batches.store import JOBS_PER_STATEMENT, BatchStore, NewBatch, chunk_jobs
+from services.dispatcher.results.store import ResultStore
+from services.gateway.batches.schemas import ItemProblem
+from services.gateway.batches.store import (
+    ITEMS_PER_STATEMENT,
+    JOBS_PER_STATEMENT,
+    BatchStore,
+    NewBatch,
+    NewItem,
+    chunk_jobs,
+)
 from services.gateway.jobs.idempotency_store import IdempotencyStore, RequestKey
 from services.gateway.jobs.store import JobFilter, JobStore, NewJob
-from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_job
+from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_job
 from tests.integration.waiting import until_blocked
 
 FINGERPRINT = bytes(32)
@@ -126,3 +136,35 @@ async def test_the_jobs_of_a_batch_are_listed(database: Database, store: BatchSt
     assert await find(status=Status.PROCESSING) == mine[:1]
     assert await find(model="other") == []
     assert sorted(await find(model="echo", status=Status.QUEUED)) == sorted(mine[1:])
+
+
+async def test_results_are_in_the_order_submitted(database: Database, store: BatchStore, tenant: UUID) -> None:
+    batch_id = ids.new()
+    jobs = [new_job(tenant, batch_id=batch_id, metadata=b'{"a":1}') for _ in range(ITEMS_PER_STATEMENT)]
+    jobs.reverse()  # their ids are in another order than their items
+    problem = ItemProblem("urn:charonia:problem:invalid_request", "wrong", [])
+    items = [NewItem(0, None, "refused", problem), *(NewItem(number, job.id) for number, job in enumerate(jobs, 1))]
+    batch = NewBatch(batch_id, tenant, len(items), len(jobs), TRACEPARENT, items=items)
+    await store.add(batch, jobs)
+    await end_jobs(database, jobs[0].id, b"[1]")
+    await database.fetch("DELETE FROM jobs WHERE id = $1", jobs[1].id)
+
+    sizes = await store.measure_results(batch_id, 0, 4)
+    assert sizes == [len(msgspec.json.encode(problem)), len(b'{"a":1}[1]'), 0, len(b'{"a":1}')]
+    first = await store.read_results(batch_id, 0, 4)
+    assert [row.number for row in first] == [0, 1, 2, 3]
+    assert [row.job.id if row.job else None for row in first] == [None, jobs[0].id, None, jobs[2].id]
+    assert (first[0].custom_id, first[0].problem) == ("refused", msgspec.json.encode(problem))
+    assert [row.outputs for row in first] == [None, b"[1]", None, None]
+    last = await store.read_results(batch_id, len(items) - 1, 4)
+    assert [row.job.id if row.job else None for row in last] == [jobs[-1].id]
+    assert await store.measure_results(batch_id, len(items), 4) == []
+    assert await store.find_open_job(batch_id) in {job.id for job in jobs[2:]}
+    await database.fetch("DELETE FROM jobs WHERE id <> $1", jobs[0].id)
+    assert await store.find_open_job(batch_id) is None
+
+
+async def end_jobs(database: Database, job_id: UUID, outputs: bytes) -> None:
+    """End a job with these outputs."""
+    job = await claim(database, job_id)
+    await ResultStore(database).end_jobs([new_end(job, outputs=outputs)])

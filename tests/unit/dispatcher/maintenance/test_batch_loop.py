@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from common.errors import DatabaseUnavailable
+from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from services.dispatcher.maintenance.batch_store import BatchStore
 from services.dispatcher.maintenance.batches import BatchCompleter
@@ -27,7 +28,8 @@ class FakeStore:
 
 async def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     store = FakeStore(True, True, True, False, True, True)
-    completer = BatchCompleter(cast("BatchStore", store), cast("WakeUpPublisher", None), "", 0.0)
+    wake_ups, changes = cast("WakeUpPublisher", None), cast("ChangePublisher", None)
+    completer = BatchCompleter(cast("BatchStore", store), wake_ups, changes, "", 0.0)
     async with asyncio.timeout(20):
         with pytest.raises(asyncio.CancelledError):
             await completer.run()

@@ -36,7 +36,7 @@ class FakeStore:
     async def purge_audit_log(self, _age: float, _limit: int) -> int:
         return 0
 
-    async def purge_batches(self, _age: float, _limit: int) -> int:
+    async def purge_batches(self, _age: float, _limit: int, _items: int) -> int:
         return 0
 
 
