@@ -7,22 +7,26 @@ import msgspec
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.gateway.http.problems import MEDIA_TYPE, RETRY_SECONDS, ProblemBody
+from services.gateway.http.problems import MEDIA_TYPE, PROTOCOL, RETRY_SECONDS, ProblemBody, ProtocolError
 
-BODY = msgspec.json.encode(
-    ProblemBody(
-        type="urn:charonia:problem:unavailable",
-        title=HTTPStatus.SERVICE_UNAVAILABLE.phrase,
-        status=HTTPStatus.SERVICE_UNAVAILABLE,
-        detail="shutting down; the outcome of this request is unknown",
-        instance="",
-    )
-)
-HEADERS = [
-    (b"content-type", MEDIA_TYPE.encode()),
-    (b"content-length", str(len(BODY)).encode()),
-    (b"retry-after", str(RETRY_SECONDS).encode()),
-]
+STATUS = HTTPStatus.SERVICE_UNAVAILABLE
+DETAIL = "shutting down; the outcome of this request is unknown"
+
+
+def render_answer(path: str) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """Return the body and the headers of the answer to a request that is given up."""
+    if path.startswith(PROTOCOL):
+        body, media_type = msgspec.json.encode(ProtocolError(DETAIL)), "application/json"
+    else:
+        problem = ProblemBody(
+            type="urn:charonia:problem:unavailable", title=STATUS.phrase, status=STATUS, detail=DETAIL, instance=path
+        )
+        body, media_type = msgspec.json.encode(problem), MEDIA_TYPE
+    return body, [
+        (b"content-type", media_type.encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"retry-after", str(RETRY_SECONDS).encode()),
+    ]
 
 
 class DrainState:
@@ -62,5 +66,6 @@ class DrainMiddleware:
         except asyncio.CancelledError:  # the grace period is over; uvicorn would answer 500
             if not self._state.draining or started or scope["type"] != ScopeType.HTTP:
                 raise
-            await answer({"type": "http.response.start", "status": HTTPStatus.SERVICE_UNAVAILABLE, "headers": HEADERS})
-            await answer({"type": "http.response.body", "body": BODY, "more_body": False})
+            body, headers = render_answer(scope["path"])
+            await answer({"type": "http.response.start", "status": STATUS, "headers": headers})
+            await answer({"type": "http.response.body", "body": body, "more_body": False})
