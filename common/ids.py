@@ -7,7 +7,10 @@ import os
 import time
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 from uuid import UUID
+
+from msgspec import Meta
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, as in TypeID 0.3
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
@@ -27,6 +30,21 @@ class Kind(StrEnum):
     RECOVERY = "rec"
     BATCH = "bat"
     AUDIT_ENTRY = "aud"
+
+
+def make_pattern(kind: Kind) -> str:
+    """Return a regular expression for the ids of a kind."""
+    return f"^{kind}_[0-7][0-9a-hjkmnp-tv-z]{{{_LENGTH - 1}}}$"
+
+
+# Ids in the bodies of the API. Their patterns are only documented: each call has its own answer to a wrong id.
+JobId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.JOB)})]
+EventId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.EVENT)})]
+WebhookId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.WEBHOOK)})]
+DeliveryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.DELIVERY)})]
+RecoveryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.RECOVERY)})]
+BatchId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.BATCH)})]
+AuditEntryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.AUDIT_ENTRY)})]
 
 
 def new() -> UUID:

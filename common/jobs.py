@@ -1,8 +1,10 @@
 """The states of a job and the legal transitions. Pure."""
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 
 class Status(StrEnum):
@@ -41,6 +43,8 @@ EVENT_TYPES = (
     *("job.started", *TERMINAL_EVENTS, "batch.completed"),
     *("webhook.test", "webhook.disabled", "delivery.exhausted"),
 )
+JOB_EVENT_TYPES = tuple(each for each in EVENT_TYPES if each.startswith("job."))
+JobEventType = Annotated[str, Meta(extra_json_schema={"enum": [*JOB_EVENT_TYPES]})]
 
 
 def number_event(event_type: str, claim: int) -> int:
@@ -58,8 +62,11 @@ def list_patterns(event_type: str) -> list[str]:
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why an attempt or a job failed: a stable code, a sentence, and whether a retry may help."""
+    """Why an attempt or a job failed."""
 
     code: str
+    """A stable error code. The reference lists the codes of jobs."""
     message: str
+    """A sentence about the error, for people. It may change."""
     retryable: bool
+    """Whether another attempt may succeed."""

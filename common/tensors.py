@@ -6,9 +6,10 @@ extension of the Open Inference Protocol). The dispatcher therefore passes the b
 
 import struct
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 
 class Datatype(StrEnum):
@@ -58,14 +59,39 @@ class Tensor(msgspec.Struct, frozen=True, array_like=True):
     data: bytes
 
 
+class RawElement(msgspec.Struct, frozen=True):
+    """An element of BYTES that is not UTF-8."""
+
+    base64: Annotated[str, Meta(extra_json_schema={"contentEncoding": "base64"})]
+    """The bytes in base64."""
+
+
+# The elements of a tensor in JSON. NaN and infinities are strings, as in protobuf's JSON.
+ELEMENTS: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "anyOf": [
+            *({"type": name} for name in ("number", "string", "boolean")),
+            {"$ref": "#/components/schemas/RawElement"},
+        ]
+    },
+}
+Elements = Annotated[list[Any], Meta(extra_json_schema=ELEMENTS)]
+
+
 class Output(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An output tensor, as in the API. Data is flat and row-major. BYTES are text, or `{"base64"}` if not UTF-8."""
+    """An output tensor."""
 
     name: str
+    """The name of the output."""
     datatype: Datatype
+    """The type of each element."""
     shape: list[int]
-    data: list[Any]
-    response: int = -1  # the number of a streaming model's response, from 0; otherwise omitted
+    """The size of each dimension, with the batch dimension first."""
+    data: Elements
+    """The elements in row-major order, flat. BYTES are text, or `{"base64"}` where they are not UTF-8."""
+    response: int = -1
+    """Only of a streaming model: the number of its response, from 0."""
 
 
 class Signature(msgspec.Struct, frozen=True):

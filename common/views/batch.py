@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 import asyncpg
 import msgspec
+from msgspec import Meta
 
 from common import ids
+from common.ids import BatchId
 from common.jobs import Status
 from common.postgres import sql
-from common.views.job import format_optional_time, format_time
+from common.views.job import Time, Url, format_optional_time, format_time
 
 QUERIES = sql.load("common.views", "batch.sql")
 
@@ -29,32 +31,46 @@ class BatchRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchUrls(msgspec.Struct, frozen=True):
-    """Where to read the batch, its jobs and the results of all items."""
+    """The URLs of a batch."""
 
-    self: str
-    jobs: str
-    results: str
+    self: Url
+    """The batch itself."""
+    jobs: Url
+    """A list of the jobs of the batch."""
+    results: Url
+    """A line for each item of the batch, once all jobs have ended."""
 
 
 class BatchView(msgspec.Struct, frozen=True, kw_only=True):
-    """`total` items were in the request, and `accepted` of them became jobs. `counts` are of jobs that still exist."""
+    """A batch, and how far its jobs are."""
 
-    id: str
+    id: BatchId
+    """The id of the batch."""
     status: Literal["processing", "completed"]
+    """`completed` once every job has ended for the first time."""
     total: int
+    """The items in the request."""
     accepted: int
+    """The items that became jobs."""
     counts: dict[Status, int]
-    created_at: str
-    finished_at: str | None
+    """The jobs by status. Jobs whose retention is over are not counted."""
+    created_at: Time
+    """When the batch was submitted."""
+    finished_at: Time | None
+    """When the batch was completed; null until then."""
     urls: BatchUrls
+    """Where to read the batch, its jobs and the results of all items."""
 
 
 class BatchBody(msgspec.Struct, frozen=True):
     """The body of a `batch.completed` event."""
 
-    type: str
-    timestamp: str
+    type: Annotated[str, Meta(extra_json_schema={"const": "batch.completed"})]
+    """The type of the event."""
+    timestamp: Time
+    """When the last job ended."""
     data: BatchView
+    """The batch."""
 
 
 def view_batch(row: BatchRow, counts: Counts, public: str) -> BatchView:

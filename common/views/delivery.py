@@ -2,18 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 import msgspec
+from msgspec import Meta
 
 from common import ids
+from common.ids import DeliveryId, EventId, JobId, WebhookId
+from common.jobs import EVENT_TYPES
 from common.postgres import sql
 from common.views.job import Time, format_optional_time, format_time
 
 QUERIES = sql.load("common.views", "delivery.sql")
 
 DeliveryStatus = Literal["pending", "succeeded", "exhausted", "canceled"]
+EventType = Annotated[str, Meta(extra_json_schema={"enum": [*EVENT_TYPES]})]
+HTTP_URL = r"^[Hh][Tt][Tt][Pp][Ss]?://[^ #\\]+$"
+HttpUrl = Annotated[str, Meta(extra_json_schema={"pattern": HTTP_URL})]
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,33 +50,58 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """`error` is null for success, or one of the delivery errors in docs/reference/errors.md.
-
-    `response` is the first bytes of the response, as text.
-    """
+    """An attempt to send a webhook."""
 
     number: int
+    """The number of the attempt, from 1."""
     started_at: Time
+    """When the attempt started."""
     latency_ms: int
+    """How long the attempt took, in milliseconds."""
     status_code: int | None
+    """The HTTP status of the response; null without a response."""
     error: str | None
+    """Null for success, or else a stable error code. The reference lists the codes of deliveries."""
     response: str
+    """The first bytes of the response, as text."""
 
 
 class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
-    """An event on its way to one receiver. The id is its `webhook-id`. Without `webhook_id` it is a job's callback."""
+    """An event on its way to one receiver."""
 
-    id: str
-    event_id: str
-    event_type: str
-    job_id: str | None
-    webhook_id: str | None
-    url: str
+    id: DeliveryId
+    """The id of the delivery. Every attempt sends it as `webhook-id`."""
+    event_id: EventId
+    """The id of the event. Its deliveries to other receivers have the same."""
+    event_type: EventType
+    """The type of the event."""
+    job_id: JobId | None
+    """The job of the event; null if it belongs to no job."""
+    webhook_id: WebhookId | None
+    """The subscription that receives the event; null for the callback of a job."""
+    url: HttpUrl
+    """The URL of the receiver."""
     status: DeliveryStatus
+    """The state. `exhausted` deliveries failed at every attempt; `canceled` ones are not sent any more."""
     created_at: Time
+    """When the event was queued for this receiver."""
     next_attempt_at: Time | None
+    """When the next attempt is due; null if none is."""
     finished_at: Time | None
+    """When the delivery ended; null while it is pending."""
     attempts: list[DeliveryAttempt]
+    """The attempts so far, oldest first."""
+
+
+class DeliveryBody(msgspec.Struct, frozen=True):
+    """The body of a `delivery.exhausted` event."""
+
+    type: Annotated[str, Meta(extra_json_schema={"const": "delivery.exhausted"})]
+    """The type of the event."""
+    timestamp: Time
+    """When Charonia gave up the delivery."""
+    data: DeliveryView
+    """The delivery with its attempts, and up to 1 KiB of each response."""
 
 
 def view_delivery(row: DeliveryRow, attempts: Sequence[AttemptRow]) -> DeliveryView:

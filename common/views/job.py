@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from common import ids
-from common.jobs import Failure, Priority, Status
+from common.ids import JobId
+from common.jobs import Failure, JobEventType, Priority, Status
 from common.security.signed_urls import UrlSigner
 from common.telemetry import tracing
 
@@ -55,7 +56,8 @@ def job_log_fields(row: JobRow) -> dict[str, str]:
 
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-
+# A path of this API, after `CHARONIA_PUBLIC_URL` where that is set.
+Url = Annotated[str, Meta(extra_json_schema={"pattern": "^(https?://[^/]+.*)?/v1/"})]
 
 # Raw: they are passed on as they were stored.
 Outputs = Annotated[
@@ -65,57 +67,91 @@ Object = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
 
 
 class Metrics(msgspec.Struct, frozen=True):
-    """In whole milliseconds, null until known."""
+    """How long the parts of a job took, in whole milliseconds. Each is null until it is known."""
 
     queue_ms: int | None
+    """From when the job could run to the start of its latest attempt."""
     inference_ms: int | None
+    """The latest attempt, from the call to Triton to its answer. Triton's own queue is part of it."""
     total_ms: int | None
+    """From the submit to the end of the job."""
 
 
 class Urls(msgspec.Struct, frozen=True):
-    """Where to read or cancel the job."""
+    """The URLs of a job. They are paths, unless `CHARONIA_PUBLIC_URL` is set."""
 
-    self: str
-    cancel: str
-    events: str
-    deliveries: str
-    trace: str | None
+    self: Url
+    """The job itself."""
+    cancel: Url
+    """`POST` cancels the job."""
+    events: Url
+    """The history of the job, as a list or a stream."""
+    deliveries: Url
+    """The webhooks sent for the job."""
+    trace: Annotated[str, Meta(extra_json_schema={"format": "uri"})] | None
+    """The trace in a user interface; null unless `CHARONIA_TRACE_URL` is set."""
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """A job: its state, its settings and, after success, its outputs."""
 
-    id: str
+    id: JobId
+    """The id of the job. Ids sort by the time of the submit."""
     status: Status
+    """The state. `succeeded`, `failed`, `canceled` and `expired` are final, unless the job is retried."""
     model: str
+    """The model that runs the job. It is the fallback model once the job has changed to it."""
     version: str | None
+    """The version that ran, or the one asked for; null until a version is chosen."""
     priority: Priority
+    """Jobs of a higher priority run first."""
     attempt: int
+    """The number of the latest attempt, from 1; 0 before the first one."""
     max_attempts: int
+    """The attempts that the job may use before it fails."""
     created_at: Time
+    """When the job was submitted."""
     run_at: Time
+    """The earliest start of the next attempt. It is later than now while the job is scheduled or backs off."""
     started_at: Time | None
+    """When the latest attempt started; null before the first one."""
     finished_at: Time | None
+    """When the job ended; null until then."""
     expires_at: Time | None
+    """The job expires if it has not started by then; null if it may wait forever."""
     outputs: Outputs | None
+    """The outputs; null until the job has succeeded, or if `outputs_omitted` says why."""
     outputs_omitted: OutputsOmitted | msgspec.UnsetType = msgspec.UNSET
-    outputs_url: str | msgspec.UnsetType = msgspec.UNSET
+    """Why a succeeded job has null `outputs`: `in_lists`, `too_large` (over 256 KiB in a webhook) or `erased`."""
+    outputs_url: Url | msgspec.UnsetType = msgspec.UNSET
+    """Where to fetch outputs that were left out. The URL in a webhook needs no key, for 7 days."""
     error: Failure | None
+    """Why the job, or its latest attempt, failed; null without a failure."""
     queue_position: int | None
+    """The estimated position of a queued job: 1 is next. Null in lists, and while the job backs off or is scheduled."""
     webhook_status: WebhookStatus
+    """The state of the webhook given with the job; always `none` in lists and results of batches."""
     metadata: Object
-    trace_id: str
+    """Your `metadata`, unchanged."""
+    trace_id: Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-f]{32}$"})]
+    """The id of the job's trace, as in W3C Trace Context."""
     metrics: Metrics
+    """How long the parts of the job took."""
     urls: Urls
+    """Where to read or cancel the job."""
 
 
-class EventBody(msgspec.Struct, frozen=True):
-    """A webhook's body, as in Standard Webhooks. `sequence` orders the events of a job."""
+class JobBody(msgspec.Struct, frozen=True):
+    """The body of a job's webhook, as in Standard Webhooks."""
 
-    type: str
-    timestamp: str
+    type: JobEventType
+    """The type of the event."""
+    timestamp: Time
+    """When the event happened. All attempts to deliver it have the same time."""
     sequence: int
+    """Orders the events of a job: a later event has a greater number. Numbers may be missing."""
     data: JobView
+    """The job, as it was at the event."""
 
 
 class JobUrls(msgspec.Struct, frozen=True):
@@ -222,7 +258,7 @@ def render_event(
     view = view_job(row, links, webhook_status="pending", outputs=None if too_large else outputs)
     if too_large:
         view = msgspec.structs.replace(view, outputs_omitted="too_large", outputs_url=links.outputs(row.id, at))
-    return msgspec.json.encode(EventBody(event_type, format_time(at), sequence, view))
+    return msgspec.json.encode(JobBody(event_type, format_time(at), sequence, view))
 
 
 def read_job(record: Mapping[str, object]) -> JobRow:

@@ -62,10 +62,26 @@ class Writer:
             parts += [f"## {tag}", *(self._write_call(*each) for each in same)]
         return "\n\n".join(parts)
 
+    def write_webhooks(self) -> str:
+        """Return the events, the headers that they share, and an example of each body."""
+        webhooks = {event_type: methods["post"] for event_type, methods in self._document["webhooks"].items()}
+        rows = ((f"`{name}`", each["summary"], show_type(find_body(each)["schema"])) for name, each in webhooks.items())
+        first = next(iter(webhooks.values()))
+        headers = ((f"`{each['name']}`", each["description"]) for each in first["parameters"])
+        answers = ((status, each["description"]) for status, each in first["responses"].items())
+        parts = [table(("event", "when", "body"), rows), table(("header", "description"), headers)]
+        parts.append(table(("answer", "effect"), answers))
+        shown: dict[str, str] = {}  # one example of each schema
+        for each in webhooks.values():
+            shown.setdefault(find_body(each)["schema"]["$ref"], show_json(find_body(each)["example"]))
+        parts += [f"```json\n{text}\n```" for text in shown.values()]
+        return "\n\n".join(part.strip() for part in parts)
+
     def write_objects(self) -> str:
         bodies = [each.get("requestBody") for path in self._document["paths"].values() for each in path.values()]
         sent = find_names(bodies, self._schemas)
-        names = sorted(find_names(self._document["paths"], self._schemas) - self._written)
+        used = [self._document["paths"], self._document["webhooks"]]
+        names = sorted(find_names(used, self._schemas) - self._written)
         return "\n\n".join(write_schema("###", name, self._schemas[name], sent=name in sent) for name in names)
 
     def _write_call(self, call: Call, *others: Call) -> str:
@@ -112,6 +128,12 @@ class Writer:
                     yield f"```json\n{text}\n```"
                 else:
                     yield f"{link(first)} shows an example."
+
+
+def find_body(operation: Json) -> Json:
+    """Return the content of a body in JSON."""
+    content: Json = operation["requestBody"]["content"]["application/json"]
+    return content
 
 
 def show_access(security: list[Json]) -> str:

@@ -14,16 +14,17 @@ FOLDER = ROOT / "docs" / "reference"
 
 
 @cache
-def write_api() -> tuple[str, str]:
-    """Return the calls and the objects of the API."""
+def write_api() -> tuple[str, str, str]:
+    """Return the calls, the webhooks and the objects of the API."""
     writer = Writer(read_document())
-    return writer.write_calls(), writer.write_objects()
+    return writer.write_calls(), writer.write_webhooks(), writer.write_objects()
 
 
 # Each takes the page as it is, for what people write in its tables.
 SECTIONS: dict[str, Callable[[str], str]] = {
     "calls": lambda _: write_api()[0],
-    "objects": lambda _: write_api()[1],
+    "webhooks": lambda _: write_api()[1],
+    "objects": lambda _: write_api()[2],
     "metrics": lambda _: metrics.write_metrics(),
     "stack": lambda _: settings.write_stack(),
     "http-errors": errors.write_http_errors,

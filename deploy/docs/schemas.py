@@ -55,7 +55,7 @@ def write_fields(schema: Json, *, sent: bool) -> str:
 
 
 def write_field(name: str, shape: Json, required: bool, *, sent: bool) -> tuple[str, ...]:
-    description, kind = shape.get("description", ""), show_type(shape)
+    description, kind = " ".join(shape.get("description", "").split()), show_type(shape)
     if not sent:
         return f"`{name}`", kind if required else f"{kind}, may be absent", description
     default = f"`{json.dumps(shape['default'])}`" if shape.get("default") is not None else ""
@@ -68,7 +68,7 @@ def show_type(shape: Json, *, nullable: bool = True) -> str:
         return link(name_schema(shape["$ref"]))
     if choices := shape.get("anyOf") or shape.get("oneOf"):
         inherited = {key: value for key, value in shape.items() if key not in ("anyOf", "oneOf")}
-        kinds = [show_type(inherited | each) for each in choices if each != NULL]
+        kinds = list(dict.fromkeys(show_type(inherited | each) for each in choices if each != NULL))
         return " or ".join([*kinds, "null"] if nullable and NULL in choices else kinds)
     if "enum" in shape:
         return ", ".join(f"`{each}`" for each in shape["enum"])

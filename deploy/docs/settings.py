@@ -3,9 +3,6 @@
 The string under a field of a settings class describes it.
 """
 
-import ast
-import inspect
-import textwrap
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -19,6 +16,7 @@ from deploy.docs.schemas import show_type
 from deploy.local.settings import ROOT
 from deploy.local.settings import Settings as StackSettings
 from services.dispatcher.settings import DispatcherSettings
+from services.gateway.openapi.descriptions import read_descriptions
 from services.gateway.settings import GatewaySettings
 from services.notifier.settings import NotifierSettings
 
@@ -30,18 +28,6 @@ OF_SERVICES: dict[str, type[msgspec.Struct]] = {
 }
 HEAD = ("variable", "type", "default", "description")
 SIZE = 1024 * 1024
-
-
-def read_descriptions(kind: type) -> dict[str, str]:
-    """Return the string under each field of a class."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    found = {}
-    for field, below in zip(body.body, body.body[1:], strict=False):
-        match field, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                found[name] = text
-    return found
 
 
 def write_settings(kind: type[msgspec.Struct], _page: str = "") -> str:

@@ -1,7 +1,6 @@
 """Operational events about exhausted deliveries and disabled subscriptions."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import UUID
 
 import msgspec
@@ -10,30 +9,11 @@ from common import ids
 from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUp, event_wake_up
 from common.telemetry import tracing
-from common.views.delivery import DeliveryView
+from common.views.delivery import DeliveryBody
 from common.views.job import format_time
+from common.views.subscription import DisabledBody, DisabledView
 from services.notifier.store.attempts import DisabledWebhook
 from services.notifier.store.operational_events import OperationalEvent, add_events, find_exhausted
-
-
-class DisabledView(msgspec.Struct, frozen=True):
-    """The data of `webhook.disabled`.
-
-    The reason is `gone` (a 410) or `failing` (days without a success).
-    """
-
-    id: str
-    url: str
-    description: str | None
-    status: str
-    disabled_at: str
-    disabled_reason: str
-
-
-class EventBody(msgspec.Struct, frozen=True):
-    type: str
-    timestamp: str
-    data: DisabledView | DeliveryView
 
 
 async def add_exhausted_events(connection: Connection, deliveries: Sequence[UUID]) -> list[WakeUp]:
@@ -42,7 +22,12 @@ async def add_exhausted_events(connection: Connection, deliveries: Sequence[UUID
     Return the wake-up messages, to announce after the commit.
     """
     events = [
-        make_event(each.tenant_id, "delivery.exhausted", each.finished_at, each.view, each.traceparent, each.job_id)
+        make_event(
+            each.tenant_id,
+            DeliveryBody("delivery.exhausted", format_time(each.finished_at), each.view),
+            each.traceparent,
+            each.job_id,
+        )
         for each in await find_exhausted(connection, deliveries)
     ]
     return await save(connection, events)
@@ -54,7 +39,11 @@ async def add_disabled_events(connection: Connection, webhooks: Sequence[Disable
     Return the wake-up messages, to announce after the commit.
     """
     events = [
-        make_event(each.tenant_id, "webhook.disabled", each.disabled_at, view_disabled(each), tracing.new_traceparent())
+        make_event(
+            each.tenant_id,
+            DisabledBody("webhook.disabled", format_time(each.disabled_at), view_disabled(each)),
+            tracing.new_traceparent(),
+        )
         for each in webhooks
     ]
     return await save(connection, events)
@@ -78,13 +67,6 @@ def view_disabled(webhook: DisabledWebhook) -> DisabledView:
 
 
 def make_event(
-    tenant_id: UUID,
-    kind: str,
-    at: datetime,
-    data: DisabledView | DeliveryView,
-    traceparent: str,
-    job_id: UUID | None = None,
+    tenant_id: UUID, body: DeliveryBody | DisabledBody, traceparent: str, job_id: UUID | None = None
 ) -> OperationalEvent:
-    event_id = ids.new()
-    body = msgspec.json.encode(EventBody(kind, format_time(at), data))
-    return OperationalEvent(event_id, tenant_id, kind, body, traceparent, job_id)
+    return OperationalEvent(ids.new(), tenant_id, body.type, msgspec.json.encode(body), traceparent, job_id)

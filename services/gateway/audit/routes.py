@@ -18,12 +18,11 @@ from services.gateway.audit.store import NEWEST, AuditRow, AuditStore
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
-from services.gateway.http.parameters import read_time, wrong_cursor
+from services.gateway.http.parameters import Limit, PlaceCursor, make_time_filter, read_time, wrong_cursor
 from services.gateway.http.problems import ANY_CALL, document, invalid
 from services.gateway.http.timestamps import EARLIEST, bound
 
 Caller = Request[Key, Any, Any]
-TIME = {"format": "date-time"}
 
 
 class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,13 +49,11 @@ Services = NamedDependency[SkipValidation[AuditServices]]
 async def list_audit_log(
     request: Caller,
     services: Services,
-    action: Annotated[Action | None, Parameter(description="the kind of change")] = None,
-    since: Annotated[str | None, Parameter(schema_extra=TIME, description="the earliest time")] = None,
-    until: Annotated[
-        str | None, Parameter(schema_extra=TIME, description="the time before which they were made")
-    ] = None,
-    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
-    cursor: str | None = None,
+    action: Annotated[Action | None, Parameter(description="Only changes of this kind.")] = None,
+    since: Annotated[str | None, make_time_filter("Only changes made at this time or later.")] = None,
+    until: Annotated[str | None, make_time_filter("Only changes made before this time.")] = None,
+    limit: Limit = 100,
+    cursor: PlaceCursor = None,
 ) -> AuditPage:
     """Return the changes to your keys, webhooks, secrets and limits, newest first.
 

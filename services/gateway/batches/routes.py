@@ -34,7 +34,7 @@ from services.gateway.http.problems import WITH_BODY, WITH_ID, conflict, documen
 from services.gateway.http.response_limits import find_response_lease
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.worker_processes import Workers
-from services.gateway.jobs.idempotency import IDEMPOTENCY_KEY, parse_key
+from services.gateway.jobs.idempotency import IdempotencyKey, parse_key
 
 log = Log("batch")
 
@@ -66,10 +66,7 @@ Services = NamedDependency[SkipValidation[BatchServices]]
 async def submit_batch(
     request: Caller,
     services: Services,
-    idempotency_key: Annotated[
-        str | None,
-        Parameter(header=IDEMPOTENCY_KEY, description="for 24 h, the same key returns the same batch"),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response[BatchAccepted]:
     """Commit all valid jobs, and return the errors of the others."""
     key, traceparent = parse_key(idempotency_key), tracing.to_traceparent(get_current_span())
@@ -94,7 +91,9 @@ async def get_batch(
     request: Caller,
     batch_id: str,
     services: Services,
-    wait: Annotated[float, Parameter(ge=0, le=MAX_WAIT, description="seconds to wait for all jobs to end")] = 0,
+    wait: Annotated[
+        float, Parameter(ge=0, le=MAX_WAIT, description="How many seconds to wait for the end of all jobs.")
+    ] = 0,
 ) -> BatchView:
     """Return the batch and its counts by status. It is completed once every job has ended for the first time.
 
@@ -138,9 +137,17 @@ async def get_batch_results(
     batch_id: str,
     services: Services,
     start: Annotated[
-        int, Parameter(query="from", ge=0, le=MAX_ITEMS, description="index of the first line: how many you have")
+        int,
+        Parameter(
+            query="from",
+            ge=0,
+            le=MAX_ITEMS,
+            description="The index of the first line: how many lines you have already.",
+        ),
     ] = 0,
-    partial: Annotated[bool, Parameter(description="send results although some jobs have not ended")] = False,
+    partial: Annotated[
+        bool, Parameter(description="Whether to send results although some jobs have not ended.")
+    ] = False,
 ) -> Response[Any]:
     """Return a line of JSON for each item of the batch, in the order submitted. A refused item has its error.
 

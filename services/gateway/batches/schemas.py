@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from common.views.batch import BatchView
 from common.views.job import JobView
-from services.gateway.http.problems import FieldError
+from services.gateway.http.problems import FieldError, ProblemType
 from services.gateway.jobs.schemas import SubmitJob
 
 # PostgreSQL text cannot contain NUL.
@@ -16,9 +16,10 @@ NO_DEFAULT = {"inputs"}  # each job has its own
 
 
 class BatchJob(SubmitJob, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job of a batch: a job with a name for the results, which is unique in the batch."""
+    """A job of a batch."""
 
     custom_id: CustomId | None = None
+    """Your name for the item, unique in the batch. Its result and its error have it."""
 
 
 def make_defaults() -> type[msgspec.Struct]:
@@ -40,36 +41,50 @@ class DefaultsLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The first line of a batch, or the first element of its list, may give defaults for all jobs."""
 
     defaults: BatchDefaults  # type: ignore[valid-type]
+    """Fields for all jobs. A field of a job replaces the default as a whole."""
 
 
 class ItemError(msgspec.Struct, frozen=True):
-    """Why an item of a batch was refused. `index` counts jobs from 0. The rest is as in the problem of a single job."""
+    """Why an item of a batch was refused."""
 
     index: int
-    custom_id: str | None
-    type: str
+    """The position of the item among the jobs of the request, from 0. Defaults are not counted."""
+    custom_id: CustomId | None
+    """Your name for the item; null without one."""
+    type: ProblemType
+    """The type of the problem that the item alone would get."""
     detail: str
+    """What is wrong with the item."""
     errors: list[FieldError]
+    """The invalid fields of the item."""
 
 
 class ItemProblem(msgspec.Struct, frozen=True):
-    """Why an item has no job, as in the problem of a single job. Code `not_found`: the job was removed since."""
+    """Why an item has no job, as in the problem of a single job."""
 
-    type: str
+    type: ProblemType
+    """`urn:charonia:problem:` and a stable error code. It is `not_found` for a job that was removed since."""
     detail: str
+    """What is wrong, for people. It may change."""
     errors: list[FieldError]
+    """The invalid fields of the item."""
 
 
 class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the results: the item's job with its outputs, or the error why there is none."""
 
     index: int
-    custom_id: str | None
+    """The position of the item among the jobs of the request, from 0. Defaults are not counted."""
+    custom_id: CustomId | None
+    """Your name for the item; null without one."""
     job: JobView | None
+    """The job with its outputs, without its queue position and webhook status; null if there is none."""
     error: ItemProblem | None
+    """Why there is no job; null if there is one."""
 
 
 class BatchAccepted(BatchView, frozen=True, kw_only=True):
     """The batch, and its refused items."""
 
     errors: list[ItemError]
+    """The items that did not become jobs."""

@@ -23,10 +23,10 @@ from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.events.dependencies import EventServices, Services
 from services.gateway.events.history import Event, EventView, JobHistory, parse_event_id
-from services.gateway.events.schemas import EventItem, EventPage
+from services.gateway.events.schemas import EVENT_POSITION, EventItem, EventPage
 from services.gateway.events.store import START, EventPosition, JobSnapshot
 from services.gateway.http.negotiation import EVENT_STREAM, prefers
-from services.gateway.http.parameters import parse_id
+from services.gateway.http.parameters import Limit, make_cursor, parse_id
 from services.gateway.http.problems import (
     WITH_ID,
     FieldError,
@@ -60,10 +60,15 @@ async def list_events(
     request: Request[Key, Any, Any],
     job_id: str,
     services: Services,
-    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
-    cursor: str | None = None,
+    limit: Limit = 100,
+    cursor: Annotated[str | None, make_cursor(EVENT_POSITION)] = None,
     last_event_id: Annotated[
-        str | None, Parameter(header=LAST_EVENT_ID, description="start the stream after this event")
+        str | None,
+        Parameter(
+            header=LAST_EVENT_ID,
+            schema_extra={"pattern": r"^([0-9]{1,18}\.[0-9]{1,10})?$"},
+            description="The id of an event. The stream starts after it.",
+        ),
     ] = None,
 ) -> Response[Any]:
     """Return a list, oldest first, or a stream until the job ends.
@@ -72,11 +77,11 @@ async def list_events(
     """
     history, lease = services.history, find_response_lease(request.scope)
     parsed = await find_job(history, job_id, request.user.tenant_id)
+    after = parse_position(LAST_EVENT_ID, last_event_id)
     if not wants_stream(request):
         return Response(await read_page(history, parsed, request.user, lease, parse_position("cursor", cursor), limit))
     if cursor is not None:
         raise invalid(FieldError("cursor", f"is only for lists; to resume a stream, send {LAST_EVENT_ID}"))
-    after = parse_position(LAST_EVENT_ID, last_event_id)
     snapshot = await check_position(history, parsed, LAST_EVENT_ID, after)
     has_ended = snapshot is not None and snapshot.status in TERMINAL
     if after != START and has_ended and not await history.has_events(parsed, after):

@@ -1,23 +1,37 @@
 """Response bodies of the event calls."""
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from common.views.job import Object, Time
+from services.gateway.events.history import STATUSES
+
+EVENT_POSITION = r"^[0-9]{1,18}\.[0-9]{1,10}$"
+EventPositionId = Annotated[str, Meta(extra_json_schema={"pattern": EVENT_POSITION})]
+HistoryEventType = Annotated[str, Meta(extra_json_schema={"enum": sorted(STATUSES)})]
 
 
 class EventItem(msgspec.Struct, frozen=True):
-    """An event of a job. In terminal events, `data` is the Job as in its webhook. In others, it is what is new.
+    """An event of a job."""
 
-    An event that has webhooks has their `sequence`.
-    """
-
-    id: str
-    type: str
+    id: EventPositionId
+    """The position of the event in the job's history. `Last-Event-ID` resumes a stream after it."""
+    type: HistoryEventType
+    """The type of the event."""
     timestamp: Time
+    """When it happened."""
     data: Object
+    """What is new. Where the job ended, it is the whole job, as in its webhook."""
     sequence: int | msgspec.UnsetType = msgspec.UNSET
+    """The `sequence` of the event's webhooks; absent for events that have no webhooks."""
 
 
 class EventPage(msgspec.Struct, frozen=True):
+    """A page of a job's history."""
+
     items: list[EventItem]
-    next_cursor: str | None
+    """The events, oldest first."""
+    next_cursor: EventPositionId | None
+    """The `cursor` of the next page; null on the last one."""

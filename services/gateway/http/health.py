@@ -34,6 +34,7 @@ class Readiness:
 
 @get("/healthz", summary="Liveness: the process is alive", operation_id="healthz")
 async def healthz() -> dict[str, str]:
+    """Answer while the process runs."""
     return {"status": "ok"}
 
 
@@ -44,13 +45,14 @@ async def healthz() -> dict[str, str]:
     responses={503: ResponseSpec(dict[str, Any], description="Not ready", generate_examples=False)},
 )
 async def readyz(services: NamedDependency[SkipValidation[Readiness]]) -> Response[dict[str, Any]]:
-    """Answers 503 without the database, and from SIGTERM on. Without the broker, jobs are accepted and run later."""
+    """Answer 503 without the database, and from SIGTERM on. Without the broker, jobs are accepted and run later."""
     ready, body = await services.check()
     return Response(body, status_code=200 if ready else 503)
 
 
 @get("/metrics", summary="Prometheus metrics", operation_id="metrics", media_type=MediaType.TEXT)
 async def metrics() -> Response[bytes]:
+    """Return the metrics of the gateway in the text format of Prometheus."""
     # Litestar adds the charset itself.
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8"))
 

@@ -7,14 +7,17 @@ import base64
 import binascii
 import hashlib
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 from uuid import UUID
 
 import msgspec
+from msgspec import Meta
 
 DIGEST_BYTES = 8  # identify the list; forging a cursor gains nothing
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+PLACE = "^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$"  # 32 bytes in base64
+PlaceCursor = Annotated[str, Meta(extra_json_schema={"pattern": PLACE})]
 
 
 class Place(NamedTuple):

@@ -3,30 +3,61 @@
 from datetime import datetime
 from functools import cache
 from http import HTTPStatus
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, get_args
 from uuid import UUID
 
 import msgspec
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
+from litestar.openapi.spec import OpenAPIType, Schema
 from litestar.params import Parameter
 
 from common import ids
 from services.gateway.http.allowed_values import MAX_SHOWN
 from services.gateway.http.field_errors import explain_time
+from services.gateway.http.pagination import PLACE
 from services.gateway.http.problems import MAX_ERRORS, MAX_TEXT, FieldError, Problem, invalid
 from services.gateway.http.suggestions import say_unknown
 
-# PostgreSQL's text has no NUL.
-NameFilter = Annotated[str | None, Parameter(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
-# Parsed by read_span: Litestar accepts numbers as times.
-TimeFilter = Annotated[str | None, Parameter(schema_extra={"format": "date-time"})]
 AnyTime = Annotated[datetime, msgspec.Meta(tz=True)]
 EXAMPLE_ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
 WAITING_POSTS = ("/v1/jobs",)  # take `Prefer: wait`
 SINGLE = ("Idempotency-Key", "Last-Event-ID")  # headers that a request may have once
 
 Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+def make_name_filter(description: str) -> Any:
+    """Return the rules of a filter by a name. PostgreSQL's text has no NUL."""
+    return Parameter(min_length=1, max_length=255, pattern=r"^[^\x00]*$", description=description)
+
+
+def make_time_filter(description: str) -> Any:
+    """Return the documentation of a filter by a time. read_time parses it: Litestar accepts numbers as times."""
+    return Parameter(schema_extra={"format": "date-time"}, description=description)
+
+
+def make_cursor(pattern: str) -> Any:
+    """Return the documentation of a cursor. An empty one is that of the first page."""
+    return Parameter(
+        schema_extra=allow_empty(pattern),
+        description="The `next_cursor` of the page before. The other parameters must be the same as there.",
+    )
+
+
+def allow_empty(pattern: str) -> dict[str, Any]:
+    """Return the schema of a text that has a pattern or is empty, as Litestar's `schema_extra`."""
+    return {"any_of": [Schema(type=OpenAPIType.STRING, pattern=pattern), Schema(const="")]}
+
+
+ModelFilter = Annotated[str | None, make_name_filter("Only what concerns this model.")]
+CreatedAfter = Annotated[str | None, make_time_filter("Only what was created at this time or later.")]
+CreatedBefore = Annotated[str | None, make_time_filter("Only what was created before this time.")]
+Limit = Annotated[int, Parameter(ge=1, le=1000, description="How many items the page may have.")]
+JobCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.JOB))]
+WebhookCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.WEBHOOK))]
+DeliveryCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.DELIVERY))]
+PlaceCursor = Annotated[str | None, make_cursor(PLACE)]
 
 
 class Span(TypedDict):
@@ -56,6 +87,10 @@ def check_parameters(connection: Connection) -> None:
         raise invalid(*(FieldError(name, explain_unknown(connection, name)) for name in unknown[:MAX_ERRORS]))
     if duplicate := sorted(name for name in given if len(given.getall(name)) > 1):
         raise invalid(*(FieldError(name, "given more than once") for name in duplicate))
+    if null := sorted(
+        name for name in list_nullable(connection.route_handler) if given.get(name, "").lower() == "null"
+    ):
+        raise invalid(*(FieldError(name, "null is not a value; leave the parameter out") for name in null))
     if duplicate := [name for name in SINGLE if len(connection.headers.getall(name, [])) > 1]:
         raise invalid(*(FieldError(name, "given more than once") for name in duplicate))
 
@@ -74,6 +109,13 @@ def list_known(handler: BaseRouteHandler, in_path: frozenset[str]) -> frozenset[
     names: Any = dict.fromkeys(in_path)  # only the keys matter
     model = handler.create_kwargs_model(names)
     return frozenset(parameter.field_alias for parameter in model.expected_query_params)
+
+
+@cache
+def list_nullable(handler: BaseRouteHandler) -> frozenset[str]:
+    """Return the parameters for which Litestar takes the text "null" as None: those that are no text and optional."""
+    fields = handler.parsed_fn_signature.parameters.items()
+    return frozenset(name for name, field in fields if field.is_optional and str not in get_args(field.annotation))
 
 
 def parse_id(kind: ids.Kind, text: str) -> UUID:

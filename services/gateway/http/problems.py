@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar.openapi.datastructures import ResponseSpec
+from msgspec import Meta
 
 MEDIA_TYPE = "application/problem+json"
 PROTOCOL = "/v2"  # the prefix of the Open Inference Protocol's paths
@@ -15,26 +16,40 @@ RETRY_SECONDS = 5  # what Retry-After says when a dependency is down
 LATER = {"Retry-After": str(RETRY_SECONDS)}
 
 
+ProblemType = Annotated[str, Meta(extra_json_schema={"pattern": "^urn:charonia:problem:[a-z_]+$"})]
+
+
 class FieldError(msgspec.Struct, frozen=True):
-    """`pointer` is a JSON pointer (RFC 6901) into the body, or the name of a header or query parameter."""
+    """An invalid field, header or parameter."""
 
     pointer: str
+    """A JSON pointer (RFC 6901) into the body, or the name of a header or query parameter."""
     detail: str
+    """What is wrong with it."""
 
 
 class ProblemBody(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    type: str
+    """An error (RFC 9457)."""
+
+    type: ProblemType
+    """`urn:charonia:problem:` and a stable error code. The reference lists the codes."""
     title: str
+    """The name of the HTTP status."""
     status: int
+    """The HTTP status."""
     detail: str
+    """What is wrong, for people. It may change."""
     instance: str
+    """The path of the request."""
     errors: list[FieldError] = []
+    """The invalid fields, at most 20; absent where no field is to blame."""
 
 
 class ProtocolError(msgspec.Struct, frozen=True):
     """An error in the Open Inference Protocol."""
 
     error: str
+    """What is wrong, for people. It may change."""
 
 
 class Problem(Exception):
@@ -77,13 +92,13 @@ DESCRIPTIONS = {
 }
 # The errors of every call; of a call that names an object; of a call with a body.
 ANY_CALL = (
-    *(HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN),
+    *(HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN),
     HTTPStatus.UNPROCESSABLE_ENTITY,  # an unknown query parameter
     *(HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 WITH_ID = (*ANY_CALL, HTTPStatus.NOT_FOUND)
 WITH_BODY = (
-    *(*ANY_CALL, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    *(*ANY_CALL, HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
 )
 

@@ -13,14 +13,23 @@ class Welcome(msgspec.Struct, frozen=True):
     """What this API is, and the paths of its documentation."""
 
     name: str
+    """Always `charonia`."""
     description: str
+    """What it is for."""
     version: str
+    """The version of Charonia."""
     authentication: str
+    """How to send a key."""
     docs: str
+    """The path of the documentation."""
     openapi: str
+    """The path of the OpenAPI document."""
     jobs: str
+    """The path of the jobs."""
     models: str
+    """The path of the model catalogue."""
     health: str
+    """The path of the readiness."""
 
 
 WELCOME = Welcome(
@@ -38,6 +47,7 @@ WELCOME = Welcome(
 
 @get("/", summary="What this is, and where its documentation is", operation_id="welcome", security=[{}])
 async def welcome() -> Welcome:
+    """Return the paths of the documentation and of the first calls. It needs no key."""
     return WELCOME
 
 

@@ -1,27 +1,36 @@
 """The events of a job's callback, as types or as patterns such as `job.*`. Pure."""
 
+import re
 from collections.abc import Sequence
 
-from common.jobs import EVENT_TYPES, list_patterns
+from common.jobs import JOB_EVENT_TYPES, list_patterns
 from services.gateway.http.allowed_values import show
 from services.gateway.http.problems import FieldError
 from services.gateway.http.suggestions import suggest
 
-JOB_EVENTS = tuple(each for each in EVENT_TYPES if each.startswith("job."))
-
 
 def expand(patterns: Sequence[str]) -> list[str]:
     """Return the event types of a job that the patterns match."""
-    return [each for each in JOB_EVENTS if not set(patterns).isdisjoint(list_patterns(each))]
+    return [each for each in JOB_EVENT_TYPES if not set(patterns).isdisjoint(list_patterns(each))]
 
 
 def find_event_errors(patterns: Sequence[str]) -> list[FieldError]:
     """Return one error for each pattern that matches no event of a job."""
     return [
-        FieldError(f"/webhook/events/{index}", explain_pattern(pattern, JOB_EVENTS))
+        FieldError(f"/webhook/events/{index}", explain_pattern(pattern, JOB_EVENT_TYPES))
         for index, pattern in enumerate(patterns)
         if not expand([pattern])
     ]
+
+
+def list_all_patterns(types: Sequence[str]) -> tuple[str, ...]:
+    """Return every pattern that matches one of these event types."""
+    return tuple(dict.fromkeys(pattern for event_type in types for pattern in list_patterns(event_type)))
+
+
+def document_patterns(types: Sequence[str]) -> dict[str, str]:
+    """Return the JSON schema of a pattern that matches one of these event types."""
+    return {"pattern": f"^({'|'.join(map(re.escape, list_all_patterns(types)))})$"}
 
 
 def explain_pattern(pattern: str, types: Sequence[str]) -> str:

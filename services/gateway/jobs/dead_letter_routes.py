@@ -6,19 +6,28 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from litestar import Request, get, post
-from litestar.params import Parameter
 
 from common import ids
 from common.telemetry.logs import Log
 from common.views.job import list_job
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.http.parameters import NameFilter, TimeFilter, explain_id, parse_cursor, read_span
+from services.gateway.http.parameters import (
+    CreatedAfter,
+    CreatedBefore,
+    JobCursor,
+    Limit,
+    ModelFilter,
+    explain_id,
+    make_name_filter,
+    parse_cursor,
+    read_span,
+)
 from services.gateway.http.problems import ANY_CALL, WITH_BODY, FieldError, document, invalid
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.jobs.dependencies import Services
 from services.gateway.jobs.retry import REPLAYABLE
-from services.gateway.jobs.schemas import DeadFilter, JobPage, Replay, Replayed
+from services.gateway.jobs.schemas import DeadFilter, DeadLetterPage, Replay, Replayed
 
 DEFAULT_LIMIT = 100  # jobs of one replay by filter
 
@@ -37,19 +46,19 @@ Caller = Request[Key, Any, Any]
 async def list_dead_letters(
     request: Caller,
     services: Services,
-    model: NameFilter = None,
-    error: NameFilter = None,
-    created_after: TimeFilter = None,
-    created_before: TimeFilter = None,
-    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
-    cursor: str | None = None,
-) -> JobPage:
+    model: ModelFilter = None,
+    error: Annotated[str | None, make_name_filter("Only jobs that failed with this error code.")] = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
+    limit: Limit = 100,
+    cursor: JobCursor = None,
+) -> DeadLetterPage:
     """Return jobs that failed for good, newest first. Pass `next_cursor` as `cursor` to get the next page."""
     before = parse_cursor(ids.Kind.JOB, cursor)
     filters = DeadFilter(model=model, error=error, **read_span(created_after, created_before))
     rows = await services.store.list_dead_letters(request.user.tenant_id, before, filters, limit + 1)
     items = [list_job(row, services.urls) for row in rows[:limit]]
-    return JobPage(items, items[-1].id if len(rows) > limit else None)
+    return DeadLetterPage(items, items[-1].id if len(rows) > limit else None)
 
 
 @post(

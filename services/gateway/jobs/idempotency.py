@@ -5,7 +5,10 @@ Nothing that happened to the job, its model or the limits in between changes tha
 
 import hashlib
 import re
+from typing import Annotated
 from uuid import UUID
+
+from litestar.params import HeaderParameter
 
 from common.postgres.batcher import Batcher
 from services.gateway.http.problems import FieldError, Problem, conflict, invalid
@@ -13,6 +16,14 @@ from services.gateway.jobs.idempotency_store import IdempotencyStore, KeyRecord,
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 KEY_PATTERN = re.compile(r"[\x21-\x7e]{1,255}")
+IdempotencyKey = Annotated[
+    str | None,
+    HeaderParameter(
+        name=IDEMPOTENCY_KEY,
+        schema_extra={"pattern": r"^[\x21-\x7e]{1,255}$"},
+        description="Any text of yours. For 24 h, the same key and body get the answer to the first request.",
+    ),
+]
 
 
 class IdempotencyKeys:

@@ -17,13 +17,26 @@ from services.gateway.auth.store import Key
 from services.gateway.http.disconnects import while_connected
 from services.gateway.http.negotiation import MAX_WAIT
 from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
-from services.gateway.http.parameters import NameFilter, TimeFilter, explain_id, parse_id, read_span, wrong_cursor
+from services.gateway.http.parameters import (
+    CreatedAfter,
+    CreatedBefore,
+    Limit,
+    ModelFilter,
+    PlaceCursor,
+    check_parameters,
+    explain_id,
+    parse_id,
+    read_span,
+    wrong_cursor,
+)
 from services.gateway.http.problems import ANY_CALL, WITH_ID, FieldError, Problem, document, invalid, not_found
 from services.gateway.http.response_limits import LARGE, find_response_lease
 from services.gateway.jobs.dependencies import Services
 from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.schemas import AttemptList, AttemptView, JobPage, OutputsView
 from services.gateway.jobs.store import AttemptRow, FoundJob, JobFilter
+
+BATCH = {"pattern": ids.make_pattern(ids.Kind.BATCH)}
 
 Caller = Request[Key, Any, Any]
 
@@ -39,7 +52,9 @@ async def get_job(
     request: Caller,
     job_id: str,
     services: Services,
-    wait: Annotated[float, Parameter(ge=0, le=MAX_WAIT, description="seconds to wait for the job to end")] = 0,
+    wait: Annotated[
+        float, Parameter(ge=0, le=MAX_WAIT, description="How many seconds to wait for the end of the job.")
+    ] = 0,
 ) -> JobView:
     """Return the job. With `wait`, return when it ends or the time is over.
 
@@ -77,13 +92,13 @@ def view_found(found: FoundJob, urls: JobUrls) -> JobView:
 async def list_jobs(
     request: Caller,
     services: Services,
-    status: Status | None = None,
-    model: NameFilter = None,
-    batch: str | None = None,
-    created_after: TimeFilter = None,
-    created_before: TimeFilter = None,
-    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
-    cursor: str | None = None,
+    status: Annotated[Status | None, Parameter(description="Only jobs in this state.")] = None,
+    model: ModelFilter = None,
+    batch: Annotated[str | None, Parameter(schema_extra=BATCH, description="Only jobs of this batch.")] = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
+    limit: Limit = 100,
+    cursor: PlaceCursor = None,
 ) -> JobPage:
     """Return jobs without their outputs, newest first. `outputs_url` of a job has them.
 
@@ -149,10 +164,11 @@ async def get_outputs(
     request: Request[Any, Any, Any],
     job_id: str,
     services: Services,
-    expires: int | None = None,
-    signature: str | None = None,
+    expires: Annotated[int | None, Parameter(description="Part of a signed URL: when it expires.")] = None,
+    signature: Annotated[str | None, Parameter(description="Part of a signed URL: its signature.")] = None,
 ) -> OutputsView:
     """Return all outputs. The signed `outputs_url` of a webhook needs no API key."""
+    check_parameters(request)
     parsed = parse_id(ids.Kind.JOB, job_id)
     if expires is not None and signature is not None:
         if not services.signer.is_valid(parsed, expires, signature):

@@ -34,7 +34,7 @@ from services.gateway.http.problems import (
 )
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.jobs.dependencies import JobServices, Services
-from services.gateway.jobs.idempotency import IDEMPOTENCY_KEY, parse_request_key
+from services.gateway.jobs.idempotency import IdempotencyKey, parse_request_key
 from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.read_routes import view_found
 from services.gateway.jobs.retry import RETRYABLE
@@ -64,11 +64,13 @@ Caller = Request[Key, Any, Any]
 async def submit_job(
     request: Caller,
     services: Services,
-    idempotency_key: Annotated[
-        str | None, Parameter(header=IDEMPOTENCY_KEY, description="for 24 h, the same key returns the same job")
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
     prefer: Annotated[
-        str | None, Parameter(header="Prefer", description="`wait=N`: 200 if the job ends within N (≤ 60) seconds")
+        str | None,
+        Parameter(
+            header="Prefer",
+            description="`wait=N` waits up to N seconds for the end of the job, at most 60. The answer is then a 200.",
+        ),
     ] = None,
 ) -> Response[Any]:
     """Commit a job, and return it. Every job ends in exactly one terminal status.

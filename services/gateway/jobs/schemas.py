@@ -9,14 +9,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from common.jobs import Priority
+from common.ids import JobId
+from common.jobs import JOB_EVENT_TYPES, Priority
+from common.views.delivery import HTTP_URL
 from common.views.job import JobView, Outputs, Time
+from services.gateway.http.pagination import PlaceCursor
+from services.gateway.jobs.callback_events import document_patterns
 from services.gateway.models.schemas import InputTensor
 
-EventPattern = Annotated[
-    str, Meta(max_length=100, description="an event type; `*` matches one word, `job.*` every job event")
-]
-Url = Annotated[str, Meta(min_length=1, max_length=2048, description="https, to a public address")]
+ATTEMPT_STATUSES = ["succeeded", "failed", "canceled", "returned"]
+CallbackPattern = Annotated[str, Meta(max_length=100, extra_json_schema=document_patterns(JOB_EVENT_TYPES))]
+Url = Annotated[str, Meta(min_length=1, max_length=2048, extra_json_schema={"pattern": HTTP_URL})]
 # PostgreSQL text cannot contain NUL.
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
 
@@ -25,28 +28,35 @@ class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Selects failed jobs. A missing field matches everything."""
 
     model: Name | None = None
+    """Only jobs of this model."""
     error: Name | None = None
+    """Only jobs that failed with this error code."""
     created_after: Annotated[datetime, Meta(tz=True)] | None = None
+    """Only jobs that were submitted at this time or later."""
     created_before: Annotated[datetime, Meta(tz=True)] | None = None
+    """Only jobs that were submitted before this time."""
 
 
 class Callback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where to send the events of this job. `events` defaults to the terminal events."""
+    """Where to send the events of a job."""
 
     url: Url
-    events: Annotated[list[EventPattern], Meta(min_length=1, max_length=10)] = msgspec.field(
+    """The URL to send to: https, to a public address."""
+    events: Annotated[list[CallbackPattern], Meta(min_length=1, max_length=10)] = msgspec.field(
         default_factory=lambda: ["job.succeeded", "job.failed", "job.canceled", "job.expired"]
     )
+    """The events to send, by type or a pattern such as `job.*`. By default, those that end the job."""
 
 
 class RetryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Exponential backoff with full jitter. Delays are in seconds."""
+    """How to retry failed attempts: exponential backoff with full jitter."""
 
     max_attempts: Annotated[int, Meta(ge=1, le=100)] = 5
+    """The attempts until the job fails."""
     initial_delay: Annotated[float, Meta(ge=0, le=86_400)] = 1.0
-    max_delay: (
-        Annotated[float, Meta(ge=0, le=604_800, description="default: 300, or initial_delay if larger")] | None
-    ) = None
+    """The longest delay before the first retry, in seconds. It doubles with each further one."""
+    max_delay: Annotated[float, Meta(ge=0, le=604_800)] | None = None
+    """The longest delay, in seconds. By default 300, or `initial_delay` if that is longer."""
 
     @property
     def effective_max_delay(self) -> float:
@@ -54,77 +64,124 @@ class RetryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job to submit."""
+
     model: Name
+    """The model to run."""
     version: Name | None = None
-    inputs: Annotated[
-        dict[str, Any] | list[InputTensor],
-        Meta(description='by name: nested lists or {"base64"}; or a list of tensors as in the Open Inference Protocol'),
-    ]
+    """The version to run. By default the newest one."""
+    inputs: dict[str, Any] | list[InputTensor]
+    """The inputs by name: numbers, strings, booleans, nested lists of them, or `{"base64"}` with raw bytes.
+
+    A list of tensors, as in the Open Inference Protocol, works too.
+    """
     parameters: dict[str, bool | int | float | str] | None = None
+    """Request parameters for the model, as Triton has them."""
     priority: Priority = Priority.NORMAL
+    """Jobs of a higher priority run first."""
     webhook: Callback | None = None
-    metadata: Annotated[dict[str, Any], Meta(description="at most 16 KiB; returned and delivered")] | None = None
-    run_at: Annotated[datetime, Meta(tz=True, description="earliest start; RFC 3339")] | None = None
-    expires_in: (
-        Annotated[float, Meta(gt=0, le=31_536_000, description="seconds it may wait before it starts")] | None
-    ) = None
-    timeout: Annotated[float, Meta(ge=0.001, le=604_800, description="seconds one attempt may run")] = 600.0
+    """Where to send the events of this job."""
+    metadata: dict[str, Any] | None = None
+    """Anything of yours, at most 16 KiB. The job and its webhooks return it unchanged."""
+    run_at: Annotated[datetime, Meta(tz=True)] | None = None
+    """The earliest start. By default, the job may start at once."""
+    expires_in: Annotated[float, Meta(gt=0, le=31_536_000)] | None = None
+    """How many seconds the job may wait before its first start. After that it is `expired`."""
+    timeout: Annotated[float, Meta(ge=0.001, le=604_800)] = 600.0
+    """How many seconds one attempt may run."""
     retry: RetryRule = RetryRule()
+    """How to retry failed attempts."""
     fallback_model: Name | None = None
-    retain: (
-        Annotated[float, Meta(ge=1, le=31_536_000, description="seconds it is kept after its end, at most")] | None
-    ) = None
+    """A model to try once when all attempts have failed."""
+    retain: Annotated[float, Meta(ge=1, le=31_536_000)] | None = None
+    """How many seconds the job is kept after its end. The server may keep it for a shorter time."""
 
 
 class RetryJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Optionally another model for the retry."""
+    """How to retry the job."""
 
     target_model: Name | None = None
+    """The model that the retry runs. By default, the model that the job has."""
 
 
 class OutputsView(msgspec.Struct, frozen=True):
-    id: str
+    """The outputs of a job."""
+
+    id: JobId
+    """The id of the job."""
     outputs: Outputs
+    """The outputs, in the order of the model's configuration."""
 
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
-    """`status` is succeeded, failed, canceled or returned. A returned attempt does not count."""
+    """An ended attempt of a job, or several in a row that Triton refused with the same error."""
 
     attempt: int
+    """The number of the attempt, from 1; of the last one if there are several."""
     count: int
-    status: str
+    """How many attempts the entry stands for."""
+    status: Annotated[str, Meta(extra_json_schema={"enum": ATTEMPT_STATUSES})]
+    """How the attempt ended. A `returned` attempt does not count towards `max_attempts`."""
     model: str
+    """The model that ran."""
     worker: str
+    """The dispatcher that made the attempt, by a name that says nothing of its host."""
     started_at: Time
+    """When the attempt started."""
     finished_at: Time
+    """When the attempt ended."""
     duration_ms: int
+    """How long the attempt took, in milliseconds."""
     error_code: str | None
+    """The stable error code of a failed attempt; null for the others."""
     error_message: str | None
+    """A sentence about the error; null without one."""
 
 
 class AttemptList(msgspec.Struct, frozen=True):
+    """The ended attempts of a job."""
+
     items: list[AttemptView]
+    """The attempts, oldest first, at most the latest 1000."""
 
 
 class JobPage(msgspec.Struct, frozen=True):
-    """Jobs without their outputs: `outputs_url` has them. `webhook_status` is always `none` here."""
+    """A page of jobs."""
 
     items: list[JobView]
-    next_cursor: str | None
+    """The jobs, newest first, without their outputs (see `outputs_url`), queue positions and webhook statuses."""
+    next_cursor: PlaceCursor | None
+    """The `cursor` of the next page; null on the last one."""
+
+
+class DeadLetterPage(msgspec.Struct, frozen=True):
+    """A page of dead letters."""
+
+    items: list[JobView]
+    """The jobs that failed for good, newest first, without their webhook statuses."""
+    next_cursor: JobId | None
+    """The `cursor` of the next page; null on the last one."""
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Selects the jobs: either `ids`, or the newest `limit` jobs that match `filter`. One of the two is required."""
+    """Which dead letters to replay, and how. One of `ids` and `filter` is required."""
 
-    ids: Annotated[list[str], Meta(min_length=1, max_length=1000)] | None = None
+    ids: Annotated[list[JobId], Meta(min_length=1, max_length=1000)] | None = None
+    """The jobs to replay."""
     filter: DeadFilter | None = None
+    """Replays the newest jobs that match; `{}` is all of them. It cannot be combined with `ids`."""
     target_model: Name | None = None
+    """The model that the replayed jobs run. By default, each keeps its model."""
     limit: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    """How many jobs the filter may select, by default 100. It is only for a filter."""
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """`skipped` jobs are not your failed jobs, or the model does not accept their inputs."""
+    """What a replay did."""
 
-    replayed: list[str]
-    skipped: list[str]
+    replayed: list[JobId]
+    """The jobs that are queued again."""
+    skipped: list[JobId]
+    """The jobs that are not: they are no failed jobs of yours, or the model does not accept their inputs."""
     remaining: bool
+    """Whether the filter matches more jobs."""

@@ -42,6 +42,7 @@ async def list_models(request: Caller, services: Services) -> ModelList:
 
 @get("/{name:str}", summary="Get a model", operation_id="get_model", **needs(Scope.READ), responses=document(*WITH_ID))
 async def get_model(request: Caller, name: str, services: Services) -> ModelView:
+    """Return the inputs, outputs and versions of a model, and how many of its jobs are queued."""
     versions = await services.catalogue.list_versions(name, allowed=request.user.models)
     return view_model(versions, await services.queue_depths.read())
 

@@ -10,55 +10,78 @@ from common.tensors import Datatype
 
 
 class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tensor as in the Open Inference Protocol; data row-major, flat or nested."""
+    """An input tensor, as in the Open Inference Protocol."""
 
     name: str
+    """The name of the input."""
     shape: list[Annotated[int, Meta(ge=0, le=2**63 - 1)]]
+    """The size of each dimension."""
     datatype: Datatype
+    """The type of each element. It must be the one that the model declares."""
     data: Any  # of a request under /v2 also bytes, as they came
+    """The elements in row-major order, flat or nested, or `{"base64"}` with raw bytes."""
 
 
 class TensorView(msgspec.Struct, frozen=True):
-    """-1 in the shape stands for any size; a batch dimension is included."""
+    """An input or output of a model."""
 
     name: str
+    """The name of the input or output."""
     datatype: Datatype
+    """The type of each element."""
     shape: list[int]
+    """The size of each dimension, with the batch dimension first. -1 is any size."""
     optional: bool
+    """Whether a request may leave the input out."""
 
 
 class VersionView(msgspec.Struct, frozen=True):
-    """`reason` says why Triton does not serve the version; null if it does, or if nobody knows."""
+    """A version of a model."""
 
     version: str
+    """The name of the version."""
     ready: bool
+    """Whether the version can run now."""
     reason: str | None
+    """Why Triton does not serve the version; null if it does, or if nobody knows."""
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A model, as its newest version declares it; `queue` counts waiting jobs by priority.
+    """A model, as its newest version declares it.
 
-    An operator may limit how many of its jobs run at a time, of all tenants and of each tenant. While the model is
-    `paused`, its jobs wait.
-
-    `reason` says why a model that is not ready does not run: that Triton could not load it, for example. If Triton has
-    never served it, its inputs are unknown, and a submit is answered 409.
+    If Triton has never served it, its inputs are unknown, and a submit is answered 409.
     """
 
     name: str
+    """The name of the model."""
     ready: bool
+    """Whether the model can run now."""
     reason: str | None
+    """Why it does not run, such as Triton's error when it loads the model; null if it runs, or if nobody knows."""
     streaming: bool
+    """Whether the model sends partial outputs."""
     max_batch_size: int
+    """The largest batch that the model takes; 0 without batching."""
     versions: list[VersionView]
+    """The versions of the model."""
     inputs: list[TensorView]
+    """The inputs of the model."""
     outputs: list[TensorView]
+    """The outputs of the model."""
     queue: dict[Priority, int]
+    """The queued jobs of all tenants, by priority."""
     paused: bool
+    """Whether an operator has paused the model. Its jobs wait until then."""
     max_running: int | None
+    """How many jobs of the model an operator lets run at a time; null without such a limit."""
     max_running_per_tenant: int | None
+    """The same for the jobs of one tenant."""
 
 
 class ModelList(msgspec.Struct, frozen=True):
+    """The models that a key may run."""
+
     items: list[ModelView]
-    next_cursor: str | None = None
+    """The models, by name."""
+    next_cursor: None = None
+    """Always null: the list has one page."""

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Annotated, Any
 
 from litestar import MediaType, Request, get
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter
 
 from common import VERSION
@@ -12,7 +13,7 @@ from common.tensors import Datatype, Signature
 from services.gateway.auth.model_permissions import check_model
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.http.problems import Problem
+from services.gateway.http.problems import Problem, ProtocolError
 from services.gateway.models.store import ModelVersion
 from services.gateway.open_inference.dependencies import InferenceServices, Services
 from services.gateway.open_inference.operations import document, find_model, name_operation
@@ -29,7 +30,7 @@ from services.gateway.open_inference.schemas import (
 EXTENSIONS = ["binary_tensor_data", "model_configuration", "parameters"]
 ANY = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 FINDING = document(*ANY, HTTPStatus.NOT_FOUND)
-READINESS = document(*ANY, HTTPStatus.BAD_REQUEST)
+NOT_READY = {400: ResponseSpec(ProtocolError, description="It is not ready, or unknown", generate_examples=False)}
 Caller = Request[Key, Any, Any]
 Model = Annotated[str, PathParameter()]
 Version = Annotated[str | None, PathParameter()]
@@ -87,7 +88,7 @@ async def get_config(request: Caller, model: Model, services: Services, version:
     operation_id=name_operation("model_ready"),
     **needs(Scope.READ),
     media_type=MediaType.TEXT,
-    responses=READINESS,
+    responses=document(*ANY) | NOT_READY,
 )
 async def get_ready(request: Caller, model: Model, services: Services, version: Version = None) -> None:
     """Return 200 if the model can run now, else 400. Requests for a model that is not ready wait in the queue."""
@@ -119,7 +120,7 @@ async def get_live() -> None:
     summary="Check whether the gateway is ready",
     operation_id="server_ready",
     media_type=MediaType.TEXT,
-    responses=document(HTTPStatus.BAD_REQUEST),
+    responses=NOT_READY,
 )
 async def get_server_ready(services: Services) -> None:
     """Return 200 if `/readyz` would, else 400."""

@@ -11,11 +11,28 @@ from services.gateway.http.problems import Problem, ProtocolError
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelVersion
 
+DESCRIPTIONS = {
+    HTTPStatus.BAD_REQUEST: "The request or its inputs are invalid, or the model refused them",
+    HTTPStatus.UNAUTHORIZED: "The API key is missing, unknown, revoked or expired",
+    HTTPStatus.FORBIDDEN: "The key lacks the scope or the model",
+    HTTPStatus.NOT_FOUND: "There is no such model or version",
+    HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time, or the client left before the job ended",
+    HTTPStatus.CONFLICT: "The job was canceled or has expired",
+    HTTPStatus.GONE: "The job was deleted before its outputs were read",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is over the limit",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body's Content-Encoding is not supported",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests, or a full queue; see `Retry-After`",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "The model failed",
+    HTTPStatus.NOT_IMPLEMENTED: "The model streams; submit a job instead",
+    HTTPStatus.SERVICE_UNAVAILABLE: "A dependency or the model is down; see `Retry-After`",
+    HTTPStatus.GATEWAY_TIMEOUT: "The job takes longer than the gateway waits; it continues",
+}
+
 
 def document(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:
     """Return the error responses of a call, for OpenAPI."""
     return {
-        int(status): ResponseSpec(ProtocolError, description=status.phrase, generate_examples=False)
+        int(status): ResponseSpec(ProtocolError, description=DESCRIPTIONS[status], generate_examples=False)
         for status in statuses
     }
 

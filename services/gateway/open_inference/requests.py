@@ -25,25 +25,43 @@ DEFAULT_SECONDS, MAX_SECONDS = 600.0, 604_800  # of one attempt
 
 
 class InferInput(msgspec.Struct, frozen=True):
+    """An input tensor. It has either `data` or the parameter `binary_data_size`."""
+
     name: str
+    """The name of the input."""
     shape: list[Annotated[int, Meta(ge=0, le=2**63 - 1)]]
+    """The size of each dimension."""
     datatype: Datatype
+    """The type of each element. It must be the one that the model declares."""
     data: Any = None
+    """The elements in row-major order, flat or nested."""
     parameters: dict[str, Any] = {}
+    """`binary_data_size`: the bytes of this tensor after the JSON."""
 
 
 class RequestedOutput(msgspec.Struct, frozen=True):
+    """An output to return."""
+
     name: str
+    """The name of the output."""
     parameters: dict[str, Any] = {}
+    """`binary_data`: whether to return the tensor as raw bytes after the JSON."""
 
 
 class InferRequest(msgspec.Struct, frozen=True):
     """The body of an infer request. Unknown fields are ignored, as in Triton."""
 
     inputs: list[InferInput]
+    """The inputs."""
     outputs: list[RequestedOutput] = []
+    """The outputs to return. By default all of them."""
     id: str = ""
+    """An id of yours. The answer has it too."""
     parameters: dict[str, Any] = {}
+    """Parameters of the protocol and of the model. `binary_data_output` returns all outputs as raw bytes.
+
+    `priority` is 1 for high, 2 for normal and 3 for low. `timeout` is in microseconds.
+    """
 
 
 class ResponseFormat(NamedTuple):

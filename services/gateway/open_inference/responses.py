@@ -1,10 +1,15 @@
 """Renders a job's outputs as the Open Inference Protocol with the binary tensor extension. Pure."""
 
-import msgspec
+from typing import Annotated
 
-from common.tensors import FLOATS, Datatype
+import msgspec
+from msgspec import Meta
+
+from common.tensors import ELEMENTS, FLOATS, Datatype
 from services.gateway.models.tensor_encoding import encode
 from services.gateway.open_inference.requests import ResponseFormat, bad_request
+
+RawElements = Annotated[msgspec.Raw, Meta(extra_json_schema=ELEMENTS)]
 
 
 class StoredOutput(msgspec.Struct, frozen=True):
@@ -14,21 +19,39 @@ class StoredOutput(msgspec.Struct, frozen=True):
     data: msgspec.Raw
 
 
+class OutputParameters(msgspec.Struct, frozen=True):
+    """How the tensor follows the JSON."""
+
+    binary_data_size: int
+    """The bytes of this tensor after the JSON."""
+
+
 class InferOutput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An output with its `data`, or with the size of its raw bytes after the JSON."""
+    """An output with its elements, or with the size of its raw bytes after the JSON."""
 
     name: str
+    """The name of the output."""
     datatype: Datatype
+    """The type of each element."""
     shape: list[int]
-    data: msgspec.Raw | None = None
-    parameters: dict[str, int] | None = None
+    """The size of each dimension, with the batch dimension first."""
+    data: RawElements | msgspec.UnsetType = msgspec.UNSET
+    """The elements in row-major order, flat; absent if raw bytes follow the JSON."""
+    parameters: OutputParameters | msgspec.UnsetType = msgspec.UNSET
+    """How the tensor follows the JSON; absent if `data` has its elements."""
 
 
 class InferAnswer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The outputs of a model."""
+
     id: str = ""
+    """The `id` of the request; absent without one."""
     model_name: str
+    """The model that ran."""
     model_version: str
+    """The version that ran."""
     outputs: list[InferOutput]
+    """The requested outputs, or all of them."""
 
 
 def render_response(requested: ResponseFormat, model: str, version: str, stored: bytes) -> tuple[bytes, int | None]:
@@ -46,7 +69,7 @@ def render_response(requested: ResponseFormat, model: str, version: str, stored:
             raise bad_request(f"model '{model}' returned no output '{name}'; it returned {given}")
         if binary:
             raws.append(encode(msgspec.json.decode(output.data), output.datatype))
-            size = {"binary_data_size": len(raws[-1])}
+            size = OutputParameters(len(raws[-1]))
             outputs.append(InferOutput(name, output.datatype, output.shape, parameters=size))
         else:
             outputs.append(InferOutput(name, output.datatype, output.shape, data=render_data(output)))

@@ -57,7 +57,11 @@ async def infer(
     version: Annotated[str | None, PathParameter()] = None,
     json_length: Annotated[
         str | None,
-        Parameter(header=JSON_LENGTH_HEADER, description="bytes of JSON, if raw tensors follow it"),
+        Parameter(
+            header=JSON_LENGTH_HEADER,
+            description="How many bytes of JSON the body has, if raw tensors follow it.",
+            schema_extra={"pattern": "^[0-9]{1,19}$"},
+        ),
     ] = None,
 ) -> Response[bytes]:
     """Run a job through the queue and return its outputs, as Triton would.

@@ -63,6 +63,16 @@ FAILED = JOB | {
     "outputs": None,
     "error": {"code": "invalid_input", "message": "INVALID_ARG: invalid as asked", "retryable": False},
 }
+EXPIRED = {
+    "status": "expired",
+    "finished_at": "2026-11-21T10:17:52.889Z",
+    "expires_at": "2026-11-21T10:17:52.880Z",
+    "error": {
+        "code": "expired",
+        "message": "the job did not start before its expires_at",
+        "retryable": False,
+    },
+}
 NONE = dict.fromkeys(("queued", "processing", "canceling", "succeeded", "failed", "canceled", "expired"), 0)
 BATCH = {
     "id": BATCH_ID,
@@ -131,6 +141,45 @@ DELIVERY = {
     "attempts": [ATTEMPT],
 }
 
+# The bodies of webhooks, by type of event.
+STARTED_EVENT = {"type": "job.started", "timestamp": "2026-11-21T10:17:52.854Z", "sequence": 1}
+ENDED_EVENT = {"timestamp": "2026-11-21T10:17:52.889Z", "sequence": 2}
+SENT = JOB | {"webhook_status": "pending"}
+ENDED = {
+    "job.succeeded": SENT,
+    "job.failed": SENT | FAILED | {"webhook_status": "pending"},
+    "job.canceled": SENT | {"status": "canceled", "outputs": None},
+    "job.expired": SENT | QUEUED | EXPIRED | {"webhook_status": "pending"},
+}
+EVENTS: dict[str, Any] = {
+    "job.started": STARTED_EVENT | {"data": SENT | STARTED | {"status": "processing"}},
+    **{event_type: {"type": event_type} | ENDED_EVENT | {"data": job} for event_type, job in ENDED.items()},
+    "batch.completed": {"type": "batch.completed", "timestamp": BATCH["finished_at"], "data": BATCH},
+    "webhook.test": {
+        "type": "webhook.test",
+        "timestamp": "2026-11-21T10:18:50.942Z",
+        "data": {"webhook_id": WEBHOOK_ID, "description": None},
+    },
+    "webhook.disabled": {
+        "type": "webhook.disabled",
+        "timestamp": "2026-11-21T10:18:50.942Z",
+        "data": {
+            "id": WEBHOOK_ID,
+            "url": HOOK,
+            "description": None,
+            "status": "disabled",
+            "disabled_at": "2026-11-21T10:18:50.942Z",
+            "disabled_reason": "gone",
+        },
+    },
+    "delivery.exhausted": {
+        "type": "delivery.exhausted",
+        "timestamp": DELIVERY["finished_at"],
+        "data": DELIVERY
+        | {"status": "exhausted", "attempts": [ATTEMPT | {"status_code": 500, "error": "http_status"}]},
+    },
+}
+
 # By operation and status; else by schema.
 ANSWERS: dict[str, Any] = {
     "submit_job 202": QUEUED,
@@ -145,7 +194,7 @@ ANSWERS: dict[str, Any] = {
     "redeliver 202": DELIVERY
     | {"status": "pending", "next_attempt_at": "2026-11-21T10:18:38.551Z", "finished_at": None},
     "JobView": JOB,
-    "JobPage": {"items": [JOB | LISTED], "next_cursor": JOB_ID},
+    "JobPage": {"items": [JOB | LISTED], "next_cursor": "P0xV3kF2bJQABkQl3s1YGAGaPFnL2HxNuwLzUUR2dqI"},
     "OutputsView": {"id": JOB_ID, "outputs": OUTPUTS},
     "EventPage": {
         "items": [

@@ -3,15 +3,16 @@
 Litestar's schemas of the same types lack the bounds of optional fields, and that unknown fields are refused.
 """
 
+from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from litestar import Litestar, Request, Router, get
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
 
-from common.tensors import Output
+from common.tensors import Output, RawElement
 from services.gateway.audit import schemas as audit_schemas
 from services.gateway.batches import schemas as batch_schemas
 from services.gateway.events import schemas as event_schemas
@@ -20,12 +21,15 @@ from services.gateway.jobs import schemas as job_schemas
 from services.gateway.models import schemas as model_schemas
 from services.gateway.open_inference import responses
 from services.gateway.open_inference import schemas as protocol_schemas
+from services.gateway.open_inference.requests import InferRequest
 from services.gateway.openapi.answer_examples import ANSWERS
-from services.gateway.openapi.descriptions import FIELDS
+from services.gateway.openapi.descriptions import describe_fields
 from services.gateway.openapi.examples import REQUESTS
+from services.gateway.openapi.parameters import describe_parameters
 from services.gateway.openapi.request_bodies import add_bodies
 from services.gateway.openapi.response_headers import add_headers
 from services.gateway.openapi.swagger_ui import DocsPlugin, make_docs_router
+from services.gateway.openapi.webhook_events import BODIES, describe_webhooks
 from services.gateway.usage import schemas as usage_schemas
 from services.gateway.webhooks import schemas as webhook_schemas
 
@@ -35,13 +39,29 @@ SCHEMA_MODULES = (
     audit_schemas,
     *(problems, welcome, responses, protocol_schemas),
 )
-KINDS: list[Any] = [Output]  # not a field of any other type
+UNUSED = {msgspec.Struct, responses.StoredOutput}
+KINDS: list[Any] = [Output, RawElement, InferRequest, *BODIES]  # not fields of any other type
 KINDS += [
     kind
     for module in SCHEMA_MODULES
     for kind in vars(module).values()
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind is not msgspec.Struct
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in UNUSED
 ]
+# Classes that are made of another one, whose fields are described there.
+MADE_FROM: dict[type[msgspec.Struct], type[msgspec.Struct]] = {batch_schemas.BatchDefaults: job_schemas.SubmitJob}
+# The groups of calls, in their order in the reference.
+TAGS = {
+    "Jobs": "Submit, read, cancel, retry and erase jobs.",
+    "Models": "What models there are, and what they take.",
+    "Batches": "Many jobs in one call.",
+    "Webhooks": "Subscriptions and their secrets.",
+    "Deliveries": "What was sent, and what receivers answered.",
+    "Usage": "What you used.",
+    "Audit log": "Who changed what.",
+    "Open Inference Protocol": "The protocol of Triton, for clients that are made for it.",
+    "Operations": "The state of the gateway.",
+    "Webhook events": "What Charonia sends to your receivers.",
+}
 
 
 def make_config() -> OpenAPIConfig:
@@ -73,26 +93,46 @@ def describe(app: Litestar) -> dict[str, Any]:
     document["components"]["schemas"] |= describe_schemas()
     for path in document["paths"].values():
         for operation in path.values():
+            drop_own_errors(operation)
             add_bodies(operation)
-            for parameter in operation.get("parameters", []):
-                if description := FIELDS.get(parameter["name"]):
-                    parameter.setdefault("description", description)
+            describe_parameters(operation)
             add_request_examples(operation)
             add_answer_examples(operation)
             add_headers(operation)
+    document["webhooks"] = describe_webhooks()
+    document["tags"] = [{"name": name, "description": text} for name, text in TAGS.items()]
     return document
+
+
+def drop_own_errors(operation: dict[str, Any]) -> None:
+    """Remove the error that Litestar adds to each call with parameters. Nothing answers in its form."""
+    for status, answer in list(operation["responses"].items()):
+        schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
+        if "status_code" in schema.get("properties", {}):
+            del operation["responses"][status]
 
 
 def describe_schemas() -> dict[str, Any]:
     """Return the schemas that bodies are checked against, with a description of each field."""
     _, schemas = msgspec.json.schema_components(KINDS, ref_template=PREFIX + "{name}")
+    kinds = {each.__name__: each for kind in KINDS for each in find_structs(kind)}
     for name, schema in schemas.items():
-        for field, shape in schema.get("properties", {}).items():
-            own = next((each["description"] for each in shape.get("anyOf", []) if "description" in each), None)
-            if description := own or FIELDS.get(f"{name}.{field}", FIELDS.get(field)):
-                shape.setdefault("description", description)
+        if "properties" in schema:
+            descriptions = describe_fields(MADE_FROM.get(kinds[name], kinds[name]))
+            for field in schema["properties"].keys() & descriptions.keys():
+                schema["properties"][field]["description"] = descriptions[field]
     schemas["BatchJob"]["required"].remove("model")  # the defaults may have it
     return schemas
+
+
+def find_structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """Yield the classes in a type, and those of their fields."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+        for field in msgspec.structs.fields(kind):
+            yield from find_structs(field.type)
+    for part in get_args(kind):
+        yield from find_structs(part)
 
 
 def add_request_examples(operation: dict[str, Any]) -> None:

@@ -9,37 +9,16 @@ from services.gateway.open_inference.requests import JSON_LENGTH_HEADER
 
 JOB = {"$ref": "#/components/schemas/SubmitJob"}
 BATCH_ITEM = {"anyOf": [{"$ref": "#/components/schemas/BatchJob"}, {"$ref": "#/components/schemas/DefaultsLine"}]}
-STRING = {"type": "string"}
-OBJECT = {"type": "object"}
-TENSOR = {
-    "type": "object",
-    "required": ["name", "shape", "datatype"],
-    "properties": {
-        "name": STRING,
-        "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
-        "datatype": STRING,
-        "data": {"description": "flat or nested, row-major; or `binary_data_size` in `parameters`"},
-        "parameters": OBJECT,
-    },
-}
-REQUESTED_OUTPUT = {"type": "object", "required": ["name"], "properties": {"name": STRING, "parameters": OBJECT}}
-INFER_REQUEST = {
-    "type": "object",
-    "required": ["inputs"],
-    "properties": {
-        "id": STRING,
-        "inputs": {"type": "array", "items": TENSOR},
-        "outputs": {"type": "array", "items": REQUESTED_OUTPUT},
-        "parameters": OBJECT,
-    },
-}
+JOB_LINES = {"type": "string", "format": "binary", "description": "The elements of that list, one in each line."}
+STREAM = {"type": "string", "description": "Server-sent events. The `data` of each is an EventItem without its `id`."}
 RAW_TENSORS = {
     "type": "string",
-    "description": f"the same JSON, with {JSON_LENGTH_HEADER} bytes, followed by raw tensors",
+    "format": "binary",
+    "description": f"The same JSON, with {JSON_LENGTH_HEADER} bytes, followed by raw tensors.",
 }
 INFER_BODY = {
     "content": {
-        "application/json": {"schema": INFER_REQUEST},
+        "application/json": {"schema": {"$ref": "#/components/schemas/InferRequest"}},
         "application/octet-stream": {"schema": RAW_TENSORS},
     },
     "required": True,
@@ -55,7 +34,7 @@ BODIES: dict[str, Any] = {
             "application/json": {
                 "schema": {"type": "array", "items": BATCH_ITEM, "minItems": 1, "maxItems": MAX_ITEMS + 1},
             },
-            LINES[0]: {"schema": BATCH_ITEM},
+            LINES[0]: {"schema": JOB_LINES},
         },
         "required": True,
     },
@@ -64,8 +43,8 @@ BODIES: dict[str, Any] = {
 }
 # What 200 may also be: Litestar knows one media type for each status.
 OTHER_MEDIA_TYPES: dict[str, dict[str, Any]] = {
-    "submit_job": {EVENT_STREAM: {"schema": STRING}},
-    "list_events": {EVENT_STREAM: {"schema": STRING}},
+    "submit_job": {EVENT_STREAM: {"schema": STREAM}},
+    "list_events": {EVENT_STREAM: {"schema": STREAM}},
     "infer": {"application/octet-stream": {"schema": RAW_TENSORS}},
     "infer_version": {"application/octet-stream": {"schema": RAW_TENSORS}},
 }

@@ -14,9 +14,9 @@ from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.allowed_values import show
 from services.gateway.http.pagination import open_cursor, seal_cursor
-from services.gateway.http.parameters import NameFilter, wrong_cursor
+from services.gateway.http.parameters import Limit, ModelFilter, make_cursor, wrong_cursor
 from services.gateway.http.problems import ANY_CALL, FieldError, document, invalid
-from services.gateway.usage.schemas import EndedJobs, UsagePage, UsageView
+from services.gateway.usage.schemas import CURSOR, EndedJobs, UsagePage, UsageView
 from services.gateway.usage.store import Place, UsageRow, UsageStore
 
 Caller = Request[Key, Any, Any]
@@ -43,11 +43,11 @@ Services = NamedDependency[SkipValidation[UsageServices]]
 async def list_usage(
     request: Caller,
     services: Services,
-    since: Annotated[str | None, Parameter(schema_extra=DATE, description="the first day, in UTC")] = None,
-    until: Annotated[str | None, Parameter(schema_extra=DATE, description="the last day, in UTC")] = None,
-    model: NameFilter = None,
-    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
-    cursor: str | None = None,
+    since: Annotated[str | None, Parameter(schema_extra=DATE, description="The first day, in UTC.")] = None,
+    until: Annotated[str | None, Parameter(schema_extra=DATE, description="The last day, in UTC.")] = None,
+    model: ModelFilter = None,
+    limit: Limit = 100,
+    cursor: Annotated[str | None, make_cursor(CURSOR)] = None,
 ) -> UsagePage:
     """Return ended jobs, inference seconds and bytes by day and model, newest day first.
 

@@ -16,6 +16,7 @@ from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.delivery import AttemptRow, view_attempt
 from common.views.job import format_time
+from common.views.subscription import TestBody, TestData
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.parameters import parse_id
@@ -38,8 +39,6 @@ from services.gateway.webhooks.routes import lock_webhook, view_webhook
 from services.gateway.webhooks.schemas import (
     Recover,
     RecoveryView,
-    TestBody,
-    TestData,
     TestView,
     WebhookView,
 )
@@ -143,6 +142,7 @@ async def recover_webhook(request: Caller, webhook_id: str, data: Recover, servi
     responses=document(*WITH_ID),
 )
 async def get_recovery(request: Caller, webhook_id: str, recovery_id: str, services: Services) -> RecoveryView:
+    """Return how far the recovery is."""
     parsed = parse_id(ids.Kind.RECOVERY, recovery_id)
     found = await services.webhooks.find_recovery(
         parsed, parse_id(ids.Kind.WEBHOOK, webhook_id), request.user.tenant_id

@@ -14,7 +14,15 @@ from common.telemetry.logs import Log
 from common.views.delivery import DeliveryStatus, DeliveryView
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.http.parameters import NameFilter, TimeFilter, parse_cursor, parse_id, read_span
+from services.gateway.http.parameters import (
+    CreatedAfter,
+    CreatedBefore,
+    DeliveryCursor,
+    make_name_filter,
+    parse_cursor,
+    parse_id,
+    read_span,
+)
 from services.gateway.http.problems import WITH_ID, conflict, document, not_found
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.webhooks.delivery_store import DeliveryFilter, DeliveryStore, LockedDelivery
@@ -24,7 +32,8 @@ from services.gateway.webhooks.schemas import DeliveryPage
 log = Log("delivery")
 
 Caller = Request[Key, Any, Any]
-Limit = Annotated[int, Parameter(ge=1, le=100)]
+Limit = Annotated[int, Parameter(ge=1, le=100, description="How many items the page may have.")]
+StatusFilter = Annotated[DeliveryStatus | None, Parameter(description="Only deliveries in this state.")]
 
 
 @get(
@@ -38,12 +47,12 @@ async def list_webhook_deliveries(
     request: Caller,
     webhook_id: str,
     services: Services,
-    status: DeliveryStatus | None = None,
-    event_type: NameFilter = None,
-    created_after: TimeFilter = None,
-    created_before: TimeFilter = None,
+    status: StatusFilter = None,
+    event_type: Annotated[str | None, make_name_filter("Only deliveries of this type of event.")] = None,
+    created_after: CreatedAfter = None,
+    created_before: CreatedBefore = None,
     limit: Limit = 50,
-    cursor: str | None = None,
+    cursor: DeliveryCursor = None,
 ) -> DeliveryPage:
     """Return sent and pending deliveries, newest first.
 
@@ -68,9 +77,9 @@ async def list_job_deliveries(
     request: Caller,
     job_id: str,
     services: Services,
-    status: DeliveryStatus | None = None,
+    status: StatusFilter = None,
     limit: Limit = 50,
-    cursor: str | None = None,
+    cursor: DeliveryCursor = None,
 ) -> DeliveryPage:
     """Return sent and pending deliveries, newest first.
 

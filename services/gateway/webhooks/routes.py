@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
 import msgspec
 from litestar import Request, Response, delete, get, patch, post
-from litestar.params import Parameter
 
 from common import ids
 from common.postgres.audit_log import add_entries
@@ -18,7 +17,7 @@ from common.views.job import format_optional_time, format_time
 from services.gateway.auth.model_permissions import select_models
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.http.parameters import parse_cursor, parse_id
+from services.gateway.http.parameters import Limit, WebhookCursor, parse_cursor, parse_id
 from services.gateway.http.problems import (
     ANY_CALL,
     WITH_BODY,
@@ -90,8 +89,8 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
 async def list_webhooks(
     request: Caller,
     services: Services,
-    limit: Annotated[int, Parameter(ge=1, le=1000)] = 100,
-    cursor: str | None = None,
+    limit: Limit = 100,
+    cursor: WebhookCursor = None,
 ) -> WebhookPage:
     """Return subscriptions, oldest first. Pass `next_cursor` as `cursor` to get the next page."""
     rows = await services.webhooks.list(request.user.tenant_id, parse_cursor(ids.Kind.WEBHOOK, cursor), limit + 1)
@@ -107,6 +106,7 @@ async def list_webhooks(
     responses=document(*WITH_ID),
 )
 async def get_webhook(request: Caller, webhook_id: str, services: Services) -> WebhookView:
+    """Return the subscription, without its secret and the values of its headers."""
     row = await services.webhooks.find(parse_id(ids.Kind.WEBHOOK, webhook_id), request.user.tenant_id)
     if row is None:
         raise not_found("webhook")

@@ -6,126 +6,165 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from common.views.delivery import DeliveryAttempt, DeliveryView
+from common.ids import DeliveryId, RecoveryId, WebhookId
+from common.jobs import EVENT_TYPES
+from common.views.delivery import DeliveryAttempt, DeliveryView, HttpUrl
 from common.views.job import Time
 from services.gateway.http.problems import FieldError
-from services.gateway.jobs.schemas import EventPattern, Name, Url
+from services.gateway.jobs.callback_events import document_patterns
+from services.gateway.jobs.schemas import Name, Url
 
 # PostgreSQL text cannot contain NUL.
 Text = Annotated[str, Meta(max_length=1000, pattern=r"^[^\x00]*$")]
-RateLimit = Annotated[int, Meta(ge=1, le=10_000, description="attempts per second")]
+EventPattern = Annotated[str, Meta(max_length=100, extra_json_schema=document_patterns(EVENT_TYPES))]
+RateLimit = Annotated[int, Meta(ge=1, le=10_000)]
+Secret = Annotated[str, Meta(extra_json_schema={"pattern": "^(whsec|whpk)_[A-Za-z0-9+/]{43}=$"})]
+PublicKey = Annotated[str, Meta(extra_json_schema={"pattern": "^whpk_[A-Za-z0-9+/]{43}=$"})]
 
 
 class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A subscription to create."""
+
     url: Url
+    """The URL to send to: https, to a public address."""
     events: Annotated[list[EventPattern], Meta(min_length=1, max_length=50)] = msgspec.field(
         default_factory=lambda: ["job.*"]
     )
+    """The events to send, by type or pattern. `*` stands for one word, and alone for every type."""
     models: Annotated[list[Name], Meta(min_length=1, max_length=100)] | None = None
+    """Sends only events of jobs of these models. By default of all models."""
     description: Text | None = None
+    """A note of yours."""
     headers: Annotated[dict[str, str], Meta(max_length=20)] | None = None
+    """Headers to send along. No answer shows their values."""
     signing: Literal["hmac", "ed25519"] = "hmac"
+    """How to sign: with a shared secret (`hmac`), or with a key whose public half verifies (`ed25519`)."""
     rate_limit: RateLimit | None = None
+    """How many attempts a second the receiver gets at most. By default there is no limit."""
     ordered: bool = False
+    """Whether a later event of a job waits until the earlier one is delivered or given up."""
 
 
 class ChangeWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A missing field keeps its value. Null clears it."""
 
     url: Url | msgspec.UnsetType = msgspec.UNSET
+    """The URL to send to. Pending deliveries go there, too."""
     events: Annotated[list[EventPattern], Meta(min_length=1, max_length=50)] | msgspec.UnsetType = msgspec.UNSET
+    """The events to send, by type or pattern."""
     models: Annotated[list[Name], Meta(min_length=1, max_length=100)] | msgspec.UnsetType | None = msgspec.UNSET
+    """Sends only events of jobs of these models."""
     description: Text | msgspec.UnsetType | None = msgspec.UNSET
+    """A note of yours."""
     headers: Annotated[dict[str, str], Meta(max_length=20)] | msgspec.UnsetType | None = msgspec.UNSET
+    """Headers to send along. They replace all earlier ones."""
     rate_limit: RateLimit | msgspec.UnsetType | None = msgspec.UNSET
+    """How many attempts a second the receiver gets at most."""
     ordered: bool | msgspec.UnsetType = msgspec.UNSET
+    """Whether a later event of a job waits until the earlier one is delivered or given up."""
 
 
 class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A subscription.
+    """A subscription."""
 
-    `secret` (for ed25519 the public key) appears once, on creation. Header values never appear.
-    `warnings` appear in the answer to a request that is valid but probably a mistake.
-    `disabled_reason` is `gone` after a 410, and `failing` after days without a success.
-    """
-
-    id: str
-    url: str
-    events: list[str]
+    id: WebhookId
+    """The id of the subscription."""
+    url: HttpUrl
+    """The URL that events are sent to."""
+    events: list[EventPattern]
+    """The events that are sent, by type or pattern."""
     models: list[str] | None
+    """Only events of jobs of these models are sent; null for all models."""
     description: str | None
+    """Your note; null without one."""
     headers: dict[str, str] | None
+    """The headers that are sent along, with `***` for each value; null without any."""
     signing: Literal["hmac", "ed25519"]
+    """How events are signed."""
     rate_limit: int | None
+    """How many attempts a second the receiver gets at most; null without a limit."""
     ordered: bool
+    """Whether a later event of a job waits until the earlier one is delivered or given up."""
     status: Literal["enabled", "disabled"]
+    """Whether events are sent."""
     disabled_at: Time | None
+    """When the subscription was disabled; null while it is enabled."""
     disabled_reason: Literal["gone", "failing"] | None
+    """`gone` after a 410, or `failing` after days without a success; null while it is enabled."""
     created_at: Time
-    secret: str | msgspec.UnsetType = msgspec.UNSET
+    """When the subscription was created."""
+    secret: Secret | msgspec.UnsetType = msgspec.UNSET
+    """The key that verifies signatures, shown only when it is new. It is the public key for `ed25519`."""
     old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
-    public_key: str | msgspec.UnsetType = msgspec.UNSET
+    """After a rotation: until when the previous secret signs too; null if it has ended already."""
+    public_key: PublicKey | msgspec.UnsetType = msgspec.UNSET
+    """The public key of an `ed25519` subscription."""
     warnings: list[FieldError] | msgspec.UnsetType = msgspec.UNSET
+    """Only after a request that is valid but probably a mistake: what it names, such as a model that is unknown now."""
 
 
 class WebhookPage(msgspec.Struct, frozen=True):
+    """A page of subscriptions."""
+
     items: list[WebhookView]
-    next_cursor: str | None
+    """The subscriptions, oldest first."""
+    next_cursor: WebhookId | None
+    """The `cursor` of the next page; null on the last one."""
 
 
 class SecretView(msgspec.Struct, frozen=True):
-    """The tenant's secret, which signs callbacks of single jobs.
+    """The tenant's secret, which signs callbacks of single jobs."""
 
-    After a rotation, `old_secret_until` is when the old secret stops signing.
-    """
-
-    secret: str
+    secret: Secret
+    """The secret."""
     old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
+    """After a rotation: until when the previous secret signs too; null if it has ended already."""
 
 
 class Rotate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`grace_period` is how many seconds the old secret still signs. 0 ends all old secrets at once."""
+    """How to rotate a secret."""
 
     grace_period: Annotated[float, Meta(ge=0, le=2_592_000)] = 86_400.0
+    """How many seconds the old secret signs too. 0 ends all old secrets at once."""
 
 
 class Recover(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The period in which the deliveries were created. `until` defaults to now."""
+    """The period in which the deliveries were created."""
 
     since: Annotated[datetime, Meta(tz=True)]
+    """The start of the period."""
     until: Annotated[datetime, Meta(tz=True)] | None = None
+    """The end of the period, which must be after its start. By default it is now."""
 
 
 class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
-    """`recovered` counts the deliveries that were made pending again so far."""
+    """A recovery of failed deliveries."""
 
-    id: str
-    webhook_id: str
+    id: RecoveryId
+    """The id of the recovery."""
+    webhook_id: WebhookId
+    """The subscription whose deliveries it recovers."""
     since: Time
+    """The start of the period in which the deliveries were created."""
     until: Time
+    """The end of that period."""
     status: Literal["running", "done"]
+    """`done` once every failed delivery of the period is pending again."""
     recovered: int
-
-
-class TestData(msgspec.Struct, frozen=True):
-    webhook_id: str
-    description: str | None
-
-
-class TestBody(msgspec.Struct, frozen=True):
-    """The body of a `webhook.test` event."""
-
-    type: str
-    timestamp: Time
-    data: TestData
+    """How many deliveries are pending again so far."""
 
 
 class TestView(DeliveryAttempt, frozen=True, kw_only=True):
     """The attempt that the test made."""
 
-    delivery_id: str
+    delivery_id: DeliveryId
+    """The id of the delivery."""
 
 
 class DeliveryPage(msgspec.Struct, frozen=True):
+    """A page of deliveries."""
+
     items: list[DeliveryView]
-    next_cursor: str | None
+    """The deliveries, newest first."""
+    next_cursor: DeliveryId | None
+    """The `cursor` of the next page; null on the last one."""

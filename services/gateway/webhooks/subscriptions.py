@@ -5,17 +5,17 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from common.errors import AddressRefused
-from common.jobs import EVENT_TYPES, list_patterns
+from common.jobs import EVENT_TYPES
 from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy, check_host
 from common.webhook_headers import find_header_error
 from services.gateway.http.problems import MAX_ERRORS, FieldError, escape, invalid
 from services.gateway.http.suggestions import list_names, suggest
-from services.gateway.jobs.callback_events import explain_pattern
+from services.gateway.jobs.callback_events import explain_pattern, list_all_patterns
 from services.gateway.webhooks.schemas import ChangeWebhook
 from services.gateway.webhooks.store import WebhookRow
 
-PATTERNS = frozenset(pattern for event_type in EVENT_TYPES for pattern in list_patterns(event_type))
+PATTERNS = frozenset(list_all_patterns(EVENT_TYPES))
 
 
 def check_headers(headers: Mapping[str, str]) -> list[FieldError]:

@@ -55,7 +55,7 @@ class DisabledWebhook(NamedTuple):
     url: str
     description: str | None
     disabled_at: datetime
-    disabled_reason: str
+    disabled_reason: Literal["gone", "failing"]
 
 
 class AttemptStore:

@@ -87,3 +87,25 @@ async def test_a_trailing_slash_makes_no_difference(api: Api, path: str) -> None
     """Without a redirect: curl does not follow one, and others repeat a POST as a GET."""
     with_slash, without = await api.http.get(path), await api.http.get(path.rstrip("/"))
     assert (with_slash.status_code, with_slash.json().keys()) == (200, without.json().keys())
+
+
+@pytest.mark.parametrize(
+    ("path", "pointer"),
+    [
+        ("/v1/jobs?status=null", "status"),
+        ("/v1/audit-log?action=Null", "action"),
+        ("/v1/jobs/job_00000000000000000000000000/outputs?expires=null", "expires"),
+        ("/v1/jobs/job_00000000000000000000000000/outputs?expire=1", "expire"),
+    ],
+)
+async def test_parameters_that_would_select_everything_are_refused(api: Api, path: str, pointer: str) -> None:
+    """Litestar takes the text "null" as None, which is a filter that was not given."""
+    response = await api.http.get(path)
+    assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, pointer)
+    assert (await api.http.get("/v1/jobs?model=null")).status_code == 200  # a name
+
+
+async def test_a_list_of_events_refuses_a_wrong_last_event_id(api: Api) -> None:
+    job = await api.submit("echo", {"x": [[1]]})
+    response = await api.http.get(f"/v1/jobs/{job.id}/events", headers={"Last-Event-ID": "none"})
+    assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, "Last-Event-ID")

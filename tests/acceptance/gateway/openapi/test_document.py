@@ -24,7 +24,7 @@ async def test_gateway_follows_its_document_for_generated_requests(stack: Stack,
     command = [
         *(str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(CONFIG)),
         *("run", f"{stack.url}/openapi.json", "--header", f"Authorization: Bearer {key}"),
-        *("--checks", "all", "--phases", "examples,coverage,fuzzing", "--max-examples", str(EXAMPLE_COUNT)),
+        *("--checks", "all", "--phases", "examples,coverage,fuzzing,stateful", "--max-examples", str(EXAMPLE_COUNT)),
         *("--seed", str(SEED), "--continue-on-failure", "--no-color", "--warnings", "off"),
     ]
     run = await asyncio.to_thread(

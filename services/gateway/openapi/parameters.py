@@ -1,0 +1,40 @@
+"""What the OpenAPI document says of parameters beyond what Litestar knows."""
+
+from typing import Any
+
+from common import ids
+
+NULL = {"type": "null"}
+# The parameters in paths. Their patterns are only documented: nothing can have a malformed id, so it gets 404.
+IN_PATH: dict[str, tuple[str, ids.Kind | None]] = {
+    "job_id": ("The id of the job.", ids.Kind.JOB),
+    "batch_id": ("The id of the batch.", ids.Kind.BATCH),
+    "webhook_id": ("The id of the subscription.", ids.Kind.WEBHOOK),
+    "recovery_id": ("The id of the recovery.", ids.Kind.RECOVERY),
+    "delivery_id": ("The id of the delivery.", ids.Kind.DELIVERY),
+    "name": ("The name of the model.", None),
+    "model": ("The name of the model.", None),
+    "version": ("The name of the version.", None),
+}
+
+
+def describe_parameters(operation: dict[str, Any]) -> None:
+    """Describe the parameters in a call's path, and say that no parameter can be null: text has no null."""
+    for parameter in operation.get("parameters", []):
+        parameter["schema"] = drop_null(parameter["schema"])
+        if parameter["in"] == "path":
+            parameter["description"], kind = IN_PATH[parameter["name"]]
+            if kind is not None:
+                parameter["schema"]["pattern"] = ids.make_pattern(kind)
+
+
+def drop_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema without null. Litestar describes a parameter that may be absent as one that may be null."""
+    shown = schema | {}
+    match schema:
+        case {"oneOf": [dict() as only, {"type": "null"}]}:
+            del shown["oneOf"]
+            shown |= only
+        case {"type": ["null", kind], "enum": [*choices, None]}:
+            shown |= {"type": kind, "enum": choices}
+    return shown
