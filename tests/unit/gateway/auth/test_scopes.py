@@ -40,7 +40,11 @@ def list_handlers(app: Litestar) -> list[tuple[str, BaseRouteHandler]]:
 
 
 def test_every_call_that_needs_a_key_says_with_which_scope(app: Litestar) -> None:
-    calls = [(path, handler) for path, handler in list_handlers(app) if not path.startswith(PUBLIC) and path not in ("/", "/v2")]
+    calls = [
+        (path, handler)
+        for path, handler in list_handlers(app)
+        if not path.startswith(PUBLIC) and path not in ("/", "/v2")
+    ]
     assert len(calls) >= 26
     assert [path for path, handler in calls if handler.opt.get(OPTION) not in list(Scope)] == []
 
