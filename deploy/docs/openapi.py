@@ -123,7 +123,7 @@ class Writer:
     def _write_examples(self, call: str, answer: Json) -> Iterator[str]:
         for content in answer.get("content", {}).values():
             if "example" in content:
-                text = show_json(content["example"])
+                text = show_example(content["example"])
                 if (first := self._shown.setdefault(text, call)) == call:
                     yield f"```json\n{text}\n```"
                 else:
@@ -174,6 +174,13 @@ def write_curl(call: Call) -> str:
         body = json.dumps(next(iter(examples.values()))["value"], ensure_ascii=False)
         lines += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(body)}"]
     return " \\\n  ".join(lines)
+
+
+def show_example(example: object) -> str:
+    """Return JSON, or lines of it."""
+    if not isinstance(example, str):
+        return show_json(example)
+    return "\n".join(show_json(json.loads(line)) for line in example.splitlines())
 
 
 def show_json(value: object, indent: str = "") -> str:

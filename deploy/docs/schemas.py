@@ -79,6 +79,8 @@ def show_type(shape: Json, *, nullable: bool = True) -> str:
 def show_kind(shape: Json) -> str:
     if shape.get("format") == "date-time":
         return "time"
+    if "contentSchema" in shape:
+        return f"lines of {show_type(shape['contentSchema']['items'])}"
     if shape.get("type") == "array" and shape.get("items"):
         return f"list of {show_type(shape['items'])}"
     if shape.get("type") == "object" and isinstance(shape.get("additionalProperties"), dict):

@@ -16,7 +16,7 @@ NO_DEFAULT = {"inputs"}  # each job has its own
 
 
 class BatchJob(SubmitJob, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job of a batch."""
+    """A job of a batch. A missing field has the default of the batch, or else that of a submit."""
 
     custom_id: CustomId | None = None
     """Your name for the item, unique in the batch. Its result and its error have it."""

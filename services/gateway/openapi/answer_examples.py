@@ -180,6 +180,16 @@ EVENTS: dict[str, Any] = {
     },
 }
 
+BATCH_PROBLEM = {
+    "type": "urn:charonia:problem:invalid_request",
+    "detail": "/inputs: input 'x' (FP32 [-1, -1]) is missing",
+    "errors": [{"pointer": "/inputs", "detail": "input 'x' (FP32 [-1, -1]) is missing"}],
+}
+BATCH_RESULTS = [
+    {"index": 0, "custom_id": None, "job": JOB | {"metadata": {}}, "error": None},
+    {"index": 1, "custom_id": None, "job": None, "error": BATCH_PROBLEM},
+]
+
 # By operation and status; else by schema.
 ANSWERS: dict[str, Any] = {
     "submit_job 202": QUEUED,
@@ -231,15 +241,7 @@ ANSWERS: dict[str, Any] = {
         "status": "processing",
         "counts": NONE | {"queued": 1},
         "finished_at": None,
-        "errors": [
-            {
-                "index": 1,
-                "custom_id": None,
-                "type": "urn:charonia:problem:invalid_request",
-                "detail": "/inputs: input 'x' (FP32 [-1, -1]) is missing",
-                "errors": [{"pointer": "/inputs", "detail": "input 'x' (FP32 [-1, -1]) is missing"}],
-            }
-        ],
+        "errors": [{"index": 1, "custom_id": None} | BATCH_PROBLEM],
     },
     "ModelView": MODEL,
     "ModelList": {"items": [MODEL], "next_cursor": None},

@@ -121,8 +121,18 @@ def describe_schemas() -> dict[str, Any]:
             descriptions = describe_fields(MADE_FROM.get(kinds[name], kinds[name]))
             for field in schema["properties"].keys() & descriptions.keys():
                 schema["properties"][field]["description"] = descriptions[field]
-    schemas["BatchJob"]["required"].remove("model")  # the defaults may have it
+    leave_to_defaults(schemas["BatchJob"])
     return schemas
+
+
+def leave_to_defaults(schema: dict[str, Any]) -> None:
+    """Describe the job of a batch, whose missing fields are those of the batch's defaults, also its model.
+
+    A generated client would send defaults of the schema itself, which replace those of the batch.
+    """
+    schema["required"].remove("model")
+    for shape in schema["properties"].values():
+        shape.pop("default", None)
 
 
 def find_structs(kind: Any) -> Iterator[type[msgspec.Struct]]:

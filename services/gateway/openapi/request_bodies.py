@@ -3,13 +3,30 @@
 from copy import deepcopy
 from typing import Any
 
+import msgspec
+
 from services.gateway.batches.items import LINES, MAX_ITEMS
 from services.gateway.http.negotiation import EVENT_STREAM
 from services.gateway.open_inference.requests import JSON_LENGTH_HEADER
+from services.gateway.openapi.answer_examples import BATCH_RESULTS
 
 JOB = {"$ref": "#/components/schemas/SubmitJob"}
 BATCH_ITEM = {"anyOf": [{"$ref": "#/components/schemas/BatchJob"}, {"$ref": "#/components/schemas/DefaultsLine"}]}
-JOB_LINES = {"type": "string", "format": "binary", "description": "The elements of that list, one in each line."}
+
+
+def describe_lines(item: dict[str, Any], description: str) -> dict[str, Any]:
+    """Return the schema of a text with an item in each line. JSON Schema has no such type: it is a text for it."""
+    return {
+        "type": "string",
+        "format": "binary",
+        "description": description,
+        "contentMediaType": LINES[0],
+        "contentSchema": {"type": "array", "items": item},
+    }
+
+
+JOB_LINES = describe_lines(BATCH_ITEM, "The elements of that list, one in each line.")
+RESULT_LINES = describe_lines({"$ref": "#/components/schemas/BatchResult"}, "One BatchResult in each line.")
 STREAM = {"type": "string", "description": "Server-sent events. The `data` of each is an EventItem without its `id`."}
 RAW_TENSORS = {
     "type": "string",
@@ -41,10 +58,13 @@ BODIES: dict[str, Any] = {
     "infer": INFER_BODY,
     "infer_version": INFER_BODY,
 }
-# What 200 may also be: Litestar knows one media type for each status.
+# What 200 is that Litestar cannot know: lines, and more than one media type.
 OTHER_MEDIA_TYPES: dict[str, dict[str, Any]] = {
     "submit_job": {EVENT_STREAM: {"schema": STREAM}},
     "list_events": {EVENT_STREAM: {"schema": STREAM}},
+    "get_batch_results": {
+        LINES[0]: {"schema": RESULT_LINES, "example": msgspec.json.Encoder().encode_lines(BATCH_RESULTS).decode()}
+    },
     "infer": {"application/octet-stream": {"schema": RAW_TENSORS}},
     "infer_version": {"application/octet-stream": {"schema": RAW_TENSORS}},
 }
@@ -56,4 +76,4 @@ def add_bodies(operation: dict[str, Any]) -> None:
     if name in BODIES:
         operation["requestBody"] = deepcopy(BODIES[name])
     if name in OTHER_MEDIA_TYPES:
-        operation["responses"]["200"]["content"] |= OTHER_MEDIA_TYPES[name]
+        operation["responses"]["200"].setdefault("content", {}).update(OTHER_MEDIA_TYPES[name])

@@ -1,5 +1,6 @@
 """The OpenAPI document describes everything, and its examples have the types that it promises."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from common.jobs import EVENT_TYPES
+from services.gateway.batches.items import LINES
 from services.gateway.commands.openapi import build_unconnected
 from services.gateway.openapi.answer_examples import ANSWERS
 from services.gateway.openapi.document import PREFIX, describe
@@ -87,6 +89,22 @@ async def test_every_json_answer_has_an_example_that_fits_its_schema(document: d
                 check_value(document, content["schema"], content["example"])
                 used |= {name, f"{operation['operationId']} {status}"} & ANSWERS.keys()
     assert used == ANSWERS.keys()
+
+
+async def test_the_lines_of_results_have_an_example_that_fits(document: dict[str, Any]) -> None:
+    content = document["paths"]["/v1/batches/{batch_id}/results"]["get"]["responses"]["200"]["content"]
+    assert list(content) == [LINES[0]]
+    lines = content[LINES[0]]["example"].splitlines()
+    check_value(document, content[LINES[0]]["schema"]["contentSchema"], [json.loads(line) for line in lines])
+    assert [json.loads(line)["error"] is None for line in lines] == [True, False]
+
+
+async def test_jobs_of_a_batch_leave_what_is_missing_to_its_defaults(document: dict[str, Any]) -> None:
+    """A generated client sends the defaults of a schema, which would replace those of the batch."""
+    schemas = document["components"]["schemas"]
+    assert schemas["BatchJob"]["required"] == ["inputs"]
+    assert [name for name, shape in schemas["BatchJob"]["properties"].items() if "default" in shape] == []
+    assert schemas["SubmitJob"]["properties"]["timeout"]["default"] == 600
 
 
 async def test_every_body_has_examples_that_fit_its_schema(document: dict[str, Any]) -> None:
