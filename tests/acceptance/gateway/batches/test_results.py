@@ -264,7 +264,8 @@ async def test_readers_of_large_results_take_a_bounded_amount_of_memory(stack: S
     assert grown < 300 * MEGABYTE, f"grew by {grown // MEGABYTE} MB"  # all of them together have 576 MB
 
 
-async def test_slow_readers_of_results_leave_room_for_another_tenant(stack: Stack, api: Api) -> None:
+async def test_slow_readers_of_results_leave_room_for_all(stack: Stack, api: Api) -> None:
+    """Another tenant has room at once. Its own tenant gets that of a slow reader, which is cut."""
     size = 12 * MEGABYTE
     batch_id = await make_large_batch(stack, api, 2, size)
     async with (
@@ -275,11 +276,12 @@ async def test_slow_readers_of_results_leave_room_for_another_tenant(stack: Stac
         theirs = await make_large_batch(stack, other, 2, size)
         path = f"/v1/batches/{batch_id}/results"
         async with own.http.stream("GET", path, timeout=30), own.http.stream("GET", path, timeout=30):
-            refused, answered = await asyncio.gather(
+            answers = await asyncio.gather(
                 own.http.get(path, timeout=30), other.http.get(f"/v1/batches/{theirs}/results", timeout=30)
             )
-        assert (refused.status_code, refused.json()["type"]) == (503, "urn:charonia:problem:overloaded")
-        assert len(answered.content) > 2 * size
+        for answer in answers:
+            assert answer.status_code == 200
+            assert [len(line) > size for line in answer.content.splitlines()] == [True, True]
 
 
 def open_slow_client(stack: Stack, key: str) -> httpx.AsyncClient:
