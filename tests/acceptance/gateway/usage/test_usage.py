@@ -12,7 +12,10 @@ from tests.support.key_command import make_key
 from tests.support.model_inputs import fault
 from tests.support.waiting import eventually
 
-WRONG_CURSOR = {"pointer": "cursor", "detail": "invalid cursor, or a cursor from a different filter"}
+WRONG_CURSOR = {
+    "pointer": "cursor",
+    "detail": "invalid cursor; pass the previous page's next_cursor, with the same filters",
+}
 
 
 async def read_usage(api: Api, **query: object) -> dict[str, Any]:
