@@ -61,10 +61,10 @@ class SharedQuarantine:
             if saved.model not in begun:
                 self._apply(saved)
         self._seen = {saved.model: saved for saved in found}
-        self._shared = {
-            saved.model: (self._quarantine.count_stalls(saved.model), saved.number)
+        self._shared = {  # also what was released meanwhile: the next time ends it
+            saved.model: (held.get(saved.model, self._quarantine.count_stalls(saved.model)), saved.number)
             for saved in found
-            if saved.holds and saved.model in self._quarantine.models
+            if saved.holds
         }
         if held.keys() != self._quarantine.models:
             self._refresh_requested.set()

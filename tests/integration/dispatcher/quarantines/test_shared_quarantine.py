@@ -8,7 +8,7 @@ import pytest
 from common.postgres.database import Database
 from services.dispatcher.quarantines.reloader import Reloader
 from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine, name_server
-from services.dispatcher.quarantines.store import QuarantineStore
+from services.dispatcher.quarantines.store import QuarantineStore, SavedQuarantine
 from services.dispatcher.triton.quarantine import Quarantine
 
 
@@ -103,6 +103,25 @@ async def test_a_new_stall_is_not_ended_by_a_late_end_of_the_last_one(first: Dis
     second.quarantine.add("work")
     assert [await each.synchronize() for each in (second, first)] == [{"work"}, {"work"}]
     assert await second.synchronize() == {"work"}
+
+
+async def test_a_release_while_the_quarantine_is_saved_ends_it(
+    first: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first.quarantine.add("work")
+    read = QuarantineStore.list_all
+
+    async def release_and_read(store: QuarantineStore, server: str) -> list[SavedQuarantine]:
+        first.quarantine.release("work")
+        return await read(store, server)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(QuarantineStore, "list_all", release_and_read)
+        await first.synchronize()
+    first.reloads.end("work", loaded=True)
+    for _ in range(2):
+        assert await first.synchronize() == set()
+    assert first.reloads.models == ["work"]
 
 
 async def test_a_reload_waits_until_triton_answers(first: Dispatcher) -> None:
