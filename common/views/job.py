@@ -43,6 +43,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     traceparent: str
     metadata: bytes | None
     erased_at: datetime | None = None
+    scheduled_at: datetime | None = None  # a queued job waits until then
+    probation: float | None = None  # seconds; the job may be what kills Triton
 
 
 def job_log_fields(row: JobRow) -> dict[str, str]:
@@ -72,9 +74,24 @@ class Metrics(msgspec.Struct, frozen=True):
     queue_ms: int | None
     """From when the job could run to the start of its latest attempt."""
     inference_ms: int | None
-    """The latest attempt, from the call to Triton to its answer. Triton's own queue is part of it."""
+    """The latest attempt as its dispatcher saw it, from the call of Triton to the outputs as JSON.
+
+    It includes the wait in Triton's own queue: Triton does not report that for a single request.
+    """
     total_ms: int | None
     """From the submit to the end of the job."""
+
+
+WaitCode = Literal["slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation"]
+
+
+class WaitingFor(msgspec.Struct, frozen=True):
+    """Why a queued job does not run yet."""
+
+    code: WaitCode
+    """The reason."""
+    detail: str
+    """A sentence about the reason."""
 
 
 class Urls(msgspec.Struct, frozen=True):
@@ -129,6 +146,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the job, or its latest attempt, failed; null without a failure."""
     queue_position: int | None
     """The estimated position of a queued job: 1 is next. Null in lists, and while the job backs off or is scheduled."""
+    waiting_for: WaitingFor | None
+    """Why a queued job does not run yet; null otherwise, and in the answer to a submit."""
     webhook_status: WebhookStatus
     """The state of the webhook given with the job; always `none` in lists and results of batches."""
     metadata: Object
@@ -204,6 +223,7 @@ def view_job(
     webhook_status: WebhookStatus,
     outputs: bytes | None = None,
     queue_position: int | None = None,
+    waiting_for: WaitingFor | None = None,
 ) -> JobView:
     """Return the view of a job. `outputs` are JSON. Those of an erased job are gone."""
     shown = ids.encode(ids.Kind.JOB, row.id)
@@ -230,6 +250,7 @@ def view_job(
         outputs_omitted="erased" if has_erased_outputs(row) else msgspec.UNSET,
         error=error,
         queue_position=queue_position,
+        waiting_for=waiting_for,
         webhook_status=webhook_status,
         metadata=msgspec.Raw(row.metadata or b"{}"),
         trace_id=trace_id,
@@ -238,9 +259,9 @@ def view_job(
     )
 
 
-def list_job(row: JobRow, links: JobUrls) -> JobView:
+def list_job(row: JobRow, links: JobUrls, waiting_for: WaitingFor | None = None) -> JobView:
     """Return the view of a job in a list, which leaves outputs out and says so."""
-    view = view_job(row, links, webhook_status="none")
+    view = view_job(row, links, webhook_status="none", waiting_for=waiting_for)
     if row.status is not Status.SUCCEEDED or has_erased_outputs(row):
         return view
     return msgspec.structs.replace(view, outputs_omitted="in_lists", outputs_url=f"{view.urls.self}/outputs")

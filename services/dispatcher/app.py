@@ -50,6 +50,7 @@ from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.store import ResultStore
 from services.dispatcher.runner import Runner
+from services.dispatcher.sessions import presence
 from services.dispatcher.sessions.lost_sessions import LostSessions
 from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
@@ -121,7 +122,7 @@ class Dispatcher:
         )
         self._catalogue = Catalogue(
             self._triton,
-            ModelStore(database, settings.worker, lambda: self._session_lock.session),
+            ModelStore(database, settings.worker, lambda: self._session_lock.session, settings.slots),
             self._consume,
             interval=settings.catalogue_interval,
             slots=settings.slots,
@@ -157,6 +158,7 @@ class Dispatcher:
             "catalogue": self._catalogue.run(),
             "quarantine": self._quarantine.run(),
             "session": self._session_lock.run(),
+            "presence": presence.run(self._sessions, settings.worker),
             "limits": self._limits.run(),
             "heartbeat": self._heartbeat.run(),
             "sweeper": sweeper.run(),

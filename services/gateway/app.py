@@ -55,11 +55,13 @@ from services.gateway.jobs.queue_limits import QueueLimits
 from services.gateway.jobs.retry import Retrier
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.submit import Submitter
+from services.gateway.jobs.waiting import WaitExplainer
 from services.gateway.models import routes as models
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.queue_depths import QueueDepths
 from services.gateway.models.routes import ModelServices
 from services.gateway.models.store import ModelStore
+from services.gateway.models.workloads import WorkloadReader
 from services.gateway.open_inference import router as open_inference
 from services.gateway.open_inference.dependencies import InferenceServices
 from services.gateway.open_inference.inference import Inference
@@ -168,12 +170,13 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
     checks = {"database": database.check, "broker": connections.publisher.connection.check}
     authenticator = Authenticator(connections.keys, RateLimiter(RateLimitStore(database), settings.rate_limit))
     readiness = Readiness(checks, drain)
-    catalogue = Catalogue(ModelStore(database))
+    model_store = ModelStore(database)
+    catalogue, workloads = Catalogue(model_store), WorkloadReader(model_store)
     policy = AddressPolicy.parse(settings.allowed_networks, settings.allow_http)
     event_services = EventServices(
         authenticator, JobHistory(EventStore(database), connections.waiters, settings.heartbeat)
     )
-    job_services = compose_jobs(settings, connections, event_services, catalogue, policy)
+    job_services = compose_jobs(settings, connections, event_services, catalogue, WaitExplainer(workloads), policy)
     inference = Inference(
         *(job_services.submitter, job_services.canceler, job_services.store),
         *(connections.waiters, settings.infer_wait),
@@ -181,7 +184,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
     return Services(
         authenticator=authenticator,
         readiness=readiness,
-        models=ModelServices(catalogue, QueueDepths(ModelStore(database))),
+        models=ModelServices(catalogue, QueueDepths(model_store), workloads, model_store),
         events=event_services,
         jobs=job_services,
         batches=compose_batches(settings, connections, job_services),
@@ -199,6 +202,7 @@ def compose_jobs(
     connections: Connections,
     events: EventServices,
     catalogue: Catalogue,
+    waits: WaitExplainer,
     policy: AddressPolicy,
 ) -> JobServices:
     database, wake_ups = connections.database, connections.wake_ups
@@ -218,6 +222,7 @@ def compose_jobs(
         eraser=Eraser(database),
         waiters=connections.waiters,
         events=events,
+        waits=waits,
         signer=UrlSigner(settings.url_keys),
         urls=urls,
     )

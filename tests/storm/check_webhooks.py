@@ -12,7 +12,7 @@ from tests.support.api_client import TERMINAL, Job
 from tests.support.api_shapes import SendAttempt
 
 MARGIN = 2.0  # seconds before and after a fault in which it may have effects
-MAY_DIFFER = ("webhook_status", "queue_position")
+MAY_DIFFER = ("webhook_status", "queue_position", "waiting_for")
 
 
 def check_deliveries(log: StormLog) -> Iterator[tuple[str, str, str, str]]:

@@ -48,6 +48,11 @@ class Metrics(Strict, frozen=True):
     total_ms: int | None
 
 
+class WaitingFor(Strict, frozen=True):
+    code: Literal["slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation"]
+    detail: str
+
+
 class Urls(Strict, frozen=True):
     self: str
     cancel: str
@@ -72,6 +77,7 @@ class Job(Strict, frozen=True):
     outputs: list[Output] | None
     error: Failure | None
     queue_position: int | None
+    waiting_for: WaitingFor | None
     webhook_status: Literal["none", "pending", "succeeded", "failed"]
     metadata: dict[str, object]
     trace_id: str

@@ -47,6 +47,12 @@ CREATE UNLOGGED TABLE rate_limits (
 
 -- Models --------------------------------------------------------------------------------------------------------------
 
+-- When each dispatcher last said that it lives, which it does every two seconds. A dead or frozen one says nothing.
+CREATE TABLE dispatchers (
+  worker text PRIMARY KEY,
+  seen_at timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50);
+
 -- What each dispatcher's Triton can run: a row for each dispatcher and version. A dispatcher writes only its own rows. When
 -- it is gone, its rows count as not ready. They are removed, but the last row of a version stays until the model is
 -- retired: clients may submit jobs for a model that is away.
@@ -59,6 +65,7 @@ CREATE TABLE served_models (
   decoupled boolean NOT NULL,
   max_batch_size integer NOT NULL CHECK (max_batch_size >= 0),
   instances integer NOT NULL CHECK (instances >= 1),
+  slots integer NOT NULL CHECK (slots >= 1), -- jobs of the model that the dispatcher runs at a time
   inputs jsonb NOT NULL, -- [{name, datatype, shape with the batch dimension, optional}]
   outputs jsonb NOT NULL, -- [{name, datatype, shape with the batch dimension}]
   described_at timestamptz NOT NULL DEFAULT now(), -- when the declaration last changed
@@ -84,11 +91,21 @@ CREATE TABLE model_limits (
   max_running_per_tenant integer CHECK (max_running_per_tenant >= 1),
   paused_at timestamptz -- since then no job of the model starts; NULL: they start
 );
+
+-- The models of each dispatcher, with whether it lives. Gateways read this at most a second late, so everybody sees within
+-- ten seconds that a dispatcher is dead or frozen.
+CREATE VIEW served_now AS
+SELECT
+  s.*, d.seen_at,
+  coalesce(d.seen_at > now() - interval '8 seconds' AND s.updated_at > now() - interval '30 seconds', false) AS is_alive
+FROM served_models s
+LEFT JOIN dispatchers d ON d.worker = s.worker;
+
 -- The catalogue: a version is ready if one dispatcher can run it. It is as a dispatcher declares it that can run it now.
 -- If such dispatchers differ, the newest declaration counts.
 CREATE VIEW models AS
 SELECT DISTINCT ON (name, version) name, version, is_ready AS ready, decoupled, max_batch_size, inputs, outputs
-FROM (SELECT *, ready AND updated_at > now() - interval '30 seconds' AS is_ready FROM served_models) served
+FROM (SELECT *, ready AND is_alive AS is_ready FROM served_now) served
 ORDER BY name, version, is_ready DESC, described_at DESC, worker;
 
 -- The last quarantine of each Python model whose process stalled, for the dispatchers of one Triton. One that is over
@@ -814,6 +831,8 @@ GRANT SELECT, INSERT, UPDATE (last_used_at) ON api_keys TO charonia_gateway; -- 
 GRANT SELECT, INSERT, UPDATE ON api_keys TO charonia_operator;
 GRANT SELECT, INSERT, UPDATE ON rate_limits TO charonia_gateway;
 
+GRANT SELECT, INSERT, UPDATE, DELETE ON dispatchers TO charonia_dispatcher;
+GRANT SELECT ON served_now TO charonia_gateway;
 GRANT SELECT ON models TO charonia_gateway, charonia_dispatcher, charonia_notifier, charonia_operator;
 GRANT SELECT, INSERT, UPDATE, DELETE ON quarantines TO charonia_dispatcher;
 GRANT SELECT ON usage TO charonia_gateway;

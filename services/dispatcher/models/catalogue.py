@@ -17,6 +17,12 @@ from services.dispatcher.triton.unloaded import LOADING, NOT_LOADED, Unloaded
 PROBE_SECONDS = 0.3  # between refreshes while something is unavailable, and after a request to refresh
 SAVE_SECONDS = 10.0  # a row that is not saved for three times as long counts as not ready
 
+WHY_TWO_SLOTS = (
+    "it has one instance and no batching, so Triton runs one job at a time. The second slot sends the next job ahead, "
+    "so that Triton need not wait for it. For one job at a time set CHARONIA_SLOTS=1; for more at a time raise the "
+    "count in instance_group, or enable batching"
+)
+
 log = Log("catalogue")
 
 
@@ -122,6 +128,8 @@ class Catalogue:
             model.add_version(described, self._slots)
             if known is None:
                 self.models[name] = model
+                if not self._slots and not model.runs_in_parallel:
+                    log.info("model.two_slots", model=name, reason=WHY_TWO_SLOTS)
                 await self._on_new_model(model)
 
     async def _save(self) -> None:

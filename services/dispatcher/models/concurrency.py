@@ -12,6 +12,11 @@ AGEING_SECONDS = {Priority.HIGH: 0.0, Priority.NORMAL: 10.0, Priority.LOW: 60.0}
 QUICK_SECONDS = 0.2  # for quicker inferences the limit may exceed the size: the wait at the server stays short
 
 
+def count_slots(instances: int, max_batch_size: int) -> int:
+    """Return twice what Triton runs at once, so that its next batch is always ready."""
+    return instances * max(1, max_batch_size) * 2
+
+
 class ConcurrencyLimit:
     """The slots of one model: each running inference holds one."""
 

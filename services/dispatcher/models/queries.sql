@@ -1,12 +1,15 @@
 -- name: save_models
--- Saves the models of one dispatcher ($9) with its session ($10). It does not add a version that is not ready, because it
--- may have been retired.
+-- Saves the models of one dispatcher ($10) with its session ($11), and that it lives. It does not add a version that is not
+-- ready, because it may have been retired.
+WITH seen AS (
+  INSERT INTO dispatchers (worker) VALUES ($10) ON CONFLICT (worker) DO UPDATE SET seen_at = now()
+)
 INSERT INTO served_models AS served
-  (name, version, ready, decoupled, max_batch_size, instances, inputs, outputs, worker, session)
-SELECT t.*, $9, $10
-FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::integer[], $6::integer[], $7::jsonb[],
-            $8::jsonb[]) AS t(name, version, ready, decoupled, max_batch_size, instances, inputs, outputs)
-WHERE t.ready OR EXISTS (SELECT FROM served_models s WHERE s.name = t.name AND s.version = t.version AND s.worker = $9)
+  (name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, worker, session)
+SELECT t.*, $10, $11
+FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::integer[], $6::integer[], $7::integer[],
+            $8::jsonb[], $9::jsonb[]) AS t(name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs)
+WHERE t.ready OR EXISTS (SELECT FROM served_models s WHERE s.name = t.name AND s.version = t.version AND s.worker = $10)
 ORDER BY t.name, t.version
 ON CONFLICT (name, version, worker) DO UPDATE
 SET session = excluded.session,
@@ -14,6 +17,7 @@ SET session = excluded.session,
     decoupled = excluded.decoupled,
     max_batch_size = excluded.max_batch_size,
     instances = excluded.instances,
+    slots = excluded.slots,
     inputs = excluded.inputs,
     outputs = excluded.outputs,
     described_at = CASE
@@ -42,6 +46,11 @@ ON CONFLICT (name, version, worker) DO UPDATE SET reason = excluded.reason, upda
 DELETE FROM served_models lost
 WHERE updated_at <= now() - interval '30 seconds'
   AND EXISTS (SELECT FROM models m WHERE m.name = lost.name AND m.version = lost.version AND m.ready);
+
+-- name: forget_dispatchers
+-- Removes dispatchers that nobody has seen for a day, and that no model names.
+DELETE FROM dispatchers d
+WHERE seen_at < now() - interval '1 day' AND NOT EXISTS (SELECT FROM served_models s WHERE s.worker = d.worker);
 
 -- name: retire_models
 -- Removes versions that have been missing for $1 seconds, and notes which versions are missing from now on. Returns

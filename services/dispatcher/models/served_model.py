@@ -8,7 +8,7 @@ from common.rabbitmq.wake_ups import MAX_JOBS_PER_MESSAGE
 from common.telemetry.logs import Log
 from services.dispatcher.models.backoff import Backoff
 from services.dispatcher.models.breaker import Breaker
-from services.dispatcher.models.concurrency import ConcurrencyLimit
+from services.dispatcher.models.concurrency import ConcurrencyLimit, count_slots
 from services.dispatcher.models.fair_share import FairShare
 from services.dispatcher.triton.client import ModelVersion
 
@@ -106,8 +106,13 @@ class ServedModel:
         return None if newest is None else self.versions[newest]
 
     def count_slots(self) -> int:
-        """Return twice what Triton runs at once, so that its batcher always has the next batch ready."""
-        return max(model.instances * max(1, model.max_batch_size) for model in self.versions.values()) * 2
+        """Return the slots of the version that needs most."""
+        return max(count_slots(model.instances, model.max_batch_size) for model in self.versions.values())
+
+    @property
+    def runs_in_parallel(self) -> bool:
+        """Whether Triton runs several jobs of the model at once."""
+        return any(model.instances * max(1, model.max_batch_size) > 1 for model in self.versions.values())
 
     def count_prefetch(self) -> int:
         """Return how many unacknowledged messages to hold per queue: half the slots, for at most as many jobs as slots.

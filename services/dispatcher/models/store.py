@@ -6,6 +6,7 @@ import msgspec
 
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
+from services.dispatcher.models.concurrency import count_slots
 from services.dispatcher.triton.client import ModelVersion
 from services.dispatcher.triton.unloaded import Unloaded
 
@@ -15,9 +16,15 @@ QUERIES = sql.load("services.dispatcher.models")
 class ModelStore:
     """One dispatcher's rows of the catalogue."""
 
-    def __init__(self, database: Database, worker: str, read_session: Callable[[], int | None] = lambda: None) -> None:
-        """`worker` is the dispatcher. `read_session` returns its session while it holds the lock."""
+    def __init__(
+        self, database: Database, worker: str, read_session: Callable[[], int | None] = lambda: None, slots: int = 0
+    ) -> None:
+        """`worker` is the dispatcher. `read_session` returns its session while it holds the lock.
+
+        `slots` is the setting: 0 means what Triton can use.
+        """
         self._database = database
+        self._slots = slots
         self._worker = worker
         self._read_session = read_session
 
@@ -26,11 +33,12 @@ class ModelStore:
         rows = [
             (
                 *(model.name, model.version, ready, model.decoupled, model.max_batch_size, model.instances),
+                self._slots or count_slots(model.instances, model.max_batch_size),
                 *(msgspec.json.encode(model.inputs).decode(), msgspec.json.encode(model.outputs).decode()),
             )
             for model, ready in versions
         ]
-        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 8), self._worker, self._read_session())
+        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 9), self._worker, self._read_session())
 
     async def save_unloaded(self, unloaded: Unloaded) -> None:
         """Replace this dispatcher's reasons why models do not run."""
@@ -43,5 +51,6 @@ class ModelStore:
         Also remove what is left of lost dispatchers.
         """
         await self._database.fetch(QUERIES["remove_lost"])
+        await self._database.fetch(QUERIES["forget_dispatchers"])
         found = await self._database.fetch(QUERIES["retire_models"], grace)
         return [(record["name"], record["version"]) for record in found]

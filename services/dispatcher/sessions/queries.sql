@@ -12,6 +12,10 @@ SELECT
     ::double precision AS seconds_up
 FROM pg_stat_bgwriter;
 
+-- name: note_presence
+-- Records that a dispatcher ($1) lives.
+INSERT INTO dispatchers (worker) VALUES ($1) ON CONFLICT (worker) DO UPDATE SET seen_at = now();
+
 -- name: find_free_sessions
 -- Finds the sessions of running jobs and of models, and the caller's own ($1), whose lock no connection holds.
 SELECT session FROM jobs WHERE lease_until > '-infinity' AND session IS NOT NULL

@@ -42,6 +42,10 @@ class SessionStore:
             assert record is not None
             yield None if record["is_pooled"] else LockedSession(connection, record["seconds_up"])
 
+    async def note_presence(self, worker: str) -> None:
+        """Record that a dispatcher lives."""
+        await self._database.fetch(QUERIES["note_presence"], worker)
+
     async def find_free_sessions(self, own: int) -> set[int]:
         """Return the sessions of running jobs and of models that nobody holds, and `own` if nobody holds it."""
         return {record["session"] for record in await self._database.fetch(QUERIES["find_free_sessions"], own)}

@@ -15,6 +15,7 @@ from services.gateway.jobs.erasure import Eraser
 from services.gateway.jobs.retry import Retrier
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.submit import Submitter
+from services.gateway.jobs.waiting import WaitExplainer
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class JobServices:
     eraser: Eraser
     waiters: Waiters
     events: EventServices
+    waits: WaitExplainer
     signer: UrlSigner
     urls: JobUrls
 

@@ -11,7 +11,7 @@ from litestar.params import Parameter
 from common import ids
 from common.jobs import TERMINAL, Status
 from common.telemetry import tracing
-from common.views.job import JobUrls, JobView, duration_ms, format_time, list_job, view_job
+from common.views.job import JobUrls, JobView, WaitingFor, duration_ms, format_time, list_job, view_job
 from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.disconnects import while_connected
@@ -58,6 +58,8 @@ async def get_job(
 ) -> JobView:
     """Return the job. With `wait`, return when it ends or the time is over.
 
+    `waiting_for` says why a queued job does not run yet, as of the last second.
+
     `queue_position` is approximate. It assumes that no more jobs arrive, and that all tenants are served in turn.
     """
     parsed = parse_id(ids.Kind.JOB, job_id)
@@ -69,16 +71,18 @@ async def get_job(
     if found is None:
         raise not_found("job")
     tracing.add_link(found.row.traceparent)
-    return view_found(await load_outputs(request, services.store, found), services.urls)
+    waiting_for = await services.waits.explain(found.row, found.queue_position)
+    return view_found(await load_outputs(request, services.store, found), services.urls, waiting_for)
 
 
-def view_found(found: FoundJob, urls: JobUrls) -> JobView:
+def view_found(found: FoundJob, urls: JobUrls, waiting_for: WaitingFor | None = None) -> JobView:
     return view_job(
         found.row,
         urls,
         webhook_status=found.webhook_status,
         outputs=found.outputs,
         queue_position=found.queue_position,
+        waiting_for=waiting_for,
     )
 
 
@@ -102,6 +106,8 @@ async def list_jobs(
 ) -> JobPage:
     """Return jobs without their outputs, newest first. `outputs_url` of a job has them.
 
+    `waiting_for` does not count the jobs ahead.
+
     Pass `next_cursor` as `cursor`, with the same filter, to get the next page.
     """
     tenant_id = request.user.tenant_id
@@ -113,7 +119,7 @@ async def list_jobs(
     if cursor and after is None:
         raise invalid(wrong_cursor())
     rows = await services.store.list_jobs(tenant_id, filters, after, limit + 1)
-    items = [list_job(row, services.urls) for row in rows[:limit]]
+    items = [list_job(row, services.urls, await services.waits.explain(row)) for row in rows[:limit]]
     last = Place(rows[limit - 1].created_at, rows[limit - 1].id) if len(rows) > limit else None
     return JobPage(items, encode_cursor(last, tenant_id, filters) if last else None)
 

@@ -162,7 +162,7 @@ async def retry_job(request: Caller, job_id: str, services: Services, data: Retr
     if not retried:
         raise refuse_retry(found, target)
     log.info("job.retried", **job_log_fields(found.row))
-    return view_job(found.row, services.urls, webhook_status=found.webhook_status, queue_position=found.queue_position)
+    return view_found(found, services.urls, await services.waits.explain(found.row, found.queue_position))
 
 
 def refuse_retry(found: FoundJob, target: str | None) -> Problem:

@@ -22,3 +22,39 @@ SELECT model, priority, count(*) AS jobs
 FROM jobs
 WHERE finished_at IS NULL AND lease_until IS NULL
 GROUP BY model, priority;
+
+-- name: list_workloads
+-- All models with what their dispatchers can do now, as in the view served_now.
+SELECT s.name AS model, bool_or(s.is_alive) AS has_dispatcher, coalesce(sum(s.slots) FILTER (WHERE s.is_ready), 0) AS slots,
+       max(s.seen_at) AS seen_at, l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused
+FROM (
+  SELECT name, worker, seen_at, bool_or(is_alive) AS is_alive, bool_or(is_alive AND ready) AS is_ready, max(slots) AS slots
+  FROM served_now
+  GROUP BY name, worker, seen_at
+) s
+LEFT JOIN model_limits l ON l.model = s.name
+GROUP BY s.name, l.model;
+
+-- name: count_running
+-- Counts the running jobs by model and tenant. There are no more than the dispatchers have slots.
+SELECT model, tenant_id, count(*) AS jobs FROM jobs WHERE lease_until > '-infinity' GROUP BY model, tenant_id;
+
+-- name: list_paused_tenants
+-- Lists the paused tenants, with the database's time.
+SELECT ARRAY(SELECT id FROM tenants WHERE paused_at IS NOT NULL) AS tenants, now() AS now;
+
+-- name: measure_recent
+-- Returns how long the latest $3 jobs of a tenant ($1) and a model ($2) waited and ran, in milliseconds, if they succeeded
+-- and were submitted within the last hour: the medians, and what 95 % of them did not exceed.
+SELECT
+  count(*) AS jobs,
+  percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY queue_ms) AS queue_ms,
+  percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY inference_ms) AS inference_ms
+FROM (
+  SELECT greatest(0, extract(epoch FROM started_at - greatest(created_at, run_at)) * 1000)::double precision AS queue_ms,
+         inference_ms
+  FROM jobs
+  WHERE tenant_id = $1 AND model BETWEEN $2 AND $2 AND status = 'succeeded' AND created_at > now() - interval '1 hour'
+  ORDER BY model DESC, created_at DESC, id DESC -- so that the planner uses the index of the model
+  LIMIT $3
+) recent;

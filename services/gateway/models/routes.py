@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from litestar import Request, Router, get
 from litestar.di import NamedDependency, Provide
 from litestar.params import SkipValidation
@@ -16,8 +17,17 @@ from services.gateway.auth.store import Key
 from services.gateway.http.problems import ANY_CALL, WITH_ID, document
 from services.gateway.models.catalogue import Catalogue, newest
 from services.gateway.models.queue_depths import Counts, QueueDepths
-from services.gateway.models.schemas import ModelList, ModelView, TensorView, VersionView
-from services.gateway.models.store import ModelVersion
+from services.gateway.models.schemas import (
+    ModelDetails,
+    ModelList,
+    ModelView,
+    Percentiles,
+    RecentView,
+    TensorView,
+    VersionView,
+)
+from services.gateway.models.store import ModelStore, ModelVersion, Recent
+from services.gateway.models.workloads import WorkloadReader, Workloads
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,8 @@ class ModelServices:
 
     catalogue: Catalogue
     queue_depths: QueueDepths
+    workloads: WorkloadReader
+    store: ModelStore
 
 
 Caller = Request[Key, Any, Any]
@@ -36,19 +48,30 @@ Services = NamedDependency[SkipValidation[ModelServices]]
 async def list_models(request: Caller, services: Services) -> ModelList:
     """Return the models that your key may run."""
     models = select_models(request.user.models, await services.catalogue.read())
-    queued = await services.queue_depths.read()
-    return ModelList([view_model(versions, queued) for _, versions in sorted(models.items())])
+    queued, workloads = await services.queue_depths.read(), await services.workloads.read()
+    return ModelList([view_model(versions, queued, workloads) for _, versions in sorted(models.items())])
 
 
 @get("/{name:str}", summary="Get a model", operation_id="get_model", **needs(Scope.READ), responses=document(*WITH_ID))
-async def get_model(request: Caller, name: str, services: Services) -> ModelView:
-    """Return the inputs, outputs and versions of a model, and how many of its jobs are queued."""
+async def get_model(request: Caller, name: str, services: Services) -> ModelDetails:
+    """Return the model, its queue and its slots, and how long your recent jobs waited and ran."""
     versions = await services.catalogue.list_versions(name, allowed=request.user.models)
-    return view_model(versions, await services.queue_depths.read())
+    view = view_model(versions, await services.queue_depths.read(), await services.workloads.read())
+    recent = view_recent(await services.store.measure_recent(request.user.tenant_id, name))
+    return ModelDetails(**msgspec.structs.asdict(view), recent=recent)
 
 
-def view_model(versions: Sequence[ModelVersion], queued: Counts) -> ModelView:
+def view_recent(recent: Recent) -> RecentView:
+    return RecentView(recent.jobs, view_percentiles(recent.queue_ms), view_percentiles(recent.inference_ms))
+
+
+def view_percentiles(values: Sequence[float] | None) -> Percentiles:
+    return Percentiles(*(round(value) for value in values)) if values else Percentiles(None, None)
+
+
+def view_model(versions: Sequence[ModelVersion], queued: Counts, workloads: Workloads) -> ModelView:
     model = newest(versions)
+    workload = workloads.models.get(model.name)
     return ModelView(
         name=model.name,
         ready=model.ready,
@@ -59,6 +82,8 @@ def view_model(versions: Sequence[ModelVersion], queued: Counts) -> ModelView:
         inputs=view_tensors(model.inputs),
         outputs=view_tensors(model.outputs),
         queue={priority: queued.get((model.name, priority), 0) for priority in Priority},
+        slots=workload.slots if workload else 0,
+        running=workloads.running.get(model.name, 0),
         paused=model.paused,
         max_running=model.max_running,
         max_running_per_tenant=model.max_running_per_tenant,

@@ -49,7 +49,8 @@ class VersionView(msgspec.Struct, frozen=True):
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """A model, as its newest version declares it.
 
-    If Triton has never served it, its inputs are unknown, and a submit is answered 409.
+    If Triton has never served it, its inputs are unknown, and a submit is answered 409. A model whose dispatchers have
+    all been dead or frozen for ten seconds is not `ready`, and has no slots.
     """
 
     name: str
@@ -70,12 +71,46 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """The outputs of the model."""
     queue: dict[Priority, int]
     """The queued jobs of all tenants, by priority."""
+    slots: int
+    """The jobs that its live dispatchers run at a time, or up to twice as many if inferences are quick.
+
+    0: none can run it now.
+    """
+    running: int
+    """The jobs of all tenants that run now."""
     paused: bool
     """Whether an operator has paused the model. Its jobs wait until then."""
     max_running: int | None
     """How many jobs of the model an operator lets run at a time; null without such a limit."""
     max_running_per_tenant: int | None
     """The same for the jobs of one tenant."""
+
+
+class Percentiles(msgspec.Struct, frozen=True):
+    """In whole milliseconds, null without jobs."""
+
+    p50: int | None
+    """Half of the jobs took no longer."""
+    p95: int | None
+    """95 % of the jobs took no longer."""
+
+
+class RecentView(msgspec.Struct, frozen=True):
+    """Your latest jobs of the model that succeeded: up to 200, submitted within the last hour."""
+
+    jobs: int
+    """How many jobs these are."""
+    queue_ms: Percentiles
+    """How long they waited: `metrics.queue_ms`."""
+    inference_ms: Percentiles
+    """How long they ran on Triton: `metrics.inference_ms`."""
+
+
+class ModelDetails(ModelView, frozen=True, kw_only=True):
+    """A model, with how long your recent jobs waited and ran."""
+
+    recent: RecentView
+    """How long your recent jobs waited and ran."""
 
 
 class ModelList(msgspec.Struct, frozen=True):

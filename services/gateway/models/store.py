@@ -1,5 +1,10 @@
 """The SQL statements about models, one function each."""
 
+from collections.abc import Collection
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
 import asyncpg
 import msgspec
 
@@ -8,6 +13,7 @@ from common.postgres.database import Database
 from common.tensors import Signature
 
 QUERIES = sql.load("services.gateway.models")
+RECENT_JOBS = 200
 
 
 class ModelVersion(msgspec.Struct, frozen=True):
@@ -31,6 +37,31 @@ class ModelVersion(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """What the dispatchers of a model can do now."""
+
+    model: str
+    has_dispatcher: bool  # one that lives knows the model
+    slots: int  # jobs that run at a time at most; 0: no Triton can run the model
+    seen_at: datetime | None  # when one of them was last seen
+    max_running: int | None = None
+    max_running_per_tenant: int | None = None
+    paused: bool = False
+
+
+class Recent(msgspec.Struct, frozen=True, kw_only=True):
+    """How long recent jobs waited and ran, in milliseconds: the median and the 95th percentile. None without jobs."""
+
+    jobs: int
+    queue_ms: list[float] | None
+    inference_ms: list[float] | None
+
+
+class PausedTenants(NamedTuple):
+    tenants: Collection[UUID]
+    now: datetime  # by the database's clock
+
+
 class ModelStore:
     """The catalogue that the dispatchers maintain, and the depth of each model's queue."""
 
@@ -45,6 +76,25 @@ class ModelStore:
         """Count waiting jobs by (model, priority)."""
         found = await self._database.fetch(QUERIES["count_queued"])
         return {(record["model"], record["priority"]): record["jobs"] for record in found}
+
+    async def list_workloads(self) -> list[Workload]:
+        """Return the workload of every model."""
+        found = await self._database.fetch(QUERIES["list_workloads"])
+        return [Workload(**{**record, "slots": int(record["slots"])}) for record in found]
+
+    async def count_running(self) -> dict[tuple[str, UUID], int]:
+        """Count running jobs by (model, tenant)."""
+        found = await self._database.fetch(QUERIES["count_running"])
+        return {(record["model"], record["tenant_id"]): record["jobs"] for record in found}
+
+    async def list_paused_tenants(self) -> PausedTenants:
+        (record,) = await self._database.fetch(QUERIES["list_paused_tenants"])
+        return PausedTenants(frozenset(record["tenants"]), record["now"])
+
+    async def measure_recent(self, tenant_id: UUID, model: str) -> Recent:
+        """Return how long the tenant's latest jobs of a model waited and ran."""
+        (record,) = await self._database.fetch(QUERIES["measure_recent"], tenant_id, model, RECENT_JOBS)
+        return Recent(**record)
 
 
 def read_model(record: asyncpg.Record) -> ModelVersion:

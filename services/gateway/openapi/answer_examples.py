@@ -28,6 +28,7 @@ JOB = {
     "outputs": OUTPUTS,
     "error": None,
     "queue_position": None,
+    "waiting_for": None,
     "webhook_status": "none",
     "metadata": {"order": 4711},
     "trace_id": "fefb2bf2001d3f315770f70c4bd9d362",
@@ -98,6 +99,8 @@ MODEL = {
     "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, -1], "optional": False}],
     "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, -1], "optional": False}],
     "queue": {"high": 0, "normal": 0, "low": 0},
+    "slots": 128,
+    "running": 2,
     "paused": False,
     "max_running": 8,
     "max_running_per_tenant": None,
@@ -243,7 +246,10 @@ ANSWERS: dict[str, Any] = {
         "finished_at": None,
         "errors": [{"index": 1, "custom_id": None} | BATCH_PROBLEM],
     },
-    "ModelView": MODEL,
+    "ModelDetails": MODEL
+    | {
+        "recent": {"jobs": 200, "queue_ms": {"p50": 27, "p95": 310}, "inference_ms": {"p50": 35, "p95": 52}},
+    },
     "ModelList": {"items": [MODEL], "next_cursor": None},
     "AuditPage": {
         "items": [

@@ -67,6 +67,7 @@ def test_a_succeeded_job() -> None:
         "outputs": [{"name": "TEXT", "datatype": "BYTES", "shape": [1], "data": ["ü"]}],
         "error": None,
         "queue_position": None,
+        "waiting_for": None,
         "webhook_status": "pending",
         "metadata": {"z": 1, "a": 1.5},
         "trace_id": TRACE,

@@ -190,3 +190,35 @@ async def test_reasons_of_models_that_do_not_run_are_saved_and_a_failed_load_is_
     triton.unloaded = {}
     assert await catalogue.refresh()
     assert store.unloaded == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "configured", "logged"),
+    [
+        (model("1"), 0, ["model.two_slots"]),
+        (model("1"), 2, []),
+        (model("1", instances=2), 0, []),
+        (model("1", max_batch_size=2), 0, []),
+    ],
+)
+async def test_two_slots_of_a_model_that_runs_one_job_at_a_time_are_explained_once(
+    version: ModelVersion, configured: int, logged: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def on_new_model(_model: ServedModel) -> None:
+        pass
+
+    catalogue = Catalogue(
+        cast("TritonClient", FakeTriton(version)),
+        cast("ModelStore", FakeStore()),
+        on_new_model,
+        interval=1.0,
+        slots=configured,
+        grace=60.0,
+    )
+    caplog.set_level("INFO")
+    for _ in range(3):
+        assert await catalogue.refresh()
+        catalogue.models["echo"].describe_again()
+    found = [record for record in caplog.records if record.message == "model.two_slots"]
+    assert [record.message for record in found] == logged
+    assert all("CHARONIA_SLOTS=1" in str(record.__dict__) for record in found)

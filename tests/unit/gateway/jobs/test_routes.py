@@ -18,6 +18,8 @@ from services.gateway.auth.store import Key
 from services.gateway.events.waiters import Waiters
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.store import FoundJob, JobStore
+from services.gateway.jobs.waiting import WaitExplainer
+from services.gateway.models.workloads import WorkloadReader, Workloads
 from tests.unit.gateway.samples import ROW
 
 with warnings.catch_warnings():
@@ -49,6 +51,9 @@ class World:
         if self.refusal:
             raise self.refusal
 
+    async def read(self) -> Workloads:
+        return Workloads(ROW.created_at, {}, {}, {}, ())
+
     async def find_job(self, _job_id: UUID, _tenant_id: UUID) -> FoundJob:
         return FoundJob(self.row, b"[]", "none", None, erased=False)
 
@@ -64,6 +69,7 @@ class World:
             eraser=none,
             waiters=cast("Waiters", self),
             events=none,
+            waits=WaitExplainer(cast("WorkloadReader", self)),
             signer=none,
             urls=JobUrls("", ""),
         )

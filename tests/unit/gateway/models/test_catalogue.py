@@ -1,6 +1,7 @@
 """Which version of a model a request means."""
 
 import asyncio
+from datetime import UTC, datetime
 from http import HTTPStatus
 
 import msgspec
@@ -11,6 +12,9 @@ from services.gateway.http.problems import Problem
 from services.gateway.models.catalogue import Catalogue, order_version
 from services.gateway.models.routes import view_model
 from services.gateway.models.store import ModelStore, ModelVersion
+from services.gateway.models.workloads import Workloads
+
+NOTHING = Workloads(datetime.now(UTC), {}, {}, {}, ())
 
 
 class Shelf(ModelStore):
@@ -82,8 +86,8 @@ async def test_a_version_that_never_ran_is_not_meant_where_none_is_asked_for() -
 def test_a_model_has_the_reason_of_a_version_unless_one_is_ready() -> None:
     """Such as of a model that ran before its configuration broke: Triton then names no version."""
     broken = msgspec.structs.replace(version("", ready=False), declared=False, reason="broken")
-    assert view_model([broken, version("1", ready=False)], {}).reason == "broken"
-    assert view_model([broken, version("1")], {}).reason is None
+    assert view_model([broken, version("1", ready=False)], {}, NOTHING).reason == "broken"
+    assert view_model([broken, version("1")], {}, NOTHING).reason is None
 
 
 async def test_an_empty_catalogue_asks_for_a_dispatcher() -> None:

@@ -1,0 +1,77 @@
+"""Why a queued job does not run yet."""
+
+from uuid import UUID
+
+from common.jobs import Status
+from common.views.job import JobRow, WaitingFor, format_time
+from services.gateway.jobs.store import MAX_POSITION
+from services.gateway.models.store import Workload
+from services.gateway.models.workloads import WorkloadReader, Workloads
+
+
+class WaitExplainer:
+    """Says why jobs wait. It reads the state of all models, at most a second old, and nothing about a single job."""
+
+    def __init__(self, workloads: WorkloadReader) -> None:
+        self._workloads = workloads
+
+    async def explain(self, row: JobRow, position: int | None = None) -> WaitingFor | None:
+        """Return why a queued job waits, or None for another job. `position` is its place in the queue, if known."""
+        return explain_wait(row, position, await self._workloads.read()) if row.status is Status.QUEUED else None
+
+
+def explain_wait(row: JobRow, position: int | None, state: Workloads) -> WaitingFor:
+    """Return the first reason that holds. Pure."""
+    return (
+        explain_time(row, state)
+        or explain_pause(row.tenant_id, state.models.get(row.model), state)
+        or explain_absence(state.models.get(row.model))
+        or explain_slots(row, position, state)
+    )
+
+
+def explain_time(row: JobRow, state: Workloads) -> WaitingFor | None:
+    if row.scheduled_at is None:
+        return None
+    at = format_time(row.scheduled_at)
+    if row.probation is not None:
+        text = f"suspected of stopping Triton or its dispatcher; runs alone, one suspect at a time, not before {at}"
+        return WaitingFor("probation", text)
+    if row.scheduled_at <= state.at:
+        return None  # a sweeper makes it claimable, if a dispatcher lives
+    if row.error_code is not None:
+        return WaitingFor("backoff", f"backing off until {at} after {row.error_code}")
+    return WaitingFor("schedule", f"scheduled for {at}")
+
+
+def explain_pause(tenant_id: UUID, workload: Workload | None, state: Workloads) -> WaitingFor | None:
+    if tenant_id in state.paused_tenants:
+        return WaitingFor("paused", "an operator paused your tenant")
+    if workload is not None and workload.paused:
+        return WaitingFor("paused", "an operator paused the model")
+    return None
+
+
+def explain_absence(workload: Workload | None) -> WaitingFor | None:
+    if workload is None or not workload.has_dispatcher:
+        since = f" since {format_time(workload.seen_at)}" if workload and workload.seen_at else ""
+        return WaitingFor("dispatcher", f"no dispatcher runs this model{since}")
+    if workload.slots == 0:
+        return WaitingFor("triton", "Triton is away, or does not have the model ready")
+    return None
+
+
+def explain_slots(row: JobRow, position: int | None, state: Workloads) -> WaitingFor:
+    """Count the slots of the model, or those of the tenant if it has no other free."""
+    workload, running = state.models[row.model], state.running.get(row.model, 0)
+    own, most = state.running_of_tenants.get((row.model, row.tenant_id), 0), workload.max_running_per_tenant
+    if most is not None and own >= most:
+        slots = f"{own} of {most} slots of your tenant busy"
+    else:
+        limit = workload.slots if workload.max_running is None else min(workload.slots, workload.max_running)
+        slots = f"{running} of {max(limit, running)} slots busy"  # quick inferences get more than the slots
+    return WaitingFor("slot", slots if position is None else f"{slots}, {show_ahead(position - 1)} ahead")
+
+
+def show_ahead(jobs: int) -> str:
+    return str(jobs) if jobs < MAX_POSITION else f"{MAX_POSITION} or more"

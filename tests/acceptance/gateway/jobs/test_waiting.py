@@ -1,0 +1,92 @@
+"""A queued job says why it does not run yet, also while its only dispatcher is dead or frozen."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+
+from deploy.local.services import Service
+from deploy.local.stack import Stack
+from tests.support.api_client import Api, Job
+from tests.support.model_inputs import fault, tokens
+from tests.support.waiting import eventually
+
+SHOWN_WITHIN = 10.0  # seconds after the dispatcher stops answering
+LONG = tokens(["word"] * 20, delay_ms=500)
+BREAK: dict[str, Callable[[Service], object]] = {"dead": lambda each: each.kill(), "frozen": lambda each: each.freeze()}
+REPAIR: dict[str, Callable[[Service], object]] = {
+    "dead": lambda each: each.launch(),
+    "frozen": lambda each: each.thaw(),
+}
+
+
+async def wait_for(api: Api, job: str, code: str) -> Job:
+    async def poll() -> Job | None:
+        found = await api.get(job)
+        return found if found.waiting_for is not None and found.waiting_for.code == code else None
+
+    return await eventually(poll, f"{job} waits for {code}")
+
+
+async def test_a_job_without_a_slot_says_how_many_are_ahead(stack: Stack, api: Api) -> None:
+    """The model has one instance and no batching, so it has two slots."""
+    running = [await api.submit("tokens", LONG) for _ in range(2)]
+    for job in running:
+        await api.wait(job.id, "processing")
+    first, second = await api.submit("tokens", LONG), await api.submit("tokens", LONG)
+    found = await wait_for(api, second.id, "slot")
+    assert found.waiting_for is not None
+    assert found.waiting_for.detail == "2 of 2 slots busy, 1 ahead"
+    model = (await api.http.get("/v1/models/tokens")).raise_for_status().json()
+    assert (model["slots"], model["running"], model["queue"]["normal"]) == (2, 2, 2)
+    (listed,) = [each for each in await api.list_all_jobs(status="queued", model="tokens") if each.id == first.id]
+    assert listed.waiting_for is not None
+    assert listed.waiting_for.code == "slot"
+    for job in (*running, first, second):
+        await api.http.post(f"/v1/jobs/{job.id}/cancel")
+    for job in (*running, first, second):
+        assert (await api.wait(job.id)).waiting_for is None
+
+
+async def test_a_failed_job_says_until_when_it_is_backed_off(api: Api) -> None:
+    submitted = await api.submit("faulty", fault("raise"), retry={"max_attempts": 2, "initial_delay": 300})
+    found = await wait_for(api, submitted.id, "backoff")
+    assert found.waiting_for is not None
+    assert found.waiting_for.detail == f"backing off until {found.run_at:%Y-%m-%dT%H:%M:%S}" + (
+        f".{found.run_at.microsecond // 1000:03}Z after inference_failed"
+    )
+    await api.http.post(f"/v1/jobs/{submitted.id}/cancel")
+
+
+async def test_the_details_of_a_model_have_recent_times(api: Api) -> None:
+    job = await api.run("echo", {"x": [[1.0]]})
+    recent = (await api.http.get("/v1/models/echo")).raise_for_status().json()["recent"]
+    assert recent["jobs"] >= 1
+    assert recent["inference_ms"]["p50"] <= recent["inference_ms"]["p95"]
+    assert job.metrics.inference_ms is not None
+
+
+@pytest.mark.parametrize("fault_", BREAK)
+async def test_a_dispatcher_that_is_gone_shows_within_ten_seconds(breakable: Stack, api: Api, fault_: str) -> None:
+    (dispatcher,) = breakable.dispatchers
+    assert (await api.http.get("/v1/models/echo")).json()["ready"]
+    await asyncio.to_thread(BREAK[fault_], dispatcher)
+    began = time.monotonic()
+    try:
+        job = await api.submit("echo", {"x": [[1.0]]})
+        found = await wait_for(api, job.id, "dispatcher")
+        model = (await api.http.get("/v1/models/echo")).json()
+        took = time.monotonic() - began
+    finally:
+        await asyncio.to_thread(REPAIR[fault_], dispatcher)
+    assert (model["ready"], model["slots"]) == (False, 0)
+    assert found.waiting_for is not None
+    assert found.waiting_for.detail.startswith("no dispatcher runs this model since 20")
+    assert took <= SHOWN_WITHIN
+    assert (await api.wait(job.id)).status == "succeeded"
+
+    async def is_ready() -> bool:
+        return bool((await api.http.get("/v1/models/echo")).json()["ready"])
+
+    await eventually(is_ready, "the model is ready again")

@@ -1,0 +1,157 @@
+"""Why a queued job waits, from the rows that dispatchers and operators write."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from common.jobs import Status
+from common.postgres.database import Database
+from common.views.job import WaitingFor, format_time
+from services.dispatcher.models.store import ModelStore as DispatcherStore
+from services.dispatcher.triton.client import ModelVersion
+from services.gateway.jobs.store import JobStore
+from services.gateway.jobs.waiting import WaitExplainer
+from services.gateway.models.store import ModelStore
+from services.gateway.models.workloads import WorkloadReader
+from tests.integration.jobs import add_tenant, claim, look, new_requeue, submit
+from tests.integration.stores import Stores
+
+MODEL = ModelVersion("echo", "1", False, 0, 1, [], [])
+GONE = "UPDATE dispatchers SET seen_at = now() - interval '9 seconds'"
+
+
+@pytest.fixture
+async def stores(database: Database) -> Stores:
+    """A dispatcher with a model of one instance without batching, so it has two slots."""
+    stores = Stores(database)
+    await stores.models.save_models([(MODEL, True)])
+    return stores
+
+
+async def explain(database: Database, job: UUID, tenant: UUID) -> WaitingFor | None:
+    found = await JobStore(database).find_job(job, tenant)
+    assert found is not None
+    return await WaitExplainer(WorkloadReader(ModelStore(database))).explain(found.row, found.queue_position)
+
+
+async def run(database: Database, tenant: UUID, count: int) -> Sequence[UUID]:
+    jobs = [await submit(database, tenant) for _ in range(count)]
+    for job in jobs:
+        await claim(database, job)
+    return jobs
+
+
+async def test_a_job_waits_for_a_slot_behind_others(database: Database, stores: Stores, tenant: UUID) -> None:
+    running = await run(database, tenant, 2)
+    first, second = await submit(database, tenant), await submit(database, tenant)
+    assert await explain(database, first, tenant) == WaitingFor("slot", "2 of 2 slots busy, 0 ahead")
+    assert await explain(database, second, tenant) == WaitingFor("slot", "2 of 2 slots busy, 1 ahead")
+    assert await explain(database, running[0], tenant) is None
+
+
+async def test_slots_of_all_live_dispatchers_count(database: Database, stores: Stores, tenant: UUID) -> None:
+    other = ModelVersion("echo", "2", False, 4, 1, [], [])
+    await DispatcherStore(database, "second").save_models([(MODEL, True), (other, True)])
+    await DispatcherStore(database, "third").save_models([(MODEL, False)])
+    await run(database, tenant, 1)
+    job = await submit(database, tenant)
+    assert await explain(database, job, tenant) == WaitingFor("slot", "1 of 10 slots busy, 0 ahead")
+    await database.fetch(f"{GONE} WHERE worker = 'second'")
+    assert await explain(database, job, tenant) == WaitingFor("slot", "1 of 2 slots busy, 0 ahead")
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [
+        ("max_running = 1", "1 of 1 slots busy, 0 ahead"),
+        ("max_running_per_tenant = 1", "1 of 1 slots of your tenant busy, 0 ahead"),
+        ("max_running = 5", "1 of 2 slots busy, 0 ahead"),
+    ],
+)
+async def test_limits_of_operators_count_as_slots(
+    database: Database, stores: Stores, tenant: UUID, limits: str, text: str
+) -> None:
+    await database.fetch("INSERT INTO model_limits (model) VALUES ('echo')")
+    await database.fetch(f"UPDATE model_limits SET {limits}")  # noqa: S608 -- a constant
+    await run(database, tenant, 1)
+    assert await explain(database, await submit(database, tenant), tenant) == WaitingFor("slot", text)
+
+
+async def test_a_scheduled_job_waits_for_its_time(database: Database, stores: Stores, tenant: UUID) -> None:
+    at = datetime.now(UTC) + timedelta(hours=1)
+    job = await submit(database, tenant, run_at=at)
+    assert await explain(database, job, tenant) == WaitingFor("schedule", f"scheduled for {format_time(at)}")
+
+
+async def test_a_failed_attempt_is_backed_off(database: Database, stores: Stores, tenant: UUID) -> None:
+    claimed = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(claimed, delay=60.0)])
+    at = (await look(database, claimed.row.id)).run_at
+    text = f"backing off until {format_time(at)} after inference_failed"
+    assert await explain(database, claimed.row.id, tenant) == WaitingFor("backoff", text)
+
+
+async def test_a_suspect_waits_for_its_turn(database: Database, stores: Stores, tenant: UUID) -> None:
+    claimed = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(claimed, delay=0.0, interruptions=3, probation=30.0)])
+    found = await explain(database, claimed.row.id, tenant)
+    assert found is not None
+    assert (found.code, found.detail.partition(";")[0]) == (
+        "probation",
+        "suspected of stopping Triton or its dispatcher",
+    )
+
+
+async def test_pauses_by_operators_are_named(database: Database, stores: Stores, tenant: UUID) -> None:
+    job = await submit(database, tenant)
+    await database.fetch("INSERT INTO model_limits (model, paused_at) VALUES ('echo', now())")
+    assert await explain(database, job, tenant) == WaitingFor("paused", "an operator paused the model")
+    await database.fetch("UPDATE tenants SET paused_at = now() WHERE id = $1", tenant)
+    assert await explain(database, job, tenant) == WaitingFor("paused", "an operator paused your tenant")
+    stranger = await add_tenant(database, "stranger")
+    found = await explain(database, await submit(database, stranger), stranger)
+    assert found == WaitingFor("paused", "an operator paused the model")
+
+
+async def test_a_dispatcher_that_says_nothing_is_gone(database: Database, stores: Stores, tenant: UUID) -> None:
+    """Dead or frozen: its models are not ready, and have no slots."""
+    job = await submit(database, tenant)
+    await database.fetch(GONE)
+    (row,) = await database.fetch("SELECT seen_at FROM dispatchers")
+    text = f"no dispatcher runs this model since {format_time(row['seen_at'])}"
+    assert await explain(database, job, tenant) == WaitingFor("dispatcher", text)
+    assert [model.ready for model in await ModelStore(database).list_models()] == [False]
+    await stores.sessions.note_presence("w")
+    assert await explain(database, job, tenant) == WaitingFor("slot", "0 of 2 slots busy, 0 ahead")
+    assert [model.ready for model in await ModelStore(database).list_models()] == [True]
+
+
+async def test_a_scheduled_job_that_is_due_waits_for_a_dispatcher(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    job = await submit(database, tenant)
+    await database.fetch("UPDATE jobs SET run_at = now(), scheduled_at = now()")
+    await database.fetch(GONE)
+    found = await explain(database, job, tenant)
+    assert found is not None
+    assert found.code == "dispatcher"
+
+
+async def test_a_model_that_no_dispatcher_knows(database: Database, stores: Stores, tenant: UUID) -> None:
+    job = await submit(database, tenant, model="other")
+    assert await explain(database, job, tenant) == WaitingFor("dispatcher", "no dispatcher runs this model")
+
+
+async def test_a_model_that_triton_lacks(database: Database, stores: Stores, tenant: UUID) -> None:
+    await stores.models.save_models([(MODEL, False)])
+    text = "Triton is away, or does not have the model ready"
+    assert await explain(database, await submit(database, tenant), tenant) == WaitingFor("triton", text)
+
+
+async def test_an_ended_job_waits_for_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
+    job = await submit(database, tenant)
+    await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now()")
+    assert await explain(database, job, tenant) is None
+    assert (await look(database, job)).status is Status.CANCELED
