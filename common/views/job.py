@@ -66,6 +66,7 @@ Outputs = Annotated[
     msgspec.Raw, Meta(extra_json_schema={"type": "array", "items": {"$ref": "#/components/schemas/Output"}})
 ]
 Object = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
+TraceId = Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-f]{32}$"})]
 
 
 class Metrics(msgspec.Struct, frozen=True):
@@ -152,7 +153,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the webhook given with the job; always `none` in lists and results of batches."""
     metadata: Object
     """Your `metadata`, unchanged."""
-    trace_id: Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-f]{32}$"})]
+    trace_id: TraceId
     """The id of the job's trace, as in W3C Trace Context."""
     metrics: Metrics
     """How long the parts of the job took."""

@@ -67,6 +67,9 @@ from services.gateway.open_inference.dependencies import InferenceServices
 from services.gateway.open_inference.inference import Inference
 from services.gateway.openapi import document
 from services.gateway.settings import GatewaySettings
+from services.gateway.traces import routes as traces
+from services.gateway.traces.routes import TraceServices
+from services.gateway.traces.store import TraceStore
 from services.gateway.usage import routes as usage
 from services.gateway.usage.routes import UsageServices
 from services.gateway.usage.store import UsageStore
@@ -100,6 +103,7 @@ class Services:
     jobs: JobServices
     batches: BatchServices
     webhooks: WebhookServices
+    traces: TraceServices
     usage: UsageServices
     audit: AuditServices
     inference: InferenceServices
@@ -142,6 +146,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
             models.make_router(services.models),
             batches.make_router(services.batches, settings.max_batch),
             webhooks.make_router(services.webhooks),
+            traces.make_router(services.traces),
             usage.make_router(services.usage),
             audit.make_router(services.audit),
         ],
@@ -189,6 +194,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         jobs=job_services,
         batches=compose_batches(settings, connections, job_services),
         webhooks=compose_webhooks(settings, database, job_services.store, policy, catalogue),
+        traces=TraceServices(TraceStore(database), DeliveryStore(database)),
         usage=UsageServices(UsageStore(database)),
         audit=AuditServices(AuditStore(database)),
         inference=InferenceServices(

@@ -8,6 +8,7 @@ from services.gateway.http.problems import Problem
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
+PLAIN_TEXT = "text/plain"
 WEIGHT = re.compile(r"0(\.[0-9]*)?|1(\.0*)?")
 FORM = "application/x-www-form-urlencoded"  # what curl sends by default
 FILES = ("multipart/form-data", "application/octet-stream")

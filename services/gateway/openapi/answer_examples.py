@@ -1,9 +1,11 @@
 """Examples of answers for the documentation. A test checks that each one fits its schema."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
+from common.views.job import format_time
 from services.gateway.http.welcome import WELCOME
 from services.gateway.openapi.examples import HOOK
 
@@ -11,6 +13,7 @@ JOB_ID, WEBHOOK_ID = "job_01m7ysshxnfbevq05b7h55g94z", "whk_01m7ystrn7eevsede7n1
 DELIVERY_ID, RECOVERY_ID = "dlv_01m7ystyjreeattn4s7m92kk5s", "rec_01m7ysv7pnetqtwvzp4kk6hgz5"
 BATCH_ID = "bat_01m7ystfs0e0x8s13t679vdnpf"
 
+SUBMITTED = datetime(2026, 11, 21, 10, 17, 52, 827_000, tzinfo=UTC)
 OUTPUTS = [{"name": "y", "datatype": "FP32", "shape": [1, 3], "data": [2.0, 4.0, 6.0]}]
 JOB = {
     "id": JOB_ID,
@@ -193,6 +196,30 @@ BATCH_RESULTS = [
     {"index": 1, "custom_id": None, "job": None, "error": BATCH_PROBLEM},
 ]
 
+
+def span(at: float, took: float, service: str, name: str, depth: int, detail: str | None = None) -> dict[str, Any]:
+    """Return a span of JOB."""
+    begin, end = (SUBMITTED + timedelta(milliseconds=offset) for offset in (at, at + took))
+    times = {"at_ms": at, "took_ms": took, "started_at": format_time(begin), "finished_at": format_time(end)}
+    return {"name": name, "service": service, "depth": depth, **times, "failed": False, "detail": detail}
+
+
+TRACE = {
+    "job_id": JOB_ID,
+    "trace_id": JOB["trace_id"],
+    "status": "succeeded",
+    "spans": [
+        span(0.0, 62.3, "gateway", "job echo", 0, "succeeded"),
+        span(0.0, 0.0, "gateway", "accepted", 1),
+        span(0.0, 26.8, "dispatcher", "queued", 1),
+        span(26.8, 35.5, "dispatcher", "attempt 1", 1, "succeeded, worker-5b1f0c9e7a42"),
+        span(26.8, 34.9, "triton", "infer echo", 2),
+        span(62.3, 12.4, "notifier", "deliver job.succeeded", 1, "succeeded"),
+        span(66.1, 7.2, "notifier", "POST https://example.com", 2, "204"),
+    ],
+    "truncated": False,
+}
+
 # By operation and status; else by schema.
 ANSWERS: dict[str, Any] = {
     "submit_job 202": QUEUED,
@@ -221,6 +248,7 @@ ANSWERS: dict[str, Any] = {
         ],
         "next_cursor": None,
     },
+    "TraceView": TRACE,
     "AttemptList": {
         "items": [
             {

@@ -30,13 +30,14 @@ from services.gateway.openapi.request_bodies import add_bodies
 from services.gateway.openapi.response_headers import add_headers
 from services.gateway.openapi.swagger_ui import DocsPlugin, make_docs_router
 from services.gateway.openapi.webhook_events import BODIES, describe_webhooks
+from services.gateway.traces import schemas as trace_schemas
 from services.gateway.usage import schemas as usage_schemas
 from services.gateway.webhooks import schemas as webhook_schemas
 
 PREFIX = "#/components/schemas/"
 SCHEMA_MODULES = (
     *(job_schemas, batch_schemas, event_schemas, webhook_schemas, model_schemas, usage_schemas),
-    audit_schemas,
+    *(audit_schemas, trace_schemas),
     *(problems, welcome, responses, protocol_schemas),
 )
 UNUSED = {msgspec.Struct, responses.StoredOutput}

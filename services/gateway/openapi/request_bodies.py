@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from services.gateway.batches.items import LINES, MAX_ITEMS
-from services.gateway.http.negotiation import EVENT_STREAM
+from services.gateway.http.negotiation import EVENT_STREAM, PLAIN_TEXT
 from services.gateway.open_inference.requests import JSON_LENGTH_HEADER
 from services.gateway.openapi.answer_examples import BATCH_RESULTS
 
@@ -65,6 +65,7 @@ OTHER_MEDIA_TYPES: dict[str, dict[str, Any]] = {
     "get_batch_results": {
         LINES[0]: {"schema": RESULT_LINES, "example": msgspec.json.Encoder().encode_lines(BATCH_RESULTS).decode()}
     },
+    "get_trace": {PLAIN_TEXT: {"schema": {"type": "string", "description": "The spans in columns, one a line."}}},
     "infer": {"application/octet-stream": {"schema": RAW_TENSORS}},
     "infer_version": {"application/octet-stream": {"schema": RAW_TENSORS}},
 }

@@ -60,6 +60,14 @@ class DeliveryStore:
         found = await self._database.fetch(QUERIES["list_job_deliveries"], tenant_id, job_id, before, status, limit)
         return await self._view([read_delivery(dict(record)) for record in found], LIST_RESPONSE_BYTES)
 
+    async def list_rows_by_job(
+        self, tenant_id: UUID, job_id: UUID, limit: int
+    ) -> tuple[list[DeliveryRow], list[AttemptRow]]:
+        """Return the newest deliveries, newest first, and their attempts without responses, oldest first."""
+        found = await self._database.fetch(QUERIES["list_job_deliveries"], tenant_id, job_id, None, None, limit)
+        rows = [read_delivery(dict(record)) for record in found]
+        return rows, await self.list_attempts([row.id for row in rows], 0) if rows else []
+
     async def find(self, delivery_id: UUID, tenant_id: UUID) -> DeliveryView | None:
         """Return the tenant's delivery with all its attempts."""
         record = await self._database.fetch_one(QUERIES["find_delivery"], delivery_id, tenant_id)

@@ -80,6 +80,8 @@ LISTS = {  # the indexes that a list may use
     "list_jobs_of_batch": {"jobs_of_batch", "job_inputs_pkey"},
     "list_dead_letters": {"jobs_dead_letters", "job_inputs_pkey"},
     "list_webhook_deliveries": {"deliveries_by_endpoint", "endpoints_pkey"},
+    "find_traced_job": {"job_steps_pkey", *KEYS},
+    "list_runs": {"jobs_pkey", "job_attempts_pkey", "job_steps_pkey"},
     "measure_recent": {"jobs_ended_of_model"},
     "count_running": {"jobs_by_lease"},
     "list_audit_log": {"audit_log_by_tenant"},
