@@ -68,6 +68,8 @@ CREATE TABLE served_models (
   slots integer NOT NULL CHECK (slots >= 1), -- jobs of the model that the dispatcher runs at a time
   inputs jsonb NOT NULL, -- [{name, datatype, shape with the batch dimension, optional}]
   outputs jsonb NOT NULL, -- [{name, datatype, shape with the batch dimension}]
+  queue_ms double precision, -- how long recent requests waited in Triton's own queue, on average; NULL: there was none
+  compute_ms double precision, -- how long Triton computed them, on average
   described_at timestamptz NOT NULL DEFAULT now(), -- when the declaration last changed
   missing_since timestamptz, -- no reachable Triton has had the version since; NULL: one has it, or none is reachable
   updated_at timestamptz NOT NULL DEFAULT now(), -- a row that is not refreshed for 30 seconds is of a lost dispatcher

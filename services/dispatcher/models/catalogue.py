@@ -1,6 +1,7 @@
 """Keeps the model catalogue current."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from fnmatch import fnmatchcase
@@ -12,6 +13,7 @@ from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.client import ModelVersion, TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
+from services.dispatcher.triton.statistics import RecentTimes
 from services.dispatcher.triton.unloaded import LOADING, NOT_LOADED, Unloaded
 
 PROBE_SECONDS = 0.3  # between refreshes while something is unavailable, and after a request to refresh
@@ -57,6 +59,7 @@ class Catalogue:
         self._patterns = patterns
         self._triton_outage = Outage()
         self._database_outage = Outage()
+        self._times = RecentTimes()
         self._saved_at = -SAVE_SECONDS
         self._saved: tuple[list[tuple[ModelVersion, bool]], Unloaded] = ([], {})
         self._unloaded: Unloaded = {}
@@ -132,6 +135,11 @@ class Catalogue:
                     log.info("model.two_slots", model=name, reason=WHY_TWO_SLOTS)
                 await self._on_new_model(model)
 
+    async def _read_times(self) -> None:
+        if self.is_up:
+            with contextlib.suppress(TritonUnavailable):  # the next refresh notes it
+                self._times.update(await self._triton.read_statistics())
+
     async def _save(self) -> None:
         rows = [
             (described, version in model.ready)
@@ -141,7 +149,8 @@ class Catalogue:
         fresh = time.monotonic() - self._saved_at <= min(SAVE_SECONDS, self._grace)
         if fresh and self._saved == (rows, self._unloaded):
             return
-        await self._store.save_models(rows)
+        await self._read_times()
+        await self._store.save_models(rows, self._times.means)
         await self._store.save_unloaded(self._unloaded)
         if self.is_up:
             for name, version in await self._store.retire_models(self._grace):

@@ -1,6 +1,7 @@
 """Saves the model catalogue."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -8,8 +9,10 @@ from common.postgres import sql
 from common.postgres.database import Database, to_columns
 from services.dispatcher.models.concurrency import count_slots
 from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.statistics import Model, Times
 from services.dispatcher.triton.unloaded import Unloaded
 
+UNKNOWN: Mapping[Model, Times] = MappingProxyType({})
 QUERIES = sql.load("services.dispatcher.models")
 
 
@@ -28,17 +31,20 @@ class ModelStore:
         self._worker = worker
         self._read_session = read_session
 
-    async def save_models(self, versions: Sequence[tuple[ModelVersion, bool]]) -> None:
-        """Save each version with whether it is ready."""
+    async def save_models(
+        self, versions: Sequence[tuple[ModelVersion, bool]], times: Mapping[Model, Times] = UNKNOWN
+    ) -> None:
+        """Save each version with whether it is ready. `times` are what Triton reports of recent requests."""
         rows = [
             (
                 *(model.name, model.version, ready, model.decoupled, model.max_batch_size, model.instances),
                 self._slots or count_slots(model.instances, model.max_batch_size),
                 *(msgspec.json.encode(model.inputs).decode(), msgspec.json.encode(model.outputs).decode()),
+                *times.get((model.name, model.version), (None, None)),
             )
             for model, ready in versions
         ]
-        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 9), self._worker, self._read_session())
+        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 11), self._worker, self._read_session())
 
     async def save_unloaded(self, unloaded: Unloaded) -> None:
         """Replace this dispatcher's reasons why models do not run."""

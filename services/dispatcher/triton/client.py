@@ -22,6 +22,7 @@ from services.dispatcher.triton.errors import (
 )
 from services.dispatcher.triton.messages import StreamMessage, read_message
 from services.dispatcher.triton.quarantine import Quarantine
+from services.dispatcher.triton.statistics import Model, Totals, read_totals
 from services.dispatcher.triton.tensors import OutputTensor
 from services.dispatcher.triton.unloaded import Unloaded, find_unloaded
 
@@ -129,6 +130,13 @@ class TritonClient:
             return
         counts = [each.inference_stats.success.count + each.inference_stats.fail.count for each in answer.model_stats]
         self.quarantine.note_executions(model, sum(counts))
+
+    async def read_statistics(self) -> dict[Model, Totals]:
+        """Return the counters of all versions. Raises TritonUnavailable."""
+        try:
+            return read_totals(await self._call("ModelStatistics", pb.ModelStatisticsRequest()))
+        except grpc.aio.AioRpcError as error:
+            raise TritonUnavailable(error.details()) from error
 
     @property
     def answers(self) -> bool:

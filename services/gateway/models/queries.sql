@@ -24,11 +24,15 @@ WHERE finished_at IS NULL AND lease_until IS NULL
 GROUP BY model, priority;
 
 -- name: list_workloads
--- All models with what their dispatchers can do now, as in the view served_now.
-SELECT s.name AS model, bool_or(s.is_alive) AS has_dispatcher, coalesce(sum(s.slots) FILTER (WHERE s.is_ready), 0) AS slots,
-       max(s.seen_at) AS seen_at, l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused
+-- All models with what their dispatchers can do now, as in the view served_now, and what Triton reports of recent requests.
+SELECT s.name AS model, bool_or(s.is_alive) AS has_dispatcher, coalesce(sum(s.slots), 0) AS slots,
+       max(s.seen_at) AS seen_at, avg(s.queue_ms) AS queue_ms, avg(s.compute_ms) AS compute_ms,
+       l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused
 FROM (
-  SELECT name, worker, seen_at, bool_or(is_alive) AS is_alive, bool_or(is_alive AND ready) AS is_ready, max(slots) AS slots
+  SELECT name, worker, seen_at, bool_or(is_alive) AS is_alive,
+         CASE WHEN bool_or(is_alive AND ready) THEN max(slots) END AS slots,
+         avg(queue_ms) FILTER (WHERE is_alive AND ready) AS queue_ms,
+         avg(compute_ms) FILTER (WHERE is_alive AND ready) AS compute_ms
   FROM served_now
   GROUP BY name, worker, seen_at
 ) s
@@ -44,14 +48,15 @@ SELECT model, tenant_id, count(*) AS jobs FROM jobs WHERE lease_until > '-infini
 SELECT ARRAY(SELECT id FROM tenants WHERE paused_at IS NOT NULL) AS tenants, now() AS now;
 
 -- name: measure_recent
--- Returns how long the latest $3 jobs of a tenant ($1) and a model ($2) waited and ran, in milliseconds, if they succeeded
--- and were submitted within the last hour: the medians, and what 95 % of them did not exceed.
+-- Returns how long the latest $3 jobs of a tenant ($1) and a model ($2) waited and ran, in milliseconds, if they
+-- succeeded and were submitted within the last hour: the medians, and what 95 % of them did not exceed.
 SELECT
   count(*) AS jobs,
   percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY queue_ms) AS queue_ms,
   percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY inference_ms) AS inference_ms
 FROM (
-  SELECT greatest(0, extract(epoch FROM started_at - greatest(created_at, run_at)) * 1000)::double precision AS queue_ms,
+  SELECT greatest(0, extract(epoch FROM started_at - greatest(created_at, run_at)) * 1000)::double precision
+           AS queue_ms,
          inference_ms
   FROM jobs
   WHERE tenant_id = $1 AND model BETWEEN $2 AND $2 AND status = 'succeeded' AND created_at > now() - interval '1 hour'

@@ -24,9 +24,10 @@ from services.gateway.models.schemas import (
     Percentiles,
     RecentView,
     TensorView,
+    TritonTimes,
     VersionView,
 )
-from services.gateway.models.store import ModelStore, ModelVersion, Recent
+from services.gateway.models.store import ModelStore, ModelVersion, Recent, Workload
 from services.gateway.models.workloads import WorkloadReader, Workloads
 
 
@@ -54,11 +55,21 @@ async def list_models(request: Caller, services: Services) -> ModelList:
 
 @get("/{name:str}", summary="Get a model", operation_id="get_model", **needs(Scope.READ), responses=document(*WITH_ID))
 async def get_model(request: Caller, name: str, services: Services) -> ModelDetails:
-    """Return the model, its queue and its slots, and how long your recent jobs waited and ran."""
+    """Return the model, its queue and its slots, and how long your recent jobs waited and ran.
+
+    `triton` splits the time on Triton into its own queue and the computation. Triton reports both for the whole model,
+    not for a single job.
+    """
     versions = await services.catalogue.list_versions(name, allowed=request.user.models)
-    view = view_model(versions, await services.queue_depths.read(), await services.workloads.read())
+    workloads = await services.workloads.read()
+    view = view_model(versions, await services.queue_depths.read(), workloads)
     recent = view_recent(await services.store.measure_recent(request.user.tenant_id, name))
-    return ModelDetails(**msgspec.structs.asdict(view), recent=recent)
+    return ModelDetails(**msgspec.structs.asdict(view), recent=recent, triton=view_times(workloads.models.get(name)))
+
+
+def view_times(workload: Workload | None) -> TritonTimes:
+    times = (workload.queue_ms, workload.compute_ms) if workload else (None, None)
+    return TritonTimes(*(None if time is None else round(time, 1) for time in times))
 
 
 def view_recent(recent: Recent) -> RecentView:

@@ -106,11 +106,26 @@ class RecentView(msgspec.Struct, frozen=True):
     """How long they ran on Triton: `metrics.inference_ms`."""
 
 
+class TritonTimes(msgspec.Struct, frozen=True):
+    """Means of the latest requests that Triton counted, of all its clients, in milliseconds. Null: there were none.
+
+    A job's `inference_ms` has both parts, and the way to Triton and back. They are at most ten seconds old, or of the
+    latest requests before.
+    """
+
+    queue_ms: float | None
+    """In Triton's own queue."""
+    compute_ms: float | None
+    """Computed, with the copies of inputs and outputs."""
+
+
 class ModelDetails(ModelView, frozen=True, kw_only=True):
-    """A model, with how long your recent jobs waited and ran."""
+    """A model, with how long your recent jobs waited and ran, and what Triton reports."""
 
     recent: RecentView
     """How long your recent jobs waited and ran."""
+    triton: TritonTimes
+    """How long requests waited and were computed inside Triton."""
 
 
 class ModelList(msgspec.Struct, frozen=True):

@@ -44,6 +44,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     has_dispatcher: bool  # one that lives knows the model
     slots: int  # jobs that run at a time at most; 0: no Triton can run the model
     seen_at: datetime | None  # when one of them was last seen
+    queue_ms: float | None = None  # how long recent requests waited in Triton's own queue, on average
+    compute_ms: float | None = None  # how long Triton computed them, on average
     max_running: int | None = None
     max_running_per_tenant: int | None = None
     paused: bool = False

@@ -277,6 +277,7 @@ ANSWERS: dict[str, Any] = {
     "ModelDetails": MODEL
     | {
         "recent": {"jobs": 200, "queue_ms": {"p50": 27, "p95": 310}, "inference_ms": {"p50": 35, "p95": 52}},
+        "triton": {"queue_ms": 15.2, "compute_ms": 16.8},
     },
     "ModelList": {"items": [MODEL], "next_cursor": None},
     "AuditPage": {

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -21,12 +22,21 @@ REPAIR: dict[str, Callable[[Service], object]] = {
 }
 
 
-async def wait_for(api: Api, job: str, code: str) -> Job:
+async def wait_for(api: Api, job: str, code: str, detail: str = "") -> Job:
+    """Return the job once it waits for this. A gateway looks at all models once a second."""
+
     async def poll() -> Job | None:
         found = await api.get(job)
-        return found if found.waiting_for is not None and found.waiting_for.code == code else None
+        reason = found.waiting_for
+        return found if reason is not None and reason.code == code and detail in reason.detail else None
 
-    return await eventually(poll, f"{job} waits for {code}")
+    return await eventually(poll, f"{job} waits for {code}: {detail}")
+
+
+async def is_ready(api: Api, expected: bool) -> bool:
+    """Return whether the model is ready and has slots, or is not and has none, as expected."""
+    model = (await api.http.get("/v1/models/echo")).raise_for_status().json()
+    return (model["ready"], model["slots"] > 0) == (expected, expected)
 
 
 async def test_a_job_without_a_slot_says_how_many_are_ahead(stack: Stack, api: Api) -> None:
@@ -35,17 +45,15 @@ async def test_a_job_without_a_slot_says_how_many_are_ahead(stack: Stack, api: A
     for job in running:
         await api.wait(job.id, "processing")
     first, second = await api.submit("tokens", LONG), await api.submit("tokens", LONG)
-    found = await wait_for(api, second.id, "slot")
-    assert found.waiting_for is not None
-    assert found.waiting_for.detail == "2 of 2 slots busy, 1 ahead"
+    await wait_for(api, second.id, "slot", "2 of 2 slots busy, 1 ahead")
     model = (await api.http.get("/v1/models/tokens")).raise_for_status().json()
-    assert (model["slots"], model["running"], model["queue"]["normal"]) == (2, 2, 2)
+    assert (model["slots"], model["running"]) == (2, 2)
     (listed,) = [each for each in await api.list_all_jobs(status="queued", model="tokens") if each.id == first.id]
     assert listed.waiting_for is not None
-    assert listed.waiting_for.code == "slot"
-    for job in (*running, first, second):
+    assert (listed.waiting_for.code, listed.waiting_for.detail) == ("slot", "2 of 2 slots busy")
+    for job in (first, second, *running):
         await api.http.post(f"/v1/jobs/{job.id}/cancel")
-    for job in (*running, first, second):
+    for job in (first, second, *running):
         assert (await api.wait(job.id)).waiting_for is None
 
 
@@ -67,26 +75,35 @@ async def test_the_details_of_a_model_have_recent_times(api: Api) -> None:
     assert job.metrics.inference_ms is not None
 
 
+async def test_the_time_on_triton_is_split_into_queue_and_computation(api: Api) -> None:
+    """Of two jobs at a time on one instance without batching, one waits in Triton for the other."""
+    slow = tokens(["word"] * 2, delay_ms=200)
+    jobs = [await api.submit("tokens", slow) for _ in range(4)]
+    ended = [await api.wait(job.id) for job in jobs]
+
+    async def poll() -> dict[str, float] | None:
+        times: dict[str, float] = (await api.http.get("/v1/models/tokens")).raise_for_status().json()["triton"]
+        return times if (times["queue_ms"] or 0) >= 50 and (times["compute_ms"] or 0) >= 100 else None
+
+    found = await eventually(poll, "Triton's times are shown", within=30.0)
+    longest = max(job.metrics.inference_ms or 0 for job in ended)
+    assert found["queue_ms"] < longest
+    assert found["compute_ms"] < longest
+
+
 @pytest.mark.parametrize("fault_", BREAK)
 async def test_a_dispatcher_that_is_gone_shows_within_ten_seconds(breakable: Stack, api: Api, fault_: str) -> None:
     (dispatcher,) = breakable.dispatchers
-    assert (await api.http.get("/v1/models/echo")).json()["ready"]
+    await eventually(partial(is_ready, api, True), "the model is ready")
     await asyncio.to_thread(BREAK[fault_], dispatcher)
     began = time.monotonic()
     try:
         job = await api.submit("echo", {"x": [[1.0]]})
-        found = await wait_for(api, job.id, "dispatcher")
-        model = (await api.http.get("/v1/models/echo")).json()
+        await wait_for(api, job.id, "dispatcher", "no dispatcher runs this model since 20")
+        await eventually(partial(is_ready, api, False), "the model is not ready")
         took = time.monotonic() - began
     finally:
         await asyncio.to_thread(REPAIR[fault_], dispatcher)
-    assert (model["ready"], model["slots"]) == (False, 0)
-    assert found.waiting_for is not None
-    assert found.waiting_for.detail.startswith("no dispatcher runs this model since 20")
     assert took <= SHOWN_WITHIN
     assert (await api.wait(job.id)).status == "succeeded"
-
-    async def is_ready() -> bool:
-        return bool((await api.http.get("/v1/models/echo")).json()["ready"])
-
-    await eventually(is_ready, "the model is ready again")
+    await eventually(partial(is_ready, api, True), "the model is ready again")

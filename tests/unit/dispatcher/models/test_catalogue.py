@@ -1,6 +1,6 @@
 """The catalogue follows Triton's models and saves them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import pytest
@@ -12,6 +12,7 @@ from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.client import ModelVersion, TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.quarantine import Quarantine
+from services.dispatcher.triton.statistics import Model, Times, Totals
 from services.dispatcher.triton.unloaded import LOADING, Unloaded
 
 
@@ -26,8 +27,12 @@ class FakeTriton:
         self.served = served
         self.described = 0
         self.unavailable = False
+        self.statistics: dict[Model, Totals] = {}
         self.quarantine = Quarantine()
         self.unloaded: Unloaded = {}
+
+    async def read_statistics(self) -> dict[Model, Totals]:
+        return self.statistics
 
     async def list_ready(self) -> set[tuple[str, str]]:
         if self.unavailable:
@@ -45,13 +50,14 @@ class FakeStore:
         self.saved: list[tuple[ModelVersion, bool]] = []
         self.retired: list[float] = []
         self.unloaded: Unloaded = {}
+        self.times: Mapping[Model, Times] = {}
 
     async def retire_models(self, grace: float) -> list[tuple[str, str]]:
         self.retired.append(grace)
         return []
 
-    async def save_models(self, models: Sequence[tuple[ModelVersion, bool]]) -> None:
-        self.saved = [*models]
+    async def save_models(self, models: Sequence[tuple[ModelVersion, bool]], times: Mapping[Model, Times]) -> None:
+        self.saved, self.times = [*models], times
 
     async def save_unloaded(self, unloaded: Unloaded) -> None:
         self.unloaded = unloaded
@@ -222,3 +228,16 @@ async def test_two_slots_of_a_model_that_runs_one_job_at_a_time_are_explained_on
     found = [record for record in caplog.records if record.message == "model.two_slots"]
     assert [record.message for record in found] == logged
     assert all("CHARONIA_SLOTS=1" in str(record.__dict__) for record in found)
+
+
+async def test_what_triton_reports_of_requests_is_saved() -> None:
+    async def on_new_model(_model: ServedModel) -> None:
+        pass
+
+    triton, store = FakeTriton(model("1")), FakeStore()
+    triton.statistics = {("echo", "1"): Totals(2, 6_000_000, 8_000_000)}
+    catalogue = Catalogue(
+        cast("TritonClient", triton), cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0
+    )
+    assert await catalogue.refresh()
+    assert store.times == {("echo", "1"): Times(3.0, 4.0)}
