@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo key reload test test-fast check docs bench compose-test newest-test storm mutants migrate ci lock clean
+.PHONY: help up demo key reload test test-fast check docs dist bench compose-test newest-test storm mutants migrate ci lock clean
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,11 +39,17 @@ check: $(STAMP) ## formatting, lint, types, layers, dead code
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	cd client && ../$(RUN) -m mypy && PYTHONPATH=. ../$(VENV)/bin/lint-imports
 	$(VENV)/bin/vulture
 
 docs: $(STAMP) ## the site of the docs in build/docs; writes the generated parts of docs/reference first
 	@$(RUN) -m deploy.docs
 	@$(RUN) -m zensical build --strict
+
+dist: $(STAMP) ## the client's wheel and sdist in build/dist
+	@rm -rf client/build build/dist && mkdir -p build/dist
+	@cd client && ../$(RUN) -c 'from setuptools import build_meta as b; b.build_sdist("../build/dist"); b.build_wheel("../build/dist")' --quiet >/dev/null
+	@rm -rf client/build client/*.egg-info && ls build/dist
 
 bench: $(STAMP) ## measures the stack, tells which aims are reached; JSON in benchmarks/results
 	@$(RUN) -m deploy.local prepare

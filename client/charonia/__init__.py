@@ -1,0 +1,93 @@
+"""Charonia's client: asynchronous inference for NVIDIA Triton.
+
+`Charonia` and `AsyncCharonia` have the same methods. `verify` checks a webhook.
+"""
+
+from charonia._async.client import AsyncCharonia
+from charonia._async.jobs import AsyncJob
+from charonia._sync.client import Charonia
+from charonia._sync.jobs import Job
+from charonia.errors import (
+    APIError,
+    CharoniaError,
+    ConfigurationError,
+    Conflict,
+    ConnectionFailed,
+    DeadlineExceeded,
+    Forbidden,
+    InvalidInput,
+    InvalidRequest,
+    InvalidResponse,
+    InvalidSignature,
+    JobCanceled,
+    JobError,
+    JobExpired,
+    JobFailed,
+    NotFound,
+    RateLimited,
+    ServerError,
+    TooLarge,
+    Unauthorized,
+    Unavailable,
+)
+from charonia.events import (
+    BatchEvent,
+    DeliveryEvent,
+    Event,
+    JobEvent,
+    StepEvent,
+    UnknownEvent,
+    WebhookEvent,
+)
+from charonia.requests import Options, Retry, Webhook
+from charonia.results import Done, OutputFile, Outputs, Part, Result
+from charonia.schemas import FieldError
+from charonia.version import VERSION
+from charonia.webhook_signatures import verify
+
+__version__ = VERSION
+
+__all__ = [
+    "APIError",
+    "AsyncCharonia",
+    "AsyncJob",
+    "BatchEvent",
+    "Charonia",
+    "CharoniaError",
+    "ConfigurationError",
+    "Conflict",
+    "ConnectionFailed",
+    "DeadlineExceeded",
+    "DeliveryEvent",
+    "Done",
+    "Event",
+    "FieldError",
+    "Forbidden",
+    "InvalidInput",
+    "InvalidRequest",
+    "InvalidResponse",
+    "InvalidSignature",
+    "Job",
+    "JobCanceled",
+    "JobError",
+    "JobEvent",
+    "JobExpired",
+    "JobFailed",
+    "NotFound",
+    "Options",
+    "OutputFile",
+    "Outputs",
+    "Part",
+    "RateLimited",
+    "Result",
+    "Retry",
+    "ServerError",
+    "StepEvent",
+    "TooLarge",
+    "Unauthorized",
+    "Unavailable",
+    "UnknownEvent",
+    "Webhook",
+    "WebhookEvent",
+    "verify",
+]

@@ -1,0 +1,1 @@
+"""The asynchronous half. `python client/generate_sync.py` makes the synchronous half from it."""

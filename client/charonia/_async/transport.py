@@ -1,0 +1,159 @@
+"""Sends calls, and repeats them until their deadline."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from charonia._async.blocking import sleep
+from charonia.calls import (
+    Answer,
+    Call,
+    Deadline,
+    LineSplitter,
+    T,
+    Tries,
+    add_headers,
+    check_success,
+    decode,
+    find_traceparent,
+    get,
+    limit_times,
+    resume_after,
+    to_query,
+)
+from charonia.events import JOB_ENDS, Event, parse_streamed
+from charonia.retry import choose_delay
+from charonia.sse import Parser
+
+NO_CONTENT = 204
+
+
+class AsyncTransport:
+    """Sends calls over one pool of connections. `timeout` is the deadline of a call with its retries, in seconds."""
+
+    def __init__(self, url: str, headers: dict[str, str], timeout: float, http: httpx.AsyncClient | None) -> None:
+        limits = httpx.Limits(max_connections=1000, max_keepalive_connections=100)
+        self.timeout = timeout
+        self._url = url
+        self._headers = headers
+        self._owns_http = http is None
+        self._http = http or httpx.AsyncClient(limits=limits)
+
+    async def aclose(self) -> None:
+        """Close the connections, unless the caller brought the pool."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    async def call(self, call: Call, kind: type[T], timeout: float | None = None) -> T:
+        """Return the decoded answer. Raise APIError, ConnectionFailed, DeadlineExceeded or InvalidResponse."""
+        return decode((await self.send(call, timeout)).body, kind)
+
+    async def send(self, call: Call, timeout: float | None = None) -> Answer:
+        """Return the answer. Raises as `call` does."""
+        deadline = Deadline(call.wait + (self.timeout if timeout is None else timeout))
+        traceparent = find_traceparent()
+        tries = Tries(call, deadline, traceparent)
+        while True:
+            try:
+                response = await self._start(call, deadline, traceparent)
+                body = await read_body(response, call, deadline)
+            except httpx.TransportError as error:
+                delay = tries.check_error(error)
+            else:
+                if response.status_code < 400:
+                    check_success(response.status_code, response.headers)
+                    return Answer(response.status_code, response.headers, body)
+                delay = tries.check_answer(response.status_code, response.headers, body)
+            await sleep(delay)
+
+    @asynccontextmanager
+    async def open(self, call: Call) -> AsyncGenerator[httpx.Response, None]:
+        """Open the answer to a call as a stream. Until it begins, it raises as `call` does."""
+        deadline = Deadline(call.wait + self.timeout)
+        traceparent = find_traceparent()
+        tries = Tries(call, deadline, traceparent)
+        while True:
+            try:
+                response = await self._start(call, deadline, traceparent)
+                if response.status_code < 400:
+                    break
+                body = await read_body(response, call, deadline)
+            except httpx.TransportError as error:
+                delay = tries.check_error(error)
+            else:
+                delay = tries.check_answer(response.status_code, response.headers, body)
+            await sleep(delay)
+        try:
+            check_success(response.status_code, response.headers)
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _start(self, call: Call, deadline: Deadline, traceparent: str | None) -> httpx.Response:
+        """Send the call once, and return the answer when its head has arrived."""
+        headers = {**self._headers, **call.headers}
+        if traceparent:
+            headers["traceparent"] = traceparent
+        request = self._http.build_request(
+            call.method,
+            self._url + call.path,
+            params=to_query(call.query) or None,
+            content=call.body or None,
+            headers=headers,
+            timeout=limit_times(call, deadline),
+        )
+        return await self._http.send(request, stream=True)
+
+    async def read_lines(self, call: Call) -> AsyncGenerator[bytes, None]:
+        """Yield the complete lines of an answer. Ends early, without an error, if the connection breaks."""
+        async with self.open(call) as response:
+            lines = LineSplitter()
+            try:
+                async for chunk in response.aiter_bytes():
+                    for line in lines.feed(chunk):
+                        yield line
+            except httpx.TransportError:
+                return
+
+    async def follow(self, call: Call, deadline: Deadline, last_id: str = "") -> AsyncGenerator[Event, None]:
+        """Yield the events of a job's stream until it ends, and reconnect after the last one whenever it breaks.
+
+        `call` is the first one: a GET of the stream, or a submit. Raise DeadlineExceeded at the deadline, or at the
+        gateway's next heartbeat after it.
+        """
+        has_ended, failures = False, 0
+        while True:
+            parser, lines = Parser(), LineSplitter()
+            async with self.open(add_headers(call, resume_after(last_id))) as response:
+                if response.status_code == NO_CONTENT:
+                    return
+                if location := response.headers.get("location"):
+                    call = get(f"{location}/events")
+                try:
+                    async for chunk in response.aiter_bytes():
+                        for line in lines.feed(chunk):
+                            if found := parser.feed(line.decode()):
+                                event = parse_streamed(found.id, found.data)
+                                last_id, has_ended, failures = found.id, event.type in JOB_ENDS, 0
+                                yield event
+                        deadline.check("the events")
+                    if has_ended:
+                        return
+                except httpx.TransportError:
+                    pass  # go on after the last event
+            deadline.check("the events")
+            failures += 1
+            await sleep(choose_delay(failures, parser.retry))
+
+
+async def read_body(response: httpx.Response, call: Call, deadline: Deadline) -> bytes:
+    """Return the body. Raise DeadlineExceeded at the deadline, however slowly the bytes come."""
+    try:
+        chunks = []
+        async for chunk in response.aiter_bytes():
+            chunks.append(chunk)
+            deadline.check(f"{call.method} {call.path}")
+        return b"".join(chunks)
+    finally:
+        await response.aclose()

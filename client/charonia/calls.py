@@ -1,0 +1,217 @@
+"""A call of the API, its deadline and its tries. Pure: the transports do the input and output."""
+
+import functools
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+import httpx
+import msgspec
+
+from charonia.errors import (
+    BY_STATUS,
+    APIError,
+    CharoniaError,
+    ConnectionFailed,
+    DeadlineExceeded,
+    InvalidResponse,
+    ServerError,
+)
+from charonia.retry import choose_delay, may_repeat_answer, may_repeat_error, read_retry_after
+from charonia.schemas import Problem
+
+EVENT_STREAM = "text/event-stream"
+LINES = "application/x-ndjson"
+CONNECT_SECONDS = 10.0
+TRY_SECONDS = 30.0  # until a try without an answer is given up, besides what the gateway was asked to wait
+MAX_WAIT = 60.0  # what a gateway waits at most
+
+T = TypeVar("T")
+Query = Mapping[str, str | int | float | bool | None]
+
+
+NO_QUERY: Query = MappingProxyType({})
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class Call(NamedTuple):
+    """A request. If `repeatable`, it may be sent twice. `wait` is how long the gateway may take, in seconds."""
+
+    method: str
+    path: str
+    query: Query = NO_QUERY
+    body: bytes = b""
+    headers: Mapping[str, str] = NO_HEADERS
+    repeatable: bool = True
+    keyed: bool = False
+    wait: float = 0.0
+
+
+class Answer(NamedTuple):
+    """A successful answer."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+
+class Deadline:
+    """A point in time, some seconds from now."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._at = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """The seconds until then, at least 0."""
+        return max(0.0, self._at - time.monotonic())
+
+    def check(self, what: str) -> None:
+        """Raise DeadlineExceeded if it is over."""
+        if not self.left:
+            raise DeadlineExceeded(f"{what} took over {self.seconds:g} s; call with a longer timeout, or again later")
+
+    def renew(self) -> None:
+        """Begin anew."""
+        self._at = time.monotonic() + self.seconds
+
+
+def get(path: str, query: Query = NO_QUERY, *, wait: float = 0.0) -> Call:
+    """Return a read; with `wait`, the gateway waits for the job to end, at most so many seconds."""
+    return Call("GET", path, {**query, "wait": f"{wait:.3f}"} if wait else query, wait=wait)
+
+
+def post(path: str, body: Any = None) -> Call:
+    """Return a call that must not be sent twice."""
+    content = b"" if body is None else msgspec.json.encode(body)
+    return Call("POST", path, body=content, headers={"Content-Type": "application/json"}, repeatable=False)
+
+
+def submit(path: str, body: bytes, key: str | None, content_type: str = "application/json") -> Call:
+    """Return a call that may be sent twice, because of its Idempotency-Key."""
+    headers = {"Content-Type": content_type, "Idempotency-Key": key or uuid.uuid4().hex}
+    return Call("POST", path, body=body, headers=headers, keyed=True)
+
+
+def add_headers(call: Call, headers: Mapping[str, str], wait: float = 0.0) -> Call:
+    return call._replace(headers={**call.headers, **headers}, wait=wait)
+
+
+def resume_after(last_id: str) -> dict[str, str]:
+    """Return the headers that ask for a stream of events after the one with this id."""
+    return {"Accept": EVENT_STREAM} | ({"Last-Event-ID": last_id} if last_id else {})
+
+
+def to_query(query: Query) -> dict[str, str]:
+    """Return a query as text, without what is None."""
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in query.items()
+        if value is not None
+    }
+
+
+def find_traceparent() -> str | None:
+    """Return the W3C traceparent of the caller's span, if OpenTelemetry is in use."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None
+    span = trace.get_current_span().get_span_context()
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}" if span.is_valid else None
+
+
+def limit_times(call: Call, deadline: Deadline) -> httpx.Timeout:
+    """Return the timeouts of one try."""
+    left = max(0.001, deadline.left)
+    return httpx.Timeout(min(left, call.wait + TRY_SECONDS), connect=min(left, CONNECT_SECONDS))
+
+
+class Tries:
+    """Counts the tries of one call. After a failure it says how long to wait, or raises the error."""
+
+    def __init__(self, call: Call, deadline: Deadline, traceparent: str | None = None) -> None:
+        self._call = call
+        self._deadline = deadline
+        self._trace_id = traceparent.split("-")[1] if traceparent else None
+        self._count = 0
+
+    def check_answer(self, status: int, headers: httpx.Headers, body: bytes) -> float:
+        """Return the seconds to wait after a refusal. Raise the APIError if it must not be repeated."""
+        error = make_error(status, headers, body, self._trace_id)
+        may_repeat = may_repeat_answer(status, error.code, repeatable=self._call.repeatable, keyed=self._call.keyed)
+        return self._choose_delay(error, error.retry_after, may_repeat=may_repeat)
+
+    def check_error(self, error: httpx.TransportError) -> float:
+        """Return the seconds to wait after a broken connection. Raise ConnectionFailed or DeadlineExceeded."""
+        shown = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        call = f"{self._call.method} {self._call.path}"
+        if self._deadline.left == 0:
+            failure: CharoniaError = DeadlineExceeded(f"{call} took over {self._deadline.seconds:g} s ({shown})")
+        elif self._call.repeatable:
+            failure = ConnectionFailed(f"{call}: {shown}. Check that the gateway runs and that the URL is right")
+        else:
+            failure = ConnectionFailed(f"{call}: {shown}. It may have had its effect; check that before you repeat it")
+        failure.__cause__ = error
+        return self._choose_delay(failure, None, may_repeat=may_repeat_error(error, repeatable=self._call.repeatable))
+
+    def _choose_delay(self, failure: CharoniaError, retry_after: float | None, *, may_repeat: bool) -> float:
+        self._count += 1
+        delay = choose_delay(self._count, retry_after)
+        if not may_repeat or delay >= self._deadline.left:
+            raise failure
+        return delay
+
+
+def make_error(status: int, headers: httpx.Headers, body: bytes, trace_id: str | None) -> APIError:
+    """Return the error that an answer is."""
+    try:
+        problem = msgspec.json.decode(body, type=Problem)
+    except msgspec.DecodeError:  # of a proxy
+        problem = Problem(detail=body[:200].decode(errors="replace").strip() or "an answer without a body")
+    kind = BY_STATUS.get(status, ServerError if status >= 500 else APIError)
+    retry_after = read_retry_after(headers)
+    return kind(status, problem.code, problem.detail.rstrip("."), problem.errors, retry_after, trace_id)
+
+
+def check_success(status: int, headers: httpx.Headers) -> None:
+    """Raise InvalidResponse for a redirect."""
+    if status >= 300:
+        target = headers.get("location", "elsewhere")
+        raise InvalidResponse(
+            f"the gateway redirects to {target}; is the URL right? Set CHARONIA_URL to where it leads"
+        )
+
+
+def decode(body: bytes, kind: type[T]) -> T:
+    """Return the body of an answer. Raise InvalidResponse if it is not what the API promises."""
+    try:
+        found: T = _decoder(kind).decode(body)  # type: ignore[arg-type]
+        return found
+    except msgspec.DecodeError as error:
+        raise InvalidResponse(f"not an answer of Charonia: {error}; check the URL, and the version") from error
+
+
+@functools.lru_cache(maxsize=64)
+def _decoder(kind: Any) -> Any:
+    return msgspec.json.Decoder(kind)
+
+
+class LineSplitter:
+    """Splits chunks of bytes into lines. `str.splitlines` also splits at characters that JSON may contain."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that a chunk completes, without their ends."""
+        first, *others = chunk.split(b"\n")
+        self._parts.append(first)
+        lines = []
+        for other in others:
+            lines.append(b"".join(self._parts).removesuffix(b"\r"))
+            self._parts = [other]
+        return lines

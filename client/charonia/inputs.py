@@ -1,0 +1,200 @@
+"""Turns Python values into the inputs of a job, as the model's signature says. It reports every mistake at once."""
+
+import difflib
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from charonia.errors import InvalidInput
+from charonia.schemas import FieldError, ModelInfo, TensorInfo
+from charonia.tensors import SIZES, Mistake, Raw, Tensor, describe, encode_elements, flatten
+
+MAX_BODY = 16 * 1024 * 1024  # what a gateway accepts by default (CHARONIA_MAX_BODY)
+
+Inputs = Mapping[str, Any]
+
+
+def has_files(value: Any) -> bool:
+    """Return whether a value is a path or a file, or has one in its lists. To read it takes time."""
+    if isinstance(value, (list, tuple)):
+        return any(map(has_files, value))
+    return isinstance(value, Path) or hasattr(value, "read")
+
+
+def read_files(inputs: Inputs, limit: int) -> dict[str, Any]:
+    """Return the inputs with the contents of paths and files. Raise InvalidInput for one that cannot be read."""
+    found: dict[str, Any] = {}
+    errors = []
+    for name, value in inputs.items():
+        try:
+            found[name] = _read(value, limit * 3 // 4)  # base64 takes 4 bytes for 3
+        except (Mistake, OSError) as error:  # noqa: PERF203 -- each mistake is reported
+            errors.append(FieldError(_point(name), str(error)))
+    if errors:
+        raise InvalidInput(errors)
+    return found
+
+
+def _read(value: Any, limit: int) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_read(each, limit) for each in value]
+    if isinstance(value, Path):
+        if value.stat().st_size > limit:
+            raise Mistake(_explain_size(str(value), value.stat().st_size, limit))
+        return value.read_bytes()
+    if hasattr(value, "read"):
+        content = value.read(limit + 1)
+        if len(content) > limit:
+            raise Mistake(_explain_size("the file", None, limit))
+        return content
+    return value
+
+
+def _explain_size(what: str, size: int | None, limit: int) -> str:
+    shown = "too large" if size is None else f"{size / 2**20:.1f} MiB"
+    return f"{what} is {shown}; at most {limit / 2**20:.1f} MiB can be sent in a request. Make it smaller, or raise \
+CHARONIA_MAX_BODY at the gateway and max_body here"
+
+
+def encode_inputs(model: ModelInfo, inputs: Inputs) -> list[Tensor]:
+    """Return the tensors of a job. Raise InvalidInput with every mistake."""
+    declared = {each.name: each for each in model.inputs}
+    tensors, errors = [], []
+    for name, value in inputs.items():
+        try:
+            if name not in declared:
+                raise Mistake(_explain_unknown(name, model.inputs))
+            tensors.append(encode_input(value, declared[name], batched=model.max_batch_size > 0))
+        except Mistake as error:  # noqa: PERF203 -- each mistake is reported
+            errors.append(FieldError(_point(name), str(error)))
+    errors += [
+        FieldError("/inputs", f"input {each.name!r} ({show(each)}) is missing")
+        for each in model.inputs
+        if not each.optional and each.name not in inputs
+    ]
+    if not errors and model.max_batch_size > 0:
+        errors = _check_batch(tensors, model.max_batch_size)
+    if errors:
+        raise InvalidInput(errors)
+    return tensors
+
+
+def _check_batch(tensors: Sequence[Tensor], most: int) -> list[FieldError]:
+    sizes = {each.shape[0] for each in tensors}
+    if len(sizes) > 1:
+        return [FieldError("/inputs", f"the batch, the first dimension, differs between inputs: {sorted(sizes)}")]
+    if sizes and not 1 <= min(sizes) <= most:
+        return [FieldError("/inputs", f"the batch has {min(sizes)} items; the model accepts 1 to {most}")]
+    return []
+
+
+def encode_input(value: Any, wanted: TensorInfo, *, batched: bool) -> Tensor:
+    """Return a value as the tensor that the model wants. Raise Mistake."""
+    if is_array(value):
+        from charonia.arrays import encode_array, to_array  # here, because it imports NumPy
+
+        found = to_array(value)
+        shape = fit_shape(list(found.shape), wanted, batched=batched)
+        return Tensor(wanted.name, shape, wanted.datatype, encode_array(found, wanted.datatype))
+    if isinstance(value, (bytes, bytearray, memoryview)) and wanted.datatype != "BYTES":
+        shape = infer_shape(len(value), wanted, batched=batched)
+        return Tensor(wanted.name, shape, wanted.datatype, Raw(bytes(value)))
+    if isinstance(value, Mapping) or value is None:
+        raise Mistake(f"is {describe(value)}; pass str, bytes, a path, numbers, lists or an array")
+    shape, flat = flatten(value)
+    shape = fit_shape(shape, wanted, batched=batched)
+    return Tensor(wanted.name, shape, wanted.datatype, encode_elements(_to_python(flat), wanted.datatype))
+
+
+def find_only_input(model: ModelInfo) -> str:
+    """Return the name of the input that a single value is for. Raise InvalidInput if there is not exactly one."""
+    names = [each.name for each in model.inputs if not each.optional] or [each.name for each in model.inputs]
+    if len(names) != 1:
+        text = f"the model has the inputs {', '.join(map(repr, names))}; pass a dictionary with them as the item"
+        raise InvalidInput([FieldError("/inputs", text)])
+    return names[0]
+
+
+def encode_unchecked(inputs: Inputs) -> dict[str, Any]:
+    """Return the inputs for a model whose signature the key may not read. The gateway checks them."""
+    return {name: _to_json(value) for name, value in inputs.items()}
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_to_json(each) for each in value]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return Raw(bytes(value))
+    if is_array(value):
+        from charonia.arrays import to_array
+
+        return _to_json(to_array(value).tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+    return value
+
+
+def _to_python(flat: list[Any]) -> list[Any]:
+    """Return elements with NumPy's scalars as Python's own."""
+    if (numpy := sys.modules.get("numpy")) is None:
+        return flat
+    return [each.item() if isinstance(each, numpy.generic) else each for each in flat]
+
+
+def is_array(value: Any) -> bool:
+    return hasattr(type(value), "__array__") or hasattr(type(value), "__array_interface__")
+
+
+def fit_shape(shape: list[int], wanted: TensorInfo, *, batched: bool) -> list[int]:
+    """Return the shape as the model wants it: one value is a tensor of one element, one item a batch of one."""
+    for candidate in (shape, [1, *shape] if batched else shape, [] if shape else [1] * len(wanted.shape)):
+        if len(candidate) == len(wanted.shape) and all(
+            size in (-1, found)
+            for found, size in zip(candidate, wanted.shape)  # noqa: B905 -- the lengths are equal
+        ):
+            return candidate
+    any_size = " (-1 is any size)" if -1 in wanted.shape else ""
+    raise Mistake(f"has the shape {shape}, but the model wants {wanted.shape}{any_size}")
+
+
+def infer_shape(size: int, wanted: TensorInfo, *, batched: bool) -> list[int]:
+    """Return the shape of raw bytes, if at most one dimension is variable (beside a batch of one)."""
+    shape = wanted.shape
+    if batched and shape.count(-1) > 1:
+        shape = [1, *shape[1:]]
+    if shape.count(-1) > 1:
+        raise Mistake(f"bytes for the shape {wanted.shape} are ambiguous; pass a NumPy array, which has a shape")
+    known = math.prod(each for each in shape if each != -1) * SIZES[wanted.datatype]
+    if known == 0 or size % known or (-1 not in shape and size != known):
+        raise Mistake(f"{size} bytes do not fit {show(wanted)}")
+    return [size // known if each == -1 else each for each in shape]
+
+
+def show(wanted: TensorInfo) -> str:
+    return f"{wanted.datatype} {wanted.shape}"
+
+
+def _explain_unknown(name: str, inputs: Sequence[TensorInfo]) -> str:
+    names = [each.name for each in inputs]
+    close = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(map(repr, names)) or 'none'}"
+    return f"the model has no input {name!r}{hint}"
+
+
+def _point(name: str) -> str:
+    return "/inputs/" + name.replace("~", "~0").replace("/", "~1")
+
+
+def encode_body(body: Any, limit: int) -> bytes:
+    """Return a request as JSON. Raise InvalidInput if it is too large or has no JSON form."""
+    try:
+        found = msgspec.json.encode(body)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidInput([FieldError("", f"cannot be written as JSON: {error}")]) from error
+    if len(found) > limit:
+        raise InvalidInput([FieldError("/inputs", _explain_size("the request", len(found), limit))])
+    return found

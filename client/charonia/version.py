@@ -1,0 +1,3 @@
+"""The version of the library, which is that of the services."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,33 @@
+"""The package has the version of the services, and little to install."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import charonia
+
+from common import VERSION
+
+CLIENT = Path(__file__).parents[3] / "client"
+HEAVY = ("numpy", "cryptography", "opentelemetry", "asyncpg", "services", "common")
+
+
+def test_client_and_services_have_one_version() -> None:
+    assert charonia.__version__ == VERSION
+
+
+def test_only_httpx_and_msgspec_are_needed() -> None:
+    project = tomllib.loads((CLIENT / "pyproject.toml").read_text())["project"]
+    assert [each.split(">")[0] for each in project["dependencies"]] == ["httpx", "msgspec"]
+    assert project["requires-python"] == ">=3.10"
+
+
+def test_the_import_loads_nothing_heavy() -> None:
+    code = f"import charonia, sys; print([each for each in {HEAVY!r} if each in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], cwd=CLIENT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_every_public_name_exists() -> None:
+    assert [name for name in charonia.__all__ if not hasattr(charonia, name)] == []

@@ -1,0 +1,129 @@
+"""`verify` accepts what Charonia and the public libraries sign, and nothing else."""
+
+import json
+import sys
+import time
+from base64 import b64decode, b64encode
+from datetime import datetime, timezone
+from typing import Any
+
+import charonia
+import pytest
+from charonia import ed25519
+from charonia.webhook_signatures import _is_signed_by
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from standardwebhooks import Webhook
+
+from common.security import webhook_signatures
+
+BODY = json.dumps({"type": "webhook.test", "timestamp": "2026-11-21T02:53:41.250Z", "data": {"webhook_id": "whk_1"}})
+# The vectors of Standard Webhooks, and of RFC 8032 (7.1).
+VECTOR = b'msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{"test": 2432232314}'
+V1 = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+V1A = "v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=="
+V1_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+V1A_KEY = "whpk_1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
+
+
+def sign(secrets: list[str], body: str = BODY, at: float | None = None) -> dict[str, str]:
+    timestamp = int(time.time() if at is None else at)
+    signature = webhook_signatures.sign(secrets, "dlv_1", timestamp, body.encode())
+    return {"Webhook-Id": "dlv_1", "Webhook-Timestamp": str(timestamp), "Webhook-Signature": signature}
+
+
+@pytest.fixture(params=["cryptography", "own"])
+def ed25519_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to verify ed25519."""
+    if request.param == "own":
+        monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+
+
+@pytest.mark.usefixtures("ed25519_by")
+def test_the_vectors_of_the_standard_verify() -> None:
+    assert _is_signed_by(V1_SECRET, VECTOR, f"{V1A} {V1}")
+    assert _is_signed_by(V1A_KEY, VECTOR, f"{V1} {V1A}")
+    assert not _is_signed_by(V1_SECRET, VECTOR + b" ", V1)
+    assert not _is_signed_by(V1A_KEY, VECTOR + b" ", V1A)
+
+
+@pytest.mark.usefixtures("ed25519_by")
+@pytest.mark.parametrize("kind", ["hmac", "ed25519"])
+def test_a_webhook_of_charonia_becomes_an_event(kind: Any) -> None:
+    secret = webhook_signatures.new_secret(kind)
+    shown = secret if kind == "hmac" else webhook_signatures.public_key(secret)
+    event = charonia.verify(BODY.encode(), sign([webhook_signatures.new_secret(kind), secret]), shown)
+    assert isinstance(event, charonia.WebhookEvent)
+    assert (event.id, event.type, event.data.webhook_id) == ("dlv_1", "webhook.test", "whk_1")
+    assert event.timestamp == datetime(2026, 11, 21, 2, 53, 41, 250_000, timezone.utc)  # noqa: UP017 -- as for 3.10
+
+
+def test_the_public_library_and_this_one_agree() -> None:
+    secret = webhook_signatures.new_secret("hmac")
+    now = datetime.now(timezone.utc)  # noqa: UP017
+    headers = {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": Webhook(secret).sign("msg_1", now, BODY),
+    }
+    assert charonia.verify(BODY, headers, secret).id == "msg_1"
+
+
+def test_during_a_rotation_either_secret_verifies() -> None:
+    old, new = webhook_signatures.new_secret("hmac"), webhook_signatures.new_secret("hmac")
+    for known in (old, new, [new, old]):
+        assert charonia.verify(BODY, sign([old, new]), known).type == "webhook.test"
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"Webhook-Id": "dlv_2"}, "no signature matches"),
+        ({"Webhook-Id": ""}, "the request has no webhook-id"),
+        ({"Webhook-Timestamp": "x"}, "not a whole number"),
+        ({"Webhook-Timestamp": str(int(time.time()) - 600)}, "s old; at most 300 s"),
+        ({"Webhook-Timestamp": str(int(time.time()) + 3600)}, "s in the future"),
+        ({"Webhook-Signature": "v1,!!! v1a,AAAA v2,AAAA v1"}, "no signature matches"),
+    ],
+)
+def test_what_is_not_genuine_is_refused(change: dict[str, str], text: str) -> None:
+    secret = webhook_signatures.new_secret("hmac")
+    with pytest.raises(charonia.InvalidSignature, match=text):
+        charonia.verify(BODY, sign([secret]) | change, secret)
+
+
+@pytest.mark.parametrize("secret", ["", "my-password", "whsec_!", "whsk_AAAA", []])
+def test_a_wrong_secret_is_not_shown(secret: Any) -> None:
+    with pytest.raises(charonia.ConfigurationError) as caught:
+        charonia.verify(BODY, sign([webhook_signatures.new_secret("hmac")]), secret)
+    assert not secret or secret not in str(caught.value)
+
+
+def test_an_unknown_type_is_an_event_too() -> None:
+    secret = webhook_signatures.new_secret("hmac")
+    body = '{"type": "file.created", "timestamp": "2026-11-21T02:53:41Z", "data": {"x": 1}, "more": 2}'
+    event = charonia.verify(body, sign([secret], body), secret)
+    assert isinstance(event, charonia.UnknownEvent)
+    assert event.data == {"x": 1}
+
+
+def test_the_own_ed25519_agrees_with_cryptography() -> None:
+    for number in range(20):
+        private = Ed25519PrivateKey.generate()
+        key, message = private.public_key().public_bytes_raw(), b"x" * number
+        signature = private.sign(message)
+        assert ed25519.verify(key, signature, message)
+        assert not ed25519.verify(key, signature, message + b"x")
+        flipped = bytes([signature[number % 64] ^ 1]).join([signature[: number % 64], signature[number % 64 + 1 :]])
+        assert not ed25519.verify(key, flipped, message)
+        later = int.from_bytes(signature[32:], "little") + 2**252 + 27742317777372353535851937790883648493
+        assert not ed25519.verify(key, signature[:32] + later.to_bytes(32, "little"), message)  # malleated
+
+
+def test_bytes_that_are_no_key_or_signature_are_refused() -> None:
+    signature, key = b64decode(V1A[4:]), b64decode(V1A_KEY.removeprefix("whpk_"))
+    assert ed25519.verify(key, signature, VECTOR)
+    assert not ed25519.verify(key[:31], signature, VECTOR)
+    assert not ed25519.verify(key, signature[:63], VECTOR)
+    assert not ed25519.verify(b"\xff" * 32, signature, VECTOR)
+    assert not ed25519.verify(b"\x02" + bytes(31), signature, VECTOR)  # not on the curve
+    assert b64encode(key).decode() in V1A_KEY
