@@ -1,0 +1,213 @@
+"""Whatever happens to the gateway, the caller sees no error, loses nothing and doubles nothing."""
+
+import asyncio
+import re
+import threading
+import uuid
+from collections.abc import Callable
+
+import charonia
+import httpx
+import pytest
+from charonia import AsyncCharonia, Charonia
+
+from deploy.local.stack import Stack
+from tests.support.key_command import make_key, run_keys
+from tests.support.own_gateway import another_gateway
+
+WORDS = [f"word{number}" for number in range(30)]
+TEXT = " ".join(WORDS)
+PAUSE_MS = 200
+
+
+class LossyTransport(httpx.BaseTransport):
+    """Sends each request. Of the first tries of each it loses the answer, or gives another one."""
+
+    def __init__(self, faults: list[Callable[[httpx.Request], httpx.Response]]) -> None:
+        self._faults = faults
+        self._inner = httpx.HTTPTransport()
+        self.tries = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.tries += 1
+        if request.method == "POST" and self._faults:
+            fault = self._faults.pop(0)
+            self._inner.handle_request(request).read()
+            return fault(request)
+        return self._inner.handle_request(request)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def lose_answer(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadError("the connection broke", request=request)
+
+
+def answer_503(_request: httpx.Request) -> httpx.Response:
+    return httpx.Response(503, headers={"Retry-After": "0"}, json={"type": "urn:charonia:problem:unavailable"})
+
+
+def answer_502(_request: httpx.Request) -> httpx.Response:
+    return httpx.Response(502, text="Bad gateway")
+
+
+@pytest.fixture
+async def key(stack: Stack) -> str:
+    """A key of a new tenant, which has no jobs yet."""
+    return await make_key(stack, f"client-{uuid.uuid4().hex[:8]}")
+
+
+def restart(stack: Stack) -> threading.Thread:
+    """Kill the gateway now, and start it again, in a thread."""
+    stack.gateways[0].kill()
+    thread = threading.Thread(target=stack.gateways[0].start)
+    thread.start()
+    return thread
+
+
+def restart_later(stack: Stack, seconds: float) -> threading.Timer:
+    def kill_and_start() -> None:
+        stack.gateways[0].kill()
+        stack.gateways[0].start()
+
+    timer = threading.Timer(seconds, kill_and_start)
+    timer.start()
+    return timer
+
+
+def test_lost_answers_double_no_job(stack: Stack, key: str) -> None:
+    transport = LossyTransport([lose_answer, answer_503, answer_502])
+    with httpx.Client(transport=transport) as http:
+        client = Charonia(stack.url, key, http=http)
+        assert client.run("echo", x=1)["y"] == [[2.0]]
+        assert transport.tries == 1 + 4  # of the model's signature, and of the submit
+        assert len(list(client.jobs.list())) == 1
+        transport = LossyTransport([lose_answer])
+    with httpx.Client(transport=transport) as http:
+        client = Charonia(stack.url, key, http=http)
+        assert sorted(done["y"] for done in client.map("echo", [1, 2], concurrency=8)) == [[[2.0]], [[4.0]]]
+        assert len(list(client.jobs.list())) == 3
+
+
+def test_a_call_without_a_key_of_its_own_is_not_repeated_blindly(stack: Stack, key: str) -> None:
+    transport = LossyTransport([lose_answer])
+    with httpx.Client(transport=transport) as http:
+        client = Charonia(stack.url, key, http=http)
+        with pytest.raises(charonia.ConnectionFailed, match="It may have had its effect"):
+            client.webhooks.create("http://127.0.0.1:50009/hook")
+        assert len(list(client.webhooks.list())) == 1
+
+
+async def test_a_rate_limit_is_waited_for(stack: Stack) -> None:
+    key = await make_key(stack, f"client-{uuid.uuid4().hex[:8]}", "--rate-limit", "5")
+    async with AsyncCharonia(stack.url, key) as client:
+        jobs = await asyncio.gather(*(client.submit("echo", x=number) for number in range(20)))
+        assert len({job.id for job in jobs}) == 20
+    async with AsyncCharonia(stack.url, key, timeout=0.1) as hasty:
+        with pytest.raises(charonia.RateLimited, match="with a longer timeout"):
+            await asyncio.gather(*(hasty.models.list() for _ in range(20)))
+
+
+def test_an_outage_of_the_database_is_waited_for(breakable: Stack, key: str) -> None:
+    with Charonia(breakable.url, key) as client:
+        client.models["echo"]
+        breakable.postgres.stop()
+        starting = threading.Timer(2, breakable.postgres.start)
+        starting.start()
+        assert client.run("echo", x=1)["y"] == [[2.0]]
+        starting.join()
+        assert len(list(client.jobs.list())) == 1
+
+
+def test_a_stream_goes_on_after_the_gateway_was_killed(breakable: Stack, key: str) -> None:
+    with Charonia(breakable.url, key) as client:
+        found = []
+        for part in client.stream("tokens", text=TEXT, delay_ms=PAUSE_MS):
+            found.append(part.text)
+            if len(found) == 5:
+                starting = restart(breakable)
+        starting.join()
+        assert found == WORDS
+        assert len(list(client.jobs.list())) == 1
+
+
+async def test_an_asynchronous_stream_goes_on_after_the_gateway_was_killed(breakable: Stack, key: str) -> None:
+    async with AsyncCharonia(breakable.url, key) as client:
+        found = []
+        async for part in client.stream("tokens", text=TEXT, delay_ms=PAUSE_MS):
+            found.append(part.text)
+            if len(found) == 5:
+                breakable.gateways[0].kill()
+                starting = asyncio.create_task(asyncio.to_thread(breakable.gateways[0].start))
+        await starting
+        assert found == WORDS
+
+
+def test_events_go_on_after_the_gateway_was_killed(breakable: Stack, key: str) -> None:
+    with Charonia(breakable.url, key) as client:
+        job = client.submit("tokens", text=TEXT, delay_ms=PAUSE_MS)
+        events = []
+        for event in job.events():
+            events.append(event)
+            if len(events) == 5:
+                starting = restart(breakable)
+        starting.join()
+        assert [each.type for each in events] == [
+            *("job.queued", "job.started"),
+            *["job.output"] * len(WORDS),
+            "job.succeeded",
+        ]
+        assert len({each.id for each in events}) == len(events)
+
+
+def test_a_run_survives_a_killed_gateway(breakable: Stack, key: str) -> None:
+    with Charonia(breakable.url, key) as client:
+        restarting = restart_later(breakable, 1)
+        assert client.run("work", ms=5000)["slept"] == [[5000]]
+        restarting.join()
+        assert len(list(client.jobs.list())) == 1
+
+
+def test_a_map_of_many_jobs_survives_a_killed_gateway(breakable: Stack, key: str) -> None:
+    with Charonia(breakable.url, key) as client:
+        indexes = []
+        for done in client.map("echo", range(2000), concurrency=400):
+            assert done["y"] == [[2.0 * done.item]]
+            indexes.append(done.index)
+            if len(indexes) in (300, 1200):
+                starting = restart(breakable)
+        starting.join()
+        assert sorted(indexes) == list(range(2000))
+        assert sum(1 for _ in client.jobs.list()) == 2000
+
+
+async def test_a_revoked_key_ends_a_stream(stack: Stack) -> None:
+    name = f"client-{uuid.uuid4().hex[:8]}"
+    key = await make_key(stack, name)
+    (key_id,) = re.findall(r"key_\w+", (await run_keys(stack, "list", name)).stdout)
+
+    async def stream_and_revoke(client: AsyncCharonia) -> None:
+        async for part in client.stream("tokens", text=TEXT, delay_ms=PAUSE_MS):
+            if part.index == 1:
+                assert (await run_keys(stack, "revoke", key_id)).returncode == 0
+
+    async with AsyncCharonia(stack.url, key) as client:
+        with pytest.raises(charonia.Unauthorized):
+            await stream_and_revoke(client)
+
+
+async def test_a_frozen_gateway_does_not_hold_a_call_over_its_deadline(stack: Stack, key: str) -> None:
+    async with another_gateway(stack) as gateway, AsyncCharonia(gateway.url, key, timeout=1.5) as client:
+        await client.models.list()
+        gateway.freeze()
+        try:
+            with pytest.raises(charonia.DeadlineExceeded):
+                await client.models.list()
+        finally:
+            gateway.thaw()
+
+
+def test_texts_with_unusual_line_ends_are_streamed(client: Charonia) -> None:
+    words = ["a\u2028b", "c\x85d", "größe"]
+    assert [part["token"] for part in client.stream("tokens", text=" ".join(words))] == [[word] for word in words]
