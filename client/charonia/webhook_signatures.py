@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import os
 import time
 from base64 import b64decode
 from binascii import Error as Base64Error
@@ -10,17 +11,23 @@ from collections.abc import Mapping, Sequence
 from charonia.errors import ConfigurationError, InvalidSignature
 from charonia.events import Event, parse_webhook
 
+SECRET = "CHARONIA_WEBHOOK_SECRET"  # noqa: S105 -- the name of a variable
 _HMAC, _ED25519 = "whsec_", "whpk_"
 _NAMES = ("webhook-id", "webhook-timestamp", "webhook-signature")
 
 
 def verify(
-    body: bytes | str, headers: Mapping[str, str], secret: str | Sequence[str], *, tolerance: float = 300.0
+    body: bytes | str,
+    headers: Mapping[str, str],
+    secret: str | Sequence[str] | None = None,
+    *,
+    tolerance: float = 300.0,
 ) -> Event:
     """Return the event of a webhook.
 
     `body` is the exact body as it was received. `secret` is the subscription's `whsec_…` or public key `whpk_…`;
-    with several, any of them may have signed. `tolerance` is how old the webhook may be, in seconds.
+    with several, any of them may have signed. Without it, CHARONIA_WEBHOOK_SECRET is used. `tolerance` is how old the
+    webhook may be, in seconds.
 
     Raise InvalidSignature unless the webhook is genuine and fresh, and ConfigurationError for a wrong secret.
     """
@@ -31,9 +38,10 @@ def verify(
     message_id, timestamp, signatures = (lower[name] for name in _NAMES)
     _check_age(timestamp, tolerance)
     signed = f"{message_id}.{timestamp}.".encode() + content
+    secret = os.environ.get(SECRET) if secret is None else secret
+    if not secret:
+        raise ConfigurationError(f"no secret is known; pass the one of the subscription, or set {SECRET}")
     secrets = [secret] if isinstance(secret, str) else secret
-    if not secrets:
-        raise ConfigurationError("no secret was given; pass the one of the subscription")
     if not any(_is_signed_by(each, signed, signatures) for each in secrets):
         raise InvalidSignature("no signature matches; check the secret, and that the body is the exact bytes received")
     return parse_webhook(message_id, content)
