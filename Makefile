@@ -48,7 +48,7 @@ docs: $(STAMP) ## the site of the docs in build/docs; writes the generated parts
 
 dist: $(STAMP) ## the client's wheel and sdist in build/dist
 	@rm -rf client/build build/dist && mkdir -p build/dist
-	@cd client && ../$(RUN) -c 'from setuptools import build_meta as b; b.build_sdist("../build/dist"); b.build_wheel("../build/dist")' --quiet >/dev/null
+	@cd client && $(abspath $(RUN)) -c 'from setuptools import build_meta as b; b.build_sdist("../build/dist"); b.build_wheel("../build/dist")' --quiet >/dev/null
 	@rm -rf client/build client/*.egg-info && ls build/dist
 
 bench: $(STAMP) ## measures the stack, tells which aims are reached; JSON in benchmarks/results
