@@ -1,6 +1,5 @@
 """Turns Python values into the inputs of a job, as the model's signature says. It reports every mistake at once."""
 
-import difflib
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -179,6 +178,8 @@ def show(wanted: TensorInfo) -> str:
 
 
 def _explain_unknown(name: str, inputs: Sequence[TensorInfo]) -> str:
+    import difflib  # here, because few need it
+
     names = [each.name for each in inputs]
     close = difflib.get_close_matches(name, names, 1)
     hint = f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(map(repr, names)) or 'none'}"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-from deploy.docs import errors, logs, metrics, settings
+from deploy.docs import client, errors, logs, metrics, settings
 from deploy.docs.markdown import SECTION
 from deploy.docs.openapi import Writer, read_document
 from deploy.local.settings import ROOT
@@ -25,6 +25,8 @@ SECTIONS: dict[str, Callable[[str], str]] = {
     "calls": lambda _: write_api()[0],
     "webhooks": lambda _: write_api()[1],
     "objects": lambda _: write_api()[2],
+    "client": lambda _: client.write_client(),
+    "client-errors": lambda _: client.write_errors(),
     "metrics": lambda _: metrics.write_metrics(),
     "stack": lambda _: settings.write_stack(),
     "http-errors": errors.write_http_errors,

@@ -23,6 +23,15 @@ async def test_events_and_tokens_are_streamed(async_client: AsyncCharonia) -> No
     assert [event.type async for event in job.events()] == ["job.queued", "job.started", "job.succeeded"]
 
 
+async def test_a_stream_may_be_left(async_client: AsyncCharonia) -> None:
+    async for part in async_client.stream("tokens", text="a b c", delay_ms=200):
+        assert part.text == "a"
+        break
+    async for done in async_client.map("echo", range(1000), concurrency=8):
+        assert done.error is None
+        break
+
+
 async def test_failures_and_cancellations_are_raised(async_client: AsyncCharonia) -> None:
     with pytest.raises(charonia.JobFailed):
         await async_client.run("faulty", mode="invalid")

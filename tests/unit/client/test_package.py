@@ -10,7 +10,7 @@ import charonia
 from common import VERSION
 
 CLIENT = Path(__file__).parents[3] / "client"
-HEAVY = ("numpy", "cryptography", "opentelemetry", "asyncpg", "services", "common")
+HEAVY = ("asyncio", "numpy", "cryptography", "opentelemetry", "asyncpg", "services", "common")
 
 
 def test_client_and_services_have_one_version() -> None:
