@@ -50,14 +50,6 @@ class Call(NamedTuple):
     wait: float = 0.0
 
 
-class Answer(NamedTuple):
-    """A successful answer."""
-
-    status: int
-    headers: httpx.Headers
-    body: bytes
-
-
 class Deadline:
     """A point in time, some seconds from now."""
 

@@ -16,6 +16,7 @@ from charonia.retry import choose_delay
 from charonia.schemas import BatchData, BatchLine, ModelInfo
 
 FLIGHTS = 4  # batches at a time
+MAX_ITEMS = 10_000  # of one batch, as in the API
 CHUNK_BYTES = 8 * 1024 * 1024  # of one batch, if more than one item is in it
 FIRST_WAIT, LONGEST_WAIT = 0.25, 2.0  # seconds for the oldest batch, while others may end before it
 
@@ -50,10 +51,10 @@ class AsyncMapper:
         while has_more or flights:
             while has_more and len(flights) < most:
                 chunk: list[tuple[int, Any, bytes]] = []
-                async for refused in self._fill(chunk, source, concurrency // most):
+                async for refused in self._fill(chunk, source, min(concurrency // most, MAX_ITEMS)):
                     yield refused
                 has_more = bool(chunk)
-                async for refused in self._launch(chunk, flights):
+                async for refused in self._launch(chunk, flights, timeout):
                     yield refused
             async for done in self._collect(flights):
                 patience.renew()
@@ -89,13 +90,15 @@ class AsyncMapper:
             inputs = await run_blocking(functools.partial(read_files, inputs, self._max_body))
         return encode_body({"inputs": encode_inputs(self._model, inputs)}, self._max_body)
 
-    async def _launch(self, chunk: list[tuple[int, Any, bytes]], flights: deque[Flight]) -> AsyncGenerator[Done, None]:
-        """Submit a chunk as a batch. Yield its items if the gateway refuses all of them."""
+    async def _launch(
+        self, chunk: list[tuple[int, Any, bytes]], flights: deque[Flight], timeout: float
+    ) -> AsyncGenerator[Done, None]:
+        """Submit a chunk as a batch, once the queue has room for it. Yield its items if the gateway refuses them."""
         if not chunk:
             return
         body = b"\n".join([self._defaults, *(line for _, _, line in chunk)])
         try:
-            batch = await self._transport.call(submit("/v1/batches", body, None, LINES), BatchData)
+            batch = await self._transport.call(submit("/v1/batches", body, None, LINES), BatchData, timeout)
         except InvalidRequest as error:
             if any(each.pointer.startswith("/defaults") for each in error.errors):
                 raise

@@ -7,7 +7,6 @@ import httpx
 
 from charonia._async.blocking import sleep
 from charonia.calls import (
-    Answer,
     Call,
     Deadline,
     LineSplitter,
@@ -47,10 +46,10 @@ class AsyncTransport:
 
     async def call(self, call: Call, kind: type[T], timeout: float | None = None) -> T:
         """Return the decoded answer. Raise APIError, ConnectionFailed, DeadlineExceeded or InvalidResponse."""
-        return decode((await self.send(call, timeout)).body, kind)
+        return decode(await self.send(call, timeout), kind)
 
-    async def send(self, call: Call, timeout: float | None = None) -> Answer:
-        """Return the answer. Raises as `call` does."""
+    async def send(self, call: Call, timeout: float | None = None) -> bytes:
+        """Return the body of the answer. Raises as `call` does."""
         deadline = Deadline(call.wait + (self.timeout if timeout is None else timeout))
         traceparent = find_traceparent()
         tries = Tries(call, deadline, traceparent)
@@ -63,7 +62,7 @@ class AsyncTransport:
             else:
                 if response.status_code < 400:
                     check_success(response.status_code, response.headers)
-                    return Answer(response.status_code, response.headers, body)
+                    return body
                 delay = tries.check_answer(response.status_code, response.headers, body)
             await sleep(delay)
 

@@ -17,6 +17,7 @@ from charonia.retry import choose_delay
 from charonia.schemas import BatchData, BatchLine, ModelInfo
 
 FLIGHTS = 4  # batches at a time
+MAX_ITEMS = 10_000  # of one batch, as in the API
 CHUNK_BYTES = 8 * 1024 * 1024  # of one batch, if more than one item is in it
 FIRST_WAIT, LONGEST_WAIT = 0.25, 2.0  # seconds for the oldest batch, while others may end before it
 
@@ -51,10 +52,10 @@ class Mapper:
         while has_more or flights:
             while has_more and len(flights) < most:
                 chunk: list[tuple[int, Any, bytes]] = []
-                for refused in self._fill(chunk, source, concurrency // most):
+                for refused in self._fill(chunk, source, min(concurrency // most, MAX_ITEMS)):
                     yield refused
                 has_more = bool(chunk)
-                for refused in self._launch(chunk, flights):
+                for refused in self._launch(chunk, flights, timeout):
                     yield refused
             for done in self._collect(flights):
                 patience.renew()
@@ -90,13 +91,13 @@ class Mapper:
             inputs = run_blocking(functools.partial(read_files, inputs, self._max_body))
         return encode_body({"inputs": encode_inputs(self._model, inputs)}, self._max_body)
 
-    def _launch(self, chunk: list[tuple[int, Any, bytes]], flights: deque[Flight]) -> Iterator[Done]:
-        """Submit a chunk as a batch. Yield its items if the gateway refuses all of them."""
+    def _launch(self, chunk: list[tuple[int, Any, bytes]], flights: deque[Flight], timeout: float) -> Iterator[Done]:
+        """Submit a chunk as a batch, once the queue has room for it. Yield its items if the gateway refuses them."""
         if not chunk:
             return
         body = b"\n".join([self._defaults, *(line for _, _, line in chunk)])
         try:
-            batch = self._transport.call(submit("/v1/batches", body, None, LINES), BatchData)
+            batch = self._transport.call(submit("/v1/batches", body, None, LINES), BatchData, timeout)
         except InvalidRequest as error:
             if any(each.pointer.startswith("/defaults") for each in error.errors):
                 raise

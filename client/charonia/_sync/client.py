@@ -14,7 +14,7 @@ from charonia._sync.jobs import Job
 from charonia._sync.resources import DeadLetters, Deliveries, Jobs, Models, Webhooks
 from charonia._sync.transport import Transport
 from charonia.calls import MAX_WAIT, Call, Deadline, add_headers, submit
-from charonia.errors import BY_JOB_STATUS, Forbidden, InvalidInput, InvalidRequest
+from charonia.errors import Forbidden, InvalidInput, InvalidRequest
 from charonia.events import JOB_ENDS, JobEvent, StepEvent
 from charonia.inputs import MAX_BODY, encode_body, encode_inputs, encode_unchecked, has_files, read_files
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
@@ -137,22 +137,25 @@ class Charonia:
     ) -> Iterator[Part]:
         """Submit a job as `submit` does, and yield the responses of a streaming model as they come.
 
-        A broken connection is opened again, and no response is lost or repeated. Raises as `run` does.
+        A broken connection is opened again, and no response is lost or repeated. Any other model has one response.
+        Raises as `run` does.
         """
         deadline = Deadline(timeout)
         fields = make_fields(model, priority, webhook, metadata, options)
         call = self._plan(fields, {**(inputs or {}), **named_inputs}, idempotency_key)
-        attempt, index, end = 0, 0, None
+        attempt, index, end, has_parts = 0, 0, None, False
         for event in self._transport.follow(call, deadline):
             if isinstance(event, StepEvent) and event.type == "job.started":
                 attempt, index = event.data.attempt or attempt + 1, 0
             elif isinstance(event, StepEvent) and event.type == "job.output":
                 yield Part(event.data.outputs, index, attempt)
-                index += 1
+                index, has_parts = index + 1, True
             elif isinstance(event, JobEvent) and event.type in JOB_ENDS:
                 end = event.data
-        if end is not None and end.status in BY_JOB_STATUS:
-            raise BY_JOB_STATUS[end.status](end)
+        if end is not None and (end.status != "succeeded" or not has_parts):
+            result = Job(self._transport, end).result()  # which raises if it failed
+            if result:
+                yield Part(result.tensors, 0, attempt)
 
     def map(
         self,

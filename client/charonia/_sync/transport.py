@@ -8,7 +8,6 @@ import httpx
 
 from charonia._sync.blocking import sleep
 from charonia.calls import (
-    Answer,
     Call,
     Deadline,
     LineSplitter,
@@ -48,10 +47,10 @@ class Transport:
 
     def call(self, call: Call, kind: type[T], timeout: float | None = None) -> T:
         """Return the decoded answer. Raise APIError, ConnectionFailed, DeadlineExceeded or InvalidResponse."""
-        return decode((self.send(call, timeout)).body, kind)
+        return decode(self.send(call, timeout), kind)
 
-    def send(self, call: Call, timeout: float | None = None) -> Answer:
-        """Return the answer. Raises as `call` does."""
+    def send(self, call: Call, timeout: float | None = None) -> bytes:
+        """Return the body of the answer. Raises as `call` does."""
         deadline = Deadline(call.wait + (self.timeout if timeout is None else timeout))
         traceparent = find_traceparent()
         tries = Tries(call, deadline, traceparent)
@@ -64,7 +63,7 @@ class Transport:
             else:
                 if response.status_code < 400:
                     check_success(response.status_code, response.headers)
-                    return Answer(response.status_code, response.headers, body)
+                    return body
                 delay = tries.check_answer(response.status_code, response.headers, body)
             sleep(delay)
 

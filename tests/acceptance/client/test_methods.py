@@ -72,6 +72,15 @@ def test_tokens_are_streamed(client: Charonia) -> None:
         (word, [word], index, 1) for index, word in enumerate(WORDS)
     ]
     assert client.run("tokens", text=" ".join(WORDS))["token"] == WORDS
+    (part,) = client.stream("echo", x=[1, 2])  # it is not a streaming model
+    assert (part["y"], part.index, part.attempt) == ([[2.0, 4.0]], 0, 1)
+
+
+def test_the_parts_of_a_repeated_attempt_have_its_number(client: Charonia) -> None:
+    retry: charonia.Retry = {"initial_delay": 0, "max_delay": 0}
+    inputs = {"mode": "fail_times", "value": 1, "key": uuid.uuid4().hex}
+    (part,) = client.stream("faulty", inputs, options={"retry": retry})
+    assert (part["result"], part.attempt) == (["ok"], 2)
 
 
 def test_a_job_is_canceled_retried_and_erased(client: Charonia) -> None:
