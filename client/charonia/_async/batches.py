@@ -56,9 +56,10 @@ class AsyncMapper:
                 has_more = bool(chunk)
                 async for refused in self._launch(chunk, flights, timeout):
                     yield refused
-            async for done in self._collect(flights):
                 patience.renew()
+            async for done in self._collect(flights):
                 yield done
+                patience.renew()  # the time that the caller takes does not count
             patience.check("the next result")
 
     async def _fill(
@@ -115,27 +116,21 @@ class AsyncMapper:
             is_over = batch.ended == batch.total
             has_news = batch.ended > flight.size - len(flight.missing)
             if is_over or (has_news and time.monotonic() >= flight.next_read):
-                async for done in self._read(flight, is_over=is_over):
+                async for done in self._read(flight):
                     yield done
                 flight.next_read = time.monotonic() + flight.pause
             if not number:
                 flight.pause = min(2 * flight.pause, LONGEST_WAIT if len(flights) > 1 else MAX_WAIT)
-            if is_over:
+            if not flight.missing:
                 flights.remove(flight)
+            elif is_over:  # the results broke off: go on in the next round
+                await sleep(choose_delay(1, None))
 
-    async def _read(self, flight: Flight, *, is_over: bool) -> AsyncGenerator[Done, None]:
-        """Yield the items of a batch that have ended. If it is over, go on until there is none left."""
-        failures = 0
-        while flight.missing:
-            before = len(flight.missing)
-            call = get(f"{flight.path}/results", {"from": min(flight.missing), "partial": True})
-            async for text in self._transport.read_lines(call):
-                line = decode(text, BatchLine)
-                if line.index in flight.missing and (done := make_done(*flight.missing[line.index], line)):
-                    del flight.missing[line.index]
-                    yield done
-            if not is_over:
-                return
-            failures = failures + 1 if len(flight.missing) == before else 0
-            if failures:
-                await sleep(choose_delay(failures, None))
+    async def _read(self, flight: Flight) -> AsyncGenerator[Done, None]:
+        """Yield the items of a batch that have ended."""
+        call = get(f"{flight.path}/results", {"from": min(flight.missing), "partial": True})
+        async for text in self._transport.read_lines(call):
+            line = decode(text, BatchLine)
+            if line.index in flight.missing and (done := make_done(*flight.missing[line.index], line)):
+                del flight.missing[line.index]
+                yield done

@@ -57,9 +57,10 @@ class Mapper:
                 has_more = bool(chunk)
                 for refused in self._launch(chunk, flights, timeout):
                     yield refused
-            for done in self._collect(flights):
                 patience.renew()
+            for done in self._collect(flights):
                 yield done
+                patience.renew()  # the time that the caller takes does not count
             patience.check("the next result")
 
     def _fill(
@@ -114,26 +115,20 @@ class Mapper:
             is_over = batch.ended == batch.total
             has_news = batch.ended > flight.size - len(flight.missing)
             if is_over or (has_news and time.monotonic() >= flight.next_read):
-                yield from self._read(flight, is_over=is_over)
+                yield from self._read(flight)
                 flight.next_read = time.monotonic() + flight.pause
             if not number:
                 flight.pause = min(2 * flight.pause, LONGEST_WAIT if len(flights) > 1 else MAX_WAIT)
-            if is_over:
+            if not flight.missing:
                 flights.remove(flight)
+            elif is_over:  # the results broke off: go on in the next round
+                sleep(choose_delay(1, None))
 
-    def _read(self, flight: Flight, *, is_over: bool) -> Iterator[Done]:
-        """Yield the items of a batch that have ended. If it is over, go on until there is none left."""
-        failures = 0
-        while flight.missing:
-            before = len(flight.missing)
-            call = get(f"{flight.path}/results", {"from": min(flight.missing), "partial": True})
-            for text in self._transport.read_lines(call):
-                line = decode(text, BatchLine)
-                if line.index in flight.missing and (done := make_done(*flight.missing[line.index], line)):
-                    del flight.missing[line.index]
-                    yield done
-            if not is_over:
-                return
-            failures = failures + 1 if len(flight.missing) == before else 0
-            if failures:
-                sleep(choose_delay(failures, None))
+    def _read(self, flight: Flight) -> Iterator[Done]:
+        """Yield the items of a batch that have ended."""
+        call = get(f"{flight.path}/results", {"from": min(flight.missing), "partial": True})
+        for text in self._transport.read_lines(call):
+            line = decode(text, BatchLine)
+            if line.index in flight.missing and (done := make_done(*flight.missing[line.index], line)):
+                del flight.missing[line.index]
+                yield done

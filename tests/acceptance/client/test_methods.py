@@ -1,16 +1,18 @@
 """Every method of the synchronous client does what it says, on the real stack."""
 
+import time
 import uuid
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import charonia
 import ml_dtypes
 import numpy as np
 import pytest
-from charonia import Charonia
+from charonia import Charonia, calls
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -178,6 +180,26 @@ def test_an_endless_source_is_read_only_as_far_as_needed(client: Charonia) -> No
     for done, _ in zip(client.map("echo", source(), concurrency=16), range(50), strict=False):
         assert done["y"] == [[2.0 * done.item]]
     assert taken <= 50 + 3 * 16
+
+
+def test_a_map_ends_if_no_item_does(client: Charonia) -> None:
+    with pytest.raises(charonia.DeadlineExceeded, match=r"the next result took over 0\.5 s"):
+        list(client.map("work", [60_000], timeout=0.5))
+    for job in client.jobs.list(model="work"):
+        if not job.has_ended:
+            client.jobs.get(job.id).cancel()
+
+
+def test_the_time_that_the_caller_takes_is_no_deadline_of_a_map(
+    client: Charonia, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = 0.0
+    monkeypatch.setattr(calls, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + passed))
+    count = 0
+    for done in client.map("echo", range(40), concurrency=8):
+        passed += 10_000.0
+        count += done.error is None
+    assert count == 40
 
 
 def test_models_tell_their_signature(client: Charonia) -> None:
