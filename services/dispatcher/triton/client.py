@@ -10,6 +10,8 @@ import msgspec
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
+from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from common.tensors import Datatype, Signature
 from services.dispatcher.triton.connection import Access, open_channel
 from services.dispatcher.triton.errors import (
@@ -33,6 +35,8 @@ PLAIN = Access()
 STREAM_METHOD = "/inference.GRPCInferenceService/ModelStreamInfer"
 CONNECTION_REFUSED = "Connection refused"
 CONNECTION_LOST = ("ping timeout", "keepalive")  # in the details of a call on a connection whose pings had no answer
+
+log = Log("triton")
 
 
 class ModelVersion(msgspec.Struct, frozen=True):
@@ -61,8 +65,9 @@ class TritonClient:
         """`url` is host:port. `max_message` limits a request and a response, in bytes."""
         self.max_message = max_message
         self.quarantine = Quarantine()
-        self.unloaded: Unloaded = {}  # as of the last `list_ready` that had an answer
+        self.unloaded: Unloaded = {}  # as of the last index
         self._headers = access.headers
+        self._index_outage = Outage()
         self._stalled_at = float("-inf")
         self._answers = asyncio.Event()
         self._answers.set()  # until shown otherwise
@@ -100,7 +105,7 @@ class TritonClient:
         began = time.monotonic()
         doubt = asyncio.get_running_loop().call_later(STALL_SECONDS, self._answers.clear)
         try:
-            index = await self._call("RepositoryIndex", pb.RepositoryIndexRequest())
+            ready = await self._read_index()
             live = await self._call("ServerLive", pb.ServerLiveRequest())
         except grpc.aio.AioRpcError as error:
             self._answers.clear()
@@ -115,12 +120,29 @@ class TritonClient:
         self._answers.set()
         if not live.live:
             raise TritonUnavailable("the server is not live")
-        ready = {(model.name, model.version) for model in index.models if model.state == "READY"}
-        self.unloaded = find_unloaded(index.models)
         self.quarantine.release_missing({name for name, _ in ready})
         for model in sorted(self.quarantine.models):
             await self._check_reloaded(model)
         return {(name, version) for name, version in ready if not self.quarantine.holds(name)}
+
+    async def _read_index(self) -> set[tuple[str, str]]:
+        """Return what Triton serves, and note why it does not serve the rest.
+
+        Triton has no index while it cannot read an entry of a repository, such as a link that leads nowhere. Its
+        statistics then name what it serves.
+        """
+        try:
+            index = await self._call("RepositoryIndex", pb.RepositoryIndexRequest())
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.INTERNAL:
+                raise
+            if self._index_outage.begin():
+                log.warning("repository.unreadable", error=error.details())
+            served = await self._call("ModelStatistics", pb.ModelStatisticsRequest())
+            return {(model.name, model.version) for model in served.model_stats}
+        self._index_outage.end()
+        self.unloaded = find_unloaded(index.models)
+        return {(model.name, model.version) for model in index.models if model.state == "READY"}
 
     async def _check_reloaded(self, model: str) -> None:
         """Release a model that was loaded again, or whose server restarted, while nobody looked."""

@@ -19,8 +19,15 @@ Unloaded: TypeAlias = dict[tuple[str, str], str]  # the reason by name and versi
 
 
 def find_unloaded(index: Iterable[Any]) -> Unloaded:
-    """Return why each model of a repository's index does not run. Models that Triton failed to load come first."""
-    found = {(model.name, model.version): (model.state, model.reason) for model in index}
+    """Return why each model of a repository's index does not run. Models that Triton failed to load come first.
+
+    Hidden folders that Triton did not load, such as `.git`, are no models.
+    """
+    found = {
+        (model.name, model.version): (model.state, model.reason)
+        for model in index
+        if model.state or not model.name.startswith(".")
+    }
     reasons = {key: reason for key, (state, text) in found.items() if (reason := explain_state(state, text))}
     urgent = sorted(reasons, key=lambda key: (reasons[key] in (LOADING, NOT_LOADED), key))
     return {key: reasons[key] for key in urgent[:MAX_UNLOADED]}

@@ -79,6 +79,23 @@ async def test_broken_models_stop_no_other_and_have_reasons(server: Server, repo
     await client.close()
 
 
+async def test_a_link_that_leads_nowhere_takes_no_model_away(
+    server: Server, repository: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.start()
+    client = TritonClient(server.grpc_address, LIMIT)
+    lock = repository / ".#config.pbtxt"  # as Emacs locks a file
+    lock.symlink_to("someone@host")
+    for _ in range(2):
+        assert await client.list_ready() == {("echo", "1")}
+    assert caplog.messages == ["repository.unreadable"]
+    lock.unlink()
+    add_model(repository, "typo", None, "name:")
+    assert await client.list_ready() == {("echo", "1")}
+    assert ("typo", "") in client.unloaded
+    await client.close()
+
+
 async def test_without_model_control_a_broken_model_stops_no_other_either(tmp_path: Path, repository: Path) -> None:
     add_model(repository, "torchy", "import torch_of_nobody\n")
     server = make_server(tmp_path, repository, "none")

@@ -37,6 +37,13 @@ def test_a_state_has_a_reason_without_folders_of_the_server(state: str, reason: 
     assert explain_state(state, reason) == expected
 
 
+def test_a_hidden_folder_is_no_model_until_triton_tries_to_load_it() -> None:
+    index = [SimpleNamespace(name=".git", version="", state="", reason="")]
+    assert find_unloaded(index) == {}
+    index[0].state = "LOADING"
+    assert find_unloaded(index) == {(".git", ""): LOADING}
+
+
 def test_a_huge_repository_is_cut_and_failed_loads_come_first() -> None:
     index = [SimpleNamespace(name=f"model-{number:04}", version="", state="", reason="") for number in range(1000)]
     index.append(SimpleNamespace(name="z", version="1", state="UNAVAILABLE", reason="Internal: broken"))
