@@ -94,14 +94,16 @@ CREATE TABLE model_limits (
   paused_at timestamptz -- since then no job of the model starts; NULL: they start
 );
 
--- The models of each dispatcher, with whether it lives. Gateways read this at most a second late, so everybody sees within
--- ten seconds that a dispatcher is dead or frozen.
+-- Whether each dispatcher lives. Gateways read this at most a second late, so everybody sees within ten seconds that a
+-- dispatcher is dead or frozen.
+CREATE VIEW dispatchers_now AS
+SELECT worker, seen_at, seen_at > now() - interval '8 seconds' AS is_alive FROM dispatchers;
+
+-- The models of each dispatcher, with whether it lives.
 CREATE VIEW served_now AS
-SELECT
-  s.*, d.seen_at,
-  coalesce(d.seen_at > now() - interval '8 seconds' AND s.updated_at > now() - interval '30 seconds', false) AS is_alive
+SELECT s.*, d.seen_at, coalesce(d.is_alive AND s.updated_at > now() - interval '30 seconds', false) AS is_alive
 FROM served_models s
-LEFT JOIN dispatchers d ON d.worker = s.worker;
+LEFT JOIN dispatchers_now d ON d.worker = s.worker;
 
 -- The catalogue: a version is ready if one dispatcher can run it. It is as a dispatcher declares it that can run it now.
 -- If such dispatchers differ, the newest declaration counts.
@@ -834,7 +836,7 @@ GRANT SELECT, INSERT, UPDATE ON api_keys TO charonia_operator;
 GRANT SELECT, INSERT, UPDATE ON rate_limits TO charonia_gateway;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON dispatchers TO charonia_dispatcher;
-GRANT SELECT ON served_now TO charonia_gateway;
+GRANT SELECT ON dispatchers_now, served_now TO charonia_gateway;
 GRANT SELECT ON models TO charonia_gateway, charonia_dispatcher, charonia_notifier, charonia_operator;
 GRANT SELECT, INSERT, UPDATE, DELETE ON quarantines TO charonia_dispatcher;
 GRANT SELECT ON usage TO charonia_gateway;

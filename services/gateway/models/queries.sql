@@ -25,7 +25,16 @@ GROUP BY model, priority;
 
 -- name: list_workloads
 -- All models with what their dispatchers can do now, as in the view served_now, and what Triton reports of recent requests.
-SELECT s.name AS model, bool_or(s.is_alive) AS has_dispatcher, coalesce(sum(s.slots), 0) AS slots,
+-- A live dispatcher counts as one of the model, without slots, if it knows why the model does not run. So does one that
+-- knows no model: it started while Triton was away.
+SELECT s.name AS model,
+       bool_or(s.is_alive)
+         OR s.name IN (SELECT u.name FROM unloaded_models u JOIN dispatchers_now d USING (worker)
+                       WHERE d.is_alive AND u.updated_at > now() - interval '30 seconds')
+         OR EXISTS (SELECT FROM dispatchers_now d
+                    WHERE d.is_alive AND NOT EXISTS (SELECT FROM served_now n WHERE n.worker = d.worker))
+         AS has_dispatcher,
+       coalesce(sum(s.slots), 0) AS slots,
        max(s.seen_at) AS seen_at, avg(s.queue_ms) AS queue_ms, avg(s.compute_ms) AS compute_ms,
        l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused
 FROM (

@@ -41,7 +41,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """What the dispatchers of a model can do now."""
 
     model: str
-    has_dispatcher: bool  # one that lives knows the model
+    has_dispatcher: bool  # one that lives runs the model, or waits for Triton to have it
     slots: int  # jobs that run at a time at most; 0: no Triton can run the model
     seen_at: datetime | None  # when one of them was last seen
     queue_ms: float | None = None  # how long recent requests waited in Triton's own queue, on average

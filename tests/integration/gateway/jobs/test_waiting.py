@@ -11,6 +11,7 @@ from common.postgres.database import Database
 from common.views.job import WaitingFor, format_time
 from services.dispatcher.models.store import ModelStore as DispatcherStore
 from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.unloaded import Unloaded
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.waiting import WaitExplainer
 from services.gateway.models.store import ModelStore
@@ -36,6 +37,11 @@ async def explain(database: Database, job: UUID, tenant: UUID) -> WaitingFor | N
     return await WaitExplainer(WorkloadReader(ModelStore(database))).explain(found.row, found.queue_position)
 
 
+async def read_code(database: Database, job: UUID, tenant: UUID) -> str | None:
+    found = await explain(database, job, tenant)
+    return found.code if found else None
+
+
 async def run(database: Database, tenant: UUID, count: int) -> Sequence[UUID]:
     jobs = [await submit(database, tenant) for _ in range(count)]
     for job in jobs:
@@ -49,6 +55,24 @@ async def test_a_job_waits_for_a_slot_behind_others(database: Database, stores: 
     assert await explain(database, first, tenant) == WaitingFor("slot", "2 of 2 slots busy, 0 ahead")
     assert await explain(database, second, tenant) == WaitingFor("slot", "2 of 2 slots busy, 1 ahead")
     assert await explain(database, running[0], tenant) is None
+
+
+@pytest.mark.parametrize(
+    "unloaded", [{("echo", "1"): "Triton could not load it"}, {}], ids=["the model broke", "Triton is away"]
+)
+async def test_a_dispatcher_that_started_without_the_model_waits_for_triton(
+    database: Database, stores: Stores, tenant: UUID, unloaded: Unloaded
+) -> None:
+    await database.fetch(GONE)
+    job = await submit(database, tenant)
+    started = DispatcherStore(database, "started")
+    await started.save_models([])
+    await started.save_unloaded(unloaded)
+    assert await read_code(database, job, tenant) == "triton"
+    await started.save_models([(ModelVersion("other", "1", False, 0, 1, [], []), True)])
+    assert await read_code(database, job, tenant) == ("triton" if unloaded else "dispatcher")
+    await database.fetch(GONE)
+    assert await read_code(database, job, tenant) == "dispatcher"
 
 
 async def test_slots_of_all_live_dispatchers_count(database: Database, stores: Stores, tenant: UUID) -> None:
