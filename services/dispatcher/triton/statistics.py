@@ -31,10 +31,10 @@ class RecentTimes:
         self._last: Mapping[Model, Totals] = {}
 
     def update(self, totals: Mapping[Model, Totals]) -> None:
-        """Take over a reading. Counters that fell are of a version that was loaded again."""
+        """Take over a reading. If a counter fell, the version was loaded again."""
         for model, now in totals.items():
             before = self._last.get(model, Totals(0, 0, 0))
-            if now.requests < before.requests:
+            if any(new < old for new, old in zip(now, before, strict=True)):
                 before = Totals(0, 0, 0)
             if requests := now.requests - before.requests:
                 queue, compute = now.queue - before.queue, now.compute - before.compute

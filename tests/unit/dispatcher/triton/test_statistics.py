@@ -1,5 +1,7 @@
 """Means from Triton's counters."""
 
+import pytest
+
 from services.dispatcher.triton.statistics import RecentTimes, Times, Totals
 
 MODEL = ("echo", "1")
@@ -22,8 +24,9 @@ def test_the_last_means_stay_while_there_are_no_requests() -> None:
         assert times.means == {MODEL: Times(1.0, 2.0)}
 
 
-def test_a_model_that_was_loaded_again_counts_from_zero() -> None:
+@pytest.mark.parametrize("before", [Totals(9, 9_000_000, 9_000_000), Totals(1, 9_000_000, 1), Totals(1, 1, 9_000_000)])
+def test_a_model_that_was_loaded_again_counts_from_zero(before: Totals) -> None:
     times = RecentTimes()
-    times.update({MODEL: Totals(9, 9_000_000, 9_000_000)})
+    times.update({MODEL: before})
     times.update({MODEL: Totals(2, 6_000_000, 8_000_000)})
     assert times.means == {MODEL: Times(3.0, 4.0)}
