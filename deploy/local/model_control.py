@@ -41,12 +41,12 @@ class ModelControl:
         self._clock = clock
 
     def list_models(self) -> list[IndexEntry]:
-        """Return all models of the repository; raise NotReady if the server does not answer."""
-        found = json.loads(self._post("index", CALL_SECONDS))
-        return [
+        """Return all models of the repository, without hidden folders; raise NotReady if the server does not answer."""
+        entries = [
             IndexEntry(each["name"], each.get("version", ""), each.get("state", UNKNOWN), each.get("reason", ""))
-            for each in found
+            for each in json.loads(self._post("index", CALL_SECONDS))
         ]
+        return [each for each in entries if each.state or not each.name.startswith(".")]
 
     def load(self, model: str, seconds: float = LOAD_SECONDS) -> None:
         """Load a model; raise NotReady, with Triton's reason, if it cannot be loaded."""

@@ -1,4 +1,4 @@
-"""Checks the folder of the user's own models, before Triton reads it."""
+"""Checks the folders of models, before Triton reads them."""
 
 from pathlib import Path
 
@@ -9,8 +9,23 @@ CONFIGURATION = "config.pbtxt"
 
 def check_models(demo: Path, own: Path | None) -> None:
     """Raise InvalidSetting, which says what to do, unless Triton can serve both folders side by side."""
-    if own is None:
-        return
+    try:
+        check_links(demo)
+        if own is not None:
+            check_links(own)
+            check_own(demo, own)
+    except PermissionError as error:
+        raise InvalidSetting(f"{error.filename} cannot be read: change its permissions") from error
+
+
+def check_links(repository: Path) -> None:
+    """Raise InvalidSetting for a link that leads nowhere: Triton then reads nothing of the repository."""
+    for entry in repository.iterdir() if repository.is_dir() else ():
+        if entry.is_symlink() and not entry.exists():
+            raise InvalidSetting(f"{entry} is a link that leads nowhere; Triton reads no folder with one: remove it")
+
+
+def check_own(demo: Path, own: Path) -> None:
     if not own.is_dir():
         raise InvalidSetting(f"MODELS is {str(own)!r}, but there is no such folder")
     if (own / CONFIGURATION).exists():

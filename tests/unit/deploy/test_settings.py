@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+from errno import EACCES
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,24 @@ def test_models_may_stand_beside_those_of_the_demo(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     check_models(Settings().model_repository, tmp_path)
     check_models(Settings().model_repository, None)
+
+
+@pytest.mark.parametrize("repositories", [("models", None), ("other", "models")])
+def test_a_link_that_leads_nowhere_is_named(tmp_path: Path, repositories: tuple[str, str | None]) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / ".#model.py").symlink_to("someone@host")
+    demo, own = repositories
+    with pytest.raises(InvalidSetting, match=r"models/\.#model\.py is a link that leads nowhere.*remove it"):
+        check_models(tmp_path / demo, None if own is None else tmp_path / own)
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Path) -> Iterator[Path]:
+        raise PermissionError(EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(InvalidSetting, match=f"{tmp_path} cannot be read: change its permissions"):
+        check_models(tmp_path, None)
 
 
 @pytest.mark.parametrize(
