@@ -18,6 +18,7 @@ from common.jobs import Priority, Status
 from common.postgres import sql
 from common.postgres.database import Database
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 
 QUERIES = sql.load("common.postgres", "database_metrics.sql")
 MAX_COUNT = 100_000  # a gauge with this value says "at least"
@@ -57,14 +58,17 @@ log = Log("database_metrics")
 async def collect_metrics(database: Database) -> None:
     """Count again and again, until cancelled."""
     clearing: asyncio.TimerHandle | None = None
+    outage = Outage()
     while True:
         began = time.monotonic()
         try:
             await count(database)
         except Unavailable as error:
-            log.warning("database_metrics.unavailable", error=error)
+            if outage.begin():
+                log.warning("database_metrics.unavailable", error=error)
             pause = _pause_after(began)
         else:
+            outage.end()
             metrics_seconds.set(time.monotonic() - began)
             metrics_time.set_to_current_time()
             pause = _pause_after(began)

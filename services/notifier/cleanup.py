@@ -5,6 +5,7 @@ import asyncio
 from common.errors import Unavailable
 from common.postgres.database import Database
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.notifier.store import cleanup
 
 BATCH = 200
@@ -20,6 +21,7 @@ async def run_cleanup(database: Database, retention: float) -> None:
     Operational events and recoveries are kept for `retention` seconds. Expired secrets and unused
     endpoints are not kept.
     """
+    outage = Outage()
     while True:
         deleted = []
         try:
@@ -29,8 +31,10 @@ async def run_cleanup(database: Database, retention: float) -> None:
                 await cleanup.delete_expired_secrets(database),
                 await cleanup.delete_unused_endpoints(database, BATCH),
             ]
+            outage.end()
         except Unavailable as error:
-            log.warning("cleanup.database_unavailable", error=error)
+            if outage.begin():
+                log.warning("cleanup.database_unavailable", error=error)
         if any(deleted):
             log.info("cleanup.deleted", count=sum(deleted))
         await asyncio.sleep(PAUSE_SECONDS if max(deleted, default=0) >= BATCH else IDLE_SECONDS)

@@ -10,6 +10,7 @@ from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.telemetry import tracing
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.notifier.operational_events import add_exhausted_events
 from services.notifier.retry_schedule import JITTER
 from services.notifier.store import overdue_deliveries as store
@@ -35,12 +36,15 @@ class OverdueDeliveries:
 
     async def run(self) -> None:
         """Work until cancelled. Any notifier does it."""
+        outage = Outage()
         while True:
             await asyncio.sleep(IDLE_SECONDS)
             try:
                 await self.exhaust()
+                outage.end()
             except Unavailable as error:
-                log.warning("overdue_deliveries.database_unavailable", error=error)
+                if outage.begin():
+                    log.warning("overdue_deliveries.database_unavailable", error=error)
 
     async def exhaust(self) -> None:
         """End deliveries until none is overdue."""

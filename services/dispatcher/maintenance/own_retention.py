@@ -8,6 +8,7 @@ from functools import partial
 from common.errors import Unavailable
 from common.jobs import TERMINAL
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.dispatcher import metrics
 from services.dispatcher.maintenance.own_retention_store import FIRST, EndedJob, JobPlace, OwnRetentionStore
 from services.dispatcher.maintenance.retention import BATCH, REST_SECONDS, SHARE
@@ -19,12 +20,15 @@ log = Log("retention")
 
 async def run(store: OwnRetentionStore) -> None:
     """Remove jobs pass after pass, until cancelled. Any instance may do it: instances skip each other's rows."""
+    outage = Outage()
     while True:
         try:
             if removed := await purge(store):
                 log.info("jobs.purged", count=removed)
+            outage.end()
         except Unavailable as error:
-            log.warning("retention.database_unavailable", error=error)
+            if outage.begin():
+                log.warning("retention.database_unavailable", error=error)
         await asyncio.sleep(REST_SECONDS)
 
 

@@ -5,6 +5,7 @@ import time
 
 from common.errors import Unavailable
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.dispatcher import metrics
 from services.dispatcher.maintenance.retention_store import OLDEST, RetentionStore
 
@@ -24,6 +25,7 @@ async def run(store: RetentionStore, retention: float, audit_retention: float) -
 
     Any instance may do it: instances skip each other's rows. A pass examines each row once, even if it must stay.
     """
+    outage = Outage()
     while True:
         try:
             if removed := await purge_jobs(store, retention):
@@ -31,8 +33,10 @@ async def run(store: RetentionStore, retention: float, audit_retention: float) -
             await purge_keys(store)
             await purge_audit_log(store, audit_retention)
             await purge_batches(store, retention)
+            outage.end()
         except Unavailable as error:
-            log.warning("retention.database_unavailable", error=error)
+            if outage.begin():
+                log.warning("retention.database_unavailable", error=error)
         await asyncio.sleep(REST_SECONDS)
 
 

@@ -5,6 +5,7 @@ import asyncio
 from common import ids
 from common.errors import Unavailable
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.dispatcher import metrics
 from services.dispatcher.maintenance.usage_store import UsageStore, UsageSum
 
@@ -16,6 +17,7 @@ log = Log("usage")
 
 async def run(store: UsageStore, *, by_tenant: bool) -> None:
     """Roll up at intervals, until cancelled. One instance at a time does it. `by_tenant` sets metrics too."""
+    outage = Outage()
     while True:
         try:
             while sums := await store.roll_up(BATCH):
@@ -23,8 +25,10 @@ async def run(store: UsageStore, *, by_tenant: bool) -> None:
                     count(each)
                 if sum(each.jobs for each in sums) < BATCH:
                     break
+            outage.end()
         except Unavailable as error:
-            log.warning("usage.database_unavailable", error=error)
+            if outage.begin():
+                log.warning("usage.database_unavailable", error=error)
         await asyncio.sleep(INTERVAL_SECONDS)
 
 

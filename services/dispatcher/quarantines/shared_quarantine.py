@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from common.errors import Unavailable
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from services.dispatcher.quarantines.reloader import Reloader
 from services.dispatcher.quarantines.store import QuarantineStore, SavedQuarantine
 from services.dispatcher.triton.quarantine import Quarantine
@@ -37,12 +38,15 @@ class SharedQuarantine:
 
     async def run(self) -> None:
         """Synchronize at intervals, and at once after a local change, until cancelled."""
+        outage = Outage()
         while True:
             self._quarantine.changed.clear()
             try:
                 await self.synchronize()
+                outage.end()
             except Unavailable as error:
-                log.warning("quarantine.not_shared", error=error)
+                if outage.begin():
+                    log.warning("quarantine.not_shared", error=error)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(INTERVAL_SECONDS):
                     await self._quarantine.changed.wait()

@@ -1,0 +1,80 @@
+"""The loops that look into the database survive its outages, and log each once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from common.errors import DatabaseUnavailable
+from common.postgres import database_metrics
+from services.dispatcher.maintenance import own_retention, retention, usage
+from services.dispatcher.quarantines import shared_quarantine
+from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine
+from services.dispatcher.triton.quarantine import Quarantine
+from services.notifier import cleanup
+from services.notifier.overdue_deliveries import OverdueDeliveries
+from services.notifier.store import cleanup as cleanup_store
+
+UNUSED: Any = None
+LOOPS: list[tuple[list[tuple[object, str]], Callable[[], Awaitable[None]], str]] = [
+    ([(database_metrics, "count")], lambda: database_metrics.collect_metrics(UNUSED), "database_metrics.unavailable"),
+    (
+        [(retention, f"purge_{rows}") for rows in ("jobs", "keys", "audit_log", "batches")],
+        lambda: retention.run(UNUSED, 1.0, 1.0),
+        "retention.database_unavailable",
+    ),
+    ([(own_retention, "purge")], lambda: own_retention.run(UNUSED), "retention.database_unavailable"),
+    (
+        [(store := SimpleNamespace(roll_up=None), "roll_up")],
+        lambda: usage.run(store, by_tenant=False),  # type: ignore[arg-type]
+        "usage.database_unavailable",
+    ),
+    (
+        [(SharedQuarantine, "synchronize")],
+        lambda: SharedQuarantine(Quarantine(), UNUSED, UNUSED, asyncio.Event(), "triton").run(),
+        "quarantine.not_shared",
+    ),
+    (
+        [
+            (cleanup_store, f"delete_{rows}")
+            for rows in ("old_events", "old_recoveries", "expired_secrets", "unused_endpoints")
+        ],
+        lambda: cleanup.run_cleanup(UNUSED, 1.0),
+        "cleanup.database_unavailable",
+    ),
+    (
+        [(OverdueDeliveries, "exhaust")],
+        lambda: OverdueDeliveries(UNUSED, UNUSED, [1.0], endpoint_concurrency=1).run(),
+        "overdue_deliveries.database_unavailable",
+    ),
+]
+
+
+@pytest.mark.parametrize(("looks", "run", "event"), LOOPS)
+async def test_an_outage_is_logged_once(
+    looks: list[tuple[object, str]],
+    run: Callable[[], Awaitable[None]],
+    event: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    away = [True, True, True, *[False] * len(looks), True, True]
+
+    async def look(*_: object) -> int:
+        if not away:
+            raise asyncio.CancelledError
+        if away.pop(0):
+            raise DatabaseUnavailable
+        return 0
+
+    for owner, name in looks:
+        monkeypatch.setattr(owner, name, look)
+    wait = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda _: wait(0))
+    monkeypatch.setattr(shared_quarantine, "INTERVAL_SECONDS", 0.0)
+    async with asyncio.timeout(20):
+        with pytest.raises(asyncio.CancelledError):
+            await run()
+    assert caplog.messages == [event] * 2
