@@ -67,11 +67,16 @@ def parse() -> argparse.Namespace:
     preparing = commands.add_parser("prepare", help="install what is missing")
     preparing.add_argument("--tests", action="store_true", help="also install what only tests need")
     key = commands.add_parser("key", help="make an API key of a tenant of the running stack, and print it")
-    key.add_argument("tenant", help="name of the tenant; a new one is added")
+    key.add_argument("tenant", nargs="?", help="name of the tenant; a new one is added")
     key.add_argument("scopes", nargs="*", help="what the key may do: submit, read, admin; default: everything")
     loading = commands.add_parser("reload", help="load a model of the running stack, again if it is loaded")
-    loading.add_argument("model", help="name of the model")
-    return parser.parse_args()
+    loading.add_argument("model", nargs="?", help="name of the model")
+    options = parser.parse_args()
+    if options.command == "key" and not options.tenant:
+        parser.error("the tenant is missing: make key TENANT=acme")
+    if options.command == "reload" and not options.model:
+        parser.error("the model is missing: make reload MODEL=ocr")
+    return options
 
 
 def up(settings: Settings) -> None:

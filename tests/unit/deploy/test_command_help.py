@@ -37,3 +37,9 @@ def test_unknown_argument_is_refused(command: str) -> None:
     refused = run(command, "--bogus")
     assert refused.returncode == 2
     assert "usage:" in refused.stderr
+
+
+@pytest.mark.parametrize(("command", "text"), [("key", "make key TENANT=acme"), ("reload", "make reload MODEL=ocr")])
+def test_what_is_missing_is_named_as_make_takes_it(command: str, text: str) -> None:
+    refused = run("deploy.local", command)
+    assert (refused.returncode, text in refused.stderr) == (2, True)
