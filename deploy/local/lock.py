@@ -19,6 +19,21 @@ class Lock:
         """Whether this process holds the lock."""
         return self._file is not None
 
+    @property
+    def is_taken(self) -> bool:
+        """Whether this or another process holds the lock."""
+        try:
+            file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(file)
+        return False
+
     def acquire(self) -> None:
         """Take the lock; raise StackLocked, which names the other process, if it is taken."""
         self._path.parent.mkdir(parents=True, exist_ok=True)

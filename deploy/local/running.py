@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.errors import NotReady
+from deploy.local.lock import Lock
 from deploy.local.settings import PORTS, Settings
 
 FILE = "ports.json"
@@ -26,7 +27,7 @@ def forget_ports(stack_dir: Path) -> None:
 def find_running(settings: Settings) -> Settings:
     """Return the settings with the ports of the stack that runs in `stack_dir`; raise NotReady if none does."""
     file = settings.stack_dir / FILE
-    if not file.exists():
+    if not file.exists() or not Lock(settings.stack_dir).is_taken:  # a killed stack leaves the file
         text = f"no stack runs in {settings.stack_dir}: start it with `make up`, with the same STACK_DIR or PORT_BASE"
         raise NotReady(text)
     ports: dict[str, Any] = json.loads(file.read_text())

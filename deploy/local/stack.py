@@ -83,6 +83,7 @@ class Stack:
         """Start everything and wait until it is ready; if that fails, stop everything and raise LocalError."""
         self._lock.acquire()
         try:
+            forget_ports(self.settings.stack_dir)  # those of a stack that was killed
             check_models(self.settings.model_repository, self.settings.models)
             require_free(self.settings.ports)
             self.start_servers()

@@ -6,6 +6,7 @@ import pytest
 
 from deploy.local import ports
 from deploy.local.errors import InvalidSetting, NotReady, PortTaken
+from deploy.local.lock import Lock
 from deploy.local.ports import require_free
 from deploy.local.repositories import check_models
 from deploy.local.running import find_running, forget_ports, remember_ports
@@ -69,11 +70,20 @@ def test_a_command_finds_the_ports_of_the_stack_that_runs(tmp_path: Path) -> Non
     with pytest.raises(NotReady, match="start it with `make up`"):
         find_running(settings)
     remember_ports(Settings(stack_dir=tmp_path, gateway_port=7000, triton_http_port=7001))
+    with pytest.raises(NotReady):  # it was killed
+        find_running(settings)
+    lock = Lock(tmp_path)
+    lock.acquire()
     found = find_running(settings)
     assert (found.gateway_port, found.triton_http_port, found.stack_dir) == (7000, 7001, tmp_path)
+    lock.release()
+    with pytest.raises(NotReady):
+        find_running(settings)
+    lock.acquire()
     forget_ports(tmp_path)
     with pytest.raises(NotReady):
         find_running(settings)
+    lock.release()
 
 
 def test_models_may_stand_beside_those_of_the_demo(tmp_path: Path) -> None:
