@@ -1,10 +1,11 @@
 """Retries ended jobs, one or many, on the same or another model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 from common import tensors
 from common.jobs import Status
+from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
@@ -13,7 +14,7 @@ from common.tensors import Signature, Tensor
 from services.gateway.auth.model_permissions import check_model
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import FieldError, Problem, invalid
-from services.gateway.jobs.transition_store import TransitionStore
+from services.gateway.jobs.transition_store import RetryableJob, TransitionStore
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.input_validation import check_batch, fits
 
@@ -69,7 +70,29 @@ class Retrier:
         except Problem as problem:
             raise invalid(FieldError("/target_model", problem.detail)) from problem
         retryable = await self._store.find_retryable(key.tenant_id, jobs, statuses)
-        return [job.id for job in retryable if accepts(found.inputs, found.max_batch_size, tensors.unpack(job.tensors))]
+        accepted: list[UUID] = []
+        for chunk in chunk_jobs(retryable):
+            inputs = await self._store.read_inputs(key.tenant_id, chunk)
+            accepted += [
+                job
+                for job, packed in inputs.items()
+                if accepts(found.inputs, found.max_batch_size, tensors.unpack(packed))
+            ]
+        return accepted
+
+
+def chunk_jobs(jobs: Sequence[RetryableJob]) -> Iterator[list[UUID]]:
+    """Split the jobs into chunks whose inputs fit into memory: a thousand jobs may have gigabytes."""
+    chunk: list[UUID] = []
+    held = 0
+    for job in jobs:
+        held += job.size
+        if chunk and held > MAX_BATCH_BYTES:
+            yield chunk
+            chunk, held = [], job.size
+        chunk.append(job.id)
+    if chunk:
+        yield chunk
 
 
 def accepts(signatures: Sequence[Signature], max_batch_size: int, inputs: Sequence[Tensor]) -> bool:

@@ -24,11 +24,10 @@ class LockedJob(NamedTuple):
 
 
 class RetryableJob(NamedTuple):
-    """A job that may be retried. `tensors` are packed."""
+    """A job that may be retried, and the bytes of its packed inputs."""
 
     id: UUID
-    model: str
-    tensors: bytes
+    size: int
 
 
 class TransitionStore:
@@ -58,6 +57,11 @@ class TransitionStore:
         """Return those of the tenant's jobs that have one of these statuses and are not erased."""
         found = await self._database.fetch(QUERIES["find_retryable_jobs"], tenant_id, jobs, statuses)
         return [RetryableJob(*record.values()) for record in found]
+
+    async def read_inputs(self, tenant_id: UUID, jobs: Sequence[UUID]) -> dict[UUID, bytes]:
+        """Return the packed inputs of the tenant's jobs, but not of erased ones."""
+        found = await self._database.fetch(QUERIES["read_inputs"], tenant_id, jobs)
+        return {record["job_id"]: record["tensors"] for record in found}
 
     async def list_job_models(self, tenant_id: UUID, jobs: Sequence[UUID]) -> list[tuple[str, str | None]]:
         """Return each model, with a fallback model, that one of the tenant's jobs has."""

@@ -28,11 +28,19 @@ WITH marked AS (
 INSERT INTO job_steps (job_id, claim, number, type) SELECT id, claim, 2147483645, 'job.canceling' FROM marked;
 
 -- name: find_retryable_jobs
--- Returns those of a tenant's ($1) jobs ($2) that have one of these statuses ($3) and are not erased, with their inputs.
-SELECT j.id, j.model, i.tensors
+-- Returns those of a tenant's ($1) jobs ($2) that have one of these statuses ($3) and are not erased, each with the bytes of
+-- its inputs. No input is read for it.
+SELECT j.id, octet_length(i.tensors) AS size
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.tenant_id = $1 AND j.id = ANY($2::uuid[]) AND j.status = ANY($3::text[]) AND j.erased_at IS NULL;
+
+-- name: read_inputs
+-- Returns the inputs of a tenant's ($1) jobs ($2).
+SELECT i.job_id, i.tensors
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.tenant_id = $1 AND j.id = ANY($2::uuid[]) AND j.erased_at IS NULL;
 
 -- name: list_job_models
 -- Returns the models of a tenant's ($1) jobs ($2), with their fallback models.

@@ -1,5 +1,6 @@
 """Cancel, retry and replay in the database."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -8,8 +9,10 @@ import pytest
 
 from common.jobs import Failure, Status
 from common.postgres.database import Database
+from services.gateway.jobs import retry
 from services.gateway.jobs.schemas import DeadFilter
 from services.gateway.jobs.store import JobStore
+from services.gateway.jobs.transition_store import TransitionStore
 from tests.integration.jobs import LEASE, add_tenant, claim, look, new_end, submit, trace
 from tests.integration.world import World
 
@@ -137,6 +140,24 @@ async def test_a_retry_on_another_model_has_no_version(world: World) -> None:
     assert await world.retry(job, "small") == {job}
     again = await claim(world.database, job)
     assert (again.row.model, again.row.version) == ("small", None)
+
+
+async def test_a_replay_on_another_model_never_holds_the_inputs_of_all_jobs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.begin()
+    jobs = {await fail(world) for _ in range(5)}
+    read = TransitionStore.read_inputs
+    held: list[int] = []
+
+    async def read_some(store: TransitionStore, tenant: UUID, some: Sequence[UUID]) -> dict[UUID, bytes]:
+        held.append(len(some))
+        return await read(store, tenant, some)
+
+    monkeypatch.setattr(TransitionStore, "read_inputs", read_some)
+    monkeypatch.setattr(retry, "MAX_BATCH_BYTES", 1)
+    assert await world.replay([*jobs], "small") == jobs
+    assert held == [1, 1, 1, 1, 1]
 
 
 async def test_a_cancel_and_a_retry_are_announced_at_once(world: World) -> None:

@@ -1,9 +1,13 @@
 """Whether a model accepts inputs that were packed for another model."""
 
+from uuid import UUID
+
 import pytest
 
+from common.postgres.batcher import MAX_BATCH_BYTES
 from common.tensors import Datatype, Signature, Tensor
-from services.gateway.jobs.retry import accepts
+from services.gateway.jobs.retry import accepts, chunk_jobs
+from services.gateway.jobs.transition_store import RetryableJob
 
 X = Tensor("x", Datatype.FP32, [2, 3], bytes(24))
 DECLARED = Signature("x", Datatype.FP32, [-1, 3])
@@ -32,3 +36,10 @@ def test_a_model_with_other_inputs_does_not(
     given: list[Tensor], declared: list[Signature], max_batch_size: int
 ) -> None:
     assert not accepts(declared, max_batch_size, given)
+
+
+def test_inputs_are_read_in_chunks_that_fit_into_memory() -> None:
+    sizes = [MAX_BATCH_BYTES // 2, MAX_BATCH_BYTES // 2, 1, 3 * MAX_BATCH_BYTES, 0, 1]
+    jobs = [RetryableJob(UUID(int=number), size) for number, size in enumerate(sizes)]
+    assert [[job.int for job in chunk] for chunk in chunk_jobs(jobs)] == [[0, 1], [2], [3], [4, 5]]
+    assert list(chunk_jobs([])) == []
