@@ -11,7 +11,7 @@ from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics
 from services.dispatcher.maintenance.own_retention_store import FIRST, EndedJob, JobPlace, OwnRetentionStore
-from services.dispatcher.maintenance.retention import BATCH, REST_SECONDS, SHARE
+from services.dispatcher.maintenance.retention import BATCH, BATCH_ITEMS, REST_SECONDS, SHARE
 
 FindJobs = Callable[[JobPlace, int], Awaitable[list[EndedJob]]]
 
@@ -48,7 +48,7 @@ async def purge_pages(store: OwnRetentionStore, find: FindJobs) -> int:
         began = time.monotonic()
         found = await find(after, BATCH)
         if due := [job for job in found if job.due]:
-            gone = await store.remove(due)
+            gone = await store.remove(due, BATCH_ITEMS)
             removed += gone
             metrics.jobs_purged.inc(gone)
         if len(found) < BATCH:

@@ -44,6 +44,15 @@ WITH free AS MATERIALIZED (
 DELETE FROM jobs USING free WHERE jobs.id = free.id RETURNING jobs.batch_id;
 
 -- name: remove_empty_batches
--- Removes those of the completed batches ($1) that have no jobs left.
-DELETE FROM batches b
-WHERE b.id = ANY($1::uuid[]) AND b.finished_at IS NOT NULL AND NOT EXISTS (SELECT FROM jobs j WHERE j.batch_id = b.id);
+-- Removes those of the completed batches ($1) that have no jobs left, and their items. Stops after the batch with which the
+-- items reach $2, so that the statement stays short. Returns the removed batches.
+WITH empty AS (
+  SELECT b.id, b.total
+  FROM batches b
+  WHERE b.id = ANY($1::uuid[]) AND b.finished_at IS NOT NULL AND NOT EXISTS (SELECT FROM jobs j WHERE j.batch_id = b.id)
+  FOR UPDATE SKIP LOCKED
+), counted AS (
+  SELECT id, sum(total) OVER (ORDER BY id) - total AS items_before FROM empty
+)
+DELETE FROM batches WHERE id IN (SELECT id FROM counted WHERE items_before < $2::bigint)
+RETURNING id;

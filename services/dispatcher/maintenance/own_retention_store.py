@@ -53,10 +53,14 @@ class OwnRetentionStore:
         found = await self._database.fetch(QUERIES["find_retained_jobs"], *after, limit)
         return [EndedJob(*record.values()) for record in found]
 
-    async def remove(self, jobs: Sequence[EndedJob]) -> int:
-        """Remove those of the jobs that nobody needs, and batches that have no jobs left. Return how many jobs."""
+    async def remove(self, jobs: Sequence[EndedJob], items: int) -> int:
+        """Remove those of the jobs that nobody needs, and batches that have no jobs left. Return how many jobs.
+
+        A statement removes no more batches than those with which their items reach `items`.
+        """
         columns = [job.id for job in jobs], [job.finished_at for job in jobs]
         removed = await self._database.fetch(QUERIES["remove_jobs"], *columns)
-        if batches := {record["batch_id"] for record in removed if record["batch_id"]}:
-            await self._database.fetch(QUERIES["remove_empty_batches"], list(batches))
+        batches = {record["batch_id"] for record in removed if record["batch_id"]}
+        while batches and (gone := await self._database.fetch(QUERIES["remove_empty_batches"], list(batches), items)):
+            batches -= {record["id"] for record in gone}
         return len(removed)

@@ -3,13 +3,14 @@
 from datetime import timedelta
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 from common import ids
 from common.jobs import Status
 from common.postgres.database import Database
 from services.dispatcher.maintenance import own_retention
-from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
+from services.dispatcher.maintenance.own_retention_store import QUERIES, OwnRetentionStore
 from services.gateway.batches.store import BatchStore, NewBatch
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_job, submit
 from tests.integration.stores import Stores
@@ -97,3 +98,26 @@ async def test_a_batch_goes_with_its_last_job_but_not_before_it_is_completed(
     await database.fetch("UPDATE jobs SET finished_at = now() - interval '2 hours'")
     assert await own_retention.purge(store) == 1
     assert await database.fetch("SELECT FROM batches") == []
+
+
+async def test_no_statement_removes_more_items_of_batches_than_fit(
+    database: Database, store: OwnRetentionStore, tenant: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_retention, "BATCH_ITEMS", 10)
+    for _ in range(3):
+        batch = NewBatch(ids.new(), tenant, 10, 1, TRACEPARENT)
+        job = new_job(tenant, retain=HOUR, batch_id=batch.id)
+        await BatchStore(database).add(batch, [job])
+        await end(database, job.id, 2)
+    await database.fetch("UPDATE batches SET finished_at = now()")
+    fetch, removed = database.fetch, []
+
+    async def count(statement: str, *values: object) -> list[asyncpg.Record]:
+        found = await fetch(statement, *values)
+        if statement == QUERIES["remove_empty_batches"]:
+            removed.append(len(found))
+        return found
+
+    monkeypatch.setattr(database, "fetch", count)
+    assert await own_retention.purge(store) == 3
+    assert removed == [1, 1, 1]
