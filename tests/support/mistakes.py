@@ -83,6 +83,11 @@ MISTAKES: dict[str, Mistake] = {
     "a parameter twice": get("/v1/jobs?limit=1&limit=2", 422, "given more than once"),
     "too long a wait": get(f"/v1/jobs/{UNKNOWN_JOB}?wait=90", 422, "wait: must be at most 60 seconds, got 90"),
     "a wait with its unit": get(f"/v1/jobs/{UNKNOWN_JOB}?wait=30s", 422, "number of seconds from 0 to 60, got '30s'"),
+    "a wait of NaN": get(f"/v1/jobs/{UNKNOWN_JOB}?wait=nan", 422, "number of seconds from 0 to 60, got 'nan'"),
+    "a place in words": get(f"/v1/batches/{UNKNOWN_BATCH}/results?from=x", 422, "from: must be a whole number from 0"),
+    "a place beyond a batch": get(
+        f"/v1/batches/{UNKNOWN_BATCH}/results?from=10001", 422, "from: must be at most 10000"
+    ),
     "an unknown status": get("/v1/jobs?status=running", 422, "must be one of queued, processing, canceling, succeeded"),
     "a misspelled status": get("/v1/jobs?status=succeded", 422, "did you mean 'succeeded'?"),
     "too large a limit": get("/v1/jobs?limit=5000", 422, "limit: must be at most 1000, got 5000"),
@@ -133,6 +138,9 @@ MISTAKES: dict[str, Mistake] = {
     "no model": submit(422, "/model: is missing; it must be a string", model=None),
     "no inputs": submit(422, "/inputs: is missing", inputs=None),
     "an empty model": submit(422, "/model: must not be empty", model=""),
+    "a model twice": send(
+        b'{"model": 5, "model": "echo", "inputs": {}}', "/model: is given more than once", status=422
+    ),
     "a model that is a number": submit(422, "/model: must be a string, got 5", model=5),
     "a misspelled model": submit(404, "model 'ehco' not found; did you mean 'echo'?", model="ehco"),
     "an unknown model": submit(404, "known models: 'echo', 'faulty'", model="resnet50"),
@@ -216,6 +224,10 @@ MISTAKES: dict[str, Mistake] = {
     "an empty batch": Mistake("POST", "/v1/batches", 422, ("the batch is empty; send at least one job",), []),
     "one job as a batch": Mistake("POST", "/v1/batches", 422, ("must be a list of jobs", "application/x-ndjson"), JOB),
     "a batch with a comma too many": Mistake("POST", "/v1/batches", 400, ("remove the comma before ']'",), b"[{},]"),
+    "an item that is no JSON": Mistake(
+        *("POST", "/v1/batches", 422, ("/0: the item is not JSON: line 1, column 1",), b"hello"),
+        {"Content-Type": "application/x-ndjson"},
+    ),
     "a batch that was cut": Mistake("POST", "/v1/batches", 400, ("it ends too early",), b'[{"model": "echo"}'),
     "a subscription without a URL": Mistake("POST", "/v1/webhooks", 422, ("/url: is missing",), {}),
     "a subscription to an unknown event": subscribe("did you mean 'job.succeeded'?", events=["job.success"]),

@@ -1,16 +1,18 @@
 """Decodes and validates the items of a batch. Pure, so that a worker process can do it."""
 
 from codecs import BOM_UTF8
-from typing import NamedTuple
+from http import HTTPStatus
+from typing import Any, NamedTuple
 
 import msgspec
 
 from services.gateway.batches.schemas import BatchJob, CustomId, DefaultsLine
 from services.gateway.http.bodies import decode_body
-from services.gateway.http.problems import FieldError, invalid
+from services.gateway.http.problems import FieldError, Problem, invalid
 from services.gateway.jobs.parse import SubmitContext, build_valid_job
 from services.gateway.jobs.store import NewJob
 
+ITEM = "the item"
 MAX_DEFAULTS = 64 * 1024  # bytes; each job gets a copy
 
 
@@ -33,13 +35,28 @@ class NamedItem(msgspec.Struct, frozen=True):
 
 def parse_item(item: bytes | str, defaults: bytes | None, context: SubmitContext) -> ParsedItem:
     """Return the valid job of an item, and its name. Raises Problem (400, 403, 404, 422)."""
-    request = decode_body(item if defaults is None else add_defaults(item, defaults), BatchJob)
+    request = decode_item(item, defaults)
     return ParsedItem(build_valid_job(request, context), request.custom_id)
+
+
+def decode_item(item: bytes | str, defaults: bytes | None) -> BatchJob:
+    """Return an item with its defaults. Raises Problem (400, 422) that points into the item as it was sent."""
+    if defaults is None:
+        job: BatchJob = decode_body(item, BatchJob, ITEM)
+        return job
+    merged = add_defaults(item, defaults)
+    try:
+        job = decode_body(merged, BatchJob, ITEM)
+    except Problem as problem:
+        if problem.status is HTTPStatus.BAD_REQUEST:
+            decode_body(item, Any, ITEM)  # finds the same mistake at its place in the item
+        raise
+    return job
 
 
 def add_defaults(item: bytes | str, defaults: bytes) -> bytes:
     """Return the item with the fields that only the defaults have."""
-    given = decode_body(item, dict[str, msgspec.Raw])
+    given = decode_body(item, dict[str, msgspec.Raw], ITEM)
     return msgspec.json.encode(msgspec.json.decode(defaults, type=dict[str, msgspec.Raw]) | given)
 
 

@@ -94,7 +94,7 @@ def give_example(field: inspect.Field) -> str:
             return '"https://…"'
         case inspect.DateTimeType():
             return f'"{TIME_EXAMPLE}"'
-        case inspect.ListType():
+        case inspect.ListType() | inspect.AnyType():
             return "[…]"
         case inspect.IntType() | inspect.FloatType():
             return "1"

@@ -20,6 +20,7 @@ from services.gateway.http.problems import MAX_ERRORS, FieldError, Problem, esca
 
 PATH = re.compile(r" - at `\$(.*)`$")
 STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+TWICE = "is given more than once, and not each time with a valid value; give it once"
 SYNTAX_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -71,40 +72,42 @@ def forget_body(request: Request[Any, Any, Any]) -> None:
     find_lease(request.scope).release()
 
 
-def decode_body(body: bytes | str, kind: Any) -> Any:
+def decode_body(body: bytes | str, kind: Any, what: str = "the body") -> Any:
     """Decode JSON to a type; raises Problem: 400 for bad JSON, 422 with a pointer for each bad field.
 
-    A byte order mark is ignored, as RFC 8259 allows.
+    A byte order mark is ignored, as RFC 8259 allows. The errors call the JSON `what`.
     """
     if isinstance(body, bytes):
         body = body.removeprefix(BOM_UTF8)
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise invalid(*explain_fields(body, kind, error)) from error
+        raise invalid(*explain_fields(body, kind, error, what)) from error
     except SYNTAX_ERRORS as error:
-        raise malformed(body, error) from error
+        raise malformed(body, error, what) from error
 
 
-def malformed(body: bytes | str, error: Exception) -> Problem:
+def malformed(body: bytes | str, error: Exception, what: str = "the body") -> Problem:
     """Return the problem of a body that a decoder refused with this error."""
-    text = explain_syntax(body.encode(errors="replace") if isinstance(body, str) else body, error)
+    text = explain_syntax(body.encode(errors="replace") if isinstance(body, str) else body, error, what)
     return Problem(HTTPStatus.BAD_REQUEST, "malformed_json", text)
 
 
-def explain_fields(body: bytes | str, kind: Any, error: msgspec.ValidationError) -> list[FieldError]:
+def explain_fields(
+    body: bytes | str, kind: Any, error: msgspec.ValidationError, what: str = "the body"
+) -> list[FieldError]:
     """Return what is wrong in a body that does not fit a type. Raises Problem (400) if it is not even JSON."""
     try:
         value = msgspec.json.decode(body)
     except msgspec.ValidationError:  # a number beyond those of 64 bits, even without a type
         pointer = locate(str(error)) if "out of range" in str(error) else ""
-        return [FieldError(pointer, f"{'has' if pointer else 'the body has'} a number that is too large")]
+        return [FieldError(pointer, f"{'has' if pointer else f'{what} has'} a number that is too large")]
     except SYNTAX_ERRORS as syntax_error:
-        raise malformed(body, syntax_error) from syntax_error
+        raise malformed(body, syntax_error, what) from syntax_error
     found = list(islice(find_errors(value, read_type(kind)), MAX_ERRORS)) or [
-        FieldError(locate(str(error)), "is wrong")
+        FieldError(locate(str(error)), TWICE)  # the last of two values counts, and that one is valid
     ]
-    return [each if each.pointer else FieldError("", f"the body {each.detail}") for each in found]
+    return [each if each.pointer else FieldError("", f"{what} {each.detail}") for each in found]
 
 
 def locate(message: str) -> str:

@@ -15,6 +15,7 @@ from common.token_bucket import TokenBucket
 from services.gateway.http.field_errors import find_errors, read_type
 from services.gateway.http.json_syntax import EMPTY_BODY
 from services.gateway.http.methods import list_methods
+from services.gateway.http.parameters import list_aliases
 from services.gateway.http.problems import (
     LATER,
     MAX_TEXT,
@@ -94,9 +95,11 @@ def answer_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 def explain_parameters(request: Request[Any, Any, Any], error: ValidationException) -> list[FieldError]:
     """Return what is wrong with the parameters of a call, by the types that its handler takes."""
     types = request.route_handler.signature_model.__annotations__
+    aliases = list_aliases(request.route_handler, frozenset(request.path_params))
     found = []
-    for name in [str(each.get("key", "")) for each in extras(error)]:
-        value, kind = request.query_params.get(name), types.get(name)
+    for argument in [str(each.get("key", "")) for each in extras(error)]:
+        name = aliases.get(argument, argument)
+        value, kind = request.query_params.get(name), types.get(argument)
         errors = find_errors(value, read_type(kind), name, is_text=True) if kind and value is not None else iter(())
         found.append(next(errors, FieldError(name, "is missing or wrong; see /docs")))
     return found or [FieldError("", "a parameter is missing or wrong; see /docs")]

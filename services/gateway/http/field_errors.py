@@ -27,6 +27,7 @@ from services.gateway.http.problems import FieldError, escape
 from services.gateway.http.suggestions import say_unknown, suggest
 
 WHOLE = re.compile(r"-?[0-9]{1,40}")
+DECIMAL = re.compile(r"-?[0-9]+\.?[0-9]*([eE][+-]?[0-9]+)?")
 NO_NUL = r"^[^\x00]*$"
 ENDS_IN_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 LACKS_ZONE = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?")
@@ -93,12 +94,13 @@ def find_object_errors(value: Any, kind: inspect.StructType, pointer: str) -> Er
         if name in fields:
             yield from find_errors(item, fields[name].type, place)
         elif kind.forbid_unknown_fields:
-            yield FieldError(
-                place, say_unknown("field", name[:MAX_SHOWN], [each for each in fields if each not in value])
-            )
+            missing = [each for each in fields if each not in value]
+            yield FieldError(place, say_unknown("field", name[:MAX_SHOWN], missing or list(fields)))
     for name, field in fields.items():
         if field.required and name not in value:
-            yield FieldError(f"{pointer}/{escape(name)}", f"is missing; it must be {describe(field.type)}")
+            is_any = isinstance(field.type, inspect.AnyType)
+            text = "is missing" if is_any else f"is missing; it must be {describe(field.type)}"
+            yield FieldError(f"{pointer}/{escape(name)}", text)
 
 
 def find_choice_errors(value: Any, choices: list[str], pointer: str) -> Errors:
@@ -161,10 +163,7 @@ def explain_time(value: Any) -> str:
 def read_number(text: str) -> float | None:
     if WHOLE.fullmatch(text):
         return int(text)
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    return float(text) if DECIMAL.fullmatch(text) else None
 
 
 def check_length(length: int, kind: Any, pointer: str, unit: str) -> Errors:

@@ -30,19 +30,19 @@ NEAR = 20  # bytes that are shown
 EMPTY_BODY = "the body is empty; send JSON"
 
 
-def explain_syntax(body: bytes, error: Exception) -> str:
-    """Return a sentence about a body that a decoder refused with this error."""
+def explain_syntax(body: bytes, error: Exception, what: str = "the body") -> str:
+    """Return a sentence about a body that a decoder refused with this error. It calls the body `what`."""
     if not body.strip():
         return EMPTY_BODY
     if isinstance(error, RecursionError):
-        return "the body is not JSON that can be read: it is nested too deeply"
+        return f"{what} is not JSON that can be read: it is nested too deeply"
     try:
         body.decode()
     except UnicodeDecodeError as found:
-        return f"the body is not JSON: byte {found.start} is not UTF-8; encode the text as UTF-8, and files as base64"
+        return f"{what} is not JSON: byte {found.start} is not UTF-8; encode the text as UTF-8, and files as base64"
     if FORM.match(body):
-        return "the body is a form, not JSON; send JSON, with names in double quotes"
-    return f"the body is not JSON: {explain_place(body, error)}"
+        return f"{what} is a form, not JSON; send JSON, with names in double quotes"
+    return f"{what} is not JSON: {explain_place(body, error)}"
 
 
 def explain_place(body: bytes, error: Exception) -> str:

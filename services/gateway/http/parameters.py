@@ -106,9 +106,15 @@ def explain_unknown(connection: Connection, name: str) -> str:
 @cache
 def list_known(handler: BaseRouteHandler, in_path: frozenset[str]) -> frozenset[str]:
     """Return the query parameters of a call whose path has these parameters."""
+    return frozenset(list_aliases(handler, in_path).values())
+
+
+@cache
+def list_aliases(handler: BaseRouteHandler, in_path: frozenset[str]) -> dict[str, str]:
+    """Return the query parameters of a call, by the names of the handler's arguments."""
     names: Any = dict.fromkeys(in_path)  # only the keys matter
     model = handler.create_kwargs_model(names)
-    return frozenset(parameter.field_alias for parameter in model.expected_query_params)
+    return {parameter.field_name: parameter.field_alias for parameter in model.expected_query_params}
 
 
 @cache

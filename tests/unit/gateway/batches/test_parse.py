@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from services.gateway.batches.parse import MAX_DEFAULTS, add_defaults, parse_defaults, read_custom_id
+from services.gateway.batches.parse import MAX_DEFAULTS, add_defaults, decode_item, parse_defaults, read_custom_id
 from services.gateway.http.problems import Problem
 
 DEFAULTS = b'{"model":"m","webhook":{"url":"https://a"},"priority":"low"}'
@@ -27,6 +27,23 @@ def test_an_item_that_is_no_object_is_refused(item: bytes, status: int) -> None:
     with pytest.raises(Problem) as refused:
         add_defaults(item, DEFAULTS)
     assert refused.value.status == status
+
+
+@pytest.mark.parametrize("defaults", [None, DEFAULTS, b'{"model": "long"}'])
+@pytest.mark.parametrize(
+    ("item", "detail"),
+    [
+        (b'{"inputs": "\xff"}', "the item is not JSON: byte 12 is not UTF-8"),
+        (b'{"inputs": [1,]}', "the item is not JSON: line 1, column 15"),
+        (b'{"inputs": ' + b"[" * 5000 + b"]" * 5000 + b"}", "the item is not JSON that can be read"),
+        (b"[]", "the item must be an object"),
+    ],
+    ids=["text", "list", "depth", "no object"],
+)
+def test_a_mistake_is_shown_at_its_place_in_the_item(item: bytes | str, detail: str, defaults: bytes | None) -> None:
+    with pytest.raises(Problem) as refused:
+        decode_item(item, defaults)
+    assert refused.value.detail.startswith(detail)
 
 
 @pytest.mark.parametrize("line", [b'{"model": "m"}', "{}", b"1", b"{", b"\xff", b"[" * 100_000])

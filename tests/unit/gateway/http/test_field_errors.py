@@ -1,17 +1,18 @@
 """Every mistake in a body is explained, in words of the API."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.gateway.http.bodies import SYNTAX_ERRORS, decode_body
+from services.gateway.http.bodies import SYNTAX_ERRORS, TWICE, decode_body
+from services.gateway.http.field_errors import find_errors, read_type
 from services.gateway.http.json_syntax import explain_syntax
-from services.gateway.http.problems import MAX_ERRORS, Problem
+from services.gateway.http.problems import MAX_ERRORS, FieldError, Problem
 from services.gateway.http.suggestions import say_unknown, suggest
-from services.gateway.jobs.schemas import SubmitJob
+from services.gateway.jobs.schemas import RetryJob, SubmitJob
 from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook
 
 VALUES = st.recursive(
@@ -60,7 +61,31 @@ def test_whatever_is_refused_is_explained(kind: Any, body: Any) -> None:
     except Problem as refused:
         problem = refused
     assert problem is None or problem.errors
-    assert problem is None or "is wrong" not in problem.detail
+    assert problem is None or TWICE not in problem.detail
+
+
+def test_a_name_that_is_given_twice_is_named() -> None:
+    assert refuse(b'{"model": 5, "model": "echo", "inputs": {}}') == [("/model", TWICE)]
+
+
+def test_a_field_that_takes_any_value_has_no_wrong_example() -> None:
+    tensor = {"name": "x", "shape": [1], "datatype": "FP32"}
+    assert refuse({"model": "echo", "inputs": [tensor]}) == [("/inputs/0/data", "is missing")]
+    ((_, text),) = refuse({"model": "echo", "inputs": [1]})
+    assert '"data": […]}' in text
+
+
+def test_known_fields_are_listed_although_all_are_given() -> None:
+    assert refuse({"target_model": "echo", "x": 1}, RetryJob) == [
+        ("/x", "unknown field `x`; known fields: target_model")
+    ]
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "1_0", "\uff11", " 1", "0x10", ""])
+def test_a_parameter_that_is_no_number_is_explained(text: str) -> None:
+    kind = read_type(Annotated[float, msgspec.Meta(ge=0, le=60)])
+    (found,) = find_errors(text, kind, "wait", is_text=True)
+    assert found == FieldError("wait", f"must be a number of seconds from 0 to 60, got '{text}'")
 
 
 def test_a_mistake_does_not_hide_that_the_body_is_cut() -> None:
