@@ -35,18 +35,21 @@ LEFT JOIN job_outputs o ON o.job_id = page.job_id AND j.status = 'succeeded'
 ORDER BY page.index;
 
 -- name: read_results
--- Returns $3 items of a batch ($1) from an index ($2), each with its job and the job's outputs. A job that was removed is
--- NULL. It does not check the tenant: the caller did.
+-- Returns items of a batch ($1) from an index ($2), each with its job and the job's outputs. A job that was removed is NULL.
+-- Leaves out a result that has grown beyond its size when it was measured ($3), because the job has ended since. It does not
+-- check the tenant: the caller did.
 WITH page AS MATERIALIZED (
-  SELECT index, custom_id, problem, job_id
+  SELECT index, custom_id, problem, job_id, ($3::bigint[])[index - $2::integer + 1] AS size
   FROM batch_items
   WHERE batch_id = $1 AND index >= $2
   ORDER BY index
-  LIMIT $3
+  LIMIT cardinality($3)
 )
 SELECT page.index, page.custom_id, page.problem, j.*, i.metadata, o.outputs
 FROM page
 LEFT JOIN jobs j ON j.id = page.job_id
 LEFT JOIN job_inputs i ON i.job_id = page.job_id
 LEFT JOIN job_outputs o ON o.job_id = page.job_id AND j.status = 'succeeded'
+WHERE coalesce(octet_length(page.problem), 0) + coalesce(octet_length(i.metadata), 0)
+    + coalesce(octet_length(o.outputs), 0) <= page.size
 ORDER BY page.index;

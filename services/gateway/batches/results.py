@@ -37,14 +37,17 @@ class ResultReader:
 
         Raises Problem (503) without room, and Unavailable.
         """
-        self._lease.release()
-        sizes = await self._store.measure_results(self._batch_id, start, PAGE_ITEMS)
-        count = cut_page(sizes)
-        if not count:
-            return []
-        await self._lease.reserve(self._tenant_id, sum(sizes[:count]) + count * LINE_BYTES)
-        rows = await self._store.read_results(self._batch_id, start, count)
-        return [msgspec.json.encode(view_result(row, self._urls)) for row in rows]
+        while True:
+            self._lease.release()
+            sizes = await self._store.measure_results(self._batch_id, start, PAGE_ITEMS)
+            del sizes[cut_page(sizes) :]
+            if not sizes:
+                return []
+            await self._lease.reserve(self._tenant_id, sum(sizes) + len(sizes) * LINE_BYTES)
+            rows = await self._store.read_results(self._batch_id, start, sizes)
+            if lines := [msgspec.json.encode(view_result(row, self._urls)) for row in take_next(rows, start)]:
+                return lines
+            # The first job has ended while this page waited for room, and its outputs need more of it.
 
     async def send(
         self, start: int, lines: list[bytes], recheck: Callable[[], Awaitable[None]]
@@ -77,6 +80,11 @@ def cut_page(sizes: Sequence[int]) -> int:
             return count
         total += size
     return len(sizes)
+
+
+def take_next(rows: Sequence[ResultRow], start: int) -> list[ResultRow]:
+    """Return the rows from an index up to the first that is missing. Pure."""
+    return [row for number, row in enumerate(rows, start) if row.number == number]
 
 
 def view_result(row: ResultRow, urls: JobUrls) -> BatchResult:

@@ -105,9 +105,12 @@ class BatchStore:
         found = await self._database.fetch(QUERIES["measure_results"], batch_id, start, limit)
         return [record["size"] for record in found]
 
-    async def read_results(self, batch_id: UUID, start: int, count: int) -> list[ResultRow]:
-        """Return this many results from an index, in order. The caller must have checked access and room."""
-        found = await self._database.fetch(QUERIES["read_results"], batch_id, start, count)
+    async def read_results(self, batch_id: UUID, start: int, sizes: Sequence[int]) -> list[ResultRow]:
+        """Return the results from an index that have no more than these bytes each, in order.
+
+        The caller must have checked access and room.
+        """
+        found = await self._database.fetch(QUERIES["read_results"], batch_id, start, sizes)
         return [
             ResultRow(
                 *(record["index"], record["custom_id"], record["problem"]),

@@ -151,13 +151,15 @@ async def test_results_are_in_the_order_submitted(database: Database, store: Bat
 
     sizes = await store.measure_results(batch_id, 0, 4)
     assert sizes == [len(msgspec.json.encode(problem)), len(b'{"a":1}[1]'), 0, len(b'{"a":1}')]
-    first = await store.read_results(batch_id, 0, 4)
+    first = await store.read_results(batch_id, 0, sizes)
     assert [row.number for row in first] == [0, 1, 2, 3]
     assert [row.job.id if row.job else None for row in first] == [None, jobs[0].id, None, jobs[2].id]
     assert (first[0].custom_id, first[0].problem) == ("refused", msgspec.json.encode(problem))
     assert [row.outputs for row in first] == [None, b"[1]", None, None]
-    last = await store.read_results(batch_id, len(items) - 1, 4)
+    last = await store.read_results(batch_id, len(items) - 1, [7])
     assert [row.job.id if row.job else None for row in last] == [jobs[-1].id]
+    await end_jobs(database, jobs[2].id, b"[2]")  # after it was measured
+    assert [row.number for row in await store.read_results(batch_id, 0, sizes)] == [0, 1, 2]
     assert await store.measure_results(batch_id, len(items), 4) == []
     assert await store.find_open_job(batch_id) in {job.id for job in jobs[2:]}
     await database.fetch("DELETE FROM jobs WHERE id <> $1", jobs[0].id)

@@ -1,5 +1,6 @@
 """Results are read page by page. A response that cannot go on stays incomplete."""
 
+from collections.abc import Sequence
 from typing import cast
 
 import msgspec
@@ -35,7 +36,8 @@ class FakeStore:
             raise DatabaseUnavailable
         return [*self.sizes[start : start + limit]]
 
-    async def read_results(self, _batch_id: object, start: int, count: int) -> list[ResultRow]:
+    async def read_results(self, _batch_id: object, start: int, sizes: Sequence[int]) -> list[ResultRow]:
+        count = len(sizes)
         self.pages.append((start, count))
         refused = msgspec.json.encode(PROBLEM)
         return [
@@ -98,12 +100,30 @@ async def test_the_lease_holds_one_page_at_a_time() -> None:
 
 async def test_a_removed_job_leaves_its_line() -> None:
     class Removed(FakeStore):
-        async def read_results(self, _batch_id: object, start: int, count: int) -> list[ResultRow]:
-            return [ResultRow(number, "name", None, None, None) for number in range(start, start + count)]
+        async def read_results(self, _batch_id: object, start: int, sizes: Sequence[int]) -> list[ResultRow]:
+            return [ResultRow(number, "name", None, None, None) for number in range(start, start + len(sizes))]
 
     (line,) = await make_reader(Removed(1), ResponseLease(ResponseBudget(LARGE))).read(0)
     found = msgspec.json.decode(line)
     assert (found["job"], found["error"]["type"]) == (None, "urn:charonia:problem:not_found")
+
+
+async def test_a_result_that_grows_while_the_page_waits_for_room_is_measured_again() -> None:
+    class Growing(FakeStore):
+        async def read_results(self, batch_id: object, start: int, sizes: Sequence[int]) -> list[ResultRow]:
+            measured, self.sizes = self.sizes, (10, LARGE, 10)
+            rows = await super().read_results(batch_id, start, sizes)
+            return [row for row in rows if self.sizes[row.number] <= measured[row.number]]
+
+    budget, store = ResponseBudget(4 * LARGE), Growing(10, 10, 10)
+    reader = make_reader(store, ResponseLease(budget))
+    for start, pages, free in [(0, [(0, 3)], 3 * (10 + LINE_BYTES)), (1, [(1, 1)], LARGE + LINE_BYTES)]:
+        store.pages = []
+        assert [msgspec.json.decode(line)["index"] for line in await reader.read(start)] == [start]
+        assert (store.pages, 4 * LARGE - budget.free) == (pages, free)
+    store.sizes = (10, 10, 10)
+    assert [msgspec.json.decode(line)["index"] for line in await reader.read(1)] == [1]
+    assert store.pages == [(1, 1), (1, 2), (1, 1)]
 
 
 @pytest.mark.parametrize("reason", ["the key", "the database", "no room"])
