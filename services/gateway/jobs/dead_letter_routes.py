@@ -103,11 +103,11 @@ def check_selection(data: Replay) -> None:
 
 
 def parse_ids(texts: Sequence[str]) -> list[UUID]:
-    """Raises Problem (422) for the first invalid id."""
+    """Return the jobs, each once. Raises Problem (422) for the first invalid id."""
     jobs = []
     for index, text in enumerate(texts):
         job = ids.parse(ids.Kind.JOB, text)
         if job is None:
             raise invalid(FieldError(f"/ids/{index}", explain_id(ids.Kind.JOB, text)))
         jobs.append(job)
-    return jobs
+    return list(dict.fromkeys(jobs))

@@ -91,6 +91,12 @@ async def test_a_replay_that_does_not_say_what_replays_nothing(api: Api, body: d
     assert (await api.get(failed.id)).status == "failed"
 
 
+async def test_an_id_that_is_given_twice_is_replayed_once(api: Api) -> None:
+    failed = await api.run("faulty", flaky_inputs(1), retry=ONCE)
+    assert await replay(api, ids=[failed.id, failed.id]) == Replayed([failed.id], [], False)
+    assert (await api.wait(failed.id)).status == "succeeded"
+
+
 async def test_replay_by_filter_runs_on_the_target_model(api: Api) -> None:
     since = datetime.now(UTC)
     failed = await api.run("work", work(1000), timeout=0.05, retry=ONCE)
