@@ -30,6 +30,9 @@ from services.gateway.events.dependencies import EventServices
 from services.gateway.events.history import JobHistory
 from services.gateway.events.store import EventStore
 from services.gateway.events.waiters import Waiters
+from services.gateway.feed import routes as feed
+from services.gateway.feed.feed import EventFeed
+from services.gateway.feed.routes import FeedServices
 from services.gateway.http import health, welcome
 from services.gateway.http.bodies import ApiRequest
 from services.gateway.http.body_limits import BodyBudget, BodyDeadlines, BodyLimitsMiddleware
@@ -88,6 +91,7 @@ class Connections:
     publisher: Publisher
     wake_ups: WakeUpPublisher
     waiters: Waiters
+    feed: EventFeed
     keys: KeyCache
     workers: Workers
 
@@ -100,6 +104,7 @@ class Services:
     readiness: Readiness
     models: ModelServices
     events: EventServices
+    feed: FeedServices
     jobs: JobServices
     batches: BatchServices
     webhooks: WebhookServices
@@ -143,6 +148,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
         route_handlers=[
             jobs.make_router(services.jobs, settings.max_body),
             events.make_router(services.events),
+            feed.make_router(services.feed),
             models.make_router(services.models),
             batches.make_router(services.batches, settings.max_batch),
             webhooks.make_router(services.webhooks),
@@ -191,6 +197,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         readiness=readiness,
         models=ModelServices(catalogue, QueueDepths(model_store), workloads, model_store),
         events=event_services,
+        feed=FeedServices(authenticator, connections.feed),
         jobs=job_services,
         batches=compose_batches(settings, connections, job_services),
         webhooks=compose_webhooks(settings, database, job_services.store, policy, catalogue),

@@ -25,6 +25,8 @@ from services.gateway.events.changes import handle_change
 from services.gateway.events.store import EventStore
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
+from services.gateway.feed.feed import EventFeed
+from services.gateway.feed.store import FeedStore
 from services.gateway.http.worker_processes import Workers
 from services.gateway.http.write_timeout import make_protocols
 from services.gateway.open_inference import parse
@@ -53,9 +55,10 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         lambda: publisher.connection.is_up and consumer.connection.is_up,
     )
     keys = KeyCache(KeyStore(database), development=settings.development)
-    await subscribe_to_changes(consumer, process, partial(handle_change, waiters, keys))
+    feed = EventFeed(FeedStore(database), waiters, settings.heartbeat)
+    await subscribe_to_changes(consumer, process, partial(handle_change, waiters, keys, feed.note_change))
     workers = Workers(preload=[parse.__name__])
-    connections = Connections(database, publisher, WakeUpPublisher(publisher), waiters, keys, workers)
+    connections = Connections(database, publisher, WakeUpPublisher(publisher), waiters, feed, keys, workers)
     gateway = build(settings, connections)
     await database.wait(STARTUP_SECONDS)
     await add_bootstrap_key(settings, KeyStore(database))
@@ -71,6 +74,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         "publisher": publisher.connection.run(),
         "consumer": consumer.connection.run(),
         "waiters": waiters.poll(),
+        "feed": feed.watch(),
         "keys": waiters.poll_keys(),
         "lag": measure_loop_lag(),
     }

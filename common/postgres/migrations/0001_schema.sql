@@ -466,8 +466,10 @@ CREATE TABLE events (
   type text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now(),
   body bytea NOT NULL, -- the webhook's body, byte for byte
-  traceparent text NOT NULL
+  traceparent text NOT NULL,
+  xid xid8 NOT NULL DEFAULT pg_current_xact_id() -- the transaction that recorded it, for the order of the feed
 );
+CREATE INDEX events_in_feed ON events (tenant_id, xid, id);
 CREATE INDEX events_by_job ON events (job_id);
 CREATE INDEX events_about_job ON events (about_job_id) WHERE about_job_id IS NOT NULL;
 CREATE INDEX events_of_no_job ON events (created_at) WHERE job_id IS NULL;

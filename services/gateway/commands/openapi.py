@@ -15,6 +15,8 @@ from services.gateway.auth.store import KeyStore
 from services.gateway.events.store import EventStore
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
+from services.gateway.feed.feed import EventFeed
+from services.gateway.feed.store import FeedStore
 from services.gateway.http.worker_processes import Workers
 from services.gateway.openapi.document import describe
 from services.gateway.settings import GatewaySettings
@@ -35,9 +37,10 @@ async def build_unconnected() -> Litestar:
         database = await Database.connect(DATABASE, application="openapi")
         publisher = Publisher(BROKER, "openapi")
         waiters = Waiters(EventStore(database), WaiterPresence(publisher), lambda: False)
+        feed = EventFeed(FeedStore(database), waiters, settings.heartbeat)
         wake_ups = WakeUpPublisher(publisher)
         keys = KeyCache(KeyStore(database))
-        return build(settings, Connections(database, publisher, wake_ups, waiters, keys, Workers())).app
+        return build(settings, Connections(database, publisher, wake_ups, waiters, feed, keys, Workers())).app
 
 
 def main() -> None:

@@ -105,7 +105,18 @@ def open_stream(
     """Return the stream of a job's events after a position. The caller checked that the job is the tenant's."""
     lease = find_response_lease(request.scope)
     events = services.history.follow(job_id, request.user, lease, after)
-    sending = send_events(ids.encode(ids.Kind.JOB, job_id), until_revoked(services.authenticator, request, events))
+    return make_stream(services.authenticator, request, events, headers, job_id=ids.encode(ids.Kind.JOB, job_id))
+
+
+def make_stream(
+    authenticator: Authenticator,
+    request: Request[Key, Any, Any],
+    events: Events,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    **shown: str,
+) -> Stream:
+    """Return the stream of events, while the caller's key is valid. Logs have the fields `shown`."""
+    sending = send_events(until_revoked(authenticator, request, events), **shown)
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no", **headers}
     return Stream(sending, status_code=HTTPStatus.OK, media_type=EVENT_STREAM, headers=headers)
 
@@ -159,7 +170,7 @@ async def until_revoked(authenticator: Authenticator, connection: Connection, fo
             del event  # it may be large, and the next one may take an hour
 
 
-async def send_events(job_id: str, following: Events) -> AsyncIterator[bytes]:
+async def send_events(following: Events, **shown: str) -> AsyncIterator[bytes]:
     """Yield the lines of the stream. A heartbeat is a comment; it reveals a client that disconnected.
 
     A blank line stands only after an event: some clients take every block for an event, even one without data.
@@ -178,4 +189,4 @@ async def send_events(job_id: str, following: Events) -> AsyncIterator[bytes]:
                     del event
                     yield b"\n"  # the server forgets what it has sent only once it has the next part
     except (Problem, Unavailable) as error:  # the client reconnects, and gets the error as its response
-        log.warning("events.interrupted", job_id=job_id, error=error)
+        log.warning("events.interrupted", **shown, error=error)

@@ -35,7 +35,7 @@ log = Log("waiters")
 
 
 class Waiter:
-    """A request that waits for changes of a job.
+    """A request that waits for changes of a job, or for events of a tenant: `job_id` is then the tenant's.
 
     `snapshot` is the job as last seen: None before the first read, and once the job is deleted.
     """
@@ -159,6 +159,11 @@ class Waiters:
                 if waiter.snapshot != snapshot:
                     waiter.snapshot = snapshot
                     waiter.changed.set()
+
+    def wake(self, tenant_id: UUID) -> None:
+        """Wake the waiters for events of a tenant."""
+        for waiter in self._by_job.get(tenant_id, ()):
+            waiter.changed.set()
 
     async def poll(self) -> None:
         """Announce and check all waiters at intervals, until cancelled."""

@@ -11,6 +11,7 @@ from services.gateway.openapi.examples import HOOK
 
 JOB_ID, WEBHOOK_ID = "job_01m7ysshxnfbevq05b7h55g94z", "whk_01m7ystrn7eevsede7n1a4q217"
 DELIVERY_ID, RECOVERY_ID = "dlv_01m7ystyjreeattn4s7m92kk5s", "rec_01m7ysv7pnetqtwvzp4kk6hgz5"
+EVENT_ID = "evt_01m7ystyt3fmq9pqw9y6x8q317"
 BATCH_ID = "bat_01m7ystfs0e0x8s13t679vdnpf"
 
 SUBMITTED = datetime(2026, 11, 21, 10, 17, 52, 827_000, tzinfo=UTC)
@@ -135,7 +136,7 @@ ATTEMPT = {
 }
 DELIVERY = {
     "id": DELIVERY_ID,
-    "event_id": "evt_01m7ystyt3fmq9pqw9y6x8q317",
+    "event_id": EVENT_ID,
     "event_type": "job.succeeded",
     "job_id": JOB_ID,
     "webhook_id": WEBHOOK_ID,
@@ -247,6 +248,11 @@ ANSWERS: dict[str, Any] = {
             }
         ],
         "next_cursor": None,
+    },
+    "FeedPageView": {
+        "items": [{"id": EVENT_ID} | EVENTS["job.succeeded"]],
+        "next_after": f"{EVENT_ID}.8123",
+        "has_more": False,
     },
     "TraceView": TRACE,
     "AttemptList": {

@@ -16,6 +16,7 @@ from common.tensors import Output, RawElement
 from services.gateway.audit import schemas as audit_schemas
 from services.gateway.batches import schemas as batch_schemas
 from services.gateway.events import schemas as event_schemas
+from services.gateway.feed import schemas as feed_schemas
 from services.gateway.http import problems, welcome
 from services.gateway.jobs import schemas as job_schemas
 from services.gateway.models import schemas as model_schemas
@@ -37,7 +38,7 @@ from services.gateway.webhooks import schemas as webhook_schemas
 PREFIX = "#/components/schemas/"
 SCHEMA_MODULES = (
     *(job_schemas, batch_schemas, event_schemas, webhook_schemas, model_schemas, usage_schemas),
-    *(audit_schemas, trace_schemas),
+    *(audit_schemas, trace_schemas, feed_schemas),
     *(problems, welcome, responses, protocol_schemas),
 )
 UNUSED = {msgspec.Struct, responses.StoredOutput}
@@ -53,6 +54,7 @@ MADE_FROM: dict[type[msgspec.Struct], type[msgspec.Struct]] = {batch_schemas.Bat
 # The groups of calls, in their order in the reference.
 TAGS = {
     "Jobs": "Submit, read, cancel, retry and erase jobs.",
+    "Events": "All that happens, for receivers that Charonia cannot reach.",
     "Models": "What models there are, and what they take.",
     "Batches": "Many jobs in one call.",
     "Webhooks": "Subscriptions and their secrets.",

@@ -28,6 +28,7 @@ def describe_lines(item: dict[str, Any], description: str) -> dict[str, Any]:
 JOB_LINES = describe_lines(BATCH_ITEM, "The elements of that list, one in each line.")
 RESULT_LINES = describe_lines({"$ref": "#/components/schemas/BatchResult"}, "One BatchResult in each line.")
 STREAM = {"type": "string", "description": "Server-sent events. The `data` of each is an EventItem without its `id`."}
+FEED = {"type": "string", "description": "Server-sent events. The `data` of each is the body of its webhooks."}
 RAW_TENSORS = {
     "type": "string",
     "format": "binary",
@@ -61,6 +62,7 @@ BODIES: dict[str, Any] = {
 # What 200 is that Litestar cannot know: lines, and more than one media type.
 OTHER_MEDIA_TYPES: dict[str, dict[str, Any]] = {
     "submit_job": {EVENT_STREAM: {"schema": STREAM}},
+    "list_feed": {EVENT_STREAM: {"schema": FEED}},
     "list_events": {EVENT_STREAM: {"schema": STREAM}},
     "get_batch_results": {
         LINES[0]: {"schema": RESULT_LINES, "example": msgspec.json.Encoder().encode_lines(BATCH_RESULTS).decode()}

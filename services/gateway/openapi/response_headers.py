@@ -35,6 +35,7 @@ BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
     ("create_webhook", "201"): ("Location",),
     ("erase_job", "409"): ("Retry-After",),
     ("list_events", "200"): OF_STREAM,
+    ("list_feed", "200"): OF_STREAM,
     **{
         (call, status): INFER + (("Content-Encoding", JSON_LENGTH_HEADER) if status == "200" else ())
         for call in ("infer", "infer_version")

@@ -84,6 +84,9 @@ LISTS = {  # the indexes that a list may use
     "list_runs": {"jobs_pkey", "job_attempts_pkey", "job_steps_pkey"},
     "measure_recent": {"jobs_ended_of_model"},
     "count_running": {"jobs_by_lease"},
+    "list_feed": {"events_in_feed"},
+    "find_news": {"events_in_feed"},
+    "find_feed_end": {"events_in_feed"},
     "list_audit_log": {"audit_log_by_tenant"},
     "list_whole_audit_log": {"audit_log_by_time"},
     "list_job_deliveries": {"events_by_job", "deliveries_by_event", "endpoints_pkey"},  # a job has few events

@@ -1,5 +1,6 @@
 """What the gateway does with the messages that every gateway gets."""
 
+from functools import partial
 from typing import cast
 
 from common.rabbitmq.messages import JobsChanged, KeysRevoked, Message
@@ -28,5 +29,6 @@ class World:
 async def test_a_revocation_clears_the_keys_and_wakes_their_waiters() -> None:
     world = World()
     for message in (JobsChanged([JOB]), KeysRevoked()):
-        await handle_change(cast("Waiters", world), cast("KeyCache", world), message, None)
-    assert world.calls == [JobsChanged([JOB]), "clear", "wake revoked"]
+        keys, look = cast("KeyCache", world), partial(world.calls.append, "look at feeds")
+        await handle_change(cast("Waiters", world), keys, look, message, None)
+    assert world.calls == ["look at feeds", JobsChanged([JOB]), "clear", "wake revoked"]

@@ -19,7 +19,7 @@ async def follow() -> AsyncGenerator[Event | None, None]:
 
 async def read_blocks() -> list[dict[str, str]]:
     """Return the fields of each block that ends with a blank line. Comments are no fields."""
-    text = b"".join([part async for part in send_events("job_1", follow())]).decode()
+    text = b"".join([part async for part in send_events(follow(), job_id="job_1")]).decode()
     *blocks, rest = text.split("\n\n")
     assert set(rest) <= set(":\n")
     lines = [[line.partition(": ") for line in block.splitlines() if not line.startswith(":")] for block in blocks]
