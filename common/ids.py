@@ -44,6 +44,7 @@ WebhookId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.
 DeliveryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.DELIVERY)})]
 RecoveryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.RECOVERY)})]
 BatchId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.BATCH)})]
+KeyId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.KEY)})]
 AuditEntryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.AUDIT_ENTRY)})]
 
 

@@ -5,7 +5,7 @@
     CancelJob       gateway             → charonia.control → every dispatcher
     WaitersPresent  gateway             → charonia.control → every dispatcher
     JobsChanged     gateway, dispatcher → charonia.changes → every gateway
-    KeysRevoked     the keys command    → charonia.changes → every gateway
+    KeysRevoked     keys command, gateway → charonia.changes → every gateway
 
 A message is a wake-up: it names a row and carries no state of its own. It can be lost, doubled or reordered without
 harm.

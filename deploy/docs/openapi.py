@@ -22,6 +22,7 @@ IN_PATH = {
     "webhook_id": "whk_01m7ystrn7eevsede7n1a4q217",
     "recovery_id": "rec_01m7ysv7pnetqtwvzp4kk6hgz5",
     "delivery_id": "dlv_01m7ystyjreeattn4s7m92kk5s",
+    "key_id": "key_01m0p2rz5zf3cs8fw8dnz7m5rv",
     "name": "echo",
     "model": "echo",
     "version": "1",

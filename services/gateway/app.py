@@ -19,7 +19,7 @@ from services.gateway.audit.routes import AuditServices
 from services.gateway.audit.store import AuditStore
 from services.gateway.auth.authentication import AuthenticationMiddleware, Authenticator, KeyCache
 from services.gateway.auth.rate_limits import RateLimiter, RateLimitHeadersMiddleware
-from services.gateway.auth.store import RateLimitStore
+from services.gateway.auth.store import KeyStore, RateLimitStore
 from services.gateway.batches import routes as batches
 from services.gateway.batches.routes import BatchServices
 from services.gateway.batches.store import BatchStore
@@ -59,6 +59,9 @@ from services.gateway.jobs.retry import Retrier
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.submit import Submitter
 from services.gateway.jobs.waiting import WaitExplainer
+from services.gateway.keys import routes as keys
+from services.gateway.keys.revocation import RevocationAnnouncer
+from services.gateway.keys.routes import KeyServices
 from services.gateway.models import routes as models
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.queue_depths import QueueDepths
@@ -110,6 +113,7 @@ class Services:
     webhooks: WebhookServices
     traces: TraceServices
     usage: UsageServices
+    keys: KeyServices
     audit: AuditServices
     inference: InferenceServices
 
@@ -155,6 +159,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
             traces.make_router(services.traces),
             usage.make_router(services.usage),
             audit.make_router(services.audit),
+            keys.make_router(services.keys),
         ],
         request_max_body_size=min(settings.max_body, LARGE),  # of bodies that Litestar decodes in place
         middleware=[lambda app: AuthenticationMiddleware(app, authenticator, check_parameters)],
@@ -203,6 +208,11 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         webhooks=compose_webhooks(settings, database, job_services.store, policy, catalogue),
         traces=TraceServices(TraceStore(database), DeliveryStore(database)),
         usage=UsageServices(UsageStore(database)),
+        keys=KeyServices(
+            KeyStore(database),
+            settings.rate_limit,
+            RevocationAnnouncer(connections.publisher, connections.keys, connections.waiters),
+        ),
         audit=AuditServices(AuditStore(database)),
         inference=InferenceServices(
             *(authenticator, readiness, catalogue, inference, connections.workers), max_body=settings.max_body

@@ -36,6 +36,17 @@ CREATE TABLE api_keys (
   rate_limit integer CHECK (rate_limit >= 0), -- requests a second; 0: no limit; NULL: the gateway's setting
   last_used_at timestamptz -- to the minute
 );
+CREATE INDEX api_keys_by_tenant ON api_keys (tenant_id, id) WHERE revoked_at IS NULL;
+
+-- Revokes a tenant's key, and returns false if there is no such key or it is revoked. It runs with the rights of the owner:
+-- a gateway may revoke a key, but not make a revoked one valid again.
+CREATE FUNCTION revoke_key_of(tenant uuid, key uuid) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+  UPDATE api_keys SET revoked_at = now() WHERE id = key AND tenant_id = tenant AND revoked_at IS NULL;
+  RETURN FOUND;
+END
+$$;
 
 -- One token bucket for each limited key, shared by all gateways. Most requests write it, so it is not in the WAL. After
 -- a crash every bucket is full.
@@ -833,7 +844,9 @@ GRANT SELECT ON schema_migrations TO charonia_gateway, charonia_dispatcher, char
 GRANT SELECT, INSERT, UPDATE (webhook_secret) ON tenants TO charonia_gateway;
 GRANT SELECT (id, paused_at, retention) ON tenants TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE ON tenants TO charonia_operator;
-GRANT SELECT, INSERT, UPDATE (last_used_at) ON api_keys TO charonia_gateway; -- it adds the bootstrap key
+GRANT SELECT, INSERT, UPDATE (last_used_at) ON api_keys TO charonia_gateway;
+REVOKE ALL ON FUNCTION revoke_key_of FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION revoke_key_of TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE ON api_keys TO charonia_operator;
 GRANT SELECT, INSERT, UPDATE ON rate_limits TO charonia_gateway;
 

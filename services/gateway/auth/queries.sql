@@ -30,6 +30,32 @@ JOIN tenants t ON t.id = k.tenant_id
 WHERE $1::uuid IS NULL OR k.tenant_id = $1
 ORDER BY t.name, k.id;
 
+-- name: list_active_keys
+-- A page ($3) of the keys of a tenant ($1) that are not revoked, after an id ($2); without their secrets.
+SELECT k.id, t.name AS tenant, k.name, k.scopes, k.models, k.rate_limit, k.created_at, k.expires_at, k.last_used_at,
+       k.revoked_at
+FROM api_keys k
+JOIN tenants t ON t.id = k.tenant_id
+WHERE k.tenant_id = $1 AND k.id > $2 AND k.revoked_at IS NULL
+ORDER BY k.id
+LIMIT $3;
+
+-- name: find_active_key
+-- A key ($1) of a tenant ($2), unless it is revoked; without its secret.
+SELECT k.id, t.name AS tenant, k.name, k.scopes, k.models, k.rate_limit, k.created_at, k.expires_at, k.last_used_at,
+       k.revoked_at
+FROM api_keys k
+JOIN tenants t ON t.id = k.tenant_id
+WHERE k.id = $1 AND k.tenant_id = $2 AND k.revoked_at IS NULL;
+
+-- name: count_active_keys
+-- How many keys of a tenant ($1) are not revoked.
+SELECT count(*) FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL;
+
+-- name: revoke_own_key
+-- Revokes a key ($1) of a tenant ($2). Returns false if it does not exist or is revoked.
+SELECT revoke_key_of($2, $1);
+
 -- name: revoke_key
 -- Revokes a key ($1) and returns its tenant, unless it does not exist or is revoked.
 UPDATE api_keys SET revoked_at = now() WHERE id = $1 AND revoked_at IS NULL RETURNING tenant_id;

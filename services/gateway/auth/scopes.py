@@ -14,6 +14,8 @@ OWN_AUTHENTICATION = "exclude_from_auth"  # Litestar's option of a route whose h
 
 
 class Scope(StrEnum):
+    """What an API key may do."""
+
     SUBMIT = "submit"  # submit, cancel and retry jobs
     READ = "read"  # read anything but secrets
     ADMIN = "admin"  # webhooks, secrets, dead letters and erasure, and all that the other scopes allow

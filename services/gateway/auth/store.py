@@ -40,7 +40,7 @@ class Key(NamedTuple):
 
 
 class KeyRow(msgspec.Struct, frozen=True):
-    """An API key as the command line lists it."""
+    """An API key as it is listed."""
 
     id: UUID
     tenant: str
@@ -103,6 +103,30 @@ class KeyStore:
     async def list_keys(self, tenant_id: UUID | None) -> list[KeyRow]:
         """Return the keys of one tenant, or of all tenants."""
         return [KeyRow(*record.values()) for record in await self._database.fetch(QUERIES["list_keys"], tenant_id)]
+
+    async def list_active(self, tenant_id: UUID, after: UUID, limit: int) -> list[KeyRow]:
+        """Return the tenant's keys that are not revoked, after an id, in order of id."""
+        found = await self._database.fetch(QUERIES["list_active_keys"], tenant_id, after, limit)
+        return [KeyRow(*record.values()) for record in found]
+
+    async def find_active(self, key_id: UUID, tenant_id: UUID) -> KeyRow | None:
+        """Return the tenant's key, or None if there is no such key, or it is revoked."""
+        record = await self._database.fetch_one(QUERIES["find_active_key"], key_id, tenant_id)
+        return None if record is None else KeyRow(*record.values())
+
+    async def count_active(self, tenant_id: UUID) -> int:
+        """Return how many keys of the tenant are not revoked."""
+        record = await self._database.fetch_one(QUERIES["count_active_keys"], tenant_id)
+        return record["count"] if record else 0
+
+    async def revoke_own(self, key_id: UUID, tenant_id: UUID, *, actor: str) -> bool:
+        """Revoke a key of a tenant; return False if there is no such key, or it was revoked before."""
+        async with self._database.transaction() as connection:
+            if not await connection.fetchval(QUERIES["revoke_own_key"], key_id, tenant_id):
+                return False
+            entry = AuditEntry(tenant_id, actor, "key.revoked", ids.encode(ids.Kind.KEY, key_id))
+            await add_entries(connection, [entry])
+            return True
 
     async def revoke(self, key_id: UUID, *, actor: str) -> bool:
         """Revoke a key; return whether it exists. Revoking it again changes nothing."""

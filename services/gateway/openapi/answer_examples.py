@@ -125,6 +125,16 @@ WEBHOOK = {
     "created_at": "2026-11-21T10:18:32.488Z",
 }
 SECRET = {"secret": "whsec_3Svi35d86cdvyaJcxZDaXXzeRFC+69hnToAVd8mQzuQ="}
+KEY = {
+    "id": "key_01m0p2rz5zf3cs8fw8dnz7m5rv",
+    "name": "scanner",
+    "scopes": ["read", "submit"],
+    "models": ["echo", "work*"],
+    "rate_limit": None,
+    "created_at": "2026-11-21T10:18:32.488Z",
+    "expires_at": None,
+    "last_used_at": "2026-11-21T10:19:02.104Z",
+}
 GRACE = {"old_secret_until": "2026-11-21T11:18:50.942Z"}
 ATTEMPT = {
     "number": 1,
@@ -254,6 +264,9 @@ ANSWERS: dict[str, Any] = {
         "next_after": f"{EVENT_ID}.8123",
         "has_more": False,
     },
+    "create_key 201": KEY | {"last_used_at": None, "key": "ch_BfDwyWTSQ7pTbJvhgWCh05Z8dTHmaHBD1yfaHgR3RzQ"},
+    "KeyView": KEY,
+    "KeyPage": {"items": [KEY], "next_cursor": None},
     "TraceView": TRACE,
     "AttemptList": {
         "items": [

@@ -19,6 +19,7 @@ from services.gateway.events import schemas as event_schemas
 from services.gateway.feed import schemas as feed_schemas
 from services.gateway.http import problems, welcome
 from services.gateway.jobs import schemas as job_schemas
+from services.gateway.keys import schemas as key_schemas
 from services.gateway.models import schemas as model_schemas
 from services.gateway.open_inference import responses
 from services.gateway.open_inference import schemas as protocol_schemas
@@ -38,7 +39,7 @@ from services.gateway.webhooks import schemas as webhook_schemas
 PREFIX = "#/components/schemas/"
 SCHEMA_MODULES = (
     *(job_schemas, batch_schemas, event_schemas, webhook_schemas, model_schemas, usage_schemas),
-    *(audit_schemas, trace_schemas, feed_schemas),
+    *(audit_schemas, trace_schemas, feed_schemas, key_schemas),
     *(problems, welcome, responses, protocol_schemas),
 )
 UNUSED = {msgspec.Struct, responses.StoredOutput}
@@ -59,6 +60,7 @@ TAGS = {
     "Batches": "Many jobs in one call.",
     "Webhooks": "Subscriptions and their secrets.",
     "Deliveries": "What was sent, and what receivers answered.",
+    "Keys": "API keys of your tenant.",
     "Usage": "What you used.",
     "Audit log": "Who changed what.",
     "Open Inference Protocol": "The protocol of Triton, for clients that are made for it.",

@@ -36,6 +36,15 @@ REQUESTS: dict[str, dict[str, Any]] = {
         "all jobs": {"url": HOOK},
     },
     "change_webhook": {"its events": {"events": ["job.succeeded", "job.failed"]}},
+    "create_key": {
+        "to run and read": {"name": "scanner", "scopes": ["read", "submit"], "models": ["echo", "work*"]},
+        "with limits": {
+            "name": "guest",
+            "scopes": ["read"],
+            "rate_limit": 10,
+            "expires_at": "2030-01-01T00:00:00Z",
+        },
+    },
     "retry_job": {"on another model": {"target_model": "work_small"}},
     "replay_dead_letters": {
         "of a model": {"filter": {"model": "faulty"}, "limit": 100},

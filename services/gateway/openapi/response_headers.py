@@ -33,6 +33,7 @@ BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
     ("submit_batch", "202"): CREATED,
     ("get_batch_results", "200"): ("X-Accel-Buffering",),
     ("create_webhook", "201"): ("Location",),
+    ("create_key", "201"): ("Location",),
     ("erase_job", "409"): ("Retry-After",),
     ("list_events", "200"): OF_STREAM,
     ("list_feed", "200"): OF_STREAM,

@@ -1,0 +1,1 @@
+"""API keys that a tenant makes and revokes itself."""
