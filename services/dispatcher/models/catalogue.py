@@ -14,7 +14,7 @@ from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.client import ModelVersion, TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.statistics import RecentTimes
-from services.dispatcher.triton.unloaded import LOADING, NOT_LOADED, Unloaded
+from services.dispatcher.triton.unloaded import WITHOUT_ERROR, Unloaded
 
 PROBE_SECONDS = 0.3  # between refreshes while something is unavailable, and after a request to refresh
 SAVE_SECONDS = 10.0  # a row that is not saved for three times as long counts as not ready
@@ -114,7 +114,7 @@ class Catalogue:
         """Take over why models do not run, and log each new reason of a failed load."""
         found = {key: reason for key, reason in self._triton.unloaded.items() if self._matches(key[0])}
         for (name, version), reason in found.items():
-            if reason not in (LOADING, NOT_LOADED, self._unloaded.get((name, version))):
+            if reason not in (*WITHOUT_ERROR, self._unloaded.get((name, version))):
                 log.warning("model.not_loaded", model=name, version=version, reason=reason)
         self._unloaded = found
 

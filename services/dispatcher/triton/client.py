@@ -26,7 +26,7 @@ from services.dispatcher.triton.messages import StreamMessage, read_message
 from services.dispatcher.triton.quarantine import Quarantine
 from services.dispatcher.triton.statistics import Model, Totals, read_totals
 from services.dispatcher.triton.tensors import OutputTensor
-from services.dispatcher.triton.unloaded import Unloaded, find_unloaded
+from services.dispatcher.triton.unloaded import STALLED, Unloaded, find_unloaded
 
 CALL_SECONDS = 3.0
 STALL_SECONDS = 1.0  # an answer that takes longer shows that the server, or the way to it, stalled
@@ -65,7 +65,7 @@ class TritonClient:
         """`url` is host:port. `max_message` limits a request and a response, in bytes."""
         self.max_message = max_message
         self.quarantine = Quarantine()
-        self.unloaded: Unloaded = {}  # as of the last index
+        self.unloaded: Unloaded = {}  # why models do not run, as of the last index
         self._headers = access.headers
         self._index_outage = Outage()
         self._stalled_at = float("-inf")
@@ -123,7 +123,9 @@ class TritonClient:
         self.quarantine.release_missing({name for name, _ in ready})
         for model in sorted(self.quarantine.models):
             await self._check_reloaded(model)
-        return {(name, version) for name, version in ready if not self.quarantine.holds(name)}
+        held = {(name, version) for name, version in ready if self.quarantine.holds(name)}
+        self.unloaded |= dict.fromkeys(held, STALLED)
+        return ready - held
 
     async def _read_index(self) -> set[tuple[str, str]]:
         """Return what Triton serves, and note why it does not serve the rest.

@@ -15,6 +15,9 @@ NOT_LOADED = (
 )
 FOLDERS = re.compile(r"(?<![\w./:])/(?:[^\s/'\"]+/)+")
 
+STALLED = "its process crashed or stalled: it waits until Triton has loaded it again"
+WITHOUT_ERROR = (LOADING, NOT_LOADED, STALLED)
+
 Unloaded: TypeAlias = dict[tuple[str, str], str]  # the reason by name and version; the version may be empty
 
 
@@ -29,7 +32,7 @@ def find_unloaded(index: Iterable[Any]) -> Unloaded:
         if model.state or not model.name.startswith(".")
     }
     reasons = {key: reason for key, (state, text) in found.items() if (reason := explain_state(state, text))}
-    urgent = sorted(reasons, key=lambda key: (reasons[key] in (LOADING, NOT_LOADED), key))
+    urgent = sorted(reasons, key=lambda key: (reasons[key] in WITHOUT_ERROR, key))
     return {key: reasons[key] for key in urgent[:MAX_UNLOADED]}
 
 

@@ -12,6 +12,7 @@ from services.dispatcher.triton import client as module
 from services.dispatcher.triton.client import CALL_SECONDS, TritonClient
 from services.dispatcher.triton.errors import WRONG_REQUEST, InferenceError, TritonUnavailable
 from services.dispatcher.triton.messages import read_message
+from services.dispatcher.triton.unloaded import STALLED as STALLED_REASON
 from tests.unit.clock import Clock
 
 
@@ -148,8 +149,10 @@ async def test_a_model_that_was_loaded_again_unseen_is_trusted_again() -> None:
     try:
         await fail(triton, STALLED)
         assert await triton.list_ready() == set()
+        assert triton.unloaded == {("work", "1"): STALLED_REASON}
         server.executions = 2
         assert await triton.list_ready() == {("work", "1")}
+        assert triton.unloaded == {}
         assert await list_versions(triton, "work", ANSWER) == ["1"]
     finally:
         await triton.close()
