@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 from tests.support.key_command import make_key
 
@@ -76,6 +78,19 @@ async def submit_again(load: Any, client: Any, job: Any) -> None:
     """Submit a job, and wait for its end in the same call."""
     answer = await load("api.jobs.submit_job").asyncio_detailed(client=client, body=job, prefer="wait=20")
     assert (answer.status_code, answer.parsed.status) == (200, "succeeded")
+
+
+def test_the_guides_examples_run_and_show_a_refusal(
+    stack: Stack, package: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    guide = (ROOT / "docs" / "how-to" / "generate-a-client.md").read_text()
+    guide = guide.replace("charonia_client", package).replace("http://localhost:8080", stack.url)
+    jobs, batches = re.findall(r"^```python\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    for example, shown in ((jobs, "[2.0, 4.0, 6.0]"), (batches, "row-7 [14.0]")):
+        exec(example, {})  # noqa: S102 -- that is what its readers do
+        assert shown in capsys.readouterr().out
+        with pytest.raises(SystemExit, match="model 'nobody' not found"):
+            exec(example.replace('"model": "echo"', '"model": "nobody"'), {})  # noqa: S102
 
 
 async def test_generated_client_runs_a_model(stack: Stack, package: str) -> None:
