@@ -17,8 +17,8 @@ up: $(STAMP) ## the whole stack on this machine, without containers, until Ctrl-
 demo: $(STAMP) ## the stack, and one real job through it: an image of text to a verified webhook
 	@exec $(RUN) -m deploy.local.demo
 
-key: $(STAMP) ## an API key of the running stack: make key TENANT=acme SCOPES="submit read" (all scopes without SCOPES)
-	@exec $(RUN) -m deploy.local key $(if $(TENANT),'$(TENANT)') $(SCOPES)
+key: $(STAMP) ## an API key of the running stack: make key TENANT=acme SCOPES="submit read" NAME=reports (all scopes without SCOPES)
+	@exec $(RUN) -m deploy.local key $(if $(NAME),--name='$(NAME)') $(if $(TENANT),'$(TENANT)') $(SCOPES)
 
 reload: $(STAMP) ## loads a model of the running stack, again if it is loaded: make reload MODEL=ocr
 	@exec $(RUN) -m deploy.local reload $(if $(MODEL),'$(MODEL)')

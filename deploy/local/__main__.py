@@ -22,7 +22,7 @@ Charonia is ready.
 
   API      {url}
   docs     {url}/docs
-  key      {key} (for development; `make key TENANT=…` makes others)
+  key      {key} (for development; `{make_key}` makes others)
   models   {models}
   metrics  {metrics}
   logs     {logs}
@@ -45,7 +45,7 @@ def main() -> int:
         settings = Settings.load(os.environ)
         match options.command:
             case "key":
-                return make_key(find_running(settings), options.tenant, options.scopes)
+                return make_key(find_running(settings), options.tenant, options.scopes, options.name)
             case "reload":
                 reload_model(find_running(settings), options.model)
             case _:
@@ -67,6 +67,7 @@ def parse() -> argparse.Namespace:
     preparing = commands.add_parser("prepare", help="install what is missing")
     preparing.add_argument("--tests", action="store_true", help="also install what only tests need")
     key = commands.add_parser("key", help="make an API key of a tenant of the running stack, and print it")
+    key.add_argument("--name", default="", help="what the key is for; `keys list` shows it")
     key.add_argument("tenant", nargs="?", help="name of the tenant; a new one is added")
     key.add_argument("scopes", nargs="*", help="what the key may do: submit, read, admin; default: everything")
     loading = commands.add_parser("reload", help="load a model of the running stack, again if it is loaded")
@@ -94,8 +95,9 @@ def up(settings: Settings) -> None:
         # A second Ctrl-C must not leave servers behind; each stop has its own deadline.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        say("Stopping …")
-        stack.stop()
+        if stack.is_locked:  # else it did not start, or has stopped already
+            say("Stopping …")
+            stack.stop()
 
 
 def describe(stack: Stack) -> str:
@@ -108,6 +110,7 @@ def describe(stack: Stack) -> str:
     return READY.format(
         url=stack.url,
         key=stack.environment["CHARONIA_BOOTSTRAP_KEY"],
+        make_key=stack.settings.make_call("key TENANT=…"),
         models=" and ".join(map(str, folders)),
         metrics="\n           ".join(metrics),
         logs=stack.log_dir,

@@ -45,7 +45,8 @@ class Lock:
             os.close(file)
             directory = self._path.parent
             message = (
-                f"the stack in {directory} is already running (process {holder}); set STACK_DIR to run another one"
+                f"the stack in {directory} is already running (process {holder}); "
+                "to run another one, set another PORT_BASE, or another STACK_DIR if you set that"
             )
             raise StackLocked(message) from error
         os.ftruncate(file, 0)

@@ -68,5 +68,6 @@ def require_free(ports: Mapping[str, int]) -> None:
         seen[port] = variable
         if not is_free(port):
             raise PortTaken(
-                f"port {port} is in use: set {variable} to another port, or stop the process that listens there"
+                f"port {port} is in use: set {variable} to another port, or PORT_BASE to move all ports, "
+                "or stop the process that listens there"
             )

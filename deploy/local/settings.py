@@ -105,6 +105,10 @@ class Settings:
         ports: dict[str, Any] = dict(_lay_out(first_free_block(base, _count_ports(INSTANCES)), INSTANCES))
         return cls(stack_dir=ROOT / ".charonia" / f"stack-{base}", port_base=base, **ports)
 
+    def make_call(self, target: str) -> str:
+        """Return the call of make for this stack."""
+        return f"PORT_BASE={self.port_base} make {target}" if self.port_base else f"make {target}"
+
     @property
     def ports(self) -> dict[str, int]:
         """Every port of the stack, by the variable that sets it."""

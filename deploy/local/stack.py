@@ -79,6 +79,11 @@ class Stack:
         """The URL of the first gateway."""
         return f"http://127.0.0.1:{self.settings.gateway_port}"
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether this process has the stack: from the beginning of start() to the end of stop()."""
+        return self._lock.is_held
+
     def start(self) -> None:
         """Start everything and wait until it is ready; if that fails, stop everything and raise LocalError."""
         self._lock.acquire()
@@ -107,7 +112,7 @@ class Stack:
         for member in (*reversed(self.services), *self.servers):
             with suppress(LocalError):
                 member.stop()
-        if self._lock.is_held:
+        if self.is_locked:
             forget_ports(self.settings.stack_dir)
         self._lock.release()
 

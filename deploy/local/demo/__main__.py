@@ -23,10 +23,12 @@ from deploy.local.terminal import say
 JOBS = 3  # at most, until one has spans of Triton
 
 NEXT = """
-Next: `make up` keeps the stack running. Then try, for example:
+Next: `{up}` keeps the stack running. Then try, for example:
 
-  curl -s {url}/v1/jobs -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \\
-    -d '{{"model": "ocr", "inputs": {{"image": {{"base64": "'$(base64 -w0 deploy/local/demo.png)'"}}}}}}'
+  (printf '{{"model": "ocr", "inputs": {{"image": {{"base64": "'
+    base64 -w0 deploy/local/demo.png
+    printf '"}}}}}}') |
+    curl -s {url}/v1/jobs -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d @-
 
 {url}/docs has all operations.
 """
@@ -70,7 +72,7 @@ def demonstrate(settings: Settings) -> None:
             say(f"\n The spans of trace {job.trace} went to {endpoint}.")
         else:
             _show_trace(collector, job, lambda: Job(api, receiver, stack.check, _keep_quiet), stack.check)
-        say(NEXT.format(url=stack.url, key=key))
+        say(NEXT.format(up=settings.make_call("up"), url=stack.url, key=key))
 
 
 def _start(stack: Stack) -> None:
@@ -84,8 +86,9 @@ def _stop(stack: Stack) -> None:
     # A second Ctrl-C must not leave servers behind; each stop has its own deadline.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    say("Stopping …")
-    stack.stop()
+    if stack.is_locked:  # else it did not start, or has stopped already
+        say("Stopping …")
+        stack.stop()
 
 
 def _show_trace(collector: Collector, job: Job, make_job: Callable[[], Job], check: Callable[[], None]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from deploy.local.demo.__main__ import NEXT
 from deploy.local.ports import free_block
 from deploy.local.settings import ROOT
 from tests.support.model_inputs import LINES
@@ -25,6 +26,7 @@ from tests.support.waiting import eventually
 GUIDE = (ROOT / "docs" / "how-to" / "bring-your-own-model.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DEADLINE = 120.0
+PHOTO = 200_000  # bytes; a shell allows an argument 128 KiB
 READY = "Charonia is ready."
 # A graph with one node: y = Neg(x), both FP32 of one dimension. IR version 8, opset 13.
 NEGATE = base64.b64decode("CAg6NAoLCgF4EgF5IgNOZWcSAWdaEAoBeBILCgkIARIFCgMSAW5iEAoBeRILCgkIARIFCgMSAW5CBAoAEA0=")
@@ -132,11 +134,20 @@ def test_the_guides_model_runs_beside_the_demos(trial: Trial) -> None:
     assert (refused["status"], refused["error"]["code"]) == ("failed", "invalid_input")
 
 
-def test_the_readmes_image_is_read(trial: Trial) -> None:
-    blocks = [match[2] for match in BLOCK.finditer((ROOT / "README.md").read_text())]
-    (command,) = (text for text in blocks if '"model": "ocr"' in text)
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/submit-jobs.md", "the demo"])
+def test_an_image_larger_than_an_argument_is_read(trial: Trial, tmp_path: Path, page: str) -> None:
+    image = tmp_path / "photo.png"
+    image.write_bytes((ROOT / "deploy/local/demo.png").read_bytes() + bytes(PHOTO))  # ignored behind the image
+    if page == "the demo":
+        command = NEXT.format(up="make up", url=trial.url, key="ch_dev").split("\n\n")[1]
+    else:
+        blocks = [match[2] for match in BLOCK.finditer((ROOT / page).read_text())]
+        (command,) = (text for text in blocks if '"model": "ocr"' in text)
+    command = command.replace("deploy/local/demo.png", str(image))
     job = read_answer(trial.run(command))
-    assert (job["status"], job["outputs"][0]["data"]) == ("succeeded", LINES)
+    headers = {"Authorization": "Bearer ch_dev"}
+    ended = httpx.get(f"{trial.url}/v1/jobs/{job['id']}?wait=30", headers=headers, timeout=40).json()
+    assert (ended["status"], ended["outputs"][0]["data"]) == ("succeeded", LINES)
 
 
 def test_up_says_what_is_broken_and_where_metrics_are(trial: Trial) -> None:
@@ -238,12 +249,43 @@ def test_an_onnx_file_runs_in_a_python_model(trial: Trial) -> None:
 
 
 def test_a_key_is_made_in_one_line(trial: Trial) -> None:
-    made = trial.run('make key TENANT=acme SCOPES="submit read"')
+    made = trial.run('make key TENANT=acme SCOPES="submit read" NAME="the reports"')
     assert (made.returncode, made.stderr) == (0, "")
     key = made.stdout.strip()
     assert trial.call("echo", {"x": [[2.0]]}, key).json()["status"] == "succeeded"
     refused = httpx.get(f"{trial.url}/v1/webhooks/secret", headers={"Authorization": f"Bearer {key}"})
     assert refused.status_code in (403, 404)
+    listed = trial.run(f"{find_exports(trial)}.venv/bin/python -m services.gateway.commands.keys list acme --json")
+    (shown,) = json.loads(listed.stdout)
+    assert shown["name"] == "the reports"
+
+
+def test_a_key_is_revoked_at_once_with_the_guides_variables(trial: Trial) -> None:
+    key = trial.run("make key TENANT=revoked").stdout.strip()
+    assert trial.call("echo", {"x": [[2.0]]}, key).is_success
+    keys = f"{find_exports(trial)}.venv/bin/python -m services.gateway.commands.keys"
+    (shown,) = json.loads(trial.run(f"{keys} list revoked --json").stdout)
+    revoked = trial.run(f"{keys} revoke {shown['id']}")
+    assert (revoked.returncode, revoked.stdout) == (0, f"Revoked {shown['id']}.\n"), revoked.stderr
+    assert trial.call("echo", {"x": [[2.0]]}, key).status_code == 401
+
+
+def find_exports(trial: Trial) -> str:
+    """Return the variables of the guide "Tenants and keys", for this stack."""
+    guide = (ROOT / "docs" / "how-to" / "tenants-and-keys.md").read_text()
+    exports = "".join(line + "\n" for line in guide.splitlines() if line.startswith("export "))
+    stack_dir = trial.environment["STACK_DIR"]
+    ports = json.loads(Path(stack_dir, "ports.json").read_text())
+    exports = exports.replace(".charonia/stack", stack_dir)
+    return exports.replace("5433", str(ports["postgres_port"])).replace("5673", str(ports["rabbitmq_port"]))
+
+
+def test_a_second_start_names_the_stack_and_stops_nothing(trial: Trial) -> None:
+    again = trial.run("make up")
+    assert (again.returncode != 0, "Stopping" in again.stdout) == (True, False)
+    assert "already running" in again.stderr
+    assert "PORT_BASE" in again.stderr
+    assert f"PORT_BASE={trial.environment['PORT_BASE']} make key TENANT=" in trial.output
 
 
 def test_without_a_stack_a_command_says_so(trial: Trial, tmp_path: Path) -> None:

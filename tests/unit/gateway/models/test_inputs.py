@@ -86,6 +86,7 @@ def test_the_protocols_list_takes_data_flat_nested_or_raw(data: Any) -> None:
         ({"base64": "!"}, ITEM, 0, "/inputs/x/base64", "not base64"),
         ({"base64": "AQI="}, ITEM, 0, "/inputs/x", "do not fit"),
         ({"base64": "AQ=="}, ROW, 0, "/inputs/x", "do not fit"),
+        (["hello", "you"], Signature("x", Datatype.BYTES, [-1, 1]), 8, "/inputs/x", "got [2]"),  # one item, or two?
         ({"base64": "AQ=="}, Signature("x", Datatype.UINT8, [-1, -1]), 0, "/inputs/x", "variable dimensions"),
         (
             {"base64": "AQ=="},
