@@ -47,6 +47,11 @@ def infer(content: bytes, *texts: str) -> Mistake:
     return Mistake("POST", "/v2/models/echo/infer", 400, texts, content)
 
 
+def lines(content: bytes, status: int, *texts: str) -> Mistake:
+    """Return a batch of lines."""
+    return Mistake("POST", "/v1/batches", status, texts, content, {"Content-Type": "application/x-ndjson"})
+
+
 def encode(mistake: Mistake) -> bytes | None:
     """Return the bytes of a body."""
     if mistake.body is None or isinstance(mistake.body, bytes):
@@ -118,7 +123,7 @@ MISTAKES: dict[str, Mistake] = {
     "a literal in capitals": send(b'{"model": True}', "write true, in lower case"),
     "NaN without quotes": send(b'{"inputs": {"x": [NaN]}}', 'write NaN in quotes: "NaN"'),
     "a cut body": send(b'{"model": "echo", "inputs": {"x": [1', "it ends too early"),
-    "a file of its own": send(b"@job.json", "line 1, column 1, at `@job.json`"),
+    "a file of its own": send(b"@job.json", "line 1, column 1, at `@job.json`", "name of a file"),
     "a backslash of Windows": send(b'{"model": "C:\\models"}', "a backslash in a string is written \\\\"),
     "an image as the body": send(b"\x89PNG\r\n\x1a\n", "byte 0 is not UTF-8", "files as base64"),
     "a list for an object": send(b"[1]", "the body must be an object like", "got a list", status=422),
@@ -222,6 +227,12 @@ MISTAKES: dict[str, Mistake] = {
     "base64 that was cut": submit(422, "not a multiple of 4", model="ocr", inputs={"image": [{"base64": PNG[:21]}]}),
     # Batches, subscriptions and the rest
     "an empty batch": Mistake("POST", "/v1/batches", 422, ("the batch is empty; send at least one job",), []),
+    "the name of a file as a batch": lines(b"jobs.jsonl", 422, "looks like the name of a file", "--data-binary @FILE"),
+    "a file whose lines curl joined": lines(b'{"model": "echo"}{"model": "echo"}', 422, "column 18", "--data-binary"),
+    "lines sent as JSON": Mistake(
+        *("POST", "/v1/batches", 400, ("a second job begins in line 2, column 1", "application/x-ndjson")),
+        b'{"model": "echo"}\n{"model": "echo"}\n',
+    ),
     "one job as a batch": Mistake("POST", "/v1/batches", 422, ("must be a list of jobs", "application/x-ndjson"), JOB),
     "a batch with a comma too many": Mistake("POST", "/v1/batches", 400, ("remove the comma before ']'",), b"[{},]"),
     "an item that is no JSON": Mistake(

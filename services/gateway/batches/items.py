@@ -96,6 +96,7 @@ def split_list(body: bytes) -> Iterator[str]:
         text = body.decode("utf-8-sig")
         at = skip_space(text, 0)
         if text[at : at + 1] != "[":
+            refuse_lines(text, at)
             DECODER.decode(text)
             raise invalid(
                 Field(
@@ -115,6 +116,25 @@ def split_list(body: bytes) -> Iterator[str]:
             raise json.JSONDecodeError("", text, at)
     except (ValueError, RecursionError) as error:  # ValueError includes errors of UTF-8 and JSON
         raise malformed(body.removeprefix(BOM_UTF8), error) from error
+
+
+def refuse_lines(text: str, at: int) -> None:
+    """Raise Problem (400) for jobs in lines, sent as a list. Raises ValueError unless it begins with JSON."""
+    second = find_second(text, at)
+    if second is not None:
+        line, column = text.count("\n", 0, second) + 1, second - text.rfind("\n", 0, second)
+        detail = (
+            f"the body is not a list: a second job begins in line {line}, column {column}; "
+            f"to send a job in each line, use the Content-Type {LINES[0]} and, with curl, `--data-binary @FILE`"
+        )
+        raise Problem(HTTPStatus.BAD_REQUEST, "malformed_json", detail)
+
+
+def find_second(text: str, at: int) -> int | None:
+    """Return where a second object follows the JSON at this place. Raises ValueError unless there is JSON."""
+    _, end = DECODER.raw_decode(text, at)
+    second = skip_space(text, end)
+    return second if text[second : second + 1] == "{" else None
 
 
 def skip_space(text: str, at: int) -> int:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from services.gateway.batches.items import find_second
 from services.gateway.batches.schemas import BatchJob, CustomId, DefaultsLine
 from services.gateway.http.bodies import decode_body
 from services.gateway.http.problems import FieldError, Problem, invalid
@@ -35,8 +36,25 @@ class NamedItem(msgspec.Struct, frozen=True):
 
 def parse_item(item: bytes | str, defaults: bytes | None, context: SubmitContext) -> ParsedItem:
     """Return the valid job of an item, and its name. Raises Problem (400, 403, 404, 422)."""
-    request = decode_item(item, defaults)
+    try:
+        request = decode_item(item, defaults)
+    except Problem as problem:
+        raise explain_joined(item) or problem from problem
     return ParsedItem(build_valid_job(request, context), request.custom_id)
+
+
+def explain_joined(item: bytes | str) -> Problem | None:
+    """Return the problem of a line with two jobs: `curl -d @FILE` drops the line breaks of a file."""
+    try:
+        text = item.decode("utf-8-sig") if isinstance(item, bytes) else item
+        second = find_second(text, 0)
+    except (ValueError, RecursionError):
+        return None
+    if second is None:
+        return None
+    detail = f"a second job begins in column {second + 1}, but each needs a line of its own"
+    hint = "curl drops the line breaks of `-d @FILE`; use `--data-binary @FILE`"
+    return Problem(HTTPStatus.BAD_REQUEST, "malformed_json", f"{detail}; {hint}")
 
 
 def decode_item(item: bytes | str, defaults: bytes | None) -> BatchJob:

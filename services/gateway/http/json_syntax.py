@@ -26,6 +26,7 @@ LITERALS = {"true": "true", "false": "false", "none": "null", "undefined": "null
 LETTERS = re.compile(rb"^[A-Za-z]*")
 LETTERS_BEFORE = re.compile(rb"[A-Za-z]*$")
 FORM = re.compile(rb"\s*[A-Za-z_][\w.\[\]-]*=")
+FILE_NAME = re.compile(rb"\s*(@[^\n]*|[\w./~-]+\.[A-Za-z]\w*)\s*")
 NEAR = 20  # bytes that are shown
 EMPTY_BODY = "the body is empty; send JSON"
 
@@ -69,6 +70,8 @@ def locate_error(body: bytes, error: Exception) -> tuple[str, int | None]:
 
 def find_cause(body: bytes, at: int) -> str | None:
     """Return the likely cause of a mistake at this byte."""
+    if FILE_NAME.fullmatch(body):
+        return "it looks like the name of a file; send its content, with curl as `--data-binary @FILE`"
     found = body[at : at + 1]
     if found == b"'":
         return "strings need double quotes, not single ones"

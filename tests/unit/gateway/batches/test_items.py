@@ -91,6 +91,22 @@ def test_anything_but_a_list_is_refused(body: bytes) -> None:
     assert refused.value.status == 422
 
 
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b'{"a": 1}\n{"b": "', "line 2, column 1"),
+        (b' {"a": 1} {}', "line 1, column 11"),
+        (b"{}\r\n\n {}", "line 3, column 2"),
+    ],
+)
+def test_lines_sent_as_a_list_are_told_their_type(body: bytes, place: str) -> None:
+    with pytest.raises(Problem) as refused:
+        list(split_list(body))
+    assert (refused.value.status, refused.value.code) == (400, "malformed_json")
+    for text in (place, "application/x-ndjson", "--data-binary @FILE"):
+        assert text in refused.value.detail
+
+
 def test_elements_before_an_error_are_yielded() -> None:
     items = split_list(b'[{"a": 1}, 2, x]')
     assert [next(items), next(items)] == ['{"a": 1}', "2"]

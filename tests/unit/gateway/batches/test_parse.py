@@ -1,10 +1,20 @@
 """Defaults and names of a batch's items."""
 
+from typing import cast
+
 import msgspec
 import pytest
 
-from services.gateway.batches.parse import MAX_DEFAULTS, add_defaults, decode_item, parse_defaults, read_custom_id
+from services.gateway.batches.parse import (
+    MAX_DEFAULTS,
+    add_defaults,
+    decode_item,
+    parse_defaults,
+    parse_item,
+    read_custom_id,
+)
 from services.gateway.http.problems import Problem
+from services.gateway.jobs.parse import SubmitContext
 
 DEFAULTS = b'{"model":"m","webhook":{"url":"https://a"},"priority":"low"}'
 
@@ -44,6 +54,18 @@ def test_a_mistake_is_shown_at_its_place_in_the_item(item: bytes | str, detail: 
     with pytest.raises(Problem) as refused:
         decode_item(item, defaults)
     assert refused.value.detail.startswith(detail)
+
+
+@pytest.mark.parametrize(
+    "item", [b'{"model": "a"}{"model": "b"}', b'\xef\xbb\xbf{"model": "a"} {', b'{"model": "a"}\r{"mo']
+)
+@pytest.mark.parametrize("defaults", [None, DEFAULTS])
+def test_two_jobs_in_a_line_name_what_curl_did(item: bytes, defaults: bytes | None) -> None:
+    with pytest.raises(Problem) as refused:
+        parse_item(item, defaults, cast(SubmitContext, None))
+    assert (refused.value.status, refused.value.code) == (400, "malformed_json")
+    assert "a second job begins in column 1" in refused.value.detail
+    assert "--data-binary @FILE" in refused.value.detail
 
 
 @pytest.mark.parametrize("line", [b'{"model": "m"}', "{}", b"1", b"{", b"\xff", b"[" * 100_000])
