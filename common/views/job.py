@@ -73,7 +73,7 @@ class Metrics(msgspec.Struct, frozen=True):
     """How long the parts of a job took, in whole milliseconds. Each is null until it is known."""
 
     queue_ms: int | None
-    """From when the job could run to the start of its latest attempt."""
+    """From when the job could run to the start of its latest attempt. Null while it waits for the next attempt."""
     inference_ms: int | None
     """The latest attempt as its dispatcher saw it, from the call of Triton to the outputs as JSON.
 
@@ -217,6 +217,16 @@ def duration_ms(start: datetime | None, end: datetime | None) -> int | None:
     return None if start is None or end is None else max(0, round((end - start).total_seconds() * 1000))
 
 
+def measure_queue(row: JobRow) -> int | None:
+    """Return how long the job waited for its latest attempt, in milliseconds, or None if the row does not have it.
+
+    After a failed attempt, `run_at` is that of the next one, also once the job is canceled in the queue.
+    """
+    if row.status in (Status.QUEUED, Status.CANCELED) and row.started_at is not None and row.run_at > row.started_at:
+        return None
+    return duration_ms(max(row.created_at, row.run_at), row.started_at)
+
+
 def view_job(
     row: JobRow,
     links: JobUrls,
@@ -233,7 +243,6 @@ def view_job(
     if row.error_code is not None:
         error = Failure(row.error_code, row.error_message or "", bool(row.error_retryable))
     inference = None if row.inference_ms is None else round(row.inference_ms)
-    queued = duration_ms(max(row.created_at, row.run_at), row.started_at)
     return JobView(
         id=shown,
         status=row.status,
@@ -255,7 +264,7 @@ def view_job(
         webhook_status=webhook_status,
         metadata=msgspec.Raw(row.metadata or b"{}"),
         trace_id=trace_id,
-        metrics=Metrics(queued, inference, duration_ms(row.created_at, row.finished_at)),
+        metrics=Metrics(measure_queue(row), inference, duration_ms(row.created_at, row.finished_at)),
         urls=links.job(shown, trace_id),
     )
 

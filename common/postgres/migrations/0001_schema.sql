@@ -384,6 +384,7 @@ CREATE TABLE job_attempts (
   attempt integer NOT NULL, -- the number of the attempt; a returned attempt's number is used again
   model text NOT NULL,
   worker text NOT NULL,
+  due_at timestamptz NOT NULL, -- the job's run_at before the attempt: until then it backed off or was scheduled
   started_at timestamptz NOT NULL,
   finished_at timestamptz NOT NULL,
   status text NOT NULL CHECK (status IN ('succeeded', 'failed', 'canceled', 'returned')), -- returned: does not count
@@ -394,10 +395,10 @@ CREATE TABLE job_attempts (
 
 -- All attempts that have ended.
 CREATE VIEW ended_attempts AS
-SELECT job_id, claim, count, attempt, model, worker, started_at, finished_at, status, error_code, error_message
+SELECT job_id, claim, count, attempt, model, worker, due_at, started_at, finished_at, status, error_code, error_message
 FROM job_attempts
 UNION ALL
-SELECT id, claim, 1, attempt, model, worker, started_at, greatest(started_at, finished_at), status, error_code,
+SELECT id, claim, 1, attempt, model, worker, run_at, started_at, greatest(started_at, finished_at), status, error_code,
        error_message
 FROM jobs
 WHERE lease_until IS NULL AND worker IS NOT NULL; -- an ended job; written so that no partial index fits

@@ -91,7 +91,7 @@ WITH back AS (
          probation)
   ORDER BY id
 ), locked AS (
-  SELECT back.*, j.attempt, j.model, j.worker, j.started_at
+  SELECT back.*, j.attempt, j.model, j.worker, j.run_at, j.started_at
   FROM jobs j
   JOIN back ON j.id = back.id AND j.claim = back.claim AND j.status = 'processing'
   ORDER BY j.id
@@ -110,10 +110,10 @@ WITH back AS (
     AND a.status = 'returned' AND a.error_code = chosen.error_code AND chosen.refused
   RETURNING a.job_id
 ), attempted AS (
-  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code,
+  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, due_at, started_at, finished_at, status, error_code,
                             error_message)
-  SELECT id, claim, attempt, model, worker, started_at, now(), CASE WHEN given_back THEN 'returned' ELSE 'failed' END,
-         error_code, error_message
+  SELECT id, claim, attempt, model, worker, run_at, started_at, now(),
+         CASE WHEN given_back THEN 'returned' ELSE 'failed' END, error_code, error_message
   FROM chosen
   WHERE id NOT IN (SELECT job_id FROM repeated)
 )

@@ -59,9 +59,9 @@ WITH ended AS (
   ORDER BY id
   FOR UPDATE
 ), last_attempts AS (
-  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status, error_code,
+  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, due_at, started_at, finished_at, status, error_code,
                             error_message)
-  SELECT id, claim, attempt, model, worker, started_at, greatest(started_at, finished_at), status, error_code,
+  SELECT id, claim, attempt, model, worker, run_at, started_at, greatest(started_at, finished_at), status, error_code,
          error_message
   FROM ended
   WHERE worker IS NOT NULL

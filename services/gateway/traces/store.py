@@ -27,6 +27,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     model: str
     worker: str
+    due_at: datetime  # the earliest start: later than the wait began, if the job backed off or was scheduled
     started_at: datetime
     finished_at: datetime | None
     status: str

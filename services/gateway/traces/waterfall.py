@@ -58,12 +58,11 @@ def trace_waits_and_runs(job: TracedJob, runs: Sequence[Run]) -> Iterator[Span]:
     row, since = job.row, job.row.created_at if not runs or runs[0].is_first else None
     delay = SCHEDULED
     for run in runs:
-        latest = run is runs[-1]
         if run.retried_at is not None:
             since, delay = run.retried_at, SCHEDULED
         if since is not None:
-            yield from trace_wait(since, run.started_at, row.run_at if latest else None, delay)
-        yield from trace_run(row, run, latest)
+            yield from trace_wait(since, run.started_at, run.due_at, delay)
+        yield from trace_run(row, run, latest=run is runs[-1])
         since, delay = run.finished_at, BACKOFF
     if job.retried_at is not None:
         since, delay = job.retried_at, SCHEDULED
@@ -76,16 +75,16 @@ def trace_waits_and_runs(job: TracedJob, runs: Sequence[Run]) -> Iterator[Span]:
         yield from trace_wait(since, row.finished_at, row.run_at, delay)
 
 
-def trace_wait(begin: datetime, end: datetime | None, due: datetime | None, delay: str) -> Iterator[Span]:
-    """Yield a wait: the delay until it was `due`, then the queue. The rows know that only of the latest wait."""
-    if due is not None and due > begin:
+def trace_wait(begin: datetime, end: datetime | None, due: datetime, delay: str) -> Iterator[Span]:
+    """Yield a wait: the delay until it was `due`, then the queue."""
+    if due > begin:
         yield Span("gateway", delay, begin, due if end is None else min(due, end), 1)
         begin = due
     if end is None or begin <= end:
         yield Span("dispatcher", "queued", begin, end, 1)
 
 
-def trace_run(row: JobRow, run: Run, latest: bool) -> Iterator[Span]:
+def trace_run(row: JobRow, run: Run, *, latest: bool) -> Iterator[Span]:
     """Yield an attempt. The inference begins with it: the rows know how long it took."""
     name = f"attempt {run.attempt}" + (f" × {run.count}" if run.count > 1 else "")
     if run.model != row.model:

@@ -53,8 +53,8 @@ WITH new AS MATERIALIZED (
 ), inputs AS (
   INSERT INTO job_inputs (job_id, tensors) SELECT id, '' FROM new
 ), attempts AS (
-  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status)
-  SELECT id, 1, 1, 'echo', 'worker', now(), now(), 'failed' FROM new
+  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, due_at, started_at, finished_at, status)
+  SELECT id, 1, 1, 'echo', 'worker', now(), now(), now(), 'failed' FROM new
 ), new_events AS (
   INSERT INTO events (id, tenant_id, job_id, model, type, body, traceparent)
   SELECT id, $1, id, 'echo', 'job.started', '{}', '' FROM new

@@ -191,8 +191,8 @@ async def test_a_list_of_attempts_has_a_limit(database: Database, tenant: UUID) 
     job = await submit(database, tenant)
     await database.fetch(
         """
-        INSERT INTO job_attempts (job_id, claim, attempt, model, worker, started_at, finished_at, status)
-        SELECT $1, claim, claim, 'echo', 'w', now(), now(), 'failed' FROM generate_series(1, 1100) claim
+        INSERT INTO job_attempts (job_id, claim, attempt, model, worker, due_at, started_at, finished_at, status)
+        SELECT $1, claim, claim, 'echo', 'w', now(), now(), now(), 'failed' FROM generate_series(1, 1100) claim
         """,
         job,
     )

@@ -50,6 +50,24 @@ async def test_each_attempt_is_listed_with_the_retry_before_it(database: Databas
     assert [run.status for run in await list_runs(database, job, tenant, 1)] == ["processing"]
 
 
+async def test_each_attempt_keeps_when_it_was_due(database: Database, tenant: UUID) -> None:
+    """A requeue moves `run_at` of the job to the next attempt."""
+    job, store = await submit(database, tenant), TraceStore(database)
+    due = []
+    for _ in range(2):
+        found = await store.find_job(job, tenant)
+        assert found is not None
+        due.append(found.row.run_at)
+        await Stores(database).results.requeue_jobs([new_requeue(await claim(database, job), delay=0.0)])
+        await database.fetch("UPDATE jobs SET scheduled_at = NULL")
+    await Stores(database).results.end_jobs([new_end(await claim(database, job), Status.FAILED)])
+    found = await store.find_job(job, tenant)
+    assert found is not None
+    assert [run.due_at for run in await list_runs(database, job, tenant)] == [*due, found.row.run_at]
+    assert await TransitionStore(database).retry_jobs(tenant, [job], [Status.FAILED], None)
+    assert [run.due_at for run in await list_runs(database, job, tenant)] == [*due, found.row.run_at]
+
+
 async def test_a_retry_of_a_job_that_never_ran_is_found(database: Database, tenant: UUID) -> None:
     job, store = await submit(database, tenant), TraceStore(database)
     await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now()")

@@ -49,6 +49,14 @@ ROW = JobRow(
 OUTPUTS = b'[{"name":"TEXT","datatype":"BYTES","shape":[1],"data":["\xc3\xbc"]}]'
 
 
+@pytest.mark.parametrize(("status", "queue_ms"), [(Status.QUEUED, None), (Status.CANCELED, None), (Status.FAILED, 12)])
+def test_the_wait_for_an_attempt_is_unknown_once_the_next_is_due(status: Status, queue_ms: int | None) -> None:
+    """A requeue moves `run_at`. It was 0 then."""
+    run_at = AT if queue_ms else AT + timedelta(seconds=40)
+    row = msgspec.structs.replace(ROW, status=status, run_at=run_at)
+    assert view_job(row, JobUrls(), webhook_status="none").metrics.queue_ms == queue_ms
+
+
 def test_a_succeeded_job() -> None:
     view = view_job(ROW, JobUrls(), webhook_status="pending", outputs=OUTPUTS)
     assert json.loads(msgspec.json.encode(view)) == {

@@ -27,6 +27,7 @@ def run(attempt: int, begin: float, end: float | None, **changes: Any) -> Run:
         "count": 1,
         "model": "echo",
         "worker": "w",
+        "due_at": NOW,
         "started_at": after(begin),
         "finished_at": None if end is None else after(end),
         "status": "processing" if end is None else "failed",
@@ -63,12 +64,29 @@ def test_a_scheduled_job() -> None:
 
 
 def test_a_job_that_runs_for_the_second_time() -> None:
-    assert draw([run(1, 1, 3), run(2, 8, None)], run_at=after(7), status=Status.PROCESSING) == [
+    assert draw([run(1, 1, 3), run(2, 8, None, due_at=after(7))], run_at=after(7), status=Status.PROCESSING) == [
         ("dispatcher", "queued", 0.0, 1.0, 1, False),
         ("dispatcher", "attempt 1", 1.0, 3.0, 1, True),
         ("gateway", "backing off", 3.0, 7.0, 1, False),
         ("dispatcher", "queued", 7.0, 8.0, 1, False),
         ("dispatcher", "attempt 2", 8.0, None, 1, False),
+    ]
+
+
+def test_a_requeue_does_not_change_the_waits_before() -> None:
+    """`run_at` of the job is that of the next attempt."""
+    waits = [
+        ("dispatcher", "queued", 0.0, 5.5, 1, False),
+        ("dispatcher", "attempt 1", 5.5, 6.0, 1, True),
+        ("gateway", "backing off", 6.0, None, 1, False),
+    ]
+    assert draw([run(1, 5.5, 6)], run_at=after(46), scheduled_at=after(46)) == waits
+    scheduled = draw([run(1, 5.5, 6, due_at=after(5))], run_at=after(46), scheduled_at=after(46))
+    assert [line[1] for line in scheduled] == ["scheduled", "queued", "attempt 1", "backing off"]
+    again = draw([run(1, 5.5, 6), run(2, 47, 48, due_at=after(46))], run_at=after(128), scheduled_at=after(128))
+    assert again[2:4] == [
+        ("gateway", "backing off", 6.0, 46.0, 1, False),
+        ("dispatcher", "queued", 46.0, 47.0, 1, False),
     ]
 
 
@@ -82,7 +100,7 @@ def test_an_inference_is_part_of_the_latest_attempt() -> None:
 
 
 def test_refused_attempts_in_a_row_are_one_span_and_a_fallback_is_named() -> None:
-    runs = [run(1, 1, 3, count=7), run(2, 4, 5, model="small")]
+    runs = [run(1, 1, 3, count=7), run(2, 4, 5, model="small", due_at=after(3))]
     assert [line[1] for line in draw(runs, run_at=after(3), status=Status.FAILED, finished_at=after(5))] == [
         *("queued", "attempt 1 × 7", "queued", "attempt 2 on small"),
     ]
@@ -94,7 +112,7 @@ def test_a_job_that_ended_in_the_queue_after_an_attempt() -> None:
 
 
 def test_the_time_before_a_retry_is_no_wait() -> None:
-    lines = draw([run(1, 1, 3), run(1, 62, None, retried_at=after(60), is_first=False)], run_at=after(60))
+    lines = draw([run(1, 1, 3), run(1, 62, None, due_at=after(60), retried_at=after(60), is_first=False)])
     assert lines[2:] == [
         ("dispatcher", "queued", 60.0, 62.0, 1, False),
         ("dispatcher", "attempt 1", 62.0, None, 1, False),
@@ -104,7 +122,7 @@ def test_the_time_before_a_retry_is_no_wait() -> None:
 
 
 def test_without_the_first_attempts_the_wait_before_is_unknown() -> None:
-    lines = draw([run(50, 100, 101), run(51, 103, None)], run_at=after(102))
+    lines = draw([run(50, 100, 101), run(51, 103, None, due_at=after(102))])
     assert [line[1] for line in lines] == ["attempt 50", "backing off", "queued", "attempt 51"]
 
 
