@@ -148,7 +148,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     queue_position: int | None
     """The estimated position of a queued job: 1 is next. Null in lists, and while the job backs off or is scheduled."""
     waiting_for: WaitingFor | None
-    """Why a queued job does not run yet; null otherwise, and in the answer to a submit."""
+    """Why a queued job does not run yet; null otherwise, and in the answer to a submit that does not wait."""
     webhook_status: WebhookStatus
     """The state of the webhook given with the job; always `none` in lists and results of batches."""
     metadata: Object

@@ -69,7 +69,9 @@ async def submit_job(
         str | None,
         Parameter(
             header="Prefer",
-            description="`wait=N` waits up to N seconds for the end of the job, at most 60. The answer is then a 200.",
+            description="`wait=N` waits up to N seconds for the end of the job. More than 60 counts as 60, as RFC 7240 "
+            "lets a server do: `Preference-Applied` has the wait that counted. The answer is a 200 if the job ends in "
+            "time, else a 202 with the job as it is then.",
         ),
     ] = None,
 ) -> Response[Any]:
@@ -97,10 +99,11 @@ async def submit_job(
     seconds = read_wait(",".join(request.headers.getall("prefer"))) if prefer else 0  # several headers form one list
     if seconds:
         forget_body(request)
-    if seconds and (found := await await_end(request, row, seconds, services)):
+    latest = await await_end(request, row, seconds, services) if seconds else None
+    if latest is not None and latest.status in TERMINAL:
         headers["Preference-Applied"] = f"wait={seconds}"
-        return Response(view_found(found, services.urls), status_code=HTTPStatus.OK, headers=headers)
-    return Response(view, headers=headers)
+        return Response(latest, status_code=HTTPStatus.OK, headers=headers)
+    return Response(latest or view, headers=headers)
 
 
 async def submit_body(request: Caller, services: JobServices, key: str | None) -> SubmittedJob:
@@ -111,17 +114,19 @@ async def submit_body(request: Caller, services: JobServices, key: str | None) -
     return await services.submitter.submit(body, context)
 
 
-async def await_end(request: Caller, job: JobRow, seconds: float, services: JobServices) -> FoundJob | None:
-    """Return the job once it has ended. Return None after `seconds`, or if the end cannot be read."""
+async def await_end(request: Caller, job: JobRow, seconds: float, services: JobServices) -> JobView | None:
+    """Return the job once it has ended, or as it is after `seconds`. Return None if it cannot be read."""
     try:
         await while_connected(request.receive, services.waiters.wait(job.id, request.user, seconds))
         await services.authenticator.recheck(request)
         found = await services.store.find_job(job.id, request.user.tenant_id)
-        found = await load_outputs(request, services.store, found) if found else None
+        if found is None:
+            return None
+        found = await load_outputs(request, services.store, found)
+        return view_found(found, services.urls, await services.waits.explain(found.row, found.queue_position))
     except (Problem, Unavailable) as error:  # the job is accepted nevertheless
         log.warning("job.wait_failed", **job_log_fields(job), error=error)
         return None
-    return found if found is not None and found.row.status in TERMINAL else None
 
 
 @post(

@@ -57,7 +57,8 @@ def explain_absence(workload: Workload | None) -> WaitingFor | None:
         since = f" since {format_time(workload.seen_at)}" if workload and workload.seen_at else ""
         return WaitingFor("dispatcher", f"no dispatcher runs this model{since}")
     if workload.slots == 0:
-        return WaitingFor("triton", "Triton is away, or does not have the model ready")
+        known = f"Triton does not have the model ready. {workload.reason}" if workload.reason else None
+        return WaitingFor("triton", known or "Triton is away, or does not have the model ready")
     return None
 
 

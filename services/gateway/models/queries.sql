@@ -25,6 +25,8 @@ GROUP BY model, priority;
 
 -- name: list_workloads
 -- All models with what their dispatchers can do now, as in the view served_now, and what Triton reports of recent requests.
+-- `reason` says why the newest version does not run, if a dispatcher knows.
+--
 -- A live dispatcher counts as one of the model, without slots, if it knows why the model does not run. So does one that
 -- knows no model: it started while Triton was away.
 SELECT s.name AS model,
@@ -36,7 +38,14 @@ SELECT s.name AS model,
          AS has_dispatcher,
        coalesce(sum(s.slots), 0) AS slots,
        max(s.seen_at) AS seen_at, avg(s.queue_ms) AS queue_ms, avg(s.compute_ms) AS compute_ms,
-       l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused
+       l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused,
+       (
+         SELECT u.reason
+         FROM unloaded_models u
+         WHERE u.name = s.name AND u.updated_at > now() - interval '30 seconds'
+         ORDER BY length(u.version) DESC, u.version DESC, u.updated_at DESC -- versions are numbers
+         LIMIT 1
+       ) AS reason
 FROM (
   SELECT name, worker, seen_at, bool_or(is_alive) AS is_alive,
          CASE WHEN bool_or(is_alive AND ready) THEN max(slots) END AS slots,

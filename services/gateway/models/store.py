@@ -49,6 +49,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     max_running: int | None = None
     max_running_per_tenant: int | None = None
     paused: bool = False
+    reason: str | None = None  # why a version does not run; None: all run, or no dispatcher knows
 
 
 class Recent(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "WWW-Authenticate": ("How to send a key", TEXT),
     "Location": ("The path of the new object", TEXT),
     "Idempotency-Replayed": ("`true` if the `Idempotency-Key` was used before", TEXT),
-    "Preference-Applied": ("`wait=N`, if it was applied", TEXT),
+    "Preference-Applied": ("`wait=N`, if the job ended within it; N is 60 if more was asked for", TEXT),
     "X-Charonia-Job": ("The job's id", TEXT),
     "Content-Encoding": ("Chosen from `Accept-Encoding`", TEXT),
     JSON_LENGTH_HEADER: ("Bytes of JSON, where raw tensors follow it", COUNT),

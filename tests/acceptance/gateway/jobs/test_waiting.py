@@ -9,7 +9,7 @@ import pytest
 
 from deploy.local.services import Service
 from deploy.local.stack import Stack
-from tests.support.api_client import Api, Job
+from tests.support.api_client import Api, Job, read
 from tests.support.model_inputs import fault, tokens
 from tests.support.waiting import eventually
 
@@ -65,6 +65,18 @@ async def test_a_failed_job_says_until_when_it_is_backed_off(api: Api) -> None:
         f".{found.run_at.microsecond // 1000:03}Z after inference_failed"
     )
     await api.http.post(f"/v1/jobs/{submitted.id}/cancel")
+
+
+async def test_a_submit_that_waited_in_vain_says_why(api: Api) -> None:
+    """The answer is the job as it is then, not as it was accepted."""
+    body = {"model": "faulty", "inputs": fault("raise"), "retry": {"max_attempts": 2, "initial_delay": 300}}
+    answer = await api.http.post("/v1/jobs", json=body, headers={"Prefer": "wait=5"})
+    job = read(answer, 202, Job)
+    assert "preference-applied" not in answer.headers
+    assert job.attempt == 1
+    assert job.waiting_for is not None
+    assert job.waiting_for.code == "backoff"
+    await api.http.post(f"/v1/jobs/{job.id}/cancel")
 
 
 async def test_the_details_of_a_model_have_recent_times(api: Api) -> None:

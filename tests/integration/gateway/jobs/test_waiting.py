@@ -174,6 +174,18 @@ async def test_a_model_that_triton_lacks(database: Database, stores: Stores, ten
     assert await explain(database, await submit(database, tenant), tenant) == WaitingFor("triton", text)
 
 
+async def test_a_model_that_does_not_load_has_the_reason(database: Database, stores: Stores, tenant: UUID) -> None:
+    """That of the newest version, as of a dispatcher that says it again and again."""
+    await stores.models.save_models([(MODEL, False)])
+    await stores.models.save_unloaded({("echo", "9"): "old", ("echo", "10"): "no torch", ("other", "11"): "no config"})
+    text = "Triton does not have the model ready. no torch"
+    job = await submit(database, tenant)
+    assert await explain(database, job, tenant) == WaitingFor("triton", text)
+    await database.fetch("UPDATE unloaded_models SET updated_at = now() - interval '31 seconds'")
+    text = "Triton is away, or does not have the model ready"
+    assert await explain(database, job, tenant) == WaitingFor("triton", text)
+
+
 async def test_an_ended_job_waits_for_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
     job = await submit(database, tenant)
     await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now()")

@@ -12,7 +12,7 @@ import pytest
 from common import ids
 from common.errors import DatabaseUnavailable
 from common.jobs import Status
-from common.views.job import JobUrls
+from common.views.job import JobUrls, JobView
 from services.gateway.auth.authentication import Authenticator, unauthorized
 from services.gateway.auth.store import Key
 from services.gateway.events.waiters import Waiters
@@ -77,14 +77,14 @@ class World:
     async def receive(self) -> Any:
         await asyncio.Event().wait()
 
-    async def await_end(self) -> FoundJob | None:
+    async def await_end(self) -> JobView | None:
         return await await_end(cast("Any", self), ROW, 1.0, self.services)
 
 
 async def test_an_ended_job_is_returned() -> None:
     found = await World().await_end()
     assert found is not None
-    assert found.row.status is Status.SUCCEEDED
+    assert found.status is Status.SUCCEEDED
 
 
 @pytest.mark.parametrize(
