@@ -73,6 +73,10 @@ from services.gateway.open_inference.dependencies import InferenceServices
 from services.gateway.open_inference.inference import Inference
 from services.gateway.openapi import document
 from services.gateway.settings import GatewaySettings
+from services.gateway.stats import routes as stats
+from services.gateway.stats.reader import StatsReader
+from services.gateway.stats.routes import StatsServices
+from services.gateway.stats.store import StatsStore
 from services.gateway.traces import routes as traces
 from services.gateway.traces.routes import TraceServices
 from services.gateway.traces.store import TraceStore
@@ -113,6 +117,7 @@ class Services:
     webhooks: WebhookServices
     traces: TraceServices
     usage: UsageServices
+    stats: StatsServices
     keys: KeyServices
     audit: AuditServices
     inference: InferenceServices
@@ -158,6 +163,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
             webhooks.make_router(services.webhooks),
             traces.make_router(services.traces),
             usage.make_router(services.usage),
+            stats.make_router(services.stats),
             audit.make_router(services.audit),
             keys.make_router(services.keys),
         ],
@@ -208,6 +214,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         webhooks=compose_webhooks(settings, database, job_services.store, policy, catalogue),
         traces=TraceServices(TraceStore(database), DeliveryStore(database)),
         usage=UsageServices(UsageStore(database)),
+        stats=StatsServices(StatsReader(StatsStore(database))),
         keys=KeyServices(
             KeyStore(database),
             settings.rate_limit,

@@ -235,16 +235,17 @@ CREATE INDEX jobs_on_probation ON jobs (scheduled_at)
 CREATE INDEX jobs_in_queue ON jobs (model, priority, id) WHERE finished_at IS NULL AND lease_until IS NULL;
 
 -- For lists, newest first, and for the limits of tenants. Each change of a job writes it into every index whose condition
--- it meets. So none of these holds a job that runs: one holds it while it waits, two others after its end. Few jobs run
+-- it meets. So none of these holds a job that runs: one holds it while it waits, three others after its end. Few jobs run
 -- at a time. A list of one model reads past the entries of a tenant's other models, up to the limit of its queue: 0.2 s
 -- for a million. Ended jobs may be many more, so they have an index for it.
-CREATE INDEX jobs_waiting ON jobs (tenant_id, created_at, id, model) INCLUDE (input_bytes)
+CREATE INDEX jobs_waiting ON jobs (tenant_id, created_at, id, model) INCLUDE (input_bytes, priority, run_at)
   WHERE finished_at IS NULL AND lease_until IS NULL;
 CREATE INDEX jobs_ended ON jobs (tenant_id, status, created_at, id)
   WHERE status IN ('succeeded', 'failed', 'canceled', 'expired');
 CREATE INDEX jobs_ended_of_model ON jobs (tenant_id, model, status, created_at, id)
   WHERE status IN ('succeeded', 'failed', 'canceled', 'expired');
 CREATE INDEX jobs_dead_letters ON jobs (tenant_id, id) WHERE status = 'failed' AND erased_at IS NULL;
+CREATE INDEX jobs_by_end ON jobs (tenant_id, finished_at) WHERE finished_at > '-infinity'; -- for the statistics of tenants
 CREATE INDEX jobs_of_batch ON jobs (batch_id, status) WHERE batch_id IS NOT NULL;
 
 -- Return how many of the wanted jobs of a model may start now, over all dispatchers, and the tenants that may start none:

@@ -135,6 +135,7 @@ KEY = {
     "expires_at": None,
     "last_used_at": "2026-11-21T10:19:02.104Z",
 }
+WINDOW = {"queue_ms": {"p50": 27, "p95": 310}, "inference_ms": {"p50": 35, "p95": 52}}
 GRACE = {"old_secret_until": "2026-11-21T11:18:50.942Z"}
 ATTEMPT = {
     "number": 1,
@@ -267,6 +268,25 @@ ANSWERS: dict[str, Any] = {
     "create_key 201": KEY | {"last_used_at": None, "key": "ch_BfDwyWTSQ7pTbJvhgWCh05Z8dTHmaHBD1yfaHgR3RzQ"},
     "KeyView": KEY,
     "KeyPage": {"items": [KEY], "next_cursor": None},
+    "StatsView": {
+        "at": "2026-11-21T10:19:02.104Z",
+        "items": [
+            {
+                "model": "echo",
+                "priority": "normal",
+                "waiting": 12,
+                "scheduled": 2,
+                "running": 4,
+                "oldest_waiting_at": "2026-11-21T10:19:01.210Z",
+                "last_5_minutes": WINDOW
+                | {"seconds": 300.0, "ended": 600, "failed": 3}
+                | {"ended_per_minute": 120.0, "failed_per_minute": 0.6},
+                "last_60_minutes": WINDOW
+                | {"seconds": 3600.0, "ended": 3000, "failed": 6}
+                | {"ended_per_minute": 50.0, "failed_per_minute": 0.1},
+            }
+        ],
+    },
     "TraceView": TRACE,
     "AttemptList": {
         "items": [

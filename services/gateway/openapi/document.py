@@ -32,6 +32,7 @@ from services.gateway.openapi.request_bodies import add_bodies
 from services.gateway.openapi.response_headers import add_headers
 from services.gateway.openapi.swagger_ui import DocsPlugin, make_docs_router
 from services.gateway.openapi.webhook_events import BODIES, describe_webhooks
+from services.gateway.stats import schemas as stats_schemas
 from services.gateway.traces import schemas as trace_schemas
 from services.gateway.usage import schemas as usage_schemas
 from services.gateway.webhooks import schemas as webhook_schemas
@@ -39,7 +40,7 @@ from services.gateway.webhooks import schemas as webhook_schemas
 PREFIX = "#/components/schemas/"
 SCHEMA_MODULES = (
     *(job_schemas, batch_schemas, event_schemas, webhook_schemas, model_schemas, usage_schemas),
-    *(audit_schemas, trace_schemas, feed_schemas, key_schemas),
+    *(audit_schemas, trace_schemas, feed_schemas, key_schemas, stats_schemas),
     *(problems, welcome, responses, protocol_schemas),
 )
 UNUSED = {msgspec.Struct, responses.StoredOutput}
@@ -61,7 +62,7 @@ TAGS = {
     "Webhooks": "Subscriptions and their secrets.",
     "Deliveries": "What was sent, and what receivers answered.",
     "Keys": "API keys of your tenant.",
-    "Usage": "What you used.",
+    "Usage": "What you used, and your jobs in numbers.",
     "Audit log": "Who changed what.",
     "Open Inference Protocol": "The protocol of Triton, for clients that are made for it.",
     "Operations": "The state of the gateway.",

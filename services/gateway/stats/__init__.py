@@ -1,0 +1,1 @@
+"""What a tenant's jobs do now, and did in the last hour."""
