@@ -51,7 +51,7 @@ async def run(database: Database, tenant: UUID, count: int) -> Sequence[UUID]:
 
 async def test_a_job_waits_for_a_slot_behind_others(database: Database, stores: Stores, tenant: UUID) -> None:
     running = await run(database, tenant, 2)
-    first, second = await submit(database, tenant), await submit(database, tenant)
+    first, second = sorted([await submit(database, tenant) for _ in range(2)])
     assert await explain(database, first, tenant) == WaitingFor("slot", "2 of 2 slots busy, 0 ahead")
     assert await explain(database, second, tenant) == WaitingFor("slot", "2 of 2 slots busy, 1 ahead")
     assert await explain(database, running[0], tenant) is None
