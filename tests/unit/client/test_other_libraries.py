@@ -13,25 +13,29 @@ import svix
 from common.security import webhook_signatures
 
 SECRET = webhook_signatures.new_secret("hmac")
-NOW = datetime.now(timezone.utc)  # noqa: UP017 -- as for Python 3.10
 BODY = '{"type": "webhook.test", "timestamp": "2026-11-21T02:53:41.250Z", "data": {"webhook_id": "größe"}}'
 
 
-def make_headers(signature: str) -> dict[str, str]:
-    at = str(int(NOW.timestamp()))
+def read_time() -> datetime:
+    return datetime.now(timezone.utc)  # noqa: UP017 -- as for Python 3.10
+
+
+def make_headers(now: datetime, signature: str) -> dict[str, str]:
+    at = str(int(now.timestamp()))
     return {"webhook-id": "dlv_1", "webhook-timestamp": at, "webhook-signature": signature}
 
 
 @pytest.mark.parametrize("sign", [standardwebhooks.Webhook(SECRET).sign, svix.Webhook(SECRET).sign])
 def test_what_they_sign_verifies(sign: Callable[[str, datetime, str], str]) -> None:
-    event = charonia.verify(BODY.encode(), make_headers(sign("dlv_1", NOW, BODY)), SECRET)
+    now = read_time()
+    event = charonia.verify(BODY.encode(), make_headers(now, sign("dlv_1", now, BODY)), SECRET)
     assert isinstance(event, charonia.WebhookEvent)
     assert event.data.webhook_id == "größe"
 
 
 def test_what_charonia_signs_verifies_with_them() -> None:
-    secrets = [webhook_signatures.new_secret("ed25519"), SECRET]
-    headers = make_headers(webhook_signatures.sign(secrets, "dlv_1", int(NOW.timestamp()), BODY.encode()))
+    now, secrets = read_time(), [webhook_signatures.new_secret("ed25519"), SECRET]
+    headers = make_headers(now, webhook_signatures.sign(secrets, "dlv_1", int(now.timestamp()), BODY.encode()))
     assert standardwebhooks.Webhook(SECRET).verify(BODY, headers) == json.loads(BODY)
     svix.Webhook(SECRET).verify(BODY, headers)
     with pytest.raises(svix.WebhookVerificationError):
