@@ -21,15 +21,22 @@ SELECT EXISTS (SELECT FROM jobs WHERE probation IS NOT NULL AND finished_at IS N
 -- Tries to lock the promotion of suspected poison jobs until the transaction ends.
 SELECT pg_try_advisory_xact_lock($1) AS locked;
 
--- name: return_paused_suspects
--- Schedules the claimable suspects of paused tenants again, because each blocks the other suspects of its model.
+-- name: return_suspects
+-- Schedules claimable suspects again whose model is away or paused, or whose tenant is paused. They would block the others,
+-- or run beside one of them once they can.
+WITH away AS MATERIALIZED (
+  SELECT name FROM models GROUP BY name HAVING NOT bool_or(ready)
+  UNION
+  SELECT model FROM model_limits WHERE paused_at IS NOT NULL
+)
 UPDATE jobs
 SET scheduled_at = now()
 WHERE id IN (
   SELECT id
   FROM jobs
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NULL AND model >= '' -- fits an index
-    AND lease_until IS NULL AND tenant_id IN (SELECT id FROM tenants WHERE paused_at IS NOT NULL)
+    AND lease_until IS NULL
+    AND (model IN (SELECT name FROM away) OR tenant_id IN (SELECT id FROM tenants WHERE paused_at IS NOT NULL))
   FOR UPDATE SKIP LOCKED
 );
 

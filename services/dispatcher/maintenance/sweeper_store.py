@@ -33,7 +33,7 @@ class SweeperStore:
         async with self._database.transaction() as connection:
             if not await connection.fetchval(QUERIES["lock_promotion"], LOCK):
                 return []
-            await connection.execute(QUERIES["return_paused_suspects"])
+            await connection.execute(QUERIES["return_suspects"])
             return [read_wake_up(each) for each in await connection.fetch(QUERIES["promote_suspect"])]
 
     async def find_abandoned(self, limit: int) -> JobsAtTime:

@@ -132,6 +132,24 @@ async def test_a_suspect_whose_tenant_is_paused_lets_others_of_its_model_go(
     assert [job.row.id for job in await take(database, 2)] == [paused]
 
 
+async def test_a_suspect_whose_model_comes_back_runs_beside_no_other(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    """After a crash Triton loads one model after the other."""
+    await serve(database, "w", "echo", "other")
+    await suspect(database, tenant)
+    assert len(await stores.sweeper.promote_suspect()) == 1
+    await serve(database, "w", "echo", ready=False)
+    await suspect(database, tenant, model="other")
+    assert len(await stores.sweeper.promote_suspect()) == 1
+    (running,) = await take(database, 1, model="other")
+    await serve(database, "w", "echo")
+    assert await take(database, 1) == []
+    await stores.results.end_jobs([new_end(running)])
+    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert len(await take(database, 1)) == 1
+
+
 async def test_a_paused_suspect_that_runs_blocks_others(database: Database, stores: Stores, tenant: UUID) -> None:
     await serve(database, "w", "echo", "other")
     await suspect(database, tenant)
