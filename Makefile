@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo key reload test test-fast check docs dist bench compose-test newest-test storm mutants migrate ci lock clean
+.PHONY: help up demo key reload test test-fast check docs dist bench bundle bundle-test images compose-test newest-test storm cluster-storm mutants migrate ci lock clean screenshots
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,12 +34,18 @@ test-fast: $(STAMP) ## unit tests, and integration tests that need no Triton, in
 	@$(RUN) -m deploy.local prepare --tests
 	@exec $(RUN) -m pytest -q $(SIDE_BY_SIDE) -m "not triton" $(ARGS)
 
+screenshots: $(STAMP) ## takes the pictures of the console in docs/images again
+	@$(RUN) -m deploy.local prepare --tests
+	@UPDATE_SCREENSHOTS=1 exec $(RUN) -m pytest -q tests/acceptance/console/test_screenshots.py
+
 check: $(STAMP) ## formatting, lint, types, layers, dead code
+	@$(RUN) -m deploy.local prepare --checks
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	cd client && ../$(RUN) -m mypy && PYTHONPATH=. ../$(VENV)/bin/lint-imports
+	cd client && ../$(RUN) -m mypy && ../$(VENV)/bin/lint-imports
+	tsc --project console/tsconfig.json
 	$(VENV)/bin/vulture
 
 docs: $(STAMP) ## the site of the docs in build/docs; writes the generated parts of docs/reference first
@@ -55,7 +61,17 @@ bench: $(STAMP) ## measures the stack, tells which aims are reached; JSON in ben
 	@$(RUN) -m deploy.local prepare
 	@exec $(RUN) -m benchmarks $(ARGS)
 
-compose-test: $(STAMP) ## the compose stack on a Docker engine of its own, built from nothing (root, ten minutes)
+bundle: $(STAMP) ## archives in build/bundle that install the stack without a network (Debian 12, a quarter of an hour)
+	@exec $(RUN) -m deploy.bundle
+
+bundle-test: $(STAMP) ## installs the bundle without a network: here, in a bare Debian 12 and a bare Debian 13 (root)
+	@test -f build/bundle/SHA256SUMS || $(RUN) -m deploy.bundle
+	@exec $(RUN) -m deploy.bundle.rehearsal
+
+images: $(STAMP) ## the images of the services, for a registry: make images ARGS="--repository=registry.example.com/charonia"
+	@exec $(RUN) -m deploy.compose.images $(ARGS)
+
+compose-test: $(STAMP) ## the compose stack, and a pod of each kind, on a Docker engine of its own (root, a quarter of an hour)
 	@exec $(RUN) -m deploy.compose.rehearsal
 
 newest-test: $(STAMP) ## unit and integration tests on PostgreSQL 17, RabbitMQ 4 and Python 3.13, in a container (root)
@@ -65,6 +81,10 @@ storm: $(STAMP) ## minutes of load while everything is killed, frozen and restar
 	@$(RUN) -m deploy.local prepare
 	@exec $(RUN) -m tests.storm $(ARGS)
 
+cluster-storm: $(STAMP) ## the storm on three RabbitMQ nodes and PostgreSQL with a standby, while single nodes fail (root)
+	@$(RUN) -m deploy.local prepare --tests
+	@exec $(RUN) -m tests.cluster_storm $(ARGS)
+
 mutants: $(STAMP) ## puts seeded bugs into copies of the code; a named test must catch each (ten minutes)
 	@$(RUN) -m deploy.local prepare --tests
 	@exec $(RUN) -m tests.mutants $(ARGS)
@@ -72,25 +92,29 @@ mutants: $(STAMP) ## puts seeded bugs into copies of the code; a named test must
 migrate: $(STAMP) ## brings the database of CHARONIA_DATABASE_URL to the newest schema
 	@exec $(RUN) -m common.postgres.migrate
 
-ci: check test docs ## everything that CI runs
+ci: check test docs ## everything that CI runs; the storm on a cluster needs root
+	@$(MAKE) --no-print-directory cluster-storm ARGS="--seed 23 --minutes 0.5 --faults 4"
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links
 PEERS := benchmarks/peers/requirements
 
-lock: ## requirements.txt anew from pyproject.toml, and of it what each image and the benchmarks' peer need (needs uv)
+lock: ## requirements.txt anew from pyproject.toml, and of it what each image, the bundle and the benchmarks' peer need (needs uv)
 	$(LOCK) pyproject.toml --all-extras -o requirements.txt
 	$(LOCK) $(PEERS).in -c requirements.txt -o $(PEERS).txt
 	for service in gateway dispatcher notifier; do \
 	  $(LOCK) pyproject.toml --extra $$service -c requirements.txt -o deploy/compose/requirements/$$service.txt; done
+	$(LOCK) deploy/compose/requirements/s3.in -o deploy/compose/requirements/s3.txt
+	$(LOCK) pyproject.toml --extra gateway --extra dispatcher --extra notifier deploy/bundle/requirements.in \
+	  -c requirements.txt -o deploy/bundle/requirements.txt
 
 clean: ## removes what make has made, data of the stacks included
 	rm -rf $(VENV) .charonia .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .cache build *.egg-info
 
 # What a first run installs besides the Python packages. Targets that need no stack install no more than those.
 up demo bench storm: INSTALL := --stack
-test test-fast mutants ci: INSTALL := --stack --tests
+test test-fast cluster-storm mutants ci screenshots: INSTALL := --stack --tests
 
-$(STAMP): requirements.txt
+$(STAMP): requirements.txt client/pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) was not found; install Python 3.11, or run: make PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -m deploy.local.install --venv $(VENV) $(INSTALL)

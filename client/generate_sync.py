@@ -17,7 +17,7 @@ RULES = [
     (r"\bawait ", ""),
     (r"\b__a(enter|exit)__", r"__\1__"),
     (r"\baclose\b", "close"),
-    (r"\baiter_bytes\b", "iter_bytes"),
+    (r"\baiter_(bytes|raw)\b", r"iter_\1"),
 ]
 
 

@@ -8,9 +8,14 @@ CharoniaError
 │   │   ├── DatabaseAccessDenied
 │   │   └── StatementTimeout the database answers, but not this statement in time
 │   ├── BrokerUnavailable
+│   ├── StoreUnavailable     the object store
+│   │   ├── StoreDenied      it answers, but credentials, bucket or permissions are wrong
+│   │   └── StoreFull
 │   └── Overloaded       a bounded buffer of this process is full
+├── StoreNotFound        the object store has no such object
+├── StoreRangeInvalid    an object ends before the bytes that were asked for
 ├── Unroutable           no queue takes a message
-├── AddressRefused       webhooks may not be sent to a URL or address: see security/ssrf.py
+├── AddressRefused       a URL or address of a client may not be called: see security/ssrf.py
 └── NotHandled           how a message handler ends without success: see rabbitmq/consumer.py
     ├── Retry
     └── Reject
@@ -58,8 +63,28 @@ class BrokerUnavailable(Unavailable):
     """The message broker does not answer."""
 
 
+class StoreUnavailable(Unavailable):
+    """The object store does not answer."""
+
+
+class StoreDenied(StoreUnavailable):
+    """The object store denies access."""
+
+
+class StoreFull(StoreUnavailable):
+    """The object store is full."""
+
+
 class Overloaded(Unavailable):
     """Too many items are waiting already."""
+
+
+class StoreNotFound(CharoniaError):
+    """The object store has no such object."""
+
+
+class StoreRangeInvalid(CharoniaError):
+    """The object ends before the first of these bytes."""
 
 
 class Unroutable(CharoniaError):
@@ -67,7 +92,7 @@ class Unroutable(CharoniaError):
 
 
 class AddressRefused(CharoniaError):
-    """Webhooks may not be sent to this address."""
+    """This address may not be called."""
 
 
 class NotHandled(CharoniaError):

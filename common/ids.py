@@ -30,6 +30,7 @@ class Kind(StrEnum):
     RECOVERY = "rec"
     BATCH = "bat"
     AUDIT_ENTRY = "aud"
+    FILE = "file"
 
 
 def make_pattern(kind: Kind) -> str:
@@ -45,6 +46,7 @@ DeliveryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind
 RecoveryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.RECOVERY)})]
 BatchId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.BATCH)})]
 KeyId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.KEY)})]
+FileId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.FILE)})]
 AuditEntryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.AUDIT_ENTRY)})]
 
 

@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import resource
 import signal
 import sys
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import uvloop
 
@@ -48,6 +50,25 @@ def main(service: str, kind: type[S], run: Run[S]) -> int:
 def _fail(service: str, error: CharoniaError) -> int:
     print(f"{service}: {error}", file=sys.stderr)
     return error.exit_code
+
+
+def run_command(command: Callable[[], int]) -> NoReturn:
+    """Run a command, and end the process at once with its exit code: 130 after Ctrl-C, 1 after an unexpected error.
+
+    No exit handler runs, and no thread is waited for. A thread of obstore may still hold a Python call, and an
+    interpreter that ends slowly aborts it.
+    """
+    try:
+        code = command()
+    except KeyboardInterrupt:
+        code = 130
+    except Exception:  # Python would print it as well, and then end slowly
+        traceback.print_exc()
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):  # nobody may read it any more
+            stream.flush()
+    os._exit(code)
 
 
 def raise_open_files_limit() -> None:

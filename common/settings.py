@@ -6,20 +6,28 @@ The string under a field describes it. The configuration reference in the docs i
 import os
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeVar
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 from msgspec import Meta
 
 from common.errors import SettingsError
+from common.server_urls import find_missing_file, is_server_url
 from common.telemetry.logs import LogFormat
 
 PREFIX = "CHARONIA_"
 DatabaseUrl = Annotated[str, Meta(pattern=r"^postgres(ql)?://.")]
 AmqpUrl = Annotated[str, Meta(pattern=r"^amqps?://.")]
-_SERVER_URLS = ("database_url", "amqp_url")
+_SERVER_URLS = {
+    "database_url": "postgresql://user:password@host:5432/database",
+    "amqp_url": "amqp://user:password@host:5672/vhost",
+}
 QueueType = Literal["classic", "quorum"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+INLINE_OUTPUT = 256 * 1024  # bytes of a job's inputs, and of an output, that stay in the database
+InlineOutput = Annotated[int, Meta(ge=1024, le=1024 * 1024)]
+# A folder, or a bucket and a prefix in it. Without a query, which obstore would ignore.
+StoreUrl = Annotated[str, Meta(pattern=r"^(file:///[^?#]+|(s3|gs|az)://[^/?#]+(/[^?#]*)?)$")]
+EgressProxy = Annotated[str, Meta(pattern=r"^(https?://[^/\s]+/?)?$")]
 # Where to look at traces: a URL with {trace_id}, or Jaeger's address.
 TraceUrl = Annotated[str, Meta(pattern=r"^(https?://[^\s{}/]+(/[^\s{}]*(\{trace_id\}[^\s{}]*)?)?)?$")]
 EXAMPLE_KEYS = frozenset(
@@ -33,9 +41,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of every service."""
 
     database_url: DatabaseUrl
-    """PostgreSQL: `postgresql://user:password@host:port/database`."""
+    """PostgreSQL: `postgresql://user:password@host:port/database`. Several servers have commas between them, as in
+    `host:port,host:port`. The one that is read-write is used, unless the URL has `target_session_attrs`."""
     amqp_url: AmqpUrl
-    """RabbitMQ: `amqp://user:password@host:port/vhost`."""
+    """RabbitMQ: `amqp://user:password@host:port/vhost`. Several nodes of a cluster have commas between them, as in
+    `host:port,host:port`."""
     queue_type: QueueType = "classic"
     """The type of the queues for wake-ups, the same for all services. `quorum` for a cluster of RabbitMQ nodes."""
     host: str = "127.0.0.1"
@@ -78,22 +88,9 @@ def load(kind: type[S], environ: Mapping[str, str] = os.environ) -> S:
             )
         if field.name in _SERVER_URLS and not is_server_url(text):
             raise SettingsError(
-                f"{name} is wrong: expected a URL. Special characters in the password must be percent-encoded."
+                f"{name} is wrong: expected a URL such as {_SERVER_URLS[field.name]}. Several hosts take commas, "
+                "without spaces. Special characters in the password must be percent-encoded."
             )
+        if field.name in _SERVER_URLS and (missing := find_missing_file(text)):
+            raise SettingsError(f"{name} is wrong: no file is at {missing}. Mount it there, or correct the path.")
     return kind(**values)
-
-
-def is_server_url(url: str) -> bool:
-    """Return whether clients can parse the URL. A password with a plain / # ? or @ changes its meaning."""
-    try:
-        parts = urlsplit(url)
-        login, _, hosts = parts.netloc.rpartition("@")
-        for host in hosts.split(","):  # asyncpg accepts several hosts
-            _ = urlsplit(f"//{host}").port  # raises ValueError for a wrong port
-        if url.startswith("postgres") and (
-            "@" in login or (parts.query and not parse_qs(parts.query, strict_parsing=True))
-        ):
-            return False
-    except ValueError:
-        return False
-    return "@" in parts.netloc or "@" not in url

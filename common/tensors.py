@@ -7,6 +7,7 @@ extension of the Open Inference Protocol). The dispatcher therefore passes the b
 import struct
 from enum import StrEnum
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta
@@ -47,7 +48,50 @@ CODES = {
     Datatype.FP64: "d",
 }
 SIZES = {datatype: struct.calcsize("<" + code) for datatype, code in CODES.items()} | {Datatype.BF16: 2}
+MAX_INPUT_BYTES = 2_000_000_000  # of one job: gRPC takes messages below 2 GiB
 FLOATS = frozenset({Datatype.FP16, Datatype.BF16, Datatype.FP32, Datatype.FP64})
+
+
+class FileContent(msgspec.Struct, frozen=True, array_like=True, tag="file"):
+    """The content of a tensor that is in a file: `size` bytes from `offset` to its end. Of BYTES, it is one element.
+
+    `by_reference`: the model gets a URL of the file instead. `inline`: the client sent the content in the job. The file
+    is then the job's own, and has BYTES as Triton takes them.
+    """
+
+    file_id: UUID
+    offset: int
+    size: int
+    by_reference: bool = False
+    inline: bool = False
+
+    @property
+    def bytes_read(self) -> int:
+        """The bytes that a dispatcher reads, and holds while the job runs."""
+        return 0 if self.by_reference else self.size
+
+
+class UrlContent(msgspec.Struct, frozen=True, array_like=True, tag="url"):
+    """The content of a tensor that a dispatcher fetches at each attempt. Of BYTES, it is one element."""
+
+    url: str
+
+
+class ObjectContent(msgspec.Struct, frozen=True, array_like=True, tag="object"):
+    """The content of a tensor in a bucket of the tenant: `size` bytes from `offset` to the end of an object."""
+
+    bucket: str
+    key: str
+    offset: int
+    size: int
+
+    @property
+    def bytes_read(self) -> int:
+        """The bytes that a dispatcher reads, and holds while the job runs."""
+        return self.size
+
+
+Reference = FileContent | UrlContent | ObjectContent
 
 
 class Tensor(msgspec.Struct, frozen=True, array_like=True):
@@ -56,7 +100,14 @@ class Tensor(msgspec.Struct, frozen=True, array_like=True):
     name: str
     datatype: Datatype
     shape: list[int]
-    data: bytes
+    data: bytes | Reference
+
+
+class _UnreadTensor(msgspec.Struct, frozen=True, array_like=True):
+    name: msgspec.Raw
+    datatype: msgspec.Raw
+    shape: msgspec.Raw
+    data: msgspec.Raw
 
 
 class RawElement(msgspec.Struct, frozen=True):
@@ -76,35 +127,26 @@ ELEMENTS: dict[str, Any] = {
         ]
     },
 }
-Elements = Annotated[list[Any], Meta(extra_json_schema=ELEMENTS)]
-
-
-class Output(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An output tensor."""
-
-    name: str
-    """The name of the output."""
-    datatype: Datatype
-    """The type of each element."""
-    shape: list[int]
-    """The size of each dimension, with the batch dimension first."""
-    data: Elements
-    """The elements in row-major order, flat. BYTES are text, or `{"base64"}` where they are not UTF-8."""
-    response: int = -1
-    """Only of a streaming model: the number of its response, from 0."""
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A model's input or output. The shape includes the batch dimension. -1 stands for any size."""
+    """A model's input or output. The shape includes the batch dimension. -1 stands for any size.
+
+    `reference`: the model takes a URL of a file as this input, and reads the file itself.
+    """
 
     name: str
     datatype: Datatype
     shape: list[int]
     optional: bool = False
+    reference: bool = False
 
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Tensor])
+_reference_decoder: msgspec.msgpack.Decoder[Reference] = msgspec.msgpack.Decoder(Reference)
+_scanner = msgspec.msgpack.Decoder(list[_UnreadTensor])
+_BYTES_MARKERS = b"\xc4\xc5\xc6"  # how bytes begin in MessagePack
 
 
 def pack(tensors: list[Tensor]) -> bytes:
@@ -115,3 +157,12 @@ def pack(tensors: list[Tensor]) -> bytes:
 def unpack(body: bytes) -> list[Tensor]:
     """Return the tensors in `body`."""
     return _decoder.decode(body)
+
+
+def list_references(body: bytes) -> list[Reference]:
+    """Return the contents of tensors that are not in `body` itself. It copies no tensor."""
+    return [
+        _reference_decoder.decode(each.data)
+        for each in _scanner.decode(body)
+        if memoryview(each.data)[0] not in _BYTES_MARKERS
+    ]

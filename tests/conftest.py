@@ -8,16 +8,17 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from deploy.local.ports import free_ports, use_share
-from deploy.local.postgres import Postgres
-from deploy.local.rabbitmq import RabbitMQ
-from deploy.local.server import Server
+from deploy.local.processes.ports import free_ports, use_share
+from deploy.local.servers.postgres import Postgres
+from deploy.local.servers.rabbitmq import RabbitMQ
+from deploy.local.servers.server import Server
+from deploy.local.servers.triton import Triton
 from deploy.local.settings import Settings
-from deploy.local.triton import Triton
 from tests.support.failure_report import drop_foreign_frames
+from tests.support.s3.server import S3
 
 DEFAULTS = Settings()
-SLOWEST_FIRST = ("tests/acceptance", "tests/storm", "tests/integration", "tests/unit")
+SLOWEST_FIRST = ("tests/acceptance", "tests/storm", "tests/cluster_storm", "tests/integration", "tests/unit")
 NEEDS_TRITON = {"triton", "stack"}
 
 
@@ -79,6 +80,13 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
     directory: Path = tmp_path_factory.mktemp("triton")
     server = Triton(directory, DEFAULTS.model_repository, grpc_port, http_port, metrics_port, DEFAULTS.triton_venv)
     with running(server):
+        yield server
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    """An S3 server that checks signatures. Tests create their own buckets with `create_bucket`."""
+    with running(server := S3(tmp_path_factory.mktemp("s3"), *free_ports(2))):
         yield server
 
 

@@ -45,6 +45,8 @@ AIMS = (
         for name in SERVICES
     ),
     Aim("full.100.per_core", "≥", 1000, "deliveries/s per core of the notifier's CPU, 100 endpoints"),
+    Aim("files.upload.ratio", "≥", 0.5, "upload of 1 GiB, rate ÷ plain obstore and a sync"),
+    Aim("files.download.ratio", "≥", 0.5, "download of 1 GiB, rate ÷ plain obstore"),
     Aim("closed.own", "≤", 2.5, "CPU-ms per job of our services together, 64 in flight"),
 )
 

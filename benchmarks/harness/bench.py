@@ -3,9 +3,10 @@
 import argparse
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,12 +16,12 @@ from benchmarks.harness.counters import CounterMeter
 from benchmarks.harness.load_generator import run_closed, run_open, submit
 from benchmarks.harness.processes import CpuMeter, SwitchMeter
 from benchmarks.harness.receiver import Receiver
-from benchmarks.harness.report import Figures
+from benchmarks.harness.report import Figure, Figures
 from benchmarks.harness.triton_client import call_triton
 from common.postgres import sql
 from deploy.local.errors import LocalError
-from deploy.local.postgres import DATABASE
-from deploy.local.server import Server
+from deploy.local.servers.postgres import DATABASE
+from deploy.local.servers.server import Server
 from deploy.local.stack import Stack
 
 IN_FLIGHT = 64
@@ -39,7 +40,7 @@ class BenchmarkFailed(LocalError):
 class Bench:
     """`spans_port` is where a receiver of spans may listen; `closing` is left before the stack is stopped.
 
-    While a `peer` runs in place of the services, its API on `peer_port` gets their load.
+    While a `peer` runs in place of the services, its API on `peer_port` gets their load. `facts` go into the result.
     """
 
     stack: Stack
@@ -50,6 +51,7 @@ class Bench:
     webhook_url: str = ""
     peer: Sequence[Server] = ()
     peer_port: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def services(self) -> Sequence[Server]:
@@ -91,27 +93,31 @@ class Bench:
     def call_triton(self, seconds: float, model: str = "echo", in_flight: int = IN_FLIGHT) -> Figures:
         """Keep calls of Triton under way, without Charonia."""
         address = self.stack.triton.grpc_address
-        return self._run(call_triton, ["direct client"], seconds, model=model, address=address, in_flight=in_flight)
+        return self.run(call_triton, ["direct client"], seconds, model=model, address=address, in_flight=in_flight)
 
     def run_closed(
         self, seconds: float, model: str = "echo", more: Sequence[str] = (), in_flight: int = IN_FLIGHT
     ) -> Figures:
         """Keep jobs under way; measure the CPU time of `more` children too."""
-        return self._run(run_closed, ["load", *more], seconds, model=model, ports=self.ports, in_flight=in_flight)
+        return self.run(run_closed, ["load", *more], seconds, model=model, ports=self.ports, in_flight=in_flight)
 
     def run_open(
         self, seconds: float, names: Sequence[str] = ("load",), model: str = "echo", rate: float = RATE
     ) -> Figures:
         """Submit `rate` jobs a second from the first of these children; measure the CPU time of all."""
-        return self._run(run_open, names, seconds, model=model, port=self.ports[0], rate=rate)
+        return self.run(run_open, names, seconds, model=model, ports=self.ports, rate=rate)
 
-    def _run(self, function: Function[Figures], names: Sequence[str], seconds: float, **arguments: Any) -> Figures:
-        """Return the function's figures, the rate per second, and CPU in ms and context switches per job."""
-        meter, switches = self.meter(*names), SwitchMeter(find_pids(self.services))
+    def run(self, function: Function[Figures], names: Sequence[str], seconds: float, **arguments: Any) -> Figures:
+        """Call a load in the first of these children, and measure the CPU time of all.
+
+        Return its figures, the rate per second, CPU in ms and context switches per job, and how long it took.
+        """
+        meter, switches, began = self.meter(*names), SwitchMeter(find_pids(self.services)), time.monotonic()
         found = check(self.child(names[0]).call(function, seconds=seconds, **arguments))
         cpu = meter.read(found["jobs"]) | switches.read(found["jobs"])
         own = sum(cpu[f"cpu.{service.name}"] for service in self.services)
-        return {"rate": found.get("counted", 0) / seconds, **found, **cpu, "own": own}
+        took = time.monotonic() - began
+        return {"rate": found.get("counted", 0) / seconds, **found, **cpu, "own": own, "took": took}
 
     def submit(self, port: int | None = None, model: str = "echo", **arguments: Any) -> Figures:
         """Submit jobs and do not wait for their webhooks, which go to the receiver; see load_generator.submit()."""
@@ -167,8 +173,10 @@ def check(found: Figures) -> Figures:
 class Scenario:
     """Something to measure on a stack of its own. `rounds` warms up, and then yields the figures of each round.
 
-    `setup` goes into the result, as do these `options` of the command line. `counts` are numbers of instances, if it is
-    not one of each service. With `check_jobs` every job must have succeeded in the end by one attempt.
+    `setup` goes into the result, as do these `options` of the command line. `counts` are numbers of instances, if
+    it is not one of each service. `write_models` fills the model repository, if it is not that of the demo.
+    `summarize` returns lines that stand above the table. With `check_jobs` every job must have succeeded in the end by
+    one attempt.
     """
 
     rounds: Callable[[Bench], Iterator[Figures]]
@@ -176,6 +184,8 @@ class Scenario:
     options: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    write_models: Callable[[Path, argparse.Namespace], None] | None = None
+    summarize: Callable[[Mapping[str, Figure], Mapping[str, Any]], Iterable[str]] | None = None
     once: bool = False
     check_jobs: bool = False
 

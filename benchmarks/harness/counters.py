@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from benchmarks.harness.report import Figures
 from deploy.local.errors import NotReady
-from deploy.local.postgres import Postgres
+from deploy.local.servers.postgres import Postgres
 
 # PostgreSQL's statement statistics are kept in the database `postgres`, and know those of all databases.
 OPTIONS = {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_planning": "on"}

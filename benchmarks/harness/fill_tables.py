@@ -10,8 +10,8 @@ import asyncpg
 from benchmarks.harness.bench import QUERIES, BenchmarkFailed
 from deploy.local.stack import Stack
 from deploy.local.terminal import say
-from tests.support import seed
-from tests.support.key_command import make_key
+from tests.support.database import seed
+from tests.support.stacks.key_command import make_key
 
 BYTES = 2000  # of disk for each job and its rows: 1,320, and their write-ahead log
 CHUNK = 50_000  # jobs of one statement

@@ -5,6 +5,7 @@ Figures have names. `jobs`, `counted` (in the seconds that count), `failed` and 
 """
 
 import asyncio
+import base64
 import itertools
 import statistics
 import time
@@ -14,17 +15,24 @@ from contextlib import suppress
 
 import msgspec
 
+from benchmarks.gpu.sizes import IMAGE_SIDE
 from benchmarks.harness.raw_http import ACCEPTED, RESPONSE_SECONDS, Connection
 from benchmarks.harness.receiver import Receiver
 from benchmarks.harness.report import Figures, percentiles
-from deploy.local.ports import HOST
+from deploy.local.processes.ports import HOST
 from deploy.local.services import DEVELOPMENT_KEY
 
 LEAD_SECONDS = 0.5  # of load before counting begins
 LOST_SECONDS = 30.0  # until a `202`, or then a webhook, counts as lost
 WORK_MS = 20  # how long a batch of the model `work` takes
 SLOW_MS = 20_000  # the same for `slow`
-INPUTS = {"echo": '{"x":[[1,2,3]]}', "work": f'{{"ms":[[{WORK_MS}]]}}', "slow": f'{{"ms":[[{SLOW_MS}]]}}'}
+IMAGE = bytes(range(256)) * (3 * IMAGE_SIDE**2 // 256)
+INPUTS = {
+    "echo": '{"x":[[1,2,3]]}',
+    "work": f'{{"ms":[[{WORK_MS}]]}}',
+    "slow": f'{{"ms":[[{SLOW_MS}]]}}',
+    "vision_transformer": f'{{"image":{{"base64":"{base64.b64encode(IMAGE).decode()}"}}}}',
+}
 
 HEADERS = f"Host: {HOST}\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"
 
@@ -98,16 +106,19 @@ async def run_closed(ports: Sequence[int], in_flight: int, seconds: float, model
     return figures | {"jobs": len(jobs), "counted": counted}
 
 
-async def run_open(port: int, rate: float, seconds: float, model: str) -> Figures:
-    """Submit `rate` jobs a second, however long they take; latencies count from when a job was due."""
-    client, late, jobs = Client(), list[float](), list[asyncio.Task[Job]]()
+async def run_open(ports: Sequence[int], rate: float, seconds: float, model: str) -> Figures:
+    """Submit `rate` jobs a second, each to the next of the gateways' ports, however long they take.
+
+    Latencies count from when a job was due.
+    """
+    client, late, jobs, gateways = Client(), list[float](), list[asyncio.Task[Job]](), itertools.cycle(ports)
     url = await client.receiver.listen()
     begin = time.perf_counter() + LEAD_SECONDS
     for index in range(round(rate * seconds)):
         due = begin + index / rate
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         late.append((time.perf_counter() - due) * 1000)
-        jobs.append(asyncio.create_task(client.run_job(port, model, due, url)))
+        jobs.append(asyncio.create_task(client.run_job(next(gateways), model, due, url)))
     return await client.summarize(await asyncio.gather(*jobs)) | percentiles("late", late)
 
 

@@ -1,15 +1,16 @@
 """Runs the Celery + FastAPI stack of benchmarks/peers on the servers of a private stack."""
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from common.security import webhook_signatures
-from deploy.local.http import answers_200
 from deploy.local.install import STAMP, Step, make_venv, run_steps
-from deploy.local.ports import HOST, free_ports
-from deploy.local.process import Process
-from deploy.local.server import Server
+from deploy.local.processes.ports import HOST, free_ports
+from deploy.local.processes.process import Process
+from deploy.local.servers.http import answers_200
+from deploy.local.servers.server import Server
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
@@ -43,7 +44,8 @@ def open_peer(stack: Stack) -> tuple[list[Server], int]:
     requirements, stamp = SOURCE / "requirements.txt", VENV / STAMP
     if not stamp.exists() or stamp.stat().st_mtime < requirements.stat().st_mtime:
         details = f" into {VENV.relative_to(ROOT)}"
-        run_steps([Step("Celery and FastAPI", INSTALL_SECONDS, details, lambda: make_venv(VENV, requirements))])
+        install = functools.partial(make_venv, VENV, requirements, client=False)
+        run_steps([Step("Celery and FastAPI", INSTALL_SECONDS, details, install)])
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "DATABASE_URL": stack.postgres.create_database(NAME),

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from deploy.local.tree import members
+from deploy.local.processes.tree import members
 
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")  # CPU time is counted in ticks, so only sums over many jobs are precise
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Self, cast
 
-from deploy.local.ports import HOST
+from deploy.local.processes.ports import HOST
 
 ACCEPTED = 202
 RESPONSE_SECONDS = 120.0

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import msgspec
 
-from deploy.local.ports import HOST
-from deploy.local.rabbitmq import find_scripts
+from deploy.local.processes.ports import HOST
+from deploy.local.servers.rabbitmq import find_scripts
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 
@@ -111,7 +111,12 @@ def describe(stack: Stack) -> dict[str, Any]:
 
 
 def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=10).stdout.strip()
+    """Return what git prints: nothing where there is no git, or no repository."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=10)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip()
 
 
 def _find(path: str, name: str) -> str:

@@ -2,29 +2,29 @@
 
 import asyncio
 import time
-from typing import Any
 
 import grpc
 import numpy as np
 from tritonclient.grpc import service_pb2 as pb
 
-from benchmarks.harness.load_generator import LEAD_SECONDS, WORK_MS
+from benchmarks.harness.load_generator import IMAGE, LEAD_SECONDS, WORK_MS
 from benchmarks.harness.report import Figures
 
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 SERIALIZERS = pb.ModelInferRequest.SerializeToString, pb.ModelStreamInferResponse.FromString
 CALL_SECONDS = 30.0
-INPUTS: dict[str, tuple[str, str, np.ndarray[Any, Any]]] = {
-    "echo": ("x", "FP32", np.array([1, 2, 3], dtype=np.float32)),
-    "work": ("ms", "INT32", np.array([WORK_MS], dtype=np.int32)),
+INPUTS = {  # name, datatype, number of elements, and their bytes
+    "echo": ("x", "FP32", 3, np.array([1, 2, 3], dtype=np.float32).tobytes()),
+    "work": ("ms", "INT32", 1, np.array([WORK_MS], dtype=np.int32).tobytes()),
+    "vision_transformer": ("image", "BYTES", 1, len(IMAGE).to_bytes(4, "little") + IMAGE),
 }
 
 
 async def call_triton(address: str, in_flight: int, seconds: float, model: str) -> Figures:
     """Keep `in_flight` calls under way; `counted` are those that succeeded within `seconds`."""
-    name, datatype, values = INPUTS[model]
-    request = pb.ModelInferRequest(model_name=model, raw_input_contents=[values.tobytes()])
-    request.inputs.add(name=name, datatype=datatype, shape=[1, len(values)])
+    name, datatype, elements, values = INPUTS[model]
+    request = pb.ModelInferRequest(model_name=model, raw_input_contents=[values])
+    request.inputs.add(name=name, datatype=datatype, shape=[1, elements])
     figures: Figures = {"jobs": 0, "counted": 0, "failed": 0, "duplicates": 0}
     begin = time.perf_counter() + LEAD_SECONDS
     end = begin + seconds

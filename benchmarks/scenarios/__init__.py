@@ -1,36 +1,35 @@
-"""The scenarios, by the names on the command line."""
+"""The scenarios, by the names on the command line. Each is a module of this name."""
 
-from collections.abc import Iterator
+from importlib import import_module
 
-from benchmarks.harness.bench import Bench, Scenario
-from benchmarks.harness.report import Figures
-from benchmarks.scenarios import (
-    big,
-    burst,
-    fairness,
-    memory,
-    notifier,
-    pair,
-    peers,
-    retention,
-    speed,
-    submit,
-    tracing,
-    waiting,
-    work,
+from benchmarks.harness.bench import Scenario
+
+NAMES = (
+    "speed",
+    "peers",
+    "work",
+    "submit",
+    "burst",
+    "pair",
+    "memory",
+    "big",
+    "retention",
+    "fairness",
+    "waiting",
+    "feed",
+    "files",
+    "gpu",
+    "growth",
+    "notifier",
+    "tracing",
+    "idle",
+    "consoles",
+    "core",
+    "deliveries",
 )
 
 
-def measure_core(bench: Bench) -> Iterator[Figures]:
-    """Measure speed, work, submit and pair on one stack in each round, and burst in the first."""
-    parts = [part.SCENARIO.rounds(bench) for part in (speed, work, submit, pair, burst)]
-    while True:
-        yield {name: value for part in parts for name, value in next(part).items()}
-        parts = parts[:4]
-
-
-MODULES = (speed, peers, work, submit, burst, pair, memory, big, retention, fairness, waiting, notifier, tracing)
-SCENARIOS = {module.__name__.rpartition(".")[2]: module.SCENARIO for module in MODULES} | {
-    "core": Scenario(measure_core, {**speed.SCENARIO.setup, **work.SCENARIO.setup}, check_jobs=True),
-    "deliveries": notifier.DELIVERIES,
-}
+def load_scenario(name: str) -> Scenario:
+    """Import a scenario only now: some need packages that are installed for development only."""
+    scenario: Scenario = import_module(f"benchmarks.scenarios.{name}").SCENARIO
+    return scenario

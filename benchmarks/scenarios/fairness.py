@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.harness.bench import Bench, BenchmarkFailed, Scenario, check
 from benchmarks.harness.load_generator import WORK_MS, submit
 from benchmarks.harness.report import Figures, pick, with_prefix
-from tests.support.key_command import make_key
+from tests.support.stacks.key_command import make_key
 
 RATE = 1  # jobs per second of the one tenant
 JOBS = 10_000  # of the other

@@ -13,10 +13,10 @@ from uuid import UUID
 from benchmarks.harness.bench import Bench, Scenario
 from benchmarks.harness.receiver import Receiver
 from benchmarks.harness.report import Figures, with_prefix
-from deploy.local.postgres import DATABASE
-from tests.support.backlog import open_backlog
-from tests.support.event_messages import publish
-from tests.support.seed import Seeded, add_events
+from deploy.local.servers.postgres import DATABASE
+from tests.support.database.backlog import open_backlog
+from tests.support.database.event_messages import publish
+from tests.support.database.seed import Seeded, add_events
 
 SIZES = (1, 100, 10_000)  # endpoints, each of a tenant of its own
 EVENTS = 5_000  # in the queue, or one for each endpoint if there are more

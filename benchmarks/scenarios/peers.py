@@ -10,7 +10,7 @@ from benchmarks.harness.bench import IN_FLIGHT, Bench, Scenario, rotate
 from benchmarks.harness.peer_stack import open_peer
 from benchmarks.harness.report import Figures, pick, with_prefix
 from benchmarks.scenarios.speed import RATES, loads
-from deploy.local.server import Server
+from deploy.local.servers.server import Server
 
 WARM_SECONDS = 3.0
 OURS, PEER = "charonia", "peer"

@@ -13,7 +13,7 @@ from benchmarks.harness.fill_tables import fill_tables
 from benchmarks.harness.report import Figures, percentiles, pick, with_prefix
 from common.postgres.database import Database
 from services.dispatcher.maintenance import retention
-from services.dispatcher.maintenance.retention_store import OLDEST, EndedJobCursor, PurgedBatch, RetentionStore
+from services.dispatcher.maintenance.retention_store import OLDEST, EndedJobCursor, RemovedBatch, RetentionStore
 
 RETENTION = 30 * 86_400.0  # seconds; rows are up to twice as old, so half of them are removed
 
@@ -24,21 +24,21 @@ class TimedStore(RetentionStore):
     times: tuple[float, ...] = ()
     removed = 0
 
-    async def purge_jobs(self, age: float, limit: int, after: EndedJobCursor = OLDEST) -> PurgedBatch:
+    async def remove_old_jobs(self, age: float, limit: int, after: EndedJobCursor = OLDEST) -> RemovedBatch:
         began = time.perf_counter()
-        batch = await super().purge_jobs(age, limit, after)
+        batch = await super().remove_old_jobs(age, limit, after)
         self.times += ((time.perf_counter() - began) * 1000,)
         self.removed += batch.removed
         return batch
 
 
-async def remove_jobs(database_url: str, seconds: float) -> tuple[int, tuple[float, ...]]:
+async def remove_old_jobs(database_url: str, seconds: float) -> tuple[int, tuple[float, ...]]:
     """Remove jobs as a dispatcher does; return how many, and the time of each statement."""
     database = await Database.connect(database_url, application="benchmarks")
     store = TimedStore(database)
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await retention.purge_jobs(store, RETENTION)
+            await retention.remove_old_jobs(store, RETENTION)
             raise BenchmarkFailed(f"only {store.removed} jobs were old: take more --rows")
     await database.close()
     return store.removed, store.times
@@ -47,18 +47,18 @@ async def remove_jobs(database_url: str, seconds: float) -> tuple[int, tuple[flo
 def measure(bench: Bench) -> Iterator[Figures]:
     fill_tables(bench.stack, bench.options.rows, 2 * RETENTION)
     bench.run_open(3)
-    remover, url = bench.child("purge"), bench.stack.postgres.url
-    remover.call(remove_jobs, seconds=1, database_url=url)
+    remover, url = bench.child("removal"), bench.stack.postgres.url
+    remover.call(remove_old_jobs, seconds=1, database_url=url)
     while True:
         figures = with_prefix("off", _submit(bench))
-        removing = remover.start(remove_jobs, seconds=bench.seconds, database_url=url)
+        removing = remover.start(remove_old_jobs, seconds=bench.seconds, database_url=url)
         figures |= with_prefix("on", _submit(bench))
         removed, times = removing.result()
-        yield {**figures, "purge.rate": removed / bench.seconds, **percentiles("purge.statement", times)}
+        yield {**figures, "removal.rate": removed / bench.seconds, **percentiles("removal.statement", times)}
 
 
 def _submit(bench: Bench) -> Figures:
-    found = bench.run_open(bench.seconds, names=["load", "purge"])
+    found = bench.run_open(bench.seconds, names=["load", "removal"])
     rate = found["jobs"] / bench.seconds
     cpu = {name: used * rate for name, used in pick(found, "cpu").items()}
     return {"accepted": rate, **pick(found, "accepted", "webhook"), **cpu}

@@ -16,7 +16,7 @@ from litestar import Litestar, MediaType, Request, Response, Router, post
 from benchmarks.harness.bench import Bench, Scenario
 from benchmarks.harness.report import Figures, with_prefix
 from common.http.health import server_config
-from deploy.local.ports import HOST
+from deploy.local.processes.ports import HOST
 
 CONNECTIONS = 32
 DRAIN_SECONDS = 300.0

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from benchmarks.harness.bench import IN_FLIGHT, RATE, Bench, Scenario, rotate
 from benchmarks.harness.receiver import Receiver
 from benchmarks.harness.report import Figures, pick, with_prefix
-from deploy.local.ports import HOST
+from deploy.local.processes.ports import HOST
 from deploy.local.services import Service
 from deploy.local.stack import Stack
 

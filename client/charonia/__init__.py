@@ -39,7 +39,7 @@ from charonia.events import (
     UnknownEvent,
     WebhookEvent,
 )
-from charonia.requests import Options, Retry, Webhook
+from charonia.requests import Options, OutputTarget, Retry, Webhook
 from charonia.results import Done, OutputFile, Outputs, Part, Result
 from charonia.schemas import FieldError
 from charonia.version import VERSION
@@ -76,6 +76,7 @@ __all__ = [
     "NotFound",
     "Options",
     "OutputFile",
+    "OutputTarget",
     "Outputs",
     "Part",
     "RateLimited",

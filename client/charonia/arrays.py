@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from charonia.contents import widen
 from charonia.tensors import FLOATS, Mistake, Raw, encode_elements, round_to_bf16
 
 try:
@@ -27,7 +28,9 @@ DTYPES = {
 
 
 def to_array(value: Any) -> Array:
-    """Return anything that NumPy takes for an array, such as a tensor of PyTorch."""
+    """Return anything that NumPy takes for an array, such as a tensor of PyTorch. Raise Mistake for a mask."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise Mistake("is a masked array, and a tensor has no mask; fill it with filled(value), or pass its data")
     return np.asarray(value)
 
 
@@ -76,6 +79,12 @@ def make_array(data: list[Any], datatype: str, shape: list[int]) -> Array:
     else:
         found = np.array(data, dtype=DTYPES.get(datatype, "<f4"))
     return found.reshape(shape)
+
+
+def read_array(content: bytes, datatype: str, shape: list[int]) -> Array:
+    """Return the array in the content of a file. BF16 is FP32."""
+    raw = widen(content) if datatype == "BF16" else content
+    return np.frombuffer(bytearray(raw), dtype=DTYPES.get(datatype, "<f4")).reshape(shape)
 
 
 def join(arrays: list[Array]) -> Array:

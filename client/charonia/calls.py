@@ -1,10 +1,11 @@
 """A call of the API, its deadline and its tries. Pure: the transports do the input and output."""
 
 import functools
+import re
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,17 +18,22 @@ from charonia.errors import (
     CharoniaError,
     ConnectionFailed,
     DeadlineExceeded,
+    InvalidInput,
     InvalidResponse,
     ServerError,
 )
-from charonia.retry import choose_delay, may_repeat_answer, may_repeat_error, read_retry_after
-from charonia.schemas import Problem
+from charonia.retry import choose_delay, may_repeat_answer, may_repeat_error, read_retry_after, was_never_sent
+from charonia.schemas import FieldError, Problem
 
 EVENT_STREAM = "text/event-stream"
+TRACE_RESPONSE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-.*")
+IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}")
 LINES = "application/x-ndjson"
 CONNECT_SECONDS = 10.0
 TRY_SECONDS = 30.0  # until a try without an answer is given up, besides what the gateway was asked to wait
 MAX_WAIT = 60.0  # what a gateway waits at most
+GRACE_SECONDS = 2.0  # for the answer of a wait to arrive
+NEVER = float("inf")
 
 T = TypeVar("T")
 Query = Mapping[str, str | int | float | bool | None]
@@ -38,7 +44,10 @@ NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Call(NamedTuple):
-    """A request. If `repeatable`, it may be sent twice. `wait` is how long the gateway may take, in seconds."""
+    """A request. If `repeatable`, it may be sent twice. `wait` is how long the gateway may take, in seconds.
+
+    `content` opens a body that is sent piece by piece. If `is_redirected`, the answer may come from another server.
+    """
 
     method: str
     path: str
@@ -48,19 +57,32 @@ class Call(NamedTuple):
     repeatable: bool = True
     keyed: bool = False
     wait: float = 0.0
+    content: Callable[[], Any] | None = None
+    is_redirected: bool = False
+
+
+def check_timeout(seconds: Any) -> float:
+    """Return the seconds. Raise ValueError if they are not a number from 0."""
+    if isinstance(seconds, (str, bool)) or not hasattr(seconds, "__float__") or not float(seconds) >= 0:  # or NaN
+        raise ValueError(f"timeout must be a number of seconds from 0, not {seconds!r}; pass inf for no limit")
+    return float(seconds)
 
 
 class Deadline:
-    """A point in time, some seconds from now."""
+    """A point in time, some seconds from now. Raise ValueError if they are not a number from 0."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+        self.seconds = seconds = check_timeout(seconds)
         self._at = time.monotonic() + seconds
 
     @property
     def left(self) -> float:
         """The seconds until then, at least 0."""
         return max(0.0, self._at - time.monotonic())
+
+    def limit(self, seconds: float) -> float:
+        """Return so many seconds, or what is left of them."""
+        return min(seconds, self.left)
 
     def check(self, what: str) -> None:
         """Raise DeadlineExceeded if it is over."""
@@ -70,6 +92,16 @@ class Deadline:
     def renew(self) -> None:
         """Begin anew."""
         self._at = time.monotonic() + self.seconds
+
+
+def choose_patience(deadline: Deadline, wait: float, timeout: float) -> float:
+    """Return how long a call with this wait may take besides it: `timeout`, but little over the deadline."""
+    return max(GRACE_SECONDS, min(timeout, deadline.left - wait))
+
+
+def extend(deadline: Deadline) -> Deadline:
+    """Return a deadline that leaves some time to read what is ready, even if the wait for it took all."""
+    return deadline if deadline.left >= GRACE_SECONDS else Deadline(GRACE_SECONDS)
 
 
 def get(path: str, query: Query = NO_QUERY, *, wait: float = 0.0) -> Call:
@@ -84,9 +116,17 @@ def post(path: str, body: Any = None) -> Call:
 
 
 def submit(path: str, body: bytes, key: str | None, content_type: str = "application/json") -> Call:
-    """Return a call that may be sent twice, because of its Idempotency-Key."""
-    headers = {"Content-Type": content_type, "Idempotency-Key": key or uuid.uuid4().hex}
+    """Return a call that may be sent twice, because of its Idempotency-Key. Raise InvalidInput for a wrong key."""
+    check_key(key)
+    headers = {"Content-Type": content_type, "Idempotency-Key": uuid.uuid4().hex if key is None else key}
     return Call("POST", path, body=body, headers=headers, keyed=True)
+
+
+def check_key(key: str | None) -> None:
+    """Raise InvalidInput if the key is given and the gateway would not take it."""
+    if key is not None and not (isinstance(key, str) and IDEMPOTENCY_KEY.fullmatch(key)):
+        text = "must have 1 to 255 visible ASCII characters; give another key, or None for a new one"
+        raise InvalidInput([FieldError("idempotency_key", text)])
 
 
 def add_headers(call: Call, headers: Mapping[str, str], wait: float = 0.0) -> Call:
@@ -116,20 +156,29 @@ def find_traceparent() -> str | None:
     return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}" if span.is_valid else None
 
 
-def limit_times(call: Call, deadline: Deadline) -> httpx.Timeout:
-    """Return the timeouts of one try."""
-    left = max(0.001, deadline.left)
-    return httpx.Timeout(min(left, call.wait + TRY_SECONDS), connect=min(left, CONNECT_SECONDS))
-
-
 class Tries:
-    """Counts the tries of one call. After a failure it says how long to wait, or raises the error."""
+    """Counts the tries of one call. After a failure it says how long to wait, or raises the error.
+
+    The deadline includes what the gateway was asked to wait. Tries that do not reach it, and the pauses between tries,
+    have only the rest.
+    """
 
     def __init__(self, call: Call, deadline: Deadline, traceparent: str | None = None) -> None:
         self._call = call
         self._deadline = deadline
+        self._retry_seconds = deadline.seconds - call.wait
+        self._next_try_at = time.monotonic()
         self._trace_id = traceparent.split("-")[1] if traceparent else None
         self._count = 0
+
+    @property
+    def _left(self) -> float:
+        return max(0.0, min(self._deadline.left, self._retry_seconds))
+
+    def limit_times(self) -> httpx.Timeout:
+        """Return the timeouts of the next try."""
+        answer = min(self._deadline.left, self._call.wait + TRY_SECONDS)
+        return httpx.Timeout(max(0.001, answer), connect=max(0.001, min(self._left, CONNECT_SECONDS)))
 
     def check_answer(self, status: int, headers: httpx.Headers, body: bytes) -> float:
         """Return the seconds to wait after a refusal. Raise the APIError if it must not be repeated."""
@@ -141,6 +190,8 @@ class Tries:
         """Return the seconds to wait after a broken connection. Raise ConnectionFailed or DeadlineExceeded."""
         shown = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         call = f"{self._call.method} {self._call.path}"
+        if was_never_sent(error):
+            self._retry_seconds -= time.monotonic() - self._next_try_at
         if self._deadline.left == 0:
             failure: CharoniaError = DeadlineExceeded(f"{call} took over {self._deadline.seconds:g} s ({shown})")
         elif self._call.repeatable:
@@ -153,20 +204,29 @@ class Tries:
     def _choose_delay(self, failure: CharoniaError, retry_after: float | None, *, may_repeat: bool) -> float:
         self._count += 1
         delay = choose_delay(self._count, retry_after)
-        if not may_repeat or delay >= self._deadline.left:
+        if not may_repeat or delay >= self._left:
             raise failure
+        self._retry_seconds -= delay
+        self._next_try_at = time.monotonic() + delay
         return delay
 
 
 def make_error(status: int, headers: httpx.Headers, body: bytes, trace_id: str | None) -> APIError:
-    """Return the error that an answer is."""
+    """Return the error that an answer is. `trace_id` is the caller's, for an answer that has none."""
     try:
         problem = msgspec.json.decode(body, type=Problem)
     except msgspec.DecodeError:  # of a proxy
         problem = Problem(detail=body[:200].decode(errors="replace").strip() or "an answer without a body")
     kind = BY_STATUS.get(status, ServerError if status >= 500 else APIError)
     retry_after = read_retry_after(headers)
+    trace_id = read_trace_id(headers) or trace_id
     return kind(status, problem.code, problem.detail.rstrip("."), problem.errors, retry_after, trace_id)
+
+
+def read_trace_id(headers: httpx.Headers) -> str | None:
+    """Return the trace of an answer, or None if it is not of a gateway."""
+    found = TRACE_RESPONSE.fullmatch(headers.get("traceresponse", ""))
+    return found.group(1) if found else None
 
 
 def check_success(status: int, headers: httpx.Headers) -> None:

@@ -1,12 +1,23 @@
 """Every error of the library, in one tree. Each message says what is wrong and what to do."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from charonia.schemas import FieldError, JobData
 
 
 class CharoniaError(Exception):
-    """The root of all errors of this library."""
+    """The root of all errors of this library. `job_id` is the job that was waited for, if it is known."""
+
+    job_id: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the error as it is: its `args` are a text, not what its class is called with."""
+        return _restore, (type(self), self.args), vars(self)
+
+
+def _restore(kind: type[CharoniaError], args: tuple[Any, ...]) -> CharoniaError:
+    return kind.__new__(kind, *args)
 
 
 class ConfigurationError(CharoniaError):
@@ -44,6 +55,7 @@ class JobError(CharoniaError):
         code = job.error.code if job.error else job.status
         message = job.error.message if job.error else f"the job is {job.status}"
         super().__init__(f"{job.id} {job.status}: {message} ({code}, attempt {job.attempt} of {job.max_attempts})")
+        self.job_id = job.id
         self.job = job
         self.code = code
         self.message = message
@@ -66,7 +78,8 @@ class APIError(CharoniaError):
     """The API refused a call.
 
     `code` is stable; docs/reference/errors.md lists all codes. `errors` has the invalid fields. `trace_id` is the
-    trace that the request belongs to, if the caller has one.
+    request's trace, by which an operator finds it. It is None for an answer that is not the gateway's, unless the
+    caller has a trace.
     """
 
     hint = "See docs/reference/errors.md."

@@ -5,8 +5,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from charonia.admin_schemas import DeliveryData
 from charonia.errors import InvalidResponse
-from charonia.schemas import BatchData, DeliveryData, Failure, JobData, Output, Status
+from charonia.schemas import BatchData, Failure, JobData, Output, Status
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,9 +34,13 @@ class WebhookNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BaseEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` is the same however often the event arrives. A later event of a job has a greater `sequence`."""
+    """`id` is the same however often the event arrives. A later event of a job has a greater `sequence`.
+
+    `position` is where the feed of all events goes on after this one.
+    """
 
     id: str = ""
+    position: str = ""
     type: str
     timestamp: datetime
     sequence: int | None = None
@@ -96,6 +101,11 @@ class _Type(msgspec.Struct, frozen=True):
 def parse_webhook(message_id: str, body: bytes) -> Event:
     """Return the event in the body of a webhook. Raise InvalidResponse if it is none."""
     return _parse(body, message_id, _KINDS)
+
+
+def parse_fed(position: str, body: str | bytes) -> Event:
+    """Return an event of the feed of all events. Raise InvalidResponse if it is none."""
+    return msgspec.structs.replace(_parse(body, position.partition(".")[0], _KINDS), position=position)
 
 
 def parse_streamed(event_id: str, body: str | bytes) -> Event:

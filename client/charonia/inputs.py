@@ -9,18 +9,36 @@ from typing import Any
 import msgspec
 
 from charonia.errors import InvalidInput
-from charonia.schemas import FieldError, ModelInfo, TensorInfo
-from charonia.tensors import SIZES, Mistake, Raw, Tensor, describe, encode_elements, flatten
+from charonia.schemas import FieldError, FileData, ModelInfo, TensorInfo
+from charonia.tensors import (
+    MAX_RANK,
+    SIZES,
+    FileReference,
+    Mistake,
+    Raw,
+    Tensor,
+    UrlReference,
+    check_depth,
+    describe,
+    encode_elements,
+    flatten,
+)
 
 MAX_BODY = 16 * 1024 * 1024  # what a gateway accepts by default (CHARONIA_MAX_BODY)
 
 Inputs = Mapping[str, Any]
 
 
-def has_files(value: Any) -> bool:
+class EncodedItem(msgspec.Struct, frozen=True):
+    """An item of a batch as it is sent: a line of JSON."""
+
+    line: bytes
+
+
+def has_files(value: Any, depth: int = 0) -> bool:
     """Return whether a value is a path or a file, or has one in its lists. To read it takes time."""
     if isinstance(value, (list, tuple)):
-        return any(map(has_files, value))
+        return depth < MAX_RANK and any(has_files(each, depth + 1) for each in value)
     return isinstance(value, Path) or hasattr(value, "read")
 
 
@@ -31,16 +49,19 @@ def read_files(inputs: Inputs, limit: int) -> dict[str, Any]:
     for name, value in inputs.items():
         try:
             found[name] = _read(value, limit * 3 // 4)  # base64 takes 4 bytes for 3
-        except (Mistake, OSError) as error:  # noqa: PERF203 -- each mistake is reported
+        except (Mistake, OSError, ValueError) as error:  # noqa: PERF203 -- each mistake is reported
             errors.append(FieldError(_point(name), str(error)))
     if errors:
         raise InvalidInput(errors)
     return found
 
 
-def _read(value: Any, limit: int) -> Any:
+def _read(value: Any, limit: int, depth: int = 0) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_read(each, limit) for each in value]
+        check_depth(depth)
+        return [_read(each, limit, depth + 1) for each in value]
+    if getattr(value, "closed", False) is True:
+        raise Mistake("the file is closed; open it again, or pass its path")
     if isinstance(value, Path):
         if value.stat().st_size > limit:
             raise Mistake(_explain_size(str(value), value.stat().st_size, limit))
@@ -93,6 +114,15 @@ def _check_batch(tensors: Sequence[Tensor], most: int) -> list[FieldError]:
 
 def encode_input(value: Any, wanted: TensorInfo, *, batched: bool) -> Tensor:
     """Return a value as the tensor that the model wants. Raise Mistake."""
+    if isinstance(value, FileData):
+        is_bytes = wanted.datatype == "BYTES"
+        shape = fit_shape([], wanted, batched=batched) if is_bytes else infer_shape(value.size, wanted, batched=batched)
+        return Tensor(wanted.name, shape, wanted.datatype, FileReference(value.id))
+    if wanted.reference:
+        text = (
+            f"is {describe(value)}, but the model reads a file here itself; pass a path, or what files.upload returned"
+        )
+        raise Mistake(text)
     if is_array(value):
         from charonia.arrays import encode_array, to_array  # here, because it imports NumPy
 
@@ -102,11 +132,33 @@ def encode_input(value: Any, wanted: TensorInfo, *, batched: bool) -> Tensor:
     if isinstance(value, (bytes, bytearray, memoryview)) and wanted.datatype != "BYTES":
         shape = infer_shape(len(value), wanted, batched=batched)
         return Tensor(wanted.name, shape, wanted.datatype, Raw(bytes(value)))
+    if isinstance(value, Mapping) and ("url" in value or "file" in value):
+        return encode_reference(value, wanted, batched=batched)
     if isinstance(value, Mapping) or value is None:
         raise Mistake(f"is {describe(value)}; pass str, bytes, a path, numbers, lists or an array")
     shape, flat = flatten(value)
     shape = fit_shape(shape, wanted, batched=batched)
     return Tensor(wanted.name, shape, wanted.datatype, encode_elements(_to_python(flat), wanted.datatype))
+
+
+def list_references(model: ModelInfo) -> list[str]:
+    """Return the names of the inputs that the model reads itself, as files."""
+    return [each.name for each in model.inputs if each.reference]
+
+
+def encode_reference(value: Mapping[str, Any], wanted: TensorInfo, *, batched: bool) -> Tensor:
+    """Return a URL or a file as the tensor that the model wants. The gateway checks it. Raise Mistake."""
+    kind = "url" if "url" in value else "file"
+    if extra := value.keys() - {kind, "shape", "datatype"}:
+        raise Mistake(f"has the unknown key {min(extra, key=str)!r}; beside a {kind} may be shape and datatype")
+    if value.get("datatype") not in (None, wanted.datatype):
+        raise Mistake(f"has the datatype {value['datatype']!r}, but the model wants {wanted.datatype}")
+    found = value.get("shape", [] if wanted.datatype == "BYTES" else None)
+    if not isinstance(found, (list, tuple)):
+        raise Mistake(f"is a {kind}, whose shape nobody knows; give it too: {{'{kind}': …, 'shape': {wanted.shape}}}")
+    shape = fit_shape(list(found), wanted, batched=batched)
+    place = UrlReference(value["url"]) if kind == "url" else FileReference(value["file"])
+    return Tensor(wanted.name, shape, wanted.datatype, place)
 
 
 def find_only_input(model: ModelInfo) -> str:
@@ -120,18 +172,27 @@ def find_only_input(model: ModelInfo) -> str:
 
 def encode_unchecked(inputs: Inputs) -> dict[str, Any]:
     """Return the inputs for a model whose signature the key may not read. The gateway checks them."""
-    return {name: _to_json(value) for name, value in inputs.items()}
+    found: dict[str, Any] = {}
+    for name, value in inputs.items():
+        try:
+            found[name] = _to_json(value)
+        except Mistake as error:  # noqa: PERF203 -- it names the input
+            raise InvalidInput([FieldError(_point(name), str(error))]) from None
+    return found
 
 
-def _to_json(value: Any) -> Any:
+def _to_json(value: Any, depth: int = 0) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_to_json(each) for each in value]
+        check_depth(depth)
+        return [_to_json(each, depth + 1) for each in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return Raw(bytes(value))
     if is_array(value):
         from charonia.arrays import to_array
 
         return _to_json(to_array(value).tolist())
+    if isinstance(value, FileData):
+        return FileReference(value.id)
     if isinstance(value, float) and not math.isfinite(value):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     return value

@@ -1,12 +1,15 @@
 """The bodies of submits. Pure."""
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
-from charonia.schemas import Priority
+from charonia.errors import InvalidInput
+from charonia.schemas import FieldError, Priority
 
 DEFAULT_WAIT = 3600.0  # seconds
+MAX_DEPTH = 100  # of metadata
 
 
 class Retry(TypedDict, total=False):
@@ -24,6 +27,12 @@ class Webhook(TypedDict, total=False):
     events: Sequence[str]
 
 
+class OutputTarget(TypedDict, total=False):
+    """Where all outputs go: a folder of a bucket such as `s3://bucket/folder/`, which an operator lets you write to."""
+
+    location: str
+
+
 class Options(TypedDict, total=False):
     """More fields of a submit, under the API's names. Times are in seconds.
 
@@ -39,6 +48,7 @@ class Options(TypedDict, total=False):
     retry: Retry
     fallback_model: str
     retain: float
+    output: OutputTarget
 
 
 def make_fields(
@@ -48,12 +58,27 @@ def make_fields(
     metadata: Mapping[str, Any] | None,
     options: Options | None,
 ) -> dict[str, Any]:
-    """Return the fields of a submit besides its inputs."""
+    """Return the fields of a submit besides its inputs. Raise InvalidInput for one that cannot be sent."""
+    if not model:
+        raise InvalidInput([FieldError("model", "is empty; give the name of a model")])
     fields: dict[str, Any] = {"model": model}
     if priority is not None:
         fields["priority"] = priority
     if webhook is not None:
         fields["webhook"] = {"url": webhook} if isinstance(webhook, str) else webhook
     if metadata is not None:
+        if has_no_json(metadata):
+            text = "has a NaN or an infinity, or is nested too deep; JSON has no such numbers: pass None or a text"
+            raise InvalidInput([FieldError("/metadata", text)])
         fields["metadata"] = metadata
     return {**fields, **(options or {})}
+
+
+def has_no_json(value: Any, depth: int = 0) -> bool:
+    """Return whether a value has a number that JSON lacks, or is nested deeper than MAX_DEPTH."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    if not isinstance(value, (Mapping, list, tuple)):
+        return False
+    parts = value.values() if isinstance(value, Mapping) else value
+    return depth == MAX_DEPTH or any(has_no_json(each, depth + 1) for each in parts)

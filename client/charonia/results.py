@@ -1,13 +1,12 @@
 """The outputs of a job, as Python values, NumPy arrays or files."""
 
-from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from charonia.contents import decode_elements, get_content
 from charonia.errors import BY_JOB_STATUS, CharoniaError, InvalidRequest, NotFound
 from charonia.schemas import BatchLine, ItemProblem, JobData, Output
-from charonia.tensors import FLOATS
 
 if TYPE_CHECKING:
     from charonia.arrays import Array
@@ -33,14 +32,15 @@ class OutputFile:
 class Outputs(Mapping[str, Any]):
     """Outputs by name. A value is a nested list in the shape of the tensor; BYTES are str, or bytes if not UTF-8.
 
-    The responses of a streaming model are joined along their first dimension.
+    The responses of a streaming model are joined along their first dimension. Large outputs are in files, or
+    at a location of yours: see `Output`.
     """
 
     def __init__(self, outputs: Sequence[Output]) -> None:
         self.tensors = list(outputs)
 
     def __getitem__(self, name: str) -> Any:
-        found = [_nest(_decode(each), each.shape) for each in self._find(name)]
+        found = [_nest(decode_elements(each), each.shape) for each in self._find(name)]
         if len(found) == 1:
             return found[0]
         return [item for each in found for item in (each if isinstance(each, list) else [each])]
@@ -58,18 +58,20 @@ class Outputs(Mapping[str, Any]):
     @property
     def text(self) -> str:
         """All elements of all BYTES outputs as one text."""
-        found = (element for each in self.tensors if each.datatype == "BYTES" for element in _decode(each))
+        found = (element for each in self.tensors if each.datatype == "BYTES" for element in decode_elements(each))
         return "".join(each if isinstance(each, str) else each.decode(errors="replace") for each in found)
 
     def numpy(self, name: str) -> "Array":
         """Return an output as an array. Raise ImportError without NumPy."""
         from charonia import arrays  # here, because it imports NumPy
 
-        return arrays.join([arrays.make_array(_decode(each), each.datatype, each.shape) for each in self._find(name)])
+        return arrays.join([_make_array(each) for each in self._find(name)])
 
     def file(self, name: str) -> OutputFile:
         """Return an output of one BYTES element as a file. Raise ValueError for any other."""
-        elements = [element for each in self._find(name) if each.datatype == "BYTES" for element in _decode(each)]
+        elements = [
+            element for each in self._find(name) if each.datatype == "BYTES" for element in decode_elements(each)
+        ]
         if len(elements) != 1:
             raise ValueError(
                 f"output {name!r} is not one BYTES element, but {self._find(name)[0].shape}; use [{name!r}]"
@@ -140,13 +142,12 @@ def make_done(index: int, item: Any, line: BatchLine) -> Done | None:
     return Done(index, item, job, BY_JOB_STATUS[job.status](job) if job.status in BY_JOB_STATUS else None)
 
 
-def _decode(output: Output) -> list[Any]:
-    """Return the elements; in JSON, bytes and floats that are not finite have forms of their own."""
-    if output.datatype == "BYTES":
-        return [each if isinstance(each, str) else b64decode(each["base64"]) for each in output.data]
-    if output.datatype in FLOATS:
-        return [float(each) for each in output.data]
-    return output.data
+def _make_array(output: Output) -> "Array":
+    from charonia import arrays
+
+    if not output.has_data and output.datatype != "BYTES":
+        return arrays.read_array(get_content(output), output.datatype, output.shape)
+    return arrays.make_array(decode_elements(output), output.datatype, output.shape)
 
 
 def _nest(flat: list[Any], shape: Sequence[int]) -> Any:

@@ -30,7 +30,12 @@ def may_repeat_error(error: httpx.TransportError, *, repeatable: bool) -> bool:
     """Return whether a call that got no answer may be sent again."""
     if isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError)):
         return False
-    return repeatable or isinstance(error, _NEVER_SENT)
+    return repeatable or was_never_sent(error)
+
+
+def was_never_sent(error: httpx.TransportError) -> bool:
+    """Return whether a call failed before it reached anybody."""
+    return isinstance(error, _NEVER_SENT)
 
 
 def choose_delay(tries: int, retry_after: float | None, rand: Callable[[], float] = random.random) -> float:

@@ -23,13 +23,29 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """An output tensor; `data` is flat and row-major. `response` numbers those of a streaming model from 0."""
+    """An output tensor; `data` is flat and row-major. `response` numbers those of a streaming model from 0.
+
+    A large one has no `data`. It is in a `file` of `size` bytes, and the `url` of that needs no key for 7 days.
+    `content` is that of the file once it is downloaded: raw elements, row-major and little-endian. If the submit named
+    a location, the output is the object at `location` in your bucket, in the same form.
+    """
 
     name: str
     datatype: str
     shape: list[int]
-    data: list[Any]
+    data: list[Any] = []
     response: int = -1
+    file: str | None = None
+    url: str | None = None
+    size: int | None = None
+    sha256: str | None = None
+    content: bytes | None = None
+    location: str | None = None
+
+    @property
+    def has_data(self) -> bool:
+        """Whether it is neither in a file nor at a location."""
+        return self.file is None and self.location is None
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -46,6 +62,13 @@ class Metrics(msgspec.Struct, frozen=True):
     queue_ms: int | None = None
     inference_ms: int | None = None
     total_ms: int | None = None
+
+
+class WaitingFor(msgspec.Struct, frozen=True):
+    """Why a queued job does not run yet: a stable `code`, and a sentence."""
+
+    code: str
+    detail: str
 
 
 class JobData(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +91,7 @@ class JobData(msgspec.Struct, frozen=True, kw_only=True):
     outputs_url: str | None = None
     error: Failure | None
     queue_position: int | None
+    waiting_for: WaitingFor | None = None
     webhook_status: str
     metadata: dict[str, Any]
     trace_id: str
@@ -83,6 +107,29 @@ class JobOutputs(msgspec.Struct, frozen=True):
 
     id: str
     outputs: list[Output]
+
+
+class Input(msgspec.Struct, frozen=True):
+    """An input tensor of a job. It has `data`, or `file`, `source` or `location` says where its content is."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    data: list[Any] | None = None
+    file: str | None = None
+    url: str | None = None
+    source: str | None = None
+    location: str | None = None
+    offset: int = 0
+    size: int | None = None
+
+
+class JobInputs(msgspec.Struct, frozen=True):
+    """The answer to a read of a job's inputs."""
+
+    id: str
+    inputs: list[Input] | None
+    inputs_omitted: str | None = None
 
 
 class AttemptData(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +154,17 @@ class Page(msgspec.Struct, Generic[Item], frozen=True):
     next_cursor: str | None = None
 
 
+class FileData(msgspec.Struct, frozen=True, kw_only=True):
+    """A file. It may be an input of jobs. `sha256` is in hexadecimal; None if only the object store read the file."""
+
+    id: str
+    size: int
+    sha256: str | None
+    content_type: str
+    created_at: datetime
+    expires_at: datetime | None  # None: with its job
+
+
 class TensorInfo(msgspec.Struct, frozen=True):
     """An input or output of a model. -1 in the shape is any size; a batch dimension is included."""
 
@@ -114,6 +172,7 @@ class TensorInfo(msgspec.Struct, frozen=True):
     datatype: str
     shape: list[int]
     optional: bool = False
+    reference: bool = False  # the model reads a file itself, so the input must be one
 
 
 class VersionInfo(msgspec.Struct, frozen=True):
@@ -122,8 +181,33 @@ class VersionInfo(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
+class Percentiles(msgspec.Struct, frozen=True):
+    """In whole milliseconds; None without jobs."""
+
+    p50: int | None
+    p95: int | None
+
+
+class Recent(msgspec.Struct, frozen=True):
+    """Your latest jobs of a model that succeeded: how many these are, how long they waited and ran."""
+
+    jobs: int
+    queue_ms: Percentiles
+    inference_ms: Percentiles
+
+
+class TritonTimes(msgspec.Struct, frozen=True):
+    """Means of the latest requests inside Triton, of all its clients, in milliseconds."""
+
+    queue_ms: float | None
+    compute_ms: float | None
+
+
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A model: its inputs and outputs, whether it is ready, and how many jobs wait by priority."""
+    """A model: its inputs and outputs, whether it is ready, and how many jobs wait by priority.
+
+    `slots` is how many jobs its dispatchers run at a time. `recent` and `triton` are absent in lists.
+    """
 
     name: str
     ready: bool
@@ -134,9 +218,13 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     inputs: list[TensorInfo]
     outputs: list[TensorInfo]
     queue: dict[str, int]
+    slots: int = 0
+    running: int = 0
     paused: bool = False
     max_running: int | None = None
     max_running_per_tenant: int | None = None
+    recent: Recent | None = None
+    triton: TritonTimes | None = None
 
 
 class BatchData(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +242,22 @@ class BatchData(msgspec.Struct, frozen=True, kw_only=True):
     def ended(self) -> int:
         """How many items have a final result; refused items count."""
         return self.total - sum(count for status, count in self.counts.items() if status not in TERMINAL)
+
+
+class ItemError(msgspec.Struct, frozen=True, kw_only=True):
+    """An item of a batch that was refused. `index` is its position."""
+
+    index: int
+    custom_id: str | None
+    type: str
+    detail: str
+    errors: list[FieldError] = []
+
+
+class BatchAccepted(BatchData, frozen=True, kw_only=True):
+    """A new batch, and its refused items."""
+
+    errors: list[ItemError]
 
 
 class ItemProblem(msgspec.Struct, frozen=True):
@@ -179,79 +283,6 @@ class Replayed(msgspec.Struct, frozen=True):
     replayed: list[str]
     skipped: list[str]
     remaining: bool
-
-
-class WebhookData(msgspec.Struct, frozen=True, kw_only=True):
-    """A subscription. `secret` is shown only when it is created; `public_key` belongs to ed25519."""
-
-    id: str
-    url: str
-    events: list[str]
-    models: list[str] | None
-    description: str | None
-    headers: dict[str, str | None] | None
-    signing: Literal["hmac", "ed25519"]
-    rate_limit: int | None
-    ordered: bool = False
-    status: Literal["enabled", "disabled"]
-    disabled_at: datetime | None
-    disabled_reason: str | None
-    created_at: datetime
-    secret: str | None = None
-    old_secret_until: datetime | None = None
-    public_key: str | None = None
-    warnings: list[FieldError] = []
-
-
-class Secret(msgspec.Struct, frozen=True):
-    """The tenant's secret, which signs the webhooks of single jobs."""
-
-    secret: str
-    old_secret_until: datetime | None = None
-
-
-class DeliveryAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt to deliver. `error` is None for success; `response` is the first bytes of the answer."""
-
-    number: int
-    started_at: datetime
-    latency_ms: int
-    status_code: int | None
-    error: str | None
-    response: str
-
-
-class TestedDelivery(DeliveryAttempt, frozen=True, kw_only=True):
-    """The attempt that a test made."""
-
-    delivery_id: str
-
-
-class DeliveryData(msgspec.Struct, frozen=True, kw_only=True):
-    """An event on its way to one receiver."""
-
-    id: str
-    event_id: str
-    event_type: str
-    job_id: str | None
-    webhook_id: str | None
-    url: str
-    status: Literal["pending", "succeeded", "exhausted", "canceled"]
-    created_at: datetime
-    next_attempt_at: datetime | None
-    finished_at: datetime | None
-    attempts: list[DeliveryAttempt]
-
-
-class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress of a recovery."""
-
-    id: str
-    webhook_id: str
-    since: datetime
-    until: datetime
-    status: Literal["running", "done"]
-    recovered: int
 
 
 class Problem(msgspec.Struct, frozen=True):

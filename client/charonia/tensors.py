@@ -35,13 +35,25 @@ class Raw(msgspec.Struct, frozen=True):
     base64: bytes
 
 
+class FileReference(msgspec.Struct, frozen=True):
+    """The id of a file whose content is the data."""
+
+    file: str
+
+
+class UrlReference(msgspec.Struct, frozen=True):
+    """A URL that a dispatcher fetches the data from."""
+
+    url: str
+
+
 class Tensor(msgspec.Struct, frozen=True):
     """An input as it is sent: numbers as raw bytes, BYTES as a list of elements."""
 
     name: str
     shape: list[int]
     datatype: str
-    data: Raw | list[str | Raw]
+    data: Raw | FileReference | UrlReference | list[str | Raw]
 
 
 class Mistake(Exception):
@@ -53,14 +65,19 @@ def flatten(value: Any) -> tuple[list[int], list[Any]]:
     shape: list[int] = []
     level = [value]
     while level and isinstance(level[0], (list, tuple)):
-        if len(shape) == MAX_RANK:
-            raise Mistake(f"lists are nested deeper than {MAX_RANK} levels")
+        check_depth(len(shape))
         lengths = {len(item) if isinstance(item, (list, tuple)) else -1 for item in level}
         if len(lengths) > 1:
             raise Mistake("the nested lists differ in length; pad them, or submit a job for each")
         shape.append(lengths.pop())
         level = list(chain.from_iterable(level))
     return shape, level
+
+
+def check_depth(depth: int) -> None:
+    """Raise Mistake for lists in too many others, such as one that contains itself."""
+    if depth >= MAX_RANK:
+        raise Mistake(f"lists are nested deeper than {MAX_RANK} levels; flatten them, and check for one in itself")
 
 
 def encode_elements(flat: Sequence[Any], datatype: str) -> Raw | list[str | Raw]:

@@ -1,10 +1,10 @@
-"""Verifies webhooks as Standard Webhooks 1.0.0 signs them: v1 (HMAC-SHA256) and v1a (ed25519)."""
+"""Verifies and signs webhooks as Standard Webhooks 1.0.0 signs them: v1 (HMAC-SHA256) and v1a (ed25519)."""
 
 import hashlib
 import hmac
 import os
 import time
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Mapping, Sequence
 
@@ -45,6 +45,17 @@ def verify(
     if not any(_is_signed_by(each, signed, signatures) for each in secrets):
         raise InvalidSignature("no signature matches; check the secret, and that the body is the exact bytes received")
     return parse_webhook(message_id, content)
+
+
+def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
+    """Return the header `webhook-signature`. Raise ConfigurationError unless the secret is `whsec_…`."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return f"v1,{b64encode(hmac.digest(_read_key(secret, _HMAC), signed, hashlib.sha256)).decode()}"
+
+
+def new_secret() -> str:
+    """Return a new random secret."""
+    return _HMAC + b64encode(os.urandom(32)).decode()
 
 
 def _check_age(timestamp: str, tolerance: float) -> None:

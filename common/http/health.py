@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Container, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import uvicorn
@@ -14,6 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Check = Callable[[], Awaitable[bool]]
+Node = Callable[[], str | None]
+NO_NODES: Mapping[str, Node] = {}
+
+
+class ReadinessView(msgspec.Struct, frozen=True):
+    """Whether a service can take work, and the state of each dependency."""
+
+    status: Literal["ok", "degraded", "down", "stopping"]
+    """`ok`: every dependency answers. `degraded`: one is away that is not needed for every call. `down`: one is away
+    that is. `stopping`: the service drains."""
+    checks: dict[str, Literal["ok", "down"]]
+    """The state of each dependency."""
+    nodes: dict[str, str | None]
+    """The server of each dependency that is in use: `host:port`. null while the dependency is down."""
 
 
 class Server(uvicorn.Server):
@@ -25,16 +39,24 @@ class Server(uvicorn.Server):
         yield
 
 
-async def check_health(checks: Mapping[str, Check], optional: Container[str] = ()) -> tuple[bool, dict[str, Any]]:
-    """Return whether all checks pass, except optional ones, and the body with the state of each."""
-    states = {name: "ok" if await check() else "down" for name, check in checks.items()}
+async def check_health(
+    checks: Mapping[str, Check], nodes: Mapping[str, Node] = NO_NODES, optional: Container[str] = ()
+) -> tuple[bool, ReadinessView]:
+    """Return whether all checks pass, except optional ones, and the body with the state of each.
+
+    `nodes` tell which server of a dependency is in use.
+    """
+    states: dict[str, Literal["ok", "down"]] = {
+        name: "ok" if await check() else "down" for name, check in checks.items()
+    }
     down = [name for name, state in states.items() if state == "down"]
     ready = all(name in optional for name in down)
-    status = "ok" if not down else "degraded" if ready else "down"
-    return ready, {"status": status, "checks": states}
+    status: Literal["ok", "degraded", "down"] = "ok" if not down else "degraded" if ready else "down"
+    used = {name: node() if states[name] == "ok" else None for name, node in nodes.items()}
+    return ready, ReadinessView(status, states, used)
 
 
-def serve(host: str, port: int, checks: Mapping[str, Check]) -> Server:
+def serve(host: str, port: int, checks: Mapping[str, Check], nodes: Mapping[str, Node] = NO_NODES) -> Server:
     """Return a server of the three paths. Run it with `serve()`. Stop it by setting `should_exit`."""
 
     async def respond(path: str) -> tuple[int, str, bytes]:
@@ -42,7 +64,7 @@ def serve(host: str, port: int, checks: Mapping[str, Check]) -> Server:
             case "/healthz":
                 return 200, "application/json", b'{"status":"ok"}'
             case "/readyz":
-                ready, body = await check_health(checks)
+                ready, body = await check_health(checks, nodes)
                 return 200 if ready else 503, "application/json", msgspec.json.encode(body)
             case "/metrics":
                 return 200, CONTENT_TYPE_LATEST, generate_latest()

@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import asyncpg
 from opentelemetry.trace import SpanKind
@@ -15,6 +15,8 @@ from common.errors import (
     SettingsError,
     StatementTimeout,
 )
+from common.postgres.failover_watch import FailoverWatch
+from common.postgres.hosts import ACCESS_ERRORS, Hosts
 from common.postgres.schema_version import check_schema
 from common.telemetry import metrics, tracing
 
@@ -23,7 +25,7 @@ STATEMENT_SECONDS = 15.0
 RELEASE_SECONDS = 1.0  # for the server to confirm a cancelled statement; then its connection is closed
 TRANSACTION_SECONDS = STATEMENT_SECONDS + RELEASE_SECONDS
 CHECK_SECONDS = 2.0
-COPY_PIECE = 256 * 1024  # bytes
+RETRY_SECONDS = 0.2
 # By default the server plans most of our statements each time: an array of one row looks cheaper than the ten rows
 # that it assumes. That takes up to 1.5 ms for a statement of 0.3 ms. So a session keeps one plan for each statement.
 # Such a plan is made without the values, perhaps while the tables are small. So plans that read whole tables are off.
@@ -51,13 +53,6 @@ OUTAGE_ERRORS = (
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
-# What asyncpg raises for a wrong URL. While a service runs, an operator may cause them, so then they count as an
-# outage.
-ACCESS_ERRORS = (
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.ClientConfigurationError,
-)
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"  # generic in its stubs only
 
 
@@ -69,10 +64,12 @@ class _Session(asyncpg.Connection):
 
 
 class Database:
-    """A pool of connections."""
+    """A pool of connections to the host that is read-write."""
 
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]") -> None:
+    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", hosts: Hosts) -> None:
         self._pool = pool
+        self._hosts = hosts
+        self._failover = FailoverWatch(hosts)
         metrics.database_connections_limit.inc(pool.get_max_size())
 
     @classmethod
@@ -85,8 +82,10 @@ class Database:
         new connection checks it.
         """
         settings = {"application_name": application, **PLANNING, **(RELAXED_COMMITS if relaxed else {})}
+        hosts = Hosts(url)
+        connect: Any = hosts.connect  # the stubs want all parameters of asyncpg's function by name
         pool = await asyncpg.create_pool(
-            url,
+            connect=connect,
             min_size=0,
             max_size=size,
             timeout=ACQUIRE_SECONDS,
@@ -96,7 +95,7 @@ class Database:
             init=check_schema,
             reset=_keep_session,
         )
-        database = cls(pool)
+        database = cls(pool, hosts)
         with contextlib.suppress(DatabaseUnavailable):
             await database._check_access()
         return database
@@ -117,12 +116,25 @@ class Database:
             )
             raise SettingsError(text) from error
 
+    @property
+    def node(self) -> str | None:
+        """The host of the last connection: `host:port`. None before the first."""
+        return self._hosts.current
+
     @contextlib.asynccontextmanager
-    async def acquire(self) -> AsyncIterator[Connection]:
+    async def acquire(self, *, lasting: bool = False) -> AsyncIterator[Connection]:
         """Acquire a connection. Each of its statements has a deadline. Raise DatabaseUnavailable in an outage.
 
-        Raise StatementTimeout if a statement is too slow while the server answers others.
+        Raise StatementTimeout if a statement is too slow while the server answers others. A `lasting` block may stay
+        open for ever, so its length is no sign of a failover.
         """
+        watch = self._failover.watch if self._hosts.can_fail_over and not lasting else contextlib.nullcontext
+        with watch():
+            async with self._acquire() as connection:
+                yield connection
+
+    @contextlib.asynccontextmanager
+    async def _acquire(self) -> AsyncIterator[Connection]:
         try:
             with metrics.database_wait_seconds.time():
                 connection = await self._pool.acquire(timeout=ACQUIRE_SECONDS)
@@ -134,6 +146,10 @@ class Database:
                     raise StatementTimeout from error
                 # The server may have moved. Each other connection to its old address would cost a caller one deadline.
                 await self._pool.expire_connections()
+                raise
+            except asyncpg.ReadOnlySQLTransactionError:
+                if self._hosts.can_fail_over:
+                    await self._pool.expire_connections()  # the server is no longer the primary
                 raise
             finally:
                 await self._pool.release(connection, timeout=RELEASE_SECONDS)
@@ -170,15 +186,6 @@ class Database:
         rows = await self.fetch(query, *values)
         return rows[0] if rows else None
 
-    async def copy(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[bytes]]) -> None:
-        """Add rows by COPY, which sends a large value while other tasks run. Raise DatabaseUnavailable in an outage.
-
-        Each value is in the binary format of its type.
-        """
-        async with self.acquire() as connection, asyncio.timeout(STATEMENT_SECONDS):
-            # Its own timeout does not end a wait for the socket.
-            await connection.copy_to_table(table, source=copy_pieces(rows), columns=columns, format="binary")
-
     async def check(self) -> bool:
         """Return whether the server answers soon, for /readyz."""
         try:
@@ -188,22 +195,21 @@ class Database:
             return False
         return True
 
-    async def wait(self, seconds: float) -> None:
-        """Return when the server answers. Raise DatabaseUnavailable if it does not answer within the time."""
+    async def retry(self, seconds: float, call: Callable[[], Awaitable[None]]) -> None:
+        """Call until it meets no outage. Raise DatabaseUnavailable if it still meets one after the time."""
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
             try:
-                await self.fetch("SELECT 1")
+                return await call()
             except DatabaseUnavailable:
                 if asyncio.get_running_loop().time() >= deadline:
                     raise
-                await asyncio.sleep(0.2)
-            else:
-                return
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def close(self) -> None:
         """Let running statements end within 5 seconds, then close their connections."""
         metrics.database_connections_limit.dec(self._pool.get_max_size())
+        self._failover.close()
         try:
             await asyncio.wait_for(self._pool.close(), 5)
         except TimeoutError:
@@ -233,19 +239,6 @@ def was_ended(error: BaseException | None) -> bool:
 
 async def _keep_session(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     """Skip the reset of a released connection: we set no session state, and each reset is a commit."""
-
-
-async def copy_pieces(rows: Sequence[Sequence[bytes]]) -> AsyncIterator[bytes]:
-    """Yield rows in the binary format of COPY. Other tasks run between two pieces."""
-    yield b"PGCOPY\n\xff\r\n\0" + bytes(8)
-    for row in rows:
-        yield len(row).to_bytes(2)
-        for value in row:
-            yield len(value).to_bytes(4)
-            for offset in range(0, len(value), COPY_PIECE):
-                yield value[offset : offset + COPY_PIECE]
-                await asyncio.sleep(0)
-    yield b"\xff\xff"  # the end
 
 
 def to_columns(rows: Sequence[Sequence[object]], count: int) -> list[list[object]]:

@@ -1,12 +1,13 @@
 """Metrics that only the database can count: queues, dead letters, events, webhooks.
 
-Every dispatcher and every notifier counts, so the metrics outlive either. Take the maximum over instances. Counts are
-bounded. The pause after a count is many times as long as the count took.
+One process counts, and others may show what it counted before. So take the maximum over instances. Counts are bounded.
+The pause after a count is many times as long as the count took.
 """
 
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable
 from uuid import UUID
 
@@ -31,6 +32,7 @@ RUNNING = (Status.PROCESSING, Status.CANCELING)
 
 jobs = Gauge("charonia_jobs", "Jobs that have not ended, scheduled ones included.", ["model", "status"])
 queue_depth = Gauge("charonia_queue_depth", "Jobs that can run now.", ["model", "priority"])
+startable = Gauge("charonia_jobs_startable", "Jobs that can run now, within what operators allow.", ["model"])
 queue_oldest = Gauge("charonia_queue_oldest_seconds", "How long the oldest of them has waited.", ["model", "priority"])
 running_oldest = Gauge("charonia_running_oldest_seconds", "How long the oldest attempt has run.", ["model"])
 dead_letters = Gauge("charonia_dead_letters", "Failed jobs that are kept.")
@@ -42,7 +44,7 @@ circuits_open = Gauge("charonia_circuits_open", "Endpoints with at most one atte
 metrics_seconds = Gauge("charonia_database_metrics_seconds", "Duration of the latest count.")
 metrics_time = Gauge("charonia_database_metrics_time_seconds", "Unix time of the latest count.")
 
-_BY_MODEL = (jobs, queue_depth, queue_oldest, running_oldest)
+_BY_MODEL = (jobs, queue_depth, startable, queue_oldest, running_oldest)
 _WITHOUT_LABELS = (
     dead_letters,
     new_deliveries,
@@ -50,32 +52,38 @@ _WITHOUT_LABELS = (
     delivery_lag,
     endpoints_disabled,
     circuits_open,
+    metrics_seconds,
 )
 
 log = Log("database_metrics")
 
 
 async def collect_metrics(database: Database) -> None:
-    """Count again and again, until cancelled."""
+    """Count again and again, until cancelled. Then another process counts, so clear the gauges."""
     clearing: asyncio.TimerHandle | None = None
     outage = Outage()
-    while True:
-        began = time.monotonic()
-        try:
-            await count(database)
-        except Unavailable as error:
-            if outage.begin():
-                log.warning("database_metrics.unavailable", error=error)
-            pause = _pause_after(began)
-        else:
-            outage.end()
-            metrics_seconds.set(time.monotonic() - began)
-            metrics_time.set_to_current_time()
-            pause = _pause_after(began)
-            if clearing is not None:
-                clearing.cancel()
-            clearing = asyncio.get_running_loop().call_later(max(STALE_SECONDS, 3 * pause), _clear)
-        await asyncio.sleep(pause)
+    try:
+        while True:
+            began = time.monotonic()
+            try:
+                await count(database)
+            except Unavailable as error:
+                if outage.begin():
+                    log.warning("database_metrics.unavailable", error=error)
+                pause = _pause_after(began)
+            else:
+                outage.end()
+                metrics_seconds.set(time.monotonic() - began)
+                metrics_time.set_to_current_time()
+                pause = _pause_after(began)
+                if clearing is not None:
+                    clearing.cancel()
+                clearing = asyncio.get_running_loop().call_later(max(STALE_SECONDS, 3 * pause), _clear)
+            await asyncio.sleep(pause)
+    finally:
+        if clearing is not None:
+            clearing.cancel()
+        _clear()
 
 
 def _pause_after(began: float) -> float:
@@ -83,11 +91,14 @@ def _pause_after(began: float) -> float:
 
 
 def _clear() -> None:
-    """Clear gauges whose values are too old: one of them could stay the maximum of all instances for ever."""
+    """Clear gauges that this process does not count now: an old value could stay the maximum of all instances."""
     for gauge in _BY_MODEL:
         gauge.clear()
     for gauge in _WITHOUT_LABELS:
         gauge.set(math.nan)
+
+
+_clear()  # 0 would mean that there is none
 
 
 async def count(database: Database) -> None:
@@ -102,6 +113,7 @@ async def count(database: Database) -> None:
         gauge.clear()  # drops models that have left the catalogue; no scrape runs in between
     _set_queues(queues)
     _set_running(running)
+    _set_startable(queues, running)
     _set_totals(totals)
 
 
@@ -121,6 +133,18 @@ def _set_running(running: Iterable[asyncpg.Record]) -> None:
         for status in RUNNING:
             jobs.labels(record["model"], status).set(record[status])
         running_oldest.labels(record["model"]).set(_to_age(record["seconds"]))
+
+
+def _set_startable(queues: Iterable[asyncpg.Record], running: Iterable[asyncpg.Record]) -> None:
+    """Set what autoscaling counts beside running jobs. Limits of each tenant are not among what it considers."""
+    busy = {record["model"]: sum(record[status] for status in RUNNING) for record in running}
+    waiting: Counter[str] = Counter()
+    for record in queues:
+        waiting[record["model"]] += 0 if record["is_paused"] else record["of_active_tenants"]
+    for record in queues:
+        model, most = record["model"], record["max_running"]
+        room = math.inf if most is None else max(0, most - busy.get(model, 0))
+        startable.labels(model).set(min(waiting[model], room))
 
 
 def _set_totals(totals: asyncpg.Record) -> None:

@@ -3,18 +3,23 @@
 SELECT set_config('jit', 'off', true);
 
 -- name: count_queues
--- Return each model's waiting jobs by priority ($1): how many there are, how many can run now, and how many
--- seconds the oldest of these has waited. Count up to $2 jobs, in the order of their ids.
-SELECT m.name AS model, p.priority, queue.*
+-- Return each model's waiting jobs by priority ($1): how many there are, how many can run now, how many of these are of
+-- tenants that are not paused, and how many seconds the oldest has waited. Count up to $2 jobs, in the order of their ids.
+-- Return also what an operator set for the model.
+SELECT m.name AS model, p.priority, l.paused_at IS NOT NULL AS is_paused, l.max_running, queue.*
 FROM (SELECT DISTINCT name FROM models) m
+LEFT JOIN model_limits l ON l.model = m.name
 CROSS JOIN unnest($1::text[]) p(priority)
 CROSS JOIN LATERAL (
   SELECT
     count(*) AS waiting,
     count(*) FILTER (WHERE scheduled_at IS NULL) AS ready,
+    count(*) FILTER (
+      WHERE scheduled_at IS NULL AND tenant_id NOT IN (SELECT id FROM tenants WHERE paused_at IS NOT NULL)
+    ) AS of_active_tenants,
     extract(epoch FROM now() - min(run_at) FILTER (WHERE scheduled_at IS NULL))::double precision AS seconds
   FROM (
-    SELECT scheduled_at, run_at
+    SELECT scheduled_at, run_at, tenant_id
     FROM jobs j
     WHERE j.model = m.name AND j.priority >= p.priority AND j.priority <= p.priority
       AND j.finished_at IS NULL AND j.lease_until IS NULL
@@ -61,5 +66,8 @@ SELECT
       SELECT next_at FROM deliveries WHERE endpoint_id = e.id AND next_at <= now() ORDER BY next_at LIMIT 1
     ) d
   ) AS due_seconds,
-  (SELECT count(*) FROM (SELECT FROM webhooks WHERE disabled_at > '-infinity' LIMIT $1) counted) AS disabled,
+  (
+    SELECT count(*)
+    FROM (SELECT FROM webhooks WHERE disabled_at > '-infinity' AND disabled_reason <> 'manual' LIMIT $1) counted
+  ) AS disabled,
   (SELECT count(*) FROM (SELECT FROM endpoints WHERE open_until > '-infinity' LIMIT $1) counted) AS open;

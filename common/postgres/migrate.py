@@ -23,7 +23,7 @@ import asyncpg
 import msgspec
 
 from common.errors import CharoniaError, SettingsError
-from common.postgres.database import ACCESS_ERRORS
+from common.postgres.hosts import ACCESS_ERRORS, CONNECT_ERRORS, Hosts
 from common.postgres.roles import parse_passwords, set_passwords
 from common.postgres.schema_version import Migration, check_applied, list_migrations, read_applied
 from common.settings import DatabaseUrl, load
@@ -58,7 +58,7 @@ async def migrate(url: str, passwords: Mapping[str, str] = NO_PASSWORDS) -> list
 
     Raise SchemaError for a schema that this version cannot use, CharoniaError for a lock that stays held.
     """
-    connection = await asyncpg.connect(url, timeout=10)
+    connection = await Hosts(url).connect(timeout=10)
     try:
         await _lock_migrators(connection)
         await connection.execute(_LEDGER)
@@ -132,7 +132,7 @@ def main() -> int:
         applied = asyncio.run(migrate(settings.database_url, parse_passwords(settings.role_passwords)))
     except ACCESS_ERRORS as error:
         return _fail(SettingsError(f"CHARONIA_DATABASE_URL is wrong: {error}"))
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except CONNECT_ERRORS as error:
         return _fail(CharoniaError(f"{type(error).__name__}: {error}"))
     except CharoniaError as error:
         return _fail(error)

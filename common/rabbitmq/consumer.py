@@ -2,19 +2,20 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from functools import partial
 
 import aio_pika
-import msgspec
-from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractExchange, AbstractIncomingMessage, AbstractQueue
+from aio_pika.abc import AbstractConnection, AbstractExchange, AbstractIncomingMessage
+from aio_pika.exceptions import ChannelClosed
 
 from common.errors import BrokerUnavailable, Reject, Retry, Unavailable
 from common.rabbitmq import connection as connections
 from common.rabbitmq import messages, topology
+from common.rabbitmq.channel_pool import ChannelPool
 from common.rabbitmq.connection import BrokerConnection, with_deadline
 from common.rabbitmq.handler_failures import FailureCounter
-from common.rabbitmq.messages import Message
+from common.rabbitmq.subscription import Subscription
 from common.settings import QueueType
 from common.telemetry import metrics
 from common.telemetry.logs import Log
@@ -23,49 +24,47 @@ PAUSE_SECONDS = 1.0  # before a failed message is requeued: without it the messa
 MAX_FAILURES = 20  # of a message's handler, before the message is dead-lettered
 REASON_HEADER = "x-charonia-reason"
 QUEUE_HEADER = "x-charonia-queue"
+SETTLE_SECONDS = 15.0  # for all queues of a new connection; then it is up, and the rest follows
+PROBED_QUEUES = 30  # at a time, in turns: with more, an idle process costs the broker more with each model
 
 log = Log("broker")
 
 
-class Subscription(msgspec.Struct, frozen=True):
-    """A queue, and what handles its messages.
-
-    `handle` gets the message and the traceparent that came with it. It returns (ack), or raises Retry (requeue) or
-    Reject (dead-letter). It is cancelled when its channel is lost; the broker then delivers the message again.
-    """
-
-    queue: str
-    prefetch: int
-    declare: Callable[[AbstractChannel], Awaitable[None]]
-    handle: Callable[[Message, str | None], Awaitable[None]]
-
-
 class Consumer:
-    """Consumes queues over a connection of its own, each on its own channel. Run `connection` to open it."""
+    """Consumes queues over a connection of its own, on a few channels. Run `connection` to open it."""
 
     def __init__(self, url: str, name: str, queue_type: QueueType = "classic") -> None:
         self._declare = partial(topology.declare_exchanges, queue_type=queue_type)
         self.connection = BrokerConnection(url, f"{name}-consumer", self._set_up, self._probe)
         self._subscriptions: dict[str, Subscription] = {}
-        self._consumed: list[tuple[AbstractQueue, str]] = []  # with their consumer tags
+        self._pool: ChannelPool | None = None  # of the connection that was set up last
         self._handling: set[asyncio.Task[object]] = set()
         self._dead_letters: AbstractExchange | None = None
         self._failures = FailureCounter()
         self._stopping = False
         metrics.broker_connected.labels("consumer").set_function(lambda: self.connection.is_up)
         metrics.queues_expected.set_function(lambda: len(self._subscriptions))
-        metrics.queues_consumed.set_function(lambda: len(self._consumed) if self.connection.is_up else 0)
+        metrics.queues_consumed.set_function(lambda: self.consumed)
+
+    @property
+    def consumed(self) -> int:
+        """The number of queues that are consumed now."""
+        return self._pool.consumed if self._pool is not None and self.connection.is_up else 0
 
     async def subscribe(self, subscription: Subscription) -> None:
-        """Consume a queue from now on, also on later connections. A second subscription to a queue changes nothing."""
+        """Consume a queue from now on, also on later connections. A second subscription to a queue changes nothing.
+
+        If it cannot be consumed now, it is tried again without end.
+        """
         if subscription.queue in self._subscriptions:
             return
         self._subscriptions[subscription.queue] = subscription
-        if self.connection.current is not None and not self._stopping:
-            try:
-                await with_deadline(self._consume(self.connection.current, subscription))
-            except BrokerUnavailable:
-                self.connection.mark_lost()  # the next connection consumes all queues
+        if self._pool is not None and not self._stopping:
+            channel = self._pool.add(subscription)
+            if self.connection.is_up:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(connections.CALL_SECONDS):
+                        await channel.settled.wait()
 
     async def stop(self, grace: float) -> None:
         """Take no more messages, on this and later connections.
@@ -73,10 +72,8 @@ class Consumer:
         Handlers have `grace` seconds to end. Messages that are not acked by then are requeued at once.
         """
         self._stopping = True
-        for queue, tag in self._consumed:
-            with contextlib.suppress(BrokerUnavailable):
-                await with_deadline(queue.cancel(tag))
-        self._consumed.clear()
+        if self._pool is not None:
+            await self._pool.stop()
         if self._handling:
             await asyncio.wait(self._handling, timeout=grace)
         for task in tuple(self._handling):
@@ -85,47 +82,37 @@ class Consumer:
             await asyncio.wait(self._handling, timeout=grace)
 
     async def _set_up(self, connection: AbstractConnection) -> None:
-        self._consumed.clear()
         await topology.declare_with(connection, self._declare)
         channel = await connection.channel(on_return_raises=True)
         channel.close_callbacks.add(self.connection.mark_lost)
         self._dead_letters = await channel.get_exchange(topology.DEAD_LETTERS, ensure=False)
-        done: set[str] = set()
-        while not self._stopping and (missing := self._subscriptions.keys() - done):  # more may be added meanwhile
-            queue = min(missing)
-            await self._consume(connection, self._subscriptions[queue])
-            done.add(queue)
-
-    async def _probe(self, connection: AbstractConnection) -> None:
-        """Raise BrokerUnavailable if a consumed queue has no consumer."""
         if self._stopping:
             return
-        channel = await connection.channel()
-        for queue, _ in tuple(self._consumed):
-            found = await channel.declare_queue(queue.name, passive=True)
-            if not found.declaration_result.consumer_count:
-                raise BrokerUnavailable(f"the queue {queue.name} has no consumer")
-        await channel.close()
+        self._pool = pool = ChannelPool(connection, self._process)
+        for subscription in self._subscriptions.values():
+            pool.add(subscription)
+        await pool.wait_until_tried(SETTLE_SECONDS)
+        if self._subscriptions and not pool.consumed and not self._stopping:
+            raise ConnectionError("no queue can be consumed")
 
-    async def _consume(self, connection: AbstractConnection, subscription: Subscription) -> None:
-        await topology.declare_with(connection, subscription.declare)
-        channel = await connection.channel(publisher_confirms=False)
-        channel.close_callbacks.add(self.connection.mark_lost)
-        underlay = await channel.get_underlay_channel()
-        underlay.on_consumer_cancel_callbacks.add(self.connection.mark_lost)  # the queue was deleted or has no leader
-        await channel.set_qos(prefetch_count=subscription.prefetch)
-        queue = await channel.get_queue(subscription.queue, ensure=False)
-
-        async def receive(raw: AbstractIncomingMessage) -> None:
-            await self._process(subscription, raw)
-
-        try:
-            async with asyncio.timeout(connections.CALL_SECONDS):
-                self._consumed.append((queue, await queue.consume(receive)))
-        except TimeoutError:
-            if await topology.drop_leaderless(await connection.channel(), subscription.queue):
-                log.warning("broker.queue_dropped", queue=subscription.queue)
-            raise  # the next connection declares it again
+    async def _probe(self, connection: AbstractConnection) -> None:
+        """Check some queues. Consume those without a consumer again. Raise BrokerUnavailable if nothing is consumed."""
+        if self._stopping or self._pool is None or not self._subscriptions:
+            return
+        if not self._pool.consumed:
+            raise BrokerUnavailable("no queue can be consumed")
+        probing = await connection.channel()
+        for queue, channel in self._pool.take_turn(PROBED_QUEUES):
+            try:
+                found = await probing.declare_queue(queue, passive=True)
+                consumers = found.declaration_result.consumer_count
+            except ChannelClosed:
+                consumers = 0
+            if not consumers:
+                log.warning("broker.consumer_lost", queue=queue)
+                channel.reopen()
+                break
+        await probing.close()
 
     async def _process(self, subscription: Subscription, raw: AbstractIncomingMessage) -> None:
         task = asyncio.current_task()

@@ -105,8 +105,15 @@ async def declare_exclusive_queue(channel: AbstractChannel, queue: str, exchange
 async def declare_model_queues(channel: AbstractChannel, model: str, queue_type: QueueType = "classic") -> None:
     """Declare the queues of one model, one for each priority."""
     for priority in Priority:
-        queue = await declare_work_queue(channel, job_queue(model, priority), queue_type)
-        await queue.bind(JOBS_EXCHANGE, job_key(priority, model))
+        await declare_job_queue(channel, model, priority, queue_type)
+
+
+async def declare_job_queue(
+    channel: AbstractChannel, model: str, priority: Priority, queue_type: QueueType = "classic"
+) -> None:
+    """Declare a model's queue for a priority."""
+    queue = await declare_work_queue(channel, job_queue(model, priority), queue_type)
+    await queue.bind(JOBS_EXCHANGE, job_key(priority, model))
 
 
 async def drop_leaderless(channel: AbstractChannel, queue: str) -> bool:

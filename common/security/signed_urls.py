@@ -1,6 +1,6 @@
-"""Signed URLs, which fetch one job's outputs for a limited time without an API key. Pure.
+"""Signed URLs, which fetch one job's outputs or one file for a limited time without an API key. Pure.
 
-A webhook whose outputs are too large carries such a URL instead.
+A webhook whose outputs are too large carries such a URL instead. So does the request to a model that takes references.
 """
 
 import hashlib
@@ -25,16 +25,16 @@ class UrlSigner:
             raise SettingsError(f"CHARONIA_URL_KEYS is wrong: {reason}")
         self._keys = [key.encode() for key in keys]
 
-    def sign(self, job_id: UUID, at: datetime) -> str:
-        """Return the query of a URL that is valid for VALID after `at`."""
-        expires = int((at + VALID).timestamp())
-        return f"expires={expires}&signature={_sign(self._keys[0], job_id, expires)}"
+    def sign(self, owner: UUID, at: datetime, lifetime: timedelta = VALID) -> str:
+        """Return the query of a URL of a job or file that is valid for `lifetime` after `at`."""
+        expires = int((at + lifetime).timestamp())
+        return f"expires={expires}&signature={_sign(self._keys[0], owner, expires)}"
 
-    def is_valid(self, job_id: UUID, expires: int, signature: str) -> bool:
+    def is_valid(self, owner: UUID, expires: int, signature: str) -> bool:
         """Return whether we signed the query. The caller checks the time."""
         given = signature.encode()
-        return any(hmac.compare_digest(_sign(key, job_id, expires).encode(), given) for key in self._keys)
+        return any(hmac.compare_digest(_sign(key, owner, expires).encode(), given) for key in self._keys)
 
 
-def _sign(key: bytes, job_id: UUID, expires: int) -> str:
-    return hmac.new(key, f"{job_id}.{expires}".encode(), hashlib.sha256).hexdigest()
+def _sign(key: bytes, owner: UUID, expires: int) -> str:
+    return hmac.new(key, f"{owner}.{expires}".encode(), hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""The networks and ports that webhooks may not be sent to."""
+"""The networks and ports that a URL of a client may not name."""
 
 from ipaddress import IPv4Network, IPv6Network, ip_network
 

@@ -1,7 +1,8 @@
-"""Where webhooks may be sent: a guard against server-side request forgery (SSRF).
+"""Which URLs of clients may be called: a guard against server-side request forgery (SSRF).
 
-The gateway checks when a URL is given, so that a person sees the reason. The notifier checks again right before each
-connection, because names change their addresses. That second check is the one that protects us.
+The gateway checks when a URL is given, so that a person sees the reason. The notifier or the dispatcher that calls it
+checks again right before each connection, because names change their addresses. That second check is the one that
+protects us.
 """
 
 import re
@@ -40,9 +41,9 @@ class AddressPolicy(msgspec.Struct, frozen=True):
             ) from error
 
 
-def check_url(url: str, policy: AddressPolicy) -> str:
+def check_url(url: str, policy: AddressPolicy, longest: int = MAX_URL) -> str:
     """Return the host to look up. Raise AddressRefused if the URL itself is not allowed."""
-    host = _split(url, policy).hostname or ""
+    host = _split(url, policy, longest).hostname or ""
     if (literal := _read_literal(host)) is not None:
         check_address(literal, policy)
     return _check_name(host)
@@ -77,37 +78,39 @@ def check_address(address: str, policy: AddressPolicy) -> None:
     if kind is None and isinstance(checked, IPv6Address) and checked not in PUBLIC_IPV6:
         kind = "not in use on the internet"
     if kind is not None:
-        raise AddressRefused(f"webhooks may not be sent to {address}: the address is {kind}")
+        raise AddressRefused(f"requests to {address} are not allowed: the address is {kind}")
 
 
 def check_port(port: int) -> None:
     """Raise AddressRefused for a port of another protocol."""
     if port in BLOCKED_PORTS:
-        raise AddressRefused(f"webhooks may not be sent to port {port}: it belongs to another protocol")
+        raise AddressRefused(f"requests to port {port} are not allowed: it belongs to another protocol")
 
 
-def _split(url: str, policy: AddressPolicy) -> SplitResult:
-    if len(url) > MAX_URL:
-        raise AddressRefused(f"a webhook's URL may have at most {MAX_URL} characters")
+def _split(url: str, policy: AddressPolicy, longest: int) -> SplitResult:
+    if len(url) > longest:
+        raise AddressRefused(f"the URL may have at most {longest} characters")
     if _FORBIDDEN.search(url):
-        raise AddressRefused("a webhook's URL may not have spaces, control characters or backslashes: encode them")
+        raise AddressRefused("the URL may not have spaces, control characters or backslashes: encode them")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
         raise AddressRefused(
             "this is not a URL: its port must be 1 to 65535, and an IPv6 address is in brackets; "
-            "write it like https://example.com/hook"
+            "write it like https://example.com/path"
         ) from error
     if parts.scheme != "https" and not (parts.scheme == "http" and policy.allow_http):
         schemes = "https:// or http://" if policy.allow_http else "https://"
-        raise AddressRefused(f"a webhook's URL must start with {schemes}, like https://example.com/hook")
+        raise AddressRefused(f"the URL must start with {schemes}, like https://example.com/path")
     if "@" in parts.netloc:
-        raise AddressRefused("a webhook's URL may not have a user name or password: use the subscription's headers")
+        raise AddressRefused(
+            "the URL may not have a user name or password: use the headers of a webhook, or the signed URL of an input"
+        )
     if not parts.hostname or "%" in parts.netloc or ("[" in parts.netloc and ":" not in parts.hostname):
-        raise AddressRefused("a webhook's URL needs a plain host name")
+        raise AddressRefused("the URL needs a plain host name")
     if "#" in url:
-        raise AddressRefused("a webhook's URL may not have a fragment (#): it is never sent")
+        raise AddressRefused("the URL may not have a fragment (#): it is never sent")
     if port is not None:
         check_port(port)
     return parts

@@ -13,6 +13,7 @@ from common.ids import JobId
 from common.jobs import Failure, JobEventType, Priority, Status
 from common.security.signed_urls import UrlSigner
 from common.telemetry import tracing
+from common.views.outputs import Outputs, sign_files
 
 WebhookStatus = Literal["none", "pending", "succeeded", "failed"]
 OutputsOmitted = Literal["in_lists", "too_large", "erased"]
@@ -60,11 +61,6 @@ def job_log_fields(row: JobRow) -> dict[str, str]:
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 # A path of this API, after `CHARONIA_PUBLIC_URL` where that is set.
 Url = Annotated[str, Meta(extra_json_schema={"pattern": "^(https?://[^/]+.*)?/v1/"})]
-
-# Raw: they are passed on as they were stored.
-Outputs = Annotated[
-    msgspec.Raw, Meta(extra_json_schema={"type": "array", "items": {"$ref": "#/components/schemas/Output"}})
-]
 Object = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
 TraceId = Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-f]{32}$"})]
 
@@ -196,6 +192,12 @@ class JobUrls(msgspec.Struct, frozen=True):
         template = self.traces if _TRACE_ID in self.traces else f"{self.traces.rstrip('/')}/trace/{_TRACE_ID}"
         return template.replace(_TRACE_ID, trace_id)
 
+    def add_file_urls(self, outputs: bytes, at: datetime | None = None) -> bytes:
+        """Return outputs as JSON in which each file has a URL that needs no key for a while after `at`, or now."""
+        return (
+            outputs if self.signer is None else sign_files(outputs, self.public, self.signer, at or datetime.now(UTC))
+        )
+
     def outputs(self, job_id: UUID, at: datetime) -> str:
         """Return a URL of a job's outputs that needs no key, for a limited time after `at`."""
         path = f"{self.public}/v1/jobs/{ids.encode(ids.Kind.JOB, job_id)}"
@@ -285,6 +287,7 @@ def render_event(
     row: JobRow, links: JobUrls, event_type: str, at: datetime, outputs: bytes | None, *, sequence: int
 ) -> bytes:
     """Return the body of a webhook. A URL replaces outputs above MAX_OUTPUTS."""
+    outputs = None if outputs is None else links.add_file_urls(outputs, at)
     too_large = outputs is not None and len(outputs) > MAX_OUTPUTS
     view = view_job(row, links, webhook_status="pending", outputs=None if too_large else outputs)
     if too_large:

@@ -1,6 +1,8 @@
 # Triton for a laptop: the CPU server of the nvidia-pytriton wheel, with the demo's models. For development only.
 ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE}
+LABEL org.opencontainers.image.title="charonia-triton" \
+      org.opencontainers.image.description="Triton on the CPU with the demo's models, for development"
 COPY deploy/local/triton-requirements.txt /requirements.txt
 # The libraries that the server links, and the interpreter's library for its Python models.
 RUN apt-get update \

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from deploy.local.triton import Triton
+from deploy.local.servers.triton import Triton
 
 ANY = "0.0.0.0"  # noqa: S104 - a container's own network
 

@@ -11,12 +11,17 @@ SHOWN = {
     "_sync/client.py": ["Charonia"],
     "_sync/jobs.py": ["Job"],
     "results.py": ["Outputs", "Result", "Part", "Done", "OutputFile"],
-    "_sync/resources.py": ["Models", "Jobs", "DeadLetters", "Webhooks", "Deliveries"],
+    "_sync/resources.py": ["Models", "Jobs", "DeadLetters"],
+    "_sync/files.py": ["Files"],
+    "_sync/batches.py": ["Batches"],
+    "_sync/feed.py": ["Events"],
+    "_sync/webhooks.py": ["Webhooks", "Deliveries"],
+    "_sync/keys.py": ["Keys"],
     "webhook_signatures.py": ["verify"],
     "events.py": ["JobEvent", "StepEvent", "BatchEvent", "DeliveryEvent", "WebhookEvent", "UnknownEvent"],
-    "requests.py": ["Options", "Retry", "Webhook"],
+    "requests.py": ["Options", "OutputTarget", "Retry", "Webhook"],
 }
-INTERNAL = ("recall", "forget")  # methods that only the library itself calls
+INTERNAL = ("prepare", "recall", "forget", "read_messages")  # methods that only the library itself calls
 CONSTRUCTED = ("Charonia",)  # by users; the others are what its methods return
 WIDTH = 100
 

@@ -15,7 +15,7 @@ PREFIX = "charonia_"
 LIST = """
 import json
 from prometheus_client import REGISTRY
-import services.{service}.app
+import services.{service}.__main__
 print(json.dumps([
     (family.name + "_total" * (family.type == "counter"), family.type, collector._labelnames, family.documentation)
     for collector in REGISTRY._collector_to_names if hasattr(collector, "_labelnames")

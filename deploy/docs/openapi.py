@@ -14,7 +14,8 @@ from deploy.local.settings import ROOT
 
 COMMAND = (sys.executable, "-m", "services.gateway.commands.openapi")
 SERVER, KEY = "http://localhost:8080", "ch_dev"
-GENERAL = ("RateLimit", "RateLimit-Policy", "Retry-After", "WWW-Authenticate")  # the page describes them once
+# The page describes them once.
+GENERAL = ("RateLimit", "RateLimit-Policy", "Retry-After", "WWW-Authenticate", "traceresponse")
 DEFAULTS = {status.description for status in HTTPStatus}  # of Litestar, for an answer without a description
 IN_PATH = {
     "job_id": "job_01m7ysshxnfbevq05b7h55g94z",
@@ -22,6 +23,7 @@ IN_PATH = {
     "webhook_id": "whk_01m7ystrn7eevsede7n1a4q217",
     "recovery_id": "rec_01m7ysv7pnetqtwvzp4kk6hgz5",
     "delivery_id": "dlv_01m7ystyjreeattn4s7m92kk5s",
+    "file_id": "file_01m0p2tmt8fa7bvqpx6v5ebrxj",
     "key_id": "key_01m0p2rz5zf3cs8fw8dnz7m5rv",
     "name": "echo",
     "model": "echo",
@@ -164,9 +166,11 @@ def write_answer(status: str, answer: Json) -> str:
 def write_curl(call: Call) -> str:
     """Return a command that sends the first example of the body."""
     method, path, operation = call
-    examples = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("examples", {})
+    bodies = operation.get("requestBody", {}).get("content", {})
+    is_file = next(iter(bodies), "") == "application/octet-stream"
+    examples = {} if is_file else bodies.get("application/json", {}).get("examples", {})
     words = ["curl", "-s", SERVER + path.format(**IN_PATH)]
-    if method != ("POST" if examples else "GET"):
+    if method != ("POST" if examples or is_file else "GET"):
         words += ["-X", method]
     lines = [shlex.join(words)]
     if any("key" in each for each in operation["security"]):
@@ -174,6 +178,8 @@ def write_curl(call: Call) -> str:
     if examples:
         body = json.dumps(next(iter(examples.values()))["value"], ensure_ascii=False)
         lines += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(body)}"]
+    if is_file:
+        lines.append("--data-binary @FILE")
     return " \\\n  ".join(lines)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-from deploy.docs import client, errors, logs, metrics, settings
+from deploy.docs import chart, client, command_line, errors, logs, metrics, settings
 from deploy.docs.markdown import SECTION
 from deploy.docs.openapi import Writer, read_document
 from deploy.local.settings import ROOT
@@ -27,7 +27,9 @@ SECTIONS: dict[str, Callable[[str], str]] = {
     "objects": lambda _: write_api()[2],
     "client": lambda _: client.write_client(),
     "client-errors": lambda _: client.write_errors(),
+    "commands": lambda _: command_line.write_commands(),
     "metrics": lambda _: metrics.write_metrics(),
+    "chart-values": lambda _: chart.write_values(),
     "stack": lambda _: settings.write_stack(),
     "http-errors": errors.write_http_errors,
     "job-errors": errors.write_job_errors,
@@ -38,7 +40,7 @@ SECTIONS: dict[str, Callable[[str], str]] = {
 
 
 def list_pages() -> list[Path]:
-    return sorted(FOLDER.glob("*.md"))
+    return [*sorted(FOLDER.glob("*.md")), chart.README]
 
 
 def renew(page: Path) -> str:

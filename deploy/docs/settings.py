@@ -15,7 +15,7 @@ from deploy.docs.markdown import table
 from deploy.docs.schemas import show_type
 from deploy.local.settings import ROOT
 from deploy.local.settings import Settings as StackSettings
-from services.dispatcher.settings import DispatcherSettings
+from services.dispatcher.settings import DispatcherSettings, MaintenanceSettings
 from services.gateway.openapi.descriptions import read_descriptions
 from services.gateway.settings import GatewaySettings
 from services.notifier.settings import NotifierSettings
@@ -23,6 +23,7 @@ from services.notifier.settings import NotifierSettings
 OF_SERVICES: dict[str, type[msgspec.Struct]] = {
     "every-service": Settings,
     "gateway": GatewaySettings,
+    "maintenance": MaintenanceSettings,
     "dispatcher": DispatcherSettings,
     "notifier": NotifierSettings,
 }

@@ -9,7 +9,9 @@ from types import FrameType
 
 from deploy.local.commands import make_key, reload_model
 from deploy.local.errors import LocalError
+from deploy.local.example import make_example
 from deploy.local.install import find_steps, run_steps
+from deploy.local.installation import command_for
 from deploy.local.running import find_running
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
@@ -20,6 +22,7 @@ WATCH_SECONDS = 0.5
 READY = """
 Charonia is ready.
 
+  console  {url}/console
   API      {url}
   docs     {url}/docs
   key      {key} (for development; `{make_key}` makes others)
@@ -27,14 +30,12 @@ Charonia is ready.
   metrics  {metrics}
   logs     {logs}
 {problems}
-Try it:
+Try it in another terminal:
 
-  curl -s {url}/v1/jobs -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' \\
-    -d '{example}'
+  {example}
 
 Ctrl-C stops everything.
 """
-EXAMPLE = '{"model": "echo", "inputs": {"x": [[1, 2, 3]]}}'
 
 
 def main() -> int:
@@ -49,12 +50,13 @@ def main() -> int:
             case "reload":
                 reload_model(find_running(settings), options.model)
             case _:
-                run_steps(find_steps(settings, tests=getattr(options, "tests", False)))
+                tests, checks = getattr(options, "tests", False), getattr(options, "checks", False)
+                run_steps(find_steps(settings, stack=not checks, tests=tests, checks=checks))
                 if options.command == "up":
                     up(settings)
     except KeyboardInterrupt:
         say("Stopped.")
-    except LocalError as error:
+    except (LocalError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     return 0
@@ -66,6 +68,7 @@ def parse() -> argparse.Namespace:
     commands.add_parser("up", help="run the stack until it is interrupted")
     preparing = commands.add_parser("prepare", help="install what is missing")
     preparing.add_argument("--tests", action="store_true", help="also install what only tests need")
+    preparing.add_argument("--checks", action="store_true", help="install what `make check` needs, and no stack")
     key = commands.add_parser("key", help="make an API key of a tenant of the running stack, and print it")
     key.add_argument("--name", default="", help="what the key is for; `keys list` shows it")
     key.add_argument("tenant", nargs="?", help="name of the tenant; a new one is added")
@@ -74,9 +77,9 @@ def parse() -> argparse.Namespace:
     loading.add_argument("model", nargs="?", help="name of the model")
     options = parser.parse_args()
     if options.command == "key" and not options.tenant:
-        parser.error("the tenant is missing: make key TENANT=acme")
+        parser.error(f"the tenant is missing: {command_for('key', TENANT='acme')}")
     if options.command == "reload" and not options.model:
-        parser.error("the model is missing: make reload MODEL=ocr")
+        parser.error(f"the model is missing: {command_for('reload', MODEL='ocr')}")
     return options
 
 
@@ -104,18 +107,19 @@ def describe(stack: Stack) -> str:
     """Return what a person needs to use the stack."""
     problems = stack.triton.models.find_problems() if stack.dispatchers else {}
     folders = [stack.settings.model_repository, *filter(None, [stack.settings.models])]
+    key = stack.environment["CHARONIA_BOOTSTRAP_KEY"]
     metrics = [f"{service.url}/metrics ({service.name})" for service in reversed(stack.services)]
     metrics += [f"{stack.triton.metrics_url} (triton)"] if stack.dispatchers else []
     listed = "".join(f"\n  {name}: {reason}" for name, reason in sorted(problems.items()))
     return READY.format(
         url=stack.url,
-        key=stack.environment["CHARONIA_BOOTSTRAP_KEY"],
-        make_key=stack.settings.make_call("key TENANT=…"),
+        key=key,
+        make_key=stack.settings.make_call("key", TENANT="…"),
         models=" and ".join(map(str, folders)),
         metrics="\n           ".join(metrics),
         logs=stack.log_dir,
         problems=f"\nThese models are not ready:\n{listed}\n" if problems else "",
-        example=EXAMPLE,
+        example=make_example(stack.url, key),
     )
 
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException
 
 from deploy.local.errors import NotReady
-from deploy.local.model_control import READY, ModelControl
-from deploy.local.ports import HOST
-from deploy.local.postgres import connect_as
+from deploy.local.processes.ports import HOST
+from deploy.local.servers.model_control import READY, ModelControl
+from deploy.local.servers.postgres import connect_as
 from deploy.local.settings import ROOT, Settings
 from deploy.local.stack import Stack
 from deploy.local.terminal import say

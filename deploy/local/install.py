@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from deploy.local import triton_venv
-from deploy.local.command import run
+from deploy.local import helm, triton_venv
 from deploy.local.errors import LocalError
+from deploy.local.installation import INSTALLATION
+from deploy.local.processes.command import run
 from deploy.local.settings import ROOT, Settings
 from deploy.local.system import install_packages, missing_packages
 
 REQUIREMENTS = ROOT / "requirements.txt"
+CLIENT = ROOT / "client"  # the distribution with the command `charonia`
 STAMP = ".installed"  # in the virtual environment, written last: it is complete
-DEBIAN_SECONDS, PYTHON_SECONDS, TRITON_SECONDS = 90, 90, 60  # with two cores and a fast network
+DEBIAN_SECONDS, PYTHON_SECONDS, TRITON_SECONDS, HELM_SECONDS = 90, 90, 60, 15  # with two cores and a fast network
 PIP_SECONDS = 1800.0  # until pip has failed
 
 
@@ -34,10 +36,17 @@ class Step:
     run: Callable[[], object]
 
 
-def find_steps(settings: Settings, *, venv: Path | None = None, stack: bool = True, tests: bool = False) -> list[Step]:
-    """Return what is missing: Debian packages, the virtual environment `venv`, and Triton's own for the stack."""
+def find_steps(
+    settings: Settings, *, venv: Path | None = None, stack: bool = True, tests: bool = False, checks: bool = False
+) -> list[Step]:
+    """Return what is missing: Debian packages, the virtual environment `venv`, Triton's own for the stack, Helm.
+
+    An installation from a bundle has everything.
+    """
+    if INSTALLATION:
+        return []
     steps = []
-    if packages := missing_packages(stack=stack, tests=tests):
+    if packages := missing_packages(stack=stack, tests=tests, checks=checks):
         names = " ".join(packages)
         steps.append(Step("Debian packages", DEBIAN_SECONDS, f": {names}", lambda: install_packages(packages)))
     if venv is not None:
@@ -45,6 +54,9 @@ def find_steps(settings: Settings, *, venv: Path | None = None, stack: bool = Tr
     directory = settings.triton_venv
     if stack and not triton_venv.is_complete(directory):
         steps.append(Step("Triton", TRITON_SECONDS, f" into {_show(directory)}", lambda: triton_venv.make(directory)))
+    if tests and not helm.is_complete(helm.DIRECTORY):
+        place = helm.DIRECTORY
+        steps.append(Step("Helm", HELM_SECONDS, f" into {_show(place)}", lambda: helm.make(place)))
     return steps
 
 
@@ -70,15 +82,25 @@ def run_steps(steps: Sequence[Step], out: TextIO = sys.stdout, clock: Callable[[
         out.flush()
 
 
-def make_venv(directory: Path, requirements: Path = REQUIREMENTS) -> None:
+def make_venv(directory: Path, requirements: Path = REQUIREMENTS, *, client: bool = True) -> None:
     """Create or update an environment, by default that of the services and the tools; raise CommandFailed."""
     for link in (directory / "bin").glob("python*"):
         link.unlink()  # it may lead to another interpreter
     run([sys.executable, "-m", "venv", str(directory)], timeout=120)
-    options = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--require-hashes"]
-    pip = [str(directory / "bin" / "python"), "-m", "pip", "install", *options]
-    run([*pip, "-r", str(requirements)], timeout=PIP_SECONDS)
+    _install(directory, "--require-hashes", "-r", str(requirements))
+    if client:
+        install_client(directory)
     (directory / STAMP).touch()
+
+
+def install_client(directory: Path) -> None:
+    """Put the command `charonia` into an environment that has what it needs. An edit of its sources takes effect."""
+    _install(directory, "--no-index", "--no-deps", "--no-build-isolation", "--editable", str(CLIENT))
+
+
+def _install(directory: Path, *arguments: str) -> None:
+    options = ["--quiet", "--disable-pip-version-check", "--root-user-action=ignore"]
+    run([str(directory / "bin" / "python"), "-m", "pip", "install", *options, *arguments], timeout=PIP_SECONDS)
 
 
 def main() -> int:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.errors import NotReady
-from deploy.local.lock import Lock
+from deploy.local.installation import command_for
+from deploy.local.processes.lock import Lock
 from deploy.local.settings import PORTS, Settings
 
 FILE = "ports.json"
@@ -28,7 +29,7 @@ def find_running(settings: Settings) -> Settings:
     """Return the settings with the ports of the stack that runs in `stack_dir`; raise NotReady if none does."""
     file = settings.stack_dir / FILE
     if not file.exists() or not Lock(settings.stack_dir).is_taken:  # a killed stack leaves the file
-        text = f"no stack runs in {settings.stack_dir}: start it with `make up`, with the same STACK_DIR or PORT_BASE"
-        raise NotReady(text)
+        start = f"start it with `{command_for('up')}`, with the same STACK_DIR or PORT_BASE"
+        raise NotReady(f"no stack runs in {settings.stack_dir}: {start}")
     ports: dict[str, Any] = json.loads(file.read_text())
     return replace(settings, **{name: ports[name] for name in PORTS})

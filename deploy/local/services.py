@@ -7,12 +7,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.local.http import answers_200
-from deploy.local.log import Listener
-from deploy.local.ports import HOST
-from deploy.local.postgres import connect_as, role_passwords
-from deploy.local.process import Process
-from deploy.local.server import Server
+from deploy.local.processes.log import Listener
+from deploy.local.processes.ports import HOST
+from deploy.local.processes.process import Process
+from deploy.local.servers.http import answers_200
+from deploy.local.servers.postgres import connect_as, role_passwords
+from deploy.local.servers.server import Server
 from deploy.local.settings import ROOT
 
 DEVELOPMENT_KEY = "ch_dev"
@@ -100,6 +100,7 @@ def environment_for(
         "CHARONIA_PUBLIC_URL": public_url,
         "CHARONIA_ENCRYPTION_KEYS": encryption_key(stack_dir),
         "CHARONIA_URL_KEYS": url_key(stack_dir),
+        "CHARONIA_STORE_URL": (stack_dir.absolute() / "store").as_uri(),
     }
     return system | {"PYTHONUNBUFFERED": "1"} | DEVELOPMENT | connections | dict(passed)
 

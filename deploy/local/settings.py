@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from deploy.local.errors import InvalidSetting
-from deploy.local.ports import first_free_block, free_block
+from deploy.local.installation import DATA, INSTALLATION, PLACE, command_for
+from deploy.local.installation import ROOT as ROOT
+from deploy.local.processes.ports import first_free_block, free_block
 
-ROOT = Path(__file__).resolve().parents[2]  # the repository
 INSTANCES = 16  # of a service, at most: the default ports must not overlap
 PRIVATE_INSTANCES = 4  # the same, for a stack on free ports
+PASSED = ("CHARONIA_", "OTEL_", "AWS_", "AZURE_", "GOOGLE_")  # the last three have the object store's credentials
 PATHS = ("stack_dir", "triton_venv", "model_repository")
+OPTIONAL_PATHS = ("models", "models_python")
 COUNTS = ("gateways", "dispatchers", "notifiers")
 SERVICE_PORTS = ("gateway_port", "dispatcher_port", "notifier_port")
 PORTS = (
@@ -30,14 +33,16 @@ PORTS = (
 class Settings:
     """Paths, loopback ports, and the number of instances of each service. Instance i listens on its port + i."""
 
-    stack_dir: Path = ROOT / ".charonia" / "stack"
+    stack_dir: Path = DATA / "stack"
     """The stack's data. A second stack needs another folder and other ports."""
-    triton_venv: Path = ROOT / ".charonia" / "triton-venv"
+    triton_venv: Path = INSTALLATION / "triton" if INSTALLATION else DATA / "triton-venv"
     """Where Triton and the packages of its models are installed."""
     model_repository: Path = ROOT / "deploy" / "models"
     """Triton's model repository: the demo's models."""
     models: Path | None = None
     """A folder of your own models. Triton serves them beside those of `MODEL_REPOSITORY`."""
+    models_python: Path | None = None
+    """A Python that runs the models in place of Triton's own, such as one that has PyTorch."""
     port_base: int = 0
     """For a second stack: all its ports are the first free ones from here on, and it has a data folder of its own."""
     gateways: int = 1
@@ -73,7 +78,7 @@ class Settings:
     model_control: Literal["none", "explicit", "poll"] = "explicit"
     """How Triton loads models. Only in `explicit` can they be loaded again."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """CHARONIA_* and OTEL_* variables for the services; they win over those of the stack."""
+    """Variables for the services, such as CHARONIA_*; they win over those of the stack."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str]) -> "Settings":
@@ -84,13 +89,14 @@ class Settings:
         base = _number(environ, "port_base", 0, 0, 65535)
         defaults = cls._from_base(base) if base else cls()
         read: dict[str, Any] = {name: _path(environ, name, getattr(defaults, name)) for name in PATHS}
-        read["models"] = ROOT / Path(environ["MODELS"]).expanduser() if environ.get("MODELS") else None
+        for name in OPTIONAL_PATHS:
+            read[name] = PLACE / Path(environ[name.upper()]).expanduser() if environ.get(name.upper()) else None
         read |= {name: _number(environ, name, getattr(defaults, name), 0, INSTANCES) for name in COUNTS}
         read |= {name: _number(environ, name, getattr(defaults, name), 1, 65535) for name in PORTS}
         for offset, name in enumerate(("rabbitmq_dist_port", "rabbitmq_epmd_port"), start=1):
             read[name] = _number(environ, name, read["rabbitmq_port"] + offset, 1, 65535)
         read["port_base"] = base
-        passed = {key: value for key, value in environ.items() if key.startswith(("CHARONIA_", "OTEL_"))}
+        passed = {key: value for key, value in environ.items() if key.startswith(PASSED)}
         return replace(defaults, **read, environment=passed)
 
     @classmethod
@@ -103,11 +109,12 @@ class Settings:
     @classmethod
     def _from_base(cls, base: int) -> "Settings":
         ports: dict[str, Any] = dict(_lay_out(first_free_block(base, _count_ports(INSTANCES)), INSTANCES))
-        return cls(stack_dir=ROOT / ".charonia" / f"stack-{base}", port_base=base, **ports)
+        return cls(stack_dir=DATA / f"stack-{base}", port_base=base, **ports)
 
-    def make_call(self, target: str) -> str:
-        """Return the call of make for this stack."""
-        return f"PORT_BASE={self.port_base} make {target}" if self.port_base else f"make {target}"
+    def make_call(self, target: str, **values: str) -> str:
+        """Return the command of a target of the Makefile for this stack."""
+        command = command_for(target, **values)
+        return f"PORT_BASE={self.port_base} {command}" if self.port_base else command
 
     @property
     def ports(self) -> dict[str, int]:
@@ -140,6 +147,6 @@ def _number(environ: Mapping[str, str], name: str, default: int, lowest: int, hi
 
 
 def _path(environ: Mapping[str, str], name: str, default: Path) -> Path:
-    """Return a path; a relative one is relative to the repository, not to the working directory."""
+    """Return a path; a relative one counts from the repository or the installation, not the working directory."""
     text = environ.get(name.upper())
-    return ROOT / Path(text).expanduser() if text else default
+    return PLACE / Path(text).expanduser() if text else default

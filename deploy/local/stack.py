@@ -5,17 +5,17 @@ from contextlib import suppress
 from types import TracebackType
 
 from deploy.local.errors import LocalError
-from deploy.local.lock import Lock
-from deploy.local.log import Listener
-from deploy.local.ports import HOST, require_free
-from deploy.local.postgres import Postgres
-from deploy.local.rabbitmq import RabbitMQ
-from deploy.local.repositories import check_models
+from deploy.local.processes.lock import Lock
+from deploy.local.processes.log import Listener
+from deploy.local.processes.ports import HOST, require_free
 from deploy.local.running import forget_ports, remember_ports
-from deploy.local.server import Server
+from deploy.local.servers.postgres import Postgres
+from deploy.local.servers.rabbitmq import RabbitMQ
+from deploy.local.servers.repositories import check_models
+from deploy.local.servers.server import Server
+from deploy.local.servers.triton import Triton
 from deploy.local.services import Service, environment_for, migrate
 from deploy.local.settings import Settings
-from deploy.local.triton import Triton
 
 
 class Stack:
@@ -48,6 +48,7 @@ class Stack:
             settings.triton_metrics_port,
             settings.triton_venv,
             more_models=[] if settings.models is None else [settings.models],
+            models_python=settings.models_python,
             otlp_endpoint=settings.environment.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
             model_control=settings.model_control,
             on_line=on_line,

@@ -10,17 +10,19 @@ from importlib import invalidate_caches
 from importlib.util import find_spec
 from pathlib import Path
 
-from deploy.local import clock, postgres, rabbitmq
-from deploy.local.command import run
 from deploy.local.errors import MissingPrograms
+from deploy.local.processes import clock
+from deploy.local.processes.command import run
+from deploy.local.servers import postgres, rabbitmq
 
 POLICY = Path("/usr/sbin/policy-rc.d")  # Debian runs it to learn whether a package may start its service
+FONT = Path("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf")  # without any font, Chromium shows no text
 
 
-def missing_packages(*, stack: bool = True, tests: bool = False) -> list[str]:
+def missing_packages(*, stack: bool = True, tests: bool = False, checks: bool = False) -> list[str]:
     """Return the Debian packages whose programs are not found.
 
-    `stack` includes what the stack needs, and `tests` what only tests need.
+    `stack` includes what the stack needs, `tests` what only tests need, and `checks` what `make check` needs.
     """
     needed: dict[str, Callable[[], bool]] = {"python3-venv": lambda: find_spec("ensurepip") is not None}
     if stack:
@@ -32,10 +34,18 @@ def missing_packages(*, stack: bool = True, tests: bool = False) -> list[str]:
         }
     if tests:
         needed |= {
+            "jq": lambda: shutil.which("jq") is not None,
             "libfaketime": lambda: _found(clock.find_library),
+            "iproute2": lambda: shutil.which("ip") is not None,
+            "patroni": lambda: shutil.which("patroni") is not None,
+            "etcd-server": lambda: shutil.which("etcd") is not None,
             "prometheus": lambda: shutil.which("promtool") is not None,
             "prometheus-alertmanager": lambda: shutil.which("amtool") is not None,
+            "chromium": lambda: shutil.which("chromium") is not None,
+            "fonts-dejavu-core": FONT.exists,
         }
+    if checks:
+        needed["node-typescript"] = lambda: shutil.which("tsc") is not None
     return [package for package, present in needed.items() if not present()]
 
 
@@ -54,7 +64,7 @@ def install_packages(packages: Sequence[str]) -> None:
     with _services_not_started():
         run(install, timeout=900, env=env)
     invalidate_caches()
-    if still := set(packages) & set(missing_packages(tests=True)):
+    if still := set(packages) & set(missing_packages(tests=True, checks=True)):
         raise MissingPrograms(f"{', '.join(sorted(still))}: installed, but the programs are not found")
 
 

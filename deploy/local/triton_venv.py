@@ -5,7 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from deploy.local.command import run
+from deploy.local.processes.command import run
 
 REQUIREMENTS = Path(__file__).with_name("triton-requirements.txt")
 STAMP = "charonia-requirements.sha256"  # written last: the environment is complete

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -11,56 +11,63 @@ from aio_pika.abc import AbstractChannel
 
 from common.errors import SettingsError
 from common.http import health
+from common.http_client.client import CheckedClient
 from common.jobs import Priority
 from common.lifecycle import run_until_stopped
-from common.postgres import database_metrics
+from common.locations.allowed import AllowedLocations
+from common.locations.buckets import Buckets
+from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.rabbitmq import topology
 from common.rabbitmq.change_publisher import ChangePublisher
-from common.rabbitmq.consumer import Consumer, Subscription
+from common.rabbitmq.consumer import Consumer
 from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.subscription import Subscription
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.security.signed_urls import UrlSigner
+from common.security.ssrf import AddressPolicy
 from common.telemetry.logs import Log
 from common.telemetry.metrics import measure_loop_lag
 from common.views.job import JobUrls
 from services.dispatcher import metrics
+from services.dispatcher.attempts import Attempts
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.control import ControlHandler
 from services.dispatcher.heartbeat import Heartbeat
-from services.dispatcher.maintenance import own_retention, retention, usage
-from services.dispatcher.maintenance.batch_store import BatchStore
-from services.dispatcher.maintenance.batches import BatchCompleter
-from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
-from services.dispatcher.maintenance.reconciler import Reconciler
-from services.dispatcher.maintenance.reconciler_store import ReconcilerStore
-from services.dispatcher.maintenance.retention_store import RetentionStore
-from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
-from services.dispatcher.maintenance.sweeper_store import SweeperStore
-from services.dispatcher.maintenance.usage_store import UsageStore
+from services.dispatcher.inputs.bucket_reader import BucketReader
+from services.dispatcher.inputs.fetched import FetchFolder
+from services.dispatcher.inputs.input_reader import InputReader
+from services.dispatcher.inputs.references import FileUrls
+from services.dispatcher.inputs.url_fetcher import FetchLimits, UrlFetcher
+from services.dispatcher.maintenance.maintenance import Maintenance, Parts
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.models.store import ModelStore
+from services.dispatcher.pod_deletion_cost import Pod, PodDeletionCost
 from services.dispatcher.quarantines.reloader import Reloader
 from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine, name_server
 from services.dispatcher.quarantines.store import QuarantineStore
+from services.dispatcher.results.output_files import OutputFiles
+from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.store import ResultStore
 from services.dispatcher.runner import Runner
-from services.dispatcher.sessions import presence
-from services.dispatcher.sessions.lost_sessions import LostSessions
+from services.dispatcher.sessions import liveness
 from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
 from services.dispatcher.settings import DispatcherSettings
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.connection import Access, TlsFiles, parse_headers
+from services.dispatcher.url_inputs import UrlInputs
 from services.dispatcher.waiter_presence import WaiterPresence
 
 HANDLERS_SECONDS = 1.0  # for claims that run when the dispatcher stops
 WAKE_UP_SECONDS = 5.0  # for messages that are not confirmed when the dispatcher stops
+OUTPUT_SECONDS = 15.0  # for each step of writing an output to a bucket of a tenant
+INPUT_SECONDS = 5.0  # for each step of reading a job's file, while the job holds a slot
 CONTROL_PREFETCH = 100
 CONNECTIONS = 11  # one of them holds the session's lock
 
@@ -89,6 +96,21 @@ def read_access(settings: DispatcherSettings) -> Access:
     return Access(files if settings.triton_tls else None, parse_headers(settings.triton_headers))
 
 
+def open_fetcher(settings: DispatcherSettings) -> UrlFetcher:
+    policy = AddressPolicy.parse(settings.allowed_networks, settings.allow_http)
+    client = CheckedClient.open(
+        policy, timeout=settings.fetch_timeout, concurrency=settings.max_fetches, proxy=settings.egress_proxy
+    )
+    limits = FetchLimits(settings.max_tensor, settings.fetch_timeout)
+    return UrlFetcher(client, policy, limits, FetchFolder(settings.fetch_folder, settings.max_fetched))
+
+
+def find_deletion_cost(settings: DispatcherSettings, count_jobs: Callable[[], int]) -> PodDeletionCost | None:
+    if not settings.pod_name:
+        return None
+    return PodDeletionCost(Pod.find(settings.pod_name, settings.service_account, os.environ), count_jobs)
+
+
 class Dispatcher:
     """All parts of a dispatcher, wired together."""
 
@@ -101,13 +123,23 @@ class Dispatcher:
         self._waiters = WaiterPresence()
         self._changes = changes = ChangePublisher(self._publisher, self._waiters.has_waiters)
         results, claims = ResultStore(database), ClaimStore(database)
-        urls = JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.url_keys))
-        self._recorder = ResultRecorder(ResultWriter(results, self._wake_ups, changes), urls)
+        signer = UrlSigner(settings.url_keys)
+        urls = JobUrls(settings.public_url, settings.trace_url, signer)
+        self._objects = ObjectStore(settings.store_url)
+        writer, outputs = ResultWriter(results, self._wake_ups, changes), OutputFiles(results, self._objects)
+        allowed = AllowedLocations(database, settings.store_url)
+        self._locations = OutputLocations(allowed, Buckets(OUTPUT_SECONDS))
+        self._recorder = ResultRecorder(writer, outputs, self._locations, urls)
+        self._input_objects = ObjectStore(settings.store_url, INPUT_SECONDS)
         self._triton = TritonClient(settings.triton_url, settings.max_message, read_access(settings))
         self._heartbeat = Heartbeat(claims, settings.lease)
         self._control = ControlHandler(self._heartbeat, self._waiters)
         self._sessions = SessionStore(database)
         self._session_lock = SessionLock(self._sessions, settings.lease)
+        parts = Parts(
+            *(database, self._objects, self._publisher, self._wake_ups, changes, self._recorder, self._session_lock)
+        )
+        self._maintenance = Maintenance(settings, parts)
         self._limits = RunLimits(claims, self._wake_ups.announce)
         claimer = Claims(
             *(claims, self._limits),
@@ -115,61 +147,64 @@ class Dispatcher:
             lease=settings.lease,
             read_session=lambda: self._session_lock.session,
             max_inputs=settings.max_inputs,
+            max_fetches=settings.max_fetches,
         )
+        file_urls = FileUrls(self._input_objects, signer, settings.gateway_url or settings.public_url)
         metrics.input_bytes.set_function(lambda: claimer.inputs.used)
-        self._runner = Runner(
-            *(self._triton, claimer, results, self._recorder, changes, self._heartbeat), settings.max_outputs
+        self._url_inputs = UrlInputs(open_fetcher(settings), claimer)
+        self._buckets = BucketReader(allowed, Buckets(INPUT_SECONDS))
+        attempts = Attempts(
+            *(self._triton, InputReader(self._input_objects, file_urls, self._buckets), self._url_inputs),
+            *(self._recorder, settings.max_outputs, settings.inline_output),
         )
-        self._catalogue = Catalogue(
+        self._runner = Runner(claimer, results, self._recorder, changes, self._heartbeat, attempts)
+        self._catalogue = self._make_catalogue()
+        self._quarantine = self._make_quarantine()
+        self._deletion_cost = find_deletion_cost(settings, lambda: len(self._heartbeat.jobs))
+        metrics.triton_ready.set_function(lambda: self._catalogue.is_up)
+
+    def _make_catalogue(self) -> Catalogue:
+        settings = self._settings
+        return Catalogue(
             self._triton,
-            ModelStore(database, settings.worker, lambda: self._session_lock.session, settings.slots),
+            ModelStore(self._database, settings.worker, lambda: self._session_lock.session, settings.slots),
             self._consume,
             interval=settings.catalogue_interval,
             slots=settings.slots,
             grace=settings.model_grace,
             patterns=settings.models,
         )
-        self._quarantine = SharedQuarantine(
+
+    def _make_quarantine(self) -> SharedQuarantine:
+        return SharedQuarantine(
             self._triton.quarantine,
-            QuarantineStore(database),
+            QuarantineStore(self._database),
             Reloader(self._triton),
             self._catalogue.refresh_requested,
-            name_server(settings.triton_url, socket.gethostname()),
+            name_server(self._settings.triton_url, socket.gethostname()),
         )
-        metrics.triton_ready.set_function(lambda: self._catalogue.is_up)
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         """Return what runs until the dispatcher stops, by name."""
-        settings, database = self._settings, self._database
-        interval = settings.sweep_interval
-        grace = LeaseGrace(settings.lease, interval)
-        lost_sessions = LostSessions(self._sessions, self._session_lock, interval)
-        sweeper = Sweeper(SweeperStore(database), self._recorder, self._wake_ups, grace, lost_sessions, interval)
-        reconciler = Reconciler(ReconcilerStore(database), self._recorder, self._publisher, self._wake_ups)
-        completer = BatchCompleter(BatchStore(database), self._wake_ups, self._changes, settings.public_url, interval)
         checks = {
-            "database": database.check,
+            "database": self._database.check,
             "broker": self._consumer.connection.check,
             "triton": self._catalogue.check,
         }
+        nodes = {"database": lambda: self._database.node, "broker": lambda: self._consumer.connection.node}
         return {
             "publisher": self._publisher.connection.run(),
             "consumer": self._consumer.connection.run(),
             "catalogue": self._catalogue.run(),
             "quarantine": self._quarantine.run(),
             "session": self._session_lock.run(),
-            "presence": presence.run(self._sessions, settings.worker),
+            "liveness": liveness.run(self._sessions, self._settings.worker),
             "limits": self._limits.run(),
             "heartbeat": self._heartbeat.run(),
-            "sweeper": sweeper.run(),
-            "reconciler": reconciler.run(),
-            "retention": retention.run(RetentionStore(database), settings.retention, settings.audit_retention),
-            "own retention": own_retention.run(OwnRetentionStore(database)),
-            "usage": usage.run(UsageStore(database), by_tenant=settings.tenant_metrics),
-            "batches": completer.run(),
-            "database_metrics": database_metrics.collect_metrics(database),
+            "maintenance": self._maintenance.run(),
             "loop lag": measure_loop_lag(),
-            "health": health.serve(settings.host, settings.port, checks).serve(),
+            "health": health.serve(self._settings.host, self._settings.port, checks, nodes).serve(),
+            **({} if self._deletion_cost is None else {"deletion cost": self._deletion_cost.run()}),
         }
 
     async def _consume(self, model: ServedModel) -> None:
@@ -178,13 +213,15 @@ class Dispatcher:
         metrics.slots_limit.labels(model.name).set_function(lambda: model.concurrency.limit)
         metrics.model_ready.labels(model.name).set_function(model.available.is_set)
         metrics.model_paused.labels(model.name).set_function(lambda: model.breaker.is_open)
+        queue_type = self._settings.queue_type
         for priority in Priority:
             await self._consumer.subscribe(
                 Subscription(
                     topology.job_queue(model.name, priority),
                     model.count_prefetch(),
-                    partial(topology.declare_model_queues, model=model.name, queue_type=self._settings.queue_type),
+                    partial(topology.declare_job_queue, model=model.name, priority=priority, queue_type=queue_type),
                     partial(self._runner.handle, model, priority),
+                    group=model.name,
                 )
             )
 
@@ -208,4 +245,9 @@ class Dispatcher:
     async def close(self) -> None:
         await self._quarantine.stop()
         await self._triton.close()
+        await self._url_inputs.close()
+        self._objects.close()
+        self._input_objects.close()
+        self._buckets.close()
+        self._locations.close()
         await self._database.close()

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from services.dispatcher import retry
+from services.dispatcher import retry_policy
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.errors import MODEL_CRASHED, InferenceError
 
@@ -10,8 +10,8 @@ from services.dispatcher.triton.errors import MODEL_CRASHED, InferenceError
 ANSWERS = ("inference_failed", "inference_refused", "invalid_output")
 
 
-def classify(model: ServedModel, error: InferenceError, job: UUID, seconds: float) -> retry.Outcome:
-    """Return the outcome for a job whose attempt took this long, after the model has reacted to the error."""
+def classify(model: ServedModel, error: InferenceError, job: UUID, seconds: float) -> retry_policy.Outcome:
+    """Return the outcome for a job whose inference took this long, after the model has reacted to the error."""
     code = error.failure.code
     if error.outage:
         model.mark_unavailable()
@@ -24,7 +24,7 @@ def classify(model: ServedModel, error: InferenceError, job: UUID, seconds: floa
     if error.is_queue_full:
         model.note_queue_full()
     if error.refused:
-        return retry.Refused(error.failure)
+        return retry_policy.Refused(error.failure, max(retry_policy.REFUSED_DELAY_SECONDS, error.delay or 0.0))
     if error.outage or (code == "timeout" and model.breaker.note_timeout(job, seconds)):
-        return retry.Interrupted(error.failure)
-    return retry.Attempted(error.failure)
+        return retry_policy.Interrupted(error.failure)
+    return retry_policy.Attempted(error.failure)

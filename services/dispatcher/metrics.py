@@ -14,7 +14,7 @@ leases_lapsed = Counter("charonia_leases_lapsed", "Running jobs that were taken 
 wake_ups_repeated = Counter("charonia_wake_ups_repeated", "Wake-ups for jobs that waited without a message.")
 stale_messages = Counter("charonia_stale_messages", "Duplicate or late messages that found no job to claim.")
 stale_results = Counter("charonia_stale_results", "Results that came too late because the claim was lost.")
-jobs_purged = Counter("charonia_jobs_purged", "Ended jobs that were removed because of their age.")
+jobs_removed = Counter("charonia_jobs_removed", "Ended jobs that were removed because of their age.")
 tenant_jobs = Counter("charonia_tenant_jobs", "Ends of jobs, by tenant, if turned on.", ["tenant", "model", "status"])
 tenant_inference_seconds = Counter(
     "charonia_tenant_inference_seconds", "Duration of attempts that succeeded, if turned on.", ["tenant", "model"]
@@ -30,6 +30,7 @@ model_paused = Gauge("charonia_model_paused", "Whether the model runs one job at
 slots_used = Gauge("charonia_slots_used", "Inferences that run now.", ["model"])
 slots_limit = Gauge("charonia_slots_limit", "Inferences that may run at once.", ["model"])
 input_bytes = Gauge("charonia_input_bytes", "Bytes of the inputs of running jobs, and of claims under way.")
+output_bytes = Gauge("charonia_output_bytes", "Bytes of large outputs on their way to the object store.")
 queue_seconds = Histogram(
     "charonia_queue_seconds",
     "Time from when a job could run until its attempt began.",

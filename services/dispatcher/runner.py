@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from opentelemetry.trace import Span, SpanKind
 
-from common import ids, job_spans
+from common import job_spans
 from common.errors import Reject, Retry, Unavailable
 from common.jobs import Failure, Priority
 from common.rabbitmq.change_publisher import ChangePublisher
@@ -16,7 +16,8 @@ from common.rabbitmq.messages import JobsQueued, Message
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.job import job_log_fields
-from services.dispatcher import metrics, retry
+from services.dispatcher import metrics
+from services.dispatcher.attempts import Attempts
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims, NoRoom
 from services.dispatcher.failure_policy import classify
@@ -25,13 +26,11 @@ from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import OutputsNotStored, Requeue, ResultStore
 from services.dispatcher.running_job import RunningJob, span_attributes
-from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult, infer
-from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.triton.attempt import InferenceResult
 from services.dispatcher.triton.errors import InferenceError
 
-HOLD_SECONDS = (
-    600.0  # a message may wait this long for a slot or room, far below RabbitMQ's acknowledgement timeout of 30 min
-)
+# A message may wait this long for a slot or room. RabbitMQ's acknowledgement timeout is 30 min.
+HOLD_SECONDS = 600.0
 PAUSE_SECONDS = 1.0  # before a message goes back because the database is away; the slot is held meanwhile
 STOPPED = Failure("worker_stopped", "the worker stopped before the attempt ended", True)
 
@@ -44,22 +43,19 @@ log = Log("runner")
 class Runner:
     def __init__(
         self,
-        triton: TritonClient,
         claims: Claims,
         store: ResultStore,
         recorder: ResultRecorder,
         changes: ChangePublisher,
         heartbeat: Heartbeat,
-        max_outputs: int,
+        attempts: Attempts,
     ) -> None:
-        """`max_outputs` limits a job's outputs, in bytes of JSON."""
-        self._triton = triton
         self._claims = claims
         self._store = store
         self._recorder = recorder
         self._changes = changes
         self._heartbeat = heartbeat
-        self._max_outputs = max_outputs
+        self._attempts = attempts
         self._starting: set[asyncio.Task[bool]] = set()
 
     async def handle(self, model: ServedModel, priority: Priority, message: Message, traceparent: str | None) -> None:
@@ -125,13 +121,13 @@ class Runner:
         """Free what a job held when its task has ended."""
         self._heartbeat.jobs.pop(running.key, None)
         self._claims.note_end(model, running.job.row.tenant_id)
-        self._claims.release(running.job)
+        self._claims.release(running.job, running.fetched)
         if running.is_probe:
             model.breaker.end_probe()
         if running.has_slot:
             model.concurrency.release()
             metrics.slots_used.labels(model.name).dec()
-        else:
+        if running.is_saving:
             model.concurrency.note_saved()
         if not task.cancelled() and (error := task.exception()) is not None:
             # The lease lapses now, and a sweeper decides what happens to the job.
@@ -156,8 +152,8 @@ class Runner:
             await self._save(running, save)
         except OutputsNotStored as error:
             at = job.time_after(time.monotonic() - began)
-            failure = Failure("too_large", str(error), False)
-            await self._recorder.record_failure(job, retry.Attempted(failure), at, trace)
+            log.warning("job.outputs_not_stored", **job_log_fields(job.row), error=error)
+            await self._recorder.record_failure(job, error.outcome, at, trace)
         except asyncio.CancelledError:
             if not running.canceling:
                 tracing.record_error(span, "interrupted")  # the worker stopped, or its claim was lost
@@ -172,14 +168,13 @@ class Runner:
         except InferenceError as error:
             metrics.inference_errors.labels(model.name, error.failure.code).inc()
             seconds = time.monotonic() - began
-            outcome = classify(model, error, job.row.id, seconds)
+            outcome = classify(model, error, job.row.id, seconds - running.reading_seconds)
             return partial(self._recorder.record_failure, job, outcome, job.time_after(seconds), trace)
         seconds = time.monotonic() - began
-        model.note_success(seconds)
-        if model.concurrency.release_before_save():
-            running.has_slot = False
-            metrics.slots_used.labels(model.name).dec()
-        return partial(self._recorder.succeed, job, result, job.time_after(seconds), seconds * 1000, trace)
+        inference_seconds = seconds - running.reading_seconds
+        model.note_success(inference_seconds)
+        running.release_before_save(model)
+        return partial(self._recorder.succeed, job, result, job.time_after(seconds), inference_seconds * 1000, trace)
 
     async def _save(self, running: RunningJob, save: Save) -> None:
         """Save a result in a task of its own, so that a cancel of the job ends only the tries."""
@@ -195,32 +190,12 @@ class Runner:
         """Run one attempt in a task of its own, so that a cancel of the job ends only the attempt."""
         if running.canceling:
             raise asyncio.CancelledError
-        running.inference = asyncio.create_task(self._attempt(model, running.job))
+        running.inference = asyncio.create_task(self._attempts.run(model, running))
         try:
             return await running.inference
         finally:
             running.recording = True
             running.inference.cancel()  # in case this task itself is cancelled
-
-    async def _attempt(self, model: ServedModel, job: ClaimedJob) -> InferenceResult:
-        declared = model.describe(job.row.version)
-        if declared is None:
-            text = f"model '{model.name}' has no version {job.row.version}"
-            raise InferenceError(Failure("model_not_found", text, False))
-        request = InferenceRequest(
-            id=ids.encode(ids.Kind.JOB, job.row.id),
-            model=model.name,
-            version=job.row.version,
-            tensors=job.tensors or b"",
-            parameters=job.parameters,
-            timeout=job.timeout,
-            max_outputs=self._max_outputs,
-        )
-        with metrics.inference_seconds.labels(model.name).time():
-            if not declared.decoupled:
-                return await infer(self._triton, request, declared)
-            async with self._recorder.stream(job) as stream:
-                return await infer(self._triton, request, declared, stream.add)
 
     async def stop(self, grace: float) -> None:
         """Let running jobs end within `grace` seconds, then give the others back to the queue."""

@@ -9,7 +9,10 @@ from opentelemetry.trace import INVALID_SPAN, Span
 from common import job_spans
 from common.rabbitmq import topology
 from common.views.job import JobRow
+from services.dispatcher import metrics
 from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.claims.input_budget import NO_ROOM, Room
+from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.attempt import InferenceResult
 
 ClaimKey = tuple[UUID, int]  # a job and its claim
@@ -26,12 +29,21 @@ class RunningJob:
     canceling: bool = False
     recording: bool = False  # the inference is over; its result is being recorded
     has_slot: bool = True
+    is_saving: bool = False  # it gave its slot back before its result was saved
+    fetched: Room = NO_ROOM  # taken after the claim
     is_probe: bool = False  # of the model's breaker
+    reading_seconds: float = 0.0  # until its inputs from files and URLs were there
     span: Span = INVALID_SPAN
 
     @property
     def key(self) -> ClaimKey:
         return self.job.row.id, self.job.claim
+
+    def release_before_save(self, model: ServedModel) -> None:
+        """Give the slot back, if the model's limit allows it: the result or the last responses are being saved."""
+        if self.has_slot and model.concurrency.release_before_save():
+            self.has_slot, self.is_saving = False, True
+            metrics.slots_used.labels(model.name).dec()
 
     def cancel(self) -> None:
         """Cancel the inference, or the save of its result, because a client asked for it."""

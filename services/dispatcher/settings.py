@@ -6,9 +6,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from common.settings import Seconds, Settings, TraceUrl
+from common.errors import SettingsError
+from common.settings import INLINE_OUTPUT, EgressProxy, InlineOutput, Seconds, Settings, StoreUrl, TraceUrl
+from common.tensors import MAX_INPUT_BYTES
 
 MAX_INPUTS = 128 * 1024 * 1024
+MAX_FETCHES = 64
 
 
 def name_worker() -> str:
@@ -16,7 +19,32 @@ def name_worker() -> str:
     return f"worker-{secrets.token_hex(6)}"
 
 
-class DispatcherSettings(Settings, frozen=True, kw_only=True):
+class MaintenanceSettings(Settings, frozen=True, kw_only=True):
+    """The settings of the work that one process does for all dispatchers. They are the same for all of them."""
+
+    url_keys: tuple[str, ...]
+    """The same keys as the gateway has. The first signs the URLs of outputs and files."""
+    store_url: StoreUrl
+    """The same object store as the gateway has."""
+    public_url: str = ""
+    """The prefix of the paths in `urls` of a job."""
+    trace_url: TraceUrl = ""
+    """Where to look at traces: a URL with `{trace_id}` in it, or the address of Jaeger."""
+    lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0
+    """Seconds a claim lasts without a heartbeat."""
+    sweep_interval: Seconds = 0.5
+    """Seconds between searches for due, expired and abandoned jobs."""
+    retention: Annotated[float, Meta(gt=0)] = 30 * 86_400.0
+    """Seconds an ended job is kept, with its outputs, events and deliveries."""
+    audit_retention: Annotated[float, Meta(gt=0)] = 365 * 86_400.0
+    """Seconds an entry of the audit log is kept."""
+    tenant_metrics: bool = False
+    """Whether to count jobs, seconds and bytes by tenant in metrics. Each tenant and model adds seven series."""
+
+
+class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
+    """The settings of a dispatcher, which may do that work too."""
+
     triton_url: Annotated[str, Meta(pattern=r"^(\[[^\]]+\]|[^/:\s]+):[0-9]+$")]
     """The gRPC address of Triton, as `host:port`."""
     triton_tls: bool = False
@@ -29,37 +57,55 @@ class DispatcherSettings(Settings, frozen=True, kw_only=True):
     """A PEM file with the key of that certificate, without a password."""
     triton_headers: tuple[str, ...] = ()
     """Headers of each call to Triton, such as `authorization=Bearer token`. They are secret, so use TLS."""
-    url_keys: tuple[str, ...]
-    """The same keys as the gateway has. The first signs the URLs of outputs."""
-    public_url: str = ""
-    """The prefix of the paths in `urls` of a job."""
-    trace_url: TraceUrl = ""
-    """Where to look at traces: a URL with `{trace_id}` in it, or the address of Jaeger."""
+    gateway_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$")] = ""
+    """A gateway's URL as Triton reaches it, such as `http://gateway:8080`. Models that take a reference read files
+    there, unless the object store is in the cloud. Default: `CHARONIA_PUBLIC_URL`."""
     models: tuple[str, ...] = ("*",)
     """Which of Triton's models this dispatcher runs: patterns such as `llm-*,whisper`."""
-    lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0
-    """Seconds a claim lasts without a heartbeat."""
     catalogue_interval: Seconds = 2.0
     """Seconds between reads of Triton's models."""
     model_grace: Annotated[float, Meta(gt=0)] = 86_400.0
     """Seconds without any Triton that has a model. Then it leaves the catalogue, and its queued jobs fail."""
-    sweep_interval: Seconds = 0.5
-    """Seconds between searches for due, expired and abandoned jobs."""
-    retention: Annotated[float, Meta(gt=0)] = 30 * 86_400.0
-    """Seconds an ended job is kept, with its outputs, events and deliveries."""
-    audit_retention: Annotated[float, Meta(gt=0)] = 365 * 86_400.0
-    """Seconds an entry of the audit log is kept."""
-    tenant_metrics: bool = False
-    """Whether to count jobs, seconds and bytes by tenant in metrics. Each tenant and model adds seven series."""
     slots: Annotated[int, Meta(ge=0, le=10_000)] = 0
     """Concurrent inferences of one model. 0 means instances × largest batch × 2, and up to twice that if it is fast."""
     max_inputs: Annotated[int, Meta(ge=1024)] = MAX_INPUTS
     """Bytes of the inputs of running jobs. One queue gets three quarters at most, but one job of it always runs."""
+    max_tensor: Annotated[int, Meta(ge=1024, le=MAX_INPUT_BYTES)] = 512 * 1024 * 1024
+    """The same limit of one input as the gateway has. It holds for what is fetched from URLs."""
+    max_fetches: Annotated[int, Meta(ge=1, le=10_000)] = MAX_FETCHES
+    """Jobs that fetch inputs from URLs at a time. One tenant gets three quarters at most, but always a first one."""
+    fetch_timeout: Seconds = 60.0
+    """Seconds to fetch all inputs of a job from URLs, if its `timeout` is not shorter."""
+    fetch_folder: str = "/var/tmp"  # noqa: S108 -- the files have no name
+    """A folder on a disk for fetched inputs. They stay there until there is memory for them."""
+    max_fetched: Annotated[int, Meta(ge=2048)] = 4 * 1024**3
+    """Bytes in that folder, at least twice `CHARONIA_MAX_TENSOR`. One tenant gets three quarters at most."""
+    allowed_networks: tuple[str, ...] = ()
+    """Networks that URLs of inputs may name although they are not public. Set the gateway to the same."""
+    allow_http: bool = False
+    """Whether inputs may come from plain http. Set the gateway to the same."""
+    egress_proxy: EgressProxy = ""
+    """A proxy to fetch inputs from URLs: `http://[user:password@]host:port`. It resolves names itself, so let it refuse
+    private networks."""
     max_message: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = 64 * 1024 * 1024
-    """Raw bytes of one request to Triton, or of all responses to one. More fails the job as `too_large`."""
-    max_outputs: Annotated[int, Meta(ge=1024, le=128 * 1024 * 1024)] = 64 * 1024 * 1024
-    """Bytes of a job's outputs as JSON, which is what is stored. More fails the job as `too_large`. JSON takes up to
-    eight times the raw bytes of FP16. PostgreSQL must be able to store this much within 15 s."""
+    """Raw bytes of all of Triton's responses to one request. More fails the job as `too_large`."""
+    inline_output: InlineOutput = INLINE_OUTPUT
+    """Raw bytes of an output that a job shows as JSON. A larger one becomes a file. Once a job shows four times that,
+    outputs over an eighth of it become files too."""
+    max_outputs: Annotated[int, Meta(ge=1024, le=64 * 1024 * 1024)] = 16 * 1024 * 1024
+    """Bytes of a job's outputs as JSON, without those in files. More fails the job as `too_large`, such as a stream of
+    very many small responses. PostgreSQL must be able to store this much within 15 s."""
+    pod_name: Annotated[str, Meta(pattern=r"^([a-z0-9][a-z0-9.-]*)?$")] = ""
+    """The name of this dispatcher's pod, so that Kubernetes learns how many jobs it runs. Scaling in then removes idle
+    pods first. The service account needs the right to patch pods."""
+    service_account: str = "/var/run/secrets/kubernetes.io/serviceaccount"
+    """The folder with the token, the certificates and the namespace of the pod's service account."""
     worker: str = msgspec.field(default_factory=name_worker)
     """The name of this process in the rows of its jobs, which tenants see. Each process has its own; by default it is
     random, and the log has it with host and process id."""
+
+    def __post_init__(self) -> None:
+        if self.max_fetched < 2 * self.max_tensor:
+            raise SettingsError(
+                f"CHARONIA_MAX_FETCHED is wrong: expected at least twice CHARONIA_MAX_TENSOR, {2 * self.max_tensor}"
+            )

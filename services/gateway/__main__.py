@@ -3,7 +3,7 @@
 import sys
 
 from common.lifecycle import main
-from services.gateway.server import run
+from services.gateway.app.server import run
 from services.gateway.settings import GatewaySettings
 
 if __name__ == "__main__":

@@ -4,18 +4,26 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from common.settings import Seconds, Settings, TraceUrl
+from common.settings import INLINE_OUTPUT, InlineOutput, Seconds, Settings, StoreUrl, TraceUrl
+from common.tensors import MAX_INPUT_BYTES
 from services.gateway.auth.rate_limits import MAX_RATE
 from services.gateway.jobs.queue_limits import MAX_LIMIT
 
 Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT)]
+Endpoint = Annotated[str, Meta(pattern=r"^(https?://[^\s/?#]+)?$")]
 
 
 class GatewaySettings(Settings, frozen=True, kw_only=True):
     encryption_keys: tuple[str, ...]
     """Fernet keys: 32 bytes in URL-safe base64. The first encrypts; all decrypt."""
     url_keys: tuple[str, ...]
-    """Keys of at least 32 random characters, which only dispatchers have too. They verify the URLs of outputs."""
+    """Keys of at least 32 random characters, which only dispatchers have too. They verify URLs of outputs and files."""
+    store_url: StoreUrl
+    """The object store: `file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`."""
+    store_public_endpoint: Endpoint = ""
+    """Where clients reach an S3 store, if that is another address than `AWS_ENDPOINT_URL`. Presigned URLs begin so."""
+    store_redirects: bool = True
+    """Whether the object store in the cloud sends files to clients itself. Then they must reach its address."""
     bootstrap_key: str = ""
     """An API key of the tenant `default`, created at startup."""
     public_url: str = ""
@@ -51,10 +59,25 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_queued_per_model: Limit = 2_000_000
     """Jobs of all tenants that may be queued for one model."""
     max_queued_bytes: Annotated[int, Meta(ge=1024)] = 16 * 1024 * 1024 * 1024
-    """Bytes of inputs that the queued jobs of a tenant may have together. More get 429 with `Retry-After`."""
+    """Bytes of inputs, with those in files, that the queued jobs of a tenant may have together. More get 429 with
+    `Retry-After`."""
+    max_tensor: Annotated[int, Meta(ge=1024, le=MAX_INPUT_BYTES)] = 512 * 1024 * 1024
+    """Bytes of one input from a file or URL. A dispatcher holds them while the job runs, and gRPC copies them once."""
+    inline_output: InlineOutput = INLINE_OUTPUT
+    """Bytes of a job's inline inputs that stay in PostgreSQL. The largest inputs beyond go to the object store."""
+    max_file: Annotated[int, Meta(ge=1024, le=64 * 1024**3)] = 5 * 1024**3
+    """Bytes of one file."""
+    max_stored: Annotated[int, Meta(ge=1024)] = 100 * 1024**3
+    """Bytes of all files of a tenant, with the large inputs and outputs of its jobs. More get 429."""
+    max_files: Annotated[int, Meta(ge=1, le=1_000_000)] = 100_000
+    """Files of a tenant. More get 429."""
+    file_retention: Seconds = 86_400.0
+    """Seconds for which a file is kept by default."""
+    max_file_retention: Annotated[float, Meta(gt=0, le=31_536_000)] = 604_800.0
+    """Seconds for which a client may let a file be kept."""
     max_webhooks_per_tenant: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Subscriptions that a tenant may have. One more gets 409. Each event is sent to every matching one."""
     allowed_networks: tuple[str, ...] = ()
-    """Networks that webhooks may go to although they are not public, such as `10.1.0.0/16`."""
+    """Networks that webhooks and inputs by URL may use although they are not public, such as `10.1.0.0/16`."""
     allow_http: bool = False
-    """Whether webhooks may go to plain http."""
+    """Whether webhooks and inputs by URL may use plain http."""

@@ -5,24 +5,25 @@ from functools import partial
 
 from common.http import health
 from common.lifecycle import run_until_stopped
-from common.postgres import database_metrics
 from common.postgres.database import Database
+from common.postgres.leadership import Leadership, LeaseStore, Loops
 from common.rabbitmq import topology
-from common.rabbitmq.consumer import Consumer, Subscription
+from common.rabbitmq.consumer import Consumer
 from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.subscription import Subscription
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy
 from common.telemetry.logs import Log
 from common.telemetry.metrics import measure_loop_lag
 from services.notifier.attempt_recorder import AttemptRecorder
-from services.notifier.cleanup import run_cleanup
-from services.notifier.clock_correction import watch_clock
 from services.notifier.delivery_worker import DeliveryWorker
 from services.notifier.due_endpoints import DueEndpoints
-from services.notifier.ended_subscriptions import EndedSubscriptions
+from services.notifier.maintenance.cleanup import run_cleanup
+from services.notifier.maintenance.clock_correction import watch_clock
+from services.notifier.maintenance.ended_subscriptions import EndedSubscriptions
+from services.notifier.maintenance.overdue_deliveries import OverdueDeliveries
 from services.notifier.new_deliveries import NewDeliveries
-from services.notifier.overdue_deliveries import OverdueDeliveries
 from services.notifier.recovery import Recovery
 from services.notifier.sender import Sender
 from services.notifier.settings import NotifierSettings
@@ -34,6 +35,8 @@ PREFETCH = 200  # events: one batch
 HANDLERS_SECONDS = 2.0  # at shutdown, for running handlers
 CONNECTIONS = 6  # of each of two pools: each loop and batcher uses one at a time
 WAKE_UP_SECONDS = 2.0  # at shutdown, for messages being published
+
+ROLE = "notifier"  # of the one that sweeps
 
 log = Log("notifier")
 
@@ -97,26 +100,32 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
     declare = partial(topology.declare_exchanges, queue_type=settings.queue_type)
     await consumer.subscribe(Subscription(topology.NOTIFIER_QUEUE, PREFETCH, declare, new_deliveries.handle))
     checks = {"database": database.check, "broker": consumer.connection.check}
-    server = health.serve(settings.host, settings.port, checks)
+    nodes = {"database": lambda: database.node, "broker": lambda: consumer.connection.node}
+    server = health.serve(settings.host, settings.port, checks, nodes)
 
     async def drain() -> None:
         await consumer.stop(HANDLERS_SECONDS)
         await worker.stop(settings.shutdown_grace)
         await wake_ups.drain(WAKE_UP_SECONDS)
 
+    def begin() -> Loops:
+        """Return what one notifier does for all. Each sends the deliveries that it claims."""
+        return {
+            "new_deliveries": new_deliveries.sweep(),
+            "recovery": recovery.run(),
+            "overdue_deliveries": overdue.run(),
+            "ended_subscriptions": ended.run(),
+            "clock": watch_clock(database, worker.due.wake, lease=worker.lease),
+            "cleanup": run_cleanup(database, settings.retention),
+        }
+
     log.info("notifier.started", schedule=len(schedule), timeout=settings.delivery_timeout)
     loops = {
         "publisher": publisher.connection.run(),
         "consumer": consumer.connection.run(),
-        "new_deliveries": new_deliveries.sweep(),
         "wide_events": new_deliveries.schedule_wide(),
         "delivery_worker": worker.run(),
-        "recovery": recovery.run(),
-        "overdue_deliveries": overdue.run(),
-        "ended_subscriptions": ended.run(),
-        "clock": watch_clock(database, worker.due.wake, lease=worker.lease),
-        "cleanup": run_cleanup(database, settings.retention),
-        "database_metrics": database_metrics.collect_metrics(database),
+        "sweeps": Leadership(LeaseStore(database, ROLE), begin).run(),
         "lag": measure_loop_lag(),
         "health": server.serve(),
     }

@@ -81,20 +81,26 @@ class DeliveryWorker:
         Rests after each claim for as long as the claim took. Under load, each claim then carries
         many deliveries.
         """
-        clock, outage = asyncio.get_running_loop().time, Outage()
+        clock, outage, woken = asyncio.get_running_loop().time, Outage(), True
         while True:
             self.due.clear()
             began = clock()
             try:
-                await self.claim()
+                if woken or self._expects_due or await self._store.has_due():
+                    await self.claim()
                 outage.end()
             except Unavailable as error:
                 if outage.begin():
                     log.warning("delivery.database_unavailable", error=error)
                 await asyncio.sleep(PAUSE_SECONDS)
             ended = clock()
-            await self.due.wait(self._pause)
+            woken = await self.due.wait(self._pause)
             await asyncio.sleep(max(0.0, 2 * ended - began - clock()))
+
+    @property
+    def _expects_due(self) -> bool:
+        """Whether the last claim left something behind. If not, a cheap look comes before the next claim."""
+        return self._has_backlog or self._pause < POLL_SECONDS or not self.due.is_empty
 
     async def claim(self) -> None:
         """Claim due deliveries for the free slots and start them."""

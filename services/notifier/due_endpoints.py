@@ -20,6 +20,10 @@ class DueEndpoints:
         if self._waiting:
             self.wake()
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._waiting
+
     def take(self) -> set[UUID]:
         """Return the added endpoints, and forget them."""
         taken, self._waiting = self._waiting, set()
@@ -29,13 +33,13 @@ class DueEndpoints:
         """Add endpoints for the next claim, without starting it."""
         self._waiting.update(endpoints)
 
-    async def wait(self, seconds: float) -> None:
-        """Wait for a wake-up, up to a number of seconds."""
+    async def wait(self, seconds: float) -> bool:
+        """Wait for a wake-up, up to a number of seconds. Return whether it came."""
         try:
             async with asyncio.timeout(seconds):
-                await self._woken.wait()
+                return await self._woken.wait()
         except TimeoutError:
-            pass
+            return False
 
     def clear(self) -> None:
         """Forget earlier wake-ups."""

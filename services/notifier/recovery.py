@@ -27,7 +27,7 @@ class Recovery:
         self._batch_size = max(1, round(rate * TICK_SECONDS))
 
     async def run(self) -> None:
-        """Advance recoveries until cancelled. Any notifier continues where another stopped."""
+        """Advance recoveries until cancelled. Another notifier continues where this one stopped."""
         outage = Outage()
         while True:
             await asyncio.sleep(TICK_SECONDS)

@@ -4,16 +4,16 @@ import asyncio
 import time
 from collections.abc import Mapping
 from functools import lru_cache
-from urllib.parse import urlsplit
 
-import aiohttp
 import httpx
 import msgspec
 from cryptography.fernet import InvalidToken
-from httpx_aiohttp import AiohttpTransport
 from opentelemetry.trace import Span, SpanKind
 
 from common import ids
+from common.http_client import errors
+from common.http_client.client import CheckedClient
+from common.http_client.spans import describe_url
 from common.security import webhook_signatures
 from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy, check_url
@@ -21,12 +21,7 @@ from common.telemetry import tracing
 from services.notifier import headers
 from services.notifier.attempt_result import AttemptError, AttemptResult
 from services.notifier.store.claims import Claim
-from services.notifier.transport import errors
-from services.notifier.transport.client import CheckedResolver, DirectTransport, open_session
 
-# Shares of the deadline, so that a slow connection and a slow response have different errors.
-CONNECT_SHARE = 2 / 3
-PROXY_SHARE = 1 / 3  # shorter, so that an unreachable proxy differs from an unreachable receiver
 MAX_READ_BYTES = 64 * 1024
 STORED_BYTES = 16 * 1024
 CACHE_SIZE = 10_000  # parsed URLs, and decrypted secrets
@@ -37,33 +32,12 @@ headers_decoder = msgspec.json.Decoder(dict[str, str])
 class Sender:
     """Sends over connections that stay open between deliveries."""
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        encryptor: Encryptor,
-        policy: AddressPolicy,
-        timeout: float,
-        proxy: str = "",
-    ) -> None:
-        """`timeout` is the deadline of a whole attempt, in seconds.
-
-        `proxy` is the session's proxy, if it has one.
-        """
+    def __init__(self, client: CheckedClient, encryptor: Encryptor, policy: AddressPolicy, timeout: float) -> None:
+        """`timeout` is the deadline of a whole attempt, in seconds."""
+        self._client = client
         self._encryptor = encryptor
         self._policy = policy
         self._timeout = timeout
-        self._proxied = bool(proxy)
-        self._resolver = CheckedResolver(policy)
-        # No httpx client: a transport has no redirects, cookies or environment variables to turn
-        # off, at half the cost.
-        self._transport = (
-            AiohttpTransport(client=session, proxy=httpx.Proxy(proxy))
-            if proxy
-            else DirectTransport(session, timeout * CONNECT_SHARE)
-        )
-        self._extensions = {
-            "timeout": httpx.Timeout(None, connect=timeout * PROXY_SHARE, pool=timeout * CONNECT_SHARE).as_dict()
-        }
         # A receiver gets many deliveries: check its URL and decrypt its secret once.
         self._parse_url = lru_cache(CACHE_SIZE)(self._check_and_parse)
         self._decrypt_secret = lru_cache(CACHE_SIZE)(self._decrypt)
@@ -72,10 +46,11 @@ class Sender:
     def open(
         cls, encryptor: Encryptor, policy: AddressPolicy, *, timeout: float, concurrency: int, proxy: str = ""
     ) -> "Sender":
-        return cls(open_session(policy, concurrency, proxied=bool(proxy)), encryptor, policy, timeout, proxy)
+        client = CheckedClient.open(policy, timeout=timeout, concurrency=concurrency, proxy=proxy)
+        return cls(client, encryptor, policy, timeout)
 
     async def close(self) -> None:
-        await self._transport.aclose()
+        await self._client.close()
 
     async def send(self, claim: Claim) -> AttemptResult:
         """Attempt a delivery.
@@ -86,7 +61,7 @@ class Sender:
         context = tracing.to_context(claim.traceparent)
         with tracing.start_span("POST webhook", context, SpanKind.CLIENT) as span:
             if span.is_recording():
-                span.set_attributes(describe_url(claim.url) | describe_claim(claim))
+                span.set_attributes(describe_url("POST", claim.url) | describe_claim(claim))
             result = await self._attempt(claim, tracing.to_traceparent(span))
             record_result(span, result)
         return msgspec.structs.replace(result, seconds=time.perf_counter() - start)
@@ -111,12 +86,8 @@ class Sender:
         return self._encryptor.decrypt(secret).decode()
 
     def build_request(self, url: httpx.URL, body: bytes, signed: Mapping[str, str]) -> httpx.Request:
-        """Return a request whose body is already read. aiohttp adds the content length."""
-        all_headers = {**signed, "host": url.netloc.decode()}
-        stream = httpx.ByteStream(body)
-        request = httpx.Request("POST", url, stream=stream, headers=all_headers, extensions=self._extensions)
-        request.read()
-        return request
+        """Return the request that delivers a body."""
+        return self._client.build_request("POST", url, signed, body)
 
     def _write_headers(self, claim: Claim, traceparent: str) -> dict[str, str]:
         secrets = [self._decrypt_secret(secret) for secret in claim.secrets]
@@ -135,9 +106,7 @@ class Sender:
         status_code, retry_after, received = None, None, bytearray()
         try:
             async with asyncio.timeout(self._timeout):
-                if self._proxied:  # the proxy connects, so check the exact name that it will get
-                    await self._resolver.resolve(request.url.raw_host.decode())
-                response = await self._transport.handle_async_request(request)
+                response = await self._client.send(request)
                 status_code, retry_after = response.status_code, response.headers.get("retry-after")
                 try:
                     complete = await read(response, received)
@@ -172,19 +141,7 @@ def classify_response(status_code: int, retry_after: str | None, received: bytea
 
 def to_failure(error: Exception) -> AttemptResult:
     name, internal = errors.classify(error)
-    return AttemptResult(error=name, internal=internal)
-
-
-def describe_url(url: str) -> dict[str, str | int]:
-    """Return the span's attributes for a URL, without its path: who knows the path may be able to post to it."""
-    attributes: dict[str, str | int] = {"http.request.method": "POST"}
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
-    except ValueError:
-        return attributes
-    full = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/REDACTED"
-    return attributes | {"server.address": host, "server.port": port, "url.full": full}
+    return AttemptResult(error=AttemptError(name), internal=internal)
 
 
 def describe_claim(claim: Claim) -> dict[str, str | int]:

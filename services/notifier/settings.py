@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from common.errors import SettingsError
-from common.settings import Settings
+from common.settings import EgressProxy, Settings
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -19,7 +19,7 @@ class NotifierSettings(Settings, frozen=True, kw_only=True):
     """Networks that webhooks may go to although they are not public, such as `10.1.0.0/16`."""
     allow_http: bool = False
     """Whether webhooks may go to plain http."""
-    egress_proxy: Annotated[str, Meta(pattern=r"^(https?://[^/\s]+/?)?$")] = ""
+    egress_proxy: EgressProxy = ""
     """A proxy for all webhooks: `http://[user:password@]host:port`. It resolves names itself, so let it refuse private
     networks."""
     delivery_timeout: Annotated[float, Meta(gt=0, le=300)] = 15.0

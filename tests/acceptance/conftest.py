@@ -11,11 +11,12 @@ import pytest
 from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
+from tests.support.api.api_client import Api
 from tests.support.failure_report import describe_trouble
-from tests.support.key_command import make_key
-from tests.support.otlp_collector import Collector
-from tests.support.webhook_receiver import Receiver
+from tests.support.receivers.webhook_receiver import Receiver
+from tests.support.stacks.broker_connection import wait_for_broker
+from tests.support.stacks.key_command import make_key
+from tests.support.telemetry.otlp_collector import Collector
 
 SUPERVISION_SECONDS = 0.2
 RECOVERY_RATE = 500  # deliveries a second
@@ -52,6 +53,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Ite
     stack = Stack(replace(settings, environment=environment, model_control="explicit"))
     try:
         with stack:
+            wait_for_broker(*stack.gateways)
             yield stack
     finally:
         stack.postgres.delete()
@@ -88,6 +90,7 @@ def restore_stack(stack: Stack) -> None:
             member.launch()
     for member in (*stack.servers, *stack.services):
         member.wait_ready()
+    wait_for_broker(*stack.gateways)
 
 
 @pytest.fixture(scope="session")
@@ -111,6 +114,7 @@ async def gateways(stack: Stack) -> AsyncIterator[list[str]]:
     second = Service("gateway", port, stack.environment, stack.log_dir, name="gateway-2")
     try:
         await asyncio.to_thread(second.start)
+        await asyncio.to_thread(wait_for_broker, second)
         yield [stack.url, second.url]
     finally:
         await asyncio.to_thread(second.stop)

@@ -9,8 +9,8 @@ import pytest
 from common import ids
 from common.postgres.database import Database
 from common.postgres.migrate import migrate
-from deploy.local.postgres import Postgres
-from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.servers.postgres import Postgres
+from deploy.local.servers.rabbitmq import RabbitMQ
 from tests.integration.jobs import add_tenant
 
 TEMPLATE = "migrated"

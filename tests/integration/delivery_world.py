@@ -10,7 +10,7 @@ import msgspec
 from common import ids
 from common.postgres.database import Database
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.erasure import Eraser
+from services.gateway.jobs.transitions.erasure import Eraser
 from services.gateway.webhooks.delivery_store import DeliveryStore
 from services.gateway.webhooks.store import WebhookStore
 from services.notifier.store.claims import Claim

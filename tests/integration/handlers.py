@@ -9,8 +9,8 @@ from aio_pika.abc import AbstractChannel, HeadersType
 from common import ids
 from common.jobs import Priority
 from common.rabbitmq import messages, topology
-from common.rabbitmq.consumer import Subscription
 from common.rabbitmq.messages import CancelJob, Message
+from common.rabbitmq.subscription import Subscription
 from common.settings import QueueType
 from tests.integration.brokers import connected
 

@@ -17,6 +17,7 @@ class Proxy:
         self.pipes: set[asyncio.Task[None]] = set()
         self.writers: list[asyncio.StreamWriter] = []
         self.server: asyncio.Server | None = None
+        self.connected = True
 
     def url_of(self, url: str) -> str:
         """Return the server's URL through this proxy."""
@@ -31,8 +32,20 @@ class Proxy:
         for pipe in self.pipes:
             pipe.cancel()
 
+    def cut_off(self) -> None:
+        """Stop forwarding for good. New connections are accepted, and get no answer."""
+        self.connected = False
+        self.silence()
+
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        server_reader, server_writer = await asyncio.open_connection(HOST, self.port)
+        if not self.connected:
+            self.writers.append(writer)
+            return
+        try:
+            server_reader, server_writer = await asyncio.open_connection(HOST, self.port)
+        except OSError:
+            writer.transport.abort()
+            return
         self.writers += [writer, server_writer]
         for source, sink in ((reader, server_writer), (server_reader, writer)):
             pipe = asyncio.create_task(pass_on(source, sink))

@@ -18,7 +18,7 @@ from common.jobs import TERMINAL, Status
 from common.postgres.database import Database
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.sessions.lost_sessions import FREE_SECONDS
-from services.gateway.jobs.retry import RETRYABLE
+from services.gateway.jobs.transitions.retry import RETRYABLE
 from tests.integration import history
 from tests.integration.history import RUNNING
 from tests.integration.jobs import LEASE, JobState, add_tenant, look, make_due

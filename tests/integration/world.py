@@ -6,35 +6,38 @@ There is no broker: wake-ups are recorded.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Literal, assert_never
+from typing import Literal, assert_never, cast
 from uuid import UUID
 
 from common import ids
 from common.jobs import Failure, Priority, Status
+from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.tensors import Datatype, Signature
 from common.views.job import JobUrls
-from services.dispatcher import retry
+from services.dispatcher import retry_policy
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance.batches import BatchCompleter
-from services.dispatcher.maintenance.reconciler import find_missing
+from services.dispatcher.maintenance.reconciler import find_silent, list_wake_ups
 from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
+from services.dispatcher.results.output_files import OutputFiles
+from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.sessions.lost_sessions import LostSessions
 from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
 from services.dispatcher.triton.attempt import InferenceResult
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.auth.store import Key
 from services.gateway.batches.store import BatchStore, NewBatch
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.cancel import Canceler
-from services.gateway.jobs.erasure import Eraser
-from services.gateway.jobs.retry import REPLAYABLE, RETRYABLE, Retrier
+from services.gateway.jobs.transitions.cancel import Canceler
+from services.gateway.jobs.transitions.erasure import Eraser
+from services.gateway.jobs.transitions.retry import REPLAYABLE, RETRYABLE, Retrier
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
 from tests.integration.jobs import LEASE, TRACEPARENT, TRANSIENT, new_job, new_requeue, take
@@ -110,7 +113,10 @@ class World:
         self.publisher = publisher
         self.wake_ups, self.changes = wake_ups, changes = RecordedWakeUps(), ChangePublisher(publisher)
         self.stores = Stores(database)
-        self.recorder = ResultRecorder(ResultWriter(self.stores.results, wake_ups, changes), JobUrls())
+        writer = ResultWriter(self.stores.results, wake_ups, changes)
+        files = OutputFiles(self.stores.results, cast("ObjectStore", None))  # its outputs are small
+        locations = cast("OutputLocations", None)
+        self.recorder = ResultRecorder(writer, files, locations, JobUrls())
         no_grace = LeaseGrace(0.0, float("inf"))  # time passes in the rows only
         self.seconds = 0.0
         sessions = SteadyStore(database)
@@ -171,13 +177,13 @@ class World:
             case "succeed":
                 await self.recorder.succeed(job, InferenceResult("1", b"[]"), at, 5.0, TRACEPARENT)
             case "fail":
-                await self.recorder.record_failure(job, retry.Attempted(TRANSIENT), at, TRACEPARENT)
+                await self.recorder.record_failure(job, retry_policy.Attempted(TRANSIENT), at, TRACEPARENT)
             case "refuse":
-                await self.recorder.record_failure(job, retry.Attempted(PERMANENT), at, TRACEPARENT)
+                await self.recorder.record_failure(job, retry_policy.Attempted(PERMANENT), at, TRACEPARENT)
             case "interrupt":
-                await self.recorder.record_failure(job, retry.Interrupted(TRANSIENT), at, TRACEPARENT)
+                await self.recorder.record_failure(job, retry_policy.Interrupted(TRANSIENT), at, TRACEPARENT)
             case "crowd":
-                await self.recorder.record_failure(job, retry.Refused(TRANSIENT), at, TRACEPARENT)
+                await self.recorder.record_failure(job, retry_policy.Refused(TRANSIENT), at, TRACEPARENT)
             case "cancel":
                 await self.recorder.cancel(job, at, TRACEPARENT)
             case "hand back":
@@ -232,4 +238,4 @@ class World:
         async def count_ready(names: Sequence[str]) -> dict[str, int]:
             return dict.fromkeys(names, 0)
 
-        return Counter(map(read_queue, await find_missing(queues, count_ready)))
+        return Counter(map(read_queue, list_wake_ups(await find_silent(queues, count_ready))))

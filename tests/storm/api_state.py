@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from tests.storm.client import Client, NotFound
-from tests.support.api_client import TERMINAL, Attempt, Attempts, Job
-from tests.support.api_shapes import SendAttempt, WebhookDelivery
+from tests.support.api.api_client import TERMINAL, Attempt, Attempts, Job
+from tests.support.api.api_shapes import SendAttempt, WebhookDelivery
 
 CONCURRENCY = 24  # concurrent reads
 POLL_SECONDS = 0.5
@@ -19,13 +19,15 @@ T = TypeVar("T")
 class ApiState:
     """Jobs and attempts by job id, and attempts to deliver by the ids of doubtful webhooks.
 
-    `completion_seconds` is the time until every job and its webhooks had ended.
+    `completion_seconds` is the time until every job and its webhooks had ended. `missing` has jobs that do not exist,
+    although a response or a webhook named them.
     """
 
     jobs: dict[str, Job] = field(default_factory=dict)
     attempts: dict[str, list[Attempt]] = field(default_factory=dict)
     delivery_attempts: dict[str, list[SendAttempt]] = field(default_factory=dict)
     completion_seconds: float = 0.0
+    missing: set[str] = field(default_factory=set)
 
 
 async def read_state(client: Client, list_jobs: Callable[[], Iterable[str]], within: float) -> ApiState:
@@ -42,7 +44,8 @@ async def read_state(client: Client, list_jobs: Callable[[], Iterable[str]], wit
         try:
             job = state.jobs[job_id] = await client.read(f"/v1/jobs/{job_id}", Job)
         except NotFound:
-            pending.discard(job_id)  # the checker reports it
+            state.missing.add(job_id)
+            pending.discard(job_id)
             return
         if job.status in TERMINAL and job.webhook_status != "pending":
             pending.discard(job_id)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tests.storm.storm_log import Submission
-from tests.support.api_client import TERMINAL, Attempt, Job
+from tests.support.api.api_client import TERMINAL, Attempt, Job
 
 Finding = tuple[str, str, str]  # the rule, what was expected, what was seen
 
@@ -56,7 +56,7 @@ def may_be_canceled(submission: Submission) -> bool:
 
 def read_output(job: Job, name: str) -> list[object]:
     """Return the data under this name from all responses in order."""
-    return [value for output in job.outputs or [] if output.name == name for value in output.data]
+    return [value for output in job.outputs or [] if output.name == name for value in output.data or []]
 
 
 def describe(job: Job, attempts: Sequence[Attempt]) -> str:

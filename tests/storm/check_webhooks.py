@@ -8,8 +8,8 @@ import msgspec
 from tests.storm.check_outcome import Finding
 from tests.storm.job_requests import SLOW
 from tests.storm.storm_log import SUBSCRIPTION, TERMINAL_EVENTS, Delivery, StormLog, Submission, read_key
-from tests.support.api_client import TERMINAL, Job
-from tests.support.api_shapes import SendAttempt
+from tests.support.api.api_client import TERMINAL, Job
+from tests.support.api.api_shapes import SendAttempt
 
 MARGIN = 2.0  # seconds before and after a fault in which it may have effects
 MAY_DIFFER = ("webhook_status", "queue_position", "waiting_for")

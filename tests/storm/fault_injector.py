@@ -1,20 +1,19 @@
-"""Injects the planned faults into a stack, and restarts processes that crashed, as a supervisor would."""
+"""Injects the planned faults, and restarts processes that crashed, as a supervisor would."""
 
 import asyncio
 import random
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from deploy.local.errors import LocalError
-from deploy.local.server import Server
-from deploy.local.stack import Stack
-from deploy.local.tree import members, send
-from tests.storm.fault_schedule import HANG_SECONDS, Action, FaultSchedule, PlannedFault
+from deploy.local.processes.tree import members, send
+from deploy.local.servers.server import Server
+from tests.storm.fault_schedule import Action, FaultSchedule, PlannedFault
 from tests.storm.storm_log import Fault, StormLog
-from tests.support.service_logs import find_worker
+from tests.support.telemetry.service_logs import find_worker
 
 STUB = b"triton_python_backend_stub"
 MAX_STARTS = 3  # starts of a member before the storm gives up
@@ -24,20 +23,18 @@ CRASH_SECONDS = 3.0  # seconds in which a crash may have effects before the proc
 
 class FaultInjector:
     def __init__(
-        self, stack: Stack, log: StormLog, report: Callable[[str], None], *, seed: int, pace: float = 1.0
+        self,
+        supervised: Sequence[Server],
+        schedules: Sequence[FaultSchedule],
+        log: StormLog,
+        report: Callable[[str], None],
     ) -> None:
-        self._members: list[Server] = [*stack.servers, *stack.services]
-        self._locks = {member.name: asyncio.Lock() for member in self._members}
+        self._members = supervised
+        self._schedules = schedules
+        self._locks = {member.name: asyncio.Lock() for member in supervised}
         self._log = log
         self._report = report
         self._ended = asyncio.Event()
-        for dispatcher in stack.dispatchers:
-            dispatcher.ready_within += HANG_SECONDS  # it is not ready before Triton answers
-        groups = zip(stack.gateways, stack.dispatchers, stack.notifiers, strict=True)
-        self._schedules = [FaultSchedule("servers", stack.servers, seed, pace)]
-        self._schedules += [
-            FaultSchedule(f"services-{index}", members, seed, pace) for index, members in enumerate(groups)
-        ]
 
     @asynccontextmanager
     async def supervise(self) -> AsyncIterator[None]:
@@ -59,21 +56,29 @@ class FaultInjector:
             for schedule in self._schedules:
                 schedules.create_task(self._inject_faults(schedule, until))
         for member in self._members:
-            async with self._locks[member.name]:
-                await asyncio.to_thread(self._wait_until_ready, member)
+            async with self.reserve([member]):
+                await asyncio.to_thread(self.wait_until_ready, member)
+
+    @asynccontextmanager
+    async def reserve(self, wanted: Sequence[Server]) -> AsyncIterator[None]:
+        """Keep these members from other faults, and from being restarted."""
+        async with AsyncExitStack() as locks:
+            for member in wanted:
+                await locks.enter_async_context(self._locks[member.name])
+            yield
 
     async def _inject_faults(self, schedule: FaultSchedule, until: float) -> None:
         for count, fault in enumerate(schedule.plan()):
             if count >= schedule.minimum and time.monotonic() >= until:
                 return
             await asyncio.sleep(fault.gap)
-            async with self._locks[fault.member.name]:
+            async with self.reserve([fault.member]):
                 await asyncio.to_thread(self._inject, fault)
 
     async def _supervise(self, member: Server) -> None:
         """Restart a member whenever it has ended by itself."""
         while not self._ended.is_set():
-            async with self._locks[member.name]:
+            async with self.reserve([member]):
                 if not member.process.running:
                     await asyncio.to_thread(self._restart_crashed, member)
             await asyncio.sleep(SUPERVISION_SECONDS)
@@ -102,14 +107,14 @@ class FaultInjector:
 
     def _record_fault(self, action: Action, member: Server, pid: int, began: float) -> None:
         restarted = time.time()
-        self._wait_until_ready(member)
+        self.wait_until_ready(member)
         ready = time.time()
         kind = getattr(member, "kind", member.name)
         self._log.faults.append(Fault(action, kind, member.name, pid, began, ready, find_worker(member, pid)))
         times = f"down for {restarted - began:4.1f} s, ready after {ready - began:4.1f} s"
-        self._report(f"{action:8}{member.name:14} {times}")
+        self._report(f"{action:11}{member.name:14} {times}")
 
-    def _wait_until_ready(self, member: Server) -> None:
+    def wait_until_ready(self, member: Server) -> None:
         """Start the member if it does not run, and wait until it is ready.
 
         Raise LocalError if it does not start after several tries.

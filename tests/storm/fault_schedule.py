@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from deploy.local.server import Server
-from deploy.local.triton import Triton
+from deploy.local.servers.server import Server
+from deploy.local.servers.triton import Triton
 
 # A crash is not injected. Triton has two more: one of its models' processes dies, and it hangs for a minute.
 Action = Literal["kill", "freeze", "restart", "crash", "kill model", "hang"]
@@ -29,7 +29,7 @@ class PlannedFault:
 class FaultSchedule:
     """The faults of members that fail one at a time.
 
-    `minimum` is the number of faults that always happen: a kill of each member.
+    `minimum` is the number of faults that always happen: at first a kill of each member.
     """
 
     def __init__(self, name: str, members: Sequence[Server], seed: int, pace: float) -> None:

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tests.support.model_inputs import LINES, fault, picture, work
+from tests.support.api.model_inputs import LINES, fault, picture, work
 
 Response = int | str  # a status; "slow" responds too late, "reset" cuts the connection
 SLOW = "slow"

@@ -11,7 +11,7 @@ from tests.storm.client import PAUSE_SECONDS, Client
 from tests.storm.job_requests import JobRequest, make_request
 from tests.storm.receiver import Receiver
 from tests.storm.storm_log import TERMINAL_EVENTS, Call, Operation, StormLog, Submission, read_key
-from tests.support.webhook_receiver import Event
+from tests.support.receivers.webhook_receiver import Event
 
 MAX_SUBMITS = 6
 DRAIN_SECONDS = 60.0  # seconds for calls in progress when the load ends
@@ -78,7 +78,8 @@ class Load:
         """Submit once and return whether the job was accepted."""
         body = request.build_body(key, self._receiver.add_callback(key, request.responses))
         call, job = await self._client.call("submit", "/v1/jobs", body)
-        submission = self._log.submissions[key] = Submission(key, request, call, job.id if job else None)
+        submission = Submission(key, request, call, job.id if job else None)
+        self._log.add_submission(submission)
         if job is None:
             self._note_anomaly(call)
             return False

@@ -13,11 +13,11 @@ import msgspec
 from aiohttp import web
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from deploy.local.ports import HOST
+from deploy.local.processes.ports import HOST
 from tests.storm import job_requests
 from tests.storm.job_requests import BAD_RESPONSES, Response
 from tests.storm.storm_log import SUBSCRIPTION, Delivery, StormLog
-from tests.support.webhook_receiver import Event
+from tests.support.receivers.webhook_receiver import Event
 
 SLOW_SECONDS = 8.0  # longer than the notifier waits for a response
 GONE = "/gone"  # the subscription of another tenant: it always answers 410

@@ -60,6 +60,6 @@ def count_repeated(log: StormLog) -> int:
 def tabulate(name: str, counts: Counter[tuple[str, str]]) -> Iterator[str]:
     """Yield a table of counted pairs, one row for each first value."""
     columns = sorted({column for _, column in counts})
-    yield f"{name:16}" + "".join(f"{column:>12}" for column in columns)
+    yield f"{name:16}" + "".join(f"{column:>14}" for column in columns)
     for row in sorted({row for row, _ in counts}):
-        yield f"  {row:14}" + "".join(f"{counts[row, column] or '':>12}" for column in columns)
+        yield f"  {row:14}" + "".join(f"{counts[row, column] or '':>14}" for column in columns)

@@ -16,11 +16,13 @@ from tests.storm.check import Violation, check
 from tests.storm.check_webhooks import find_unexplained_repeats
 from tests.storm.client import Client, open_client
 from tests.storm.fault_injector import FaultInjector
+from tests.storm.fault_schedule import HANG_SECONDS, FaultSchedule
 from tests.storm.load import Load
 from tests.storm.receiver import Receiver
 from tests.storm.storm_log import SUBSCRIPTION, StormLog
 from tests.storm.trouble import Trouble, open_trouble
-from tests.support.api_shapes import Secret, Subscription
+from tests.support.api.api_shapes import Secret, Subscription
+from tests.support.stacks.key_command import make_key
 
 ENVIRONMENT = {
     "CHARONIA_LEASE": "5",
@@ -65,20 +67,25 @@ async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) ->
     began = time.monotonic()
 
     def report_event(text: str) -> None:
-        accepted = sum(each.job_id is not None for each in list(log.submissions.values()))
-        counts = f"{accepted} jobs, {len(log.deliveries)} webhooks"
-        report_line(f"{time.monotonic() - began:6.1f} s  {text}   ({counts})")
+        report_line(f"{time.monotonic() - began:6.1f} s  {text}   {log.describe()}")
 
     gateways = [gateway.url for gateway in stack.gateways]
     async with (
         open_client(gateways, DEVELOPMENT_KEY) as client,
         receiver.listen(),
-        open_trouble(stack, receiver, plan.backlog) as trouble,
+        open_trouble(
+            gateways,
+            await make_key(stack, "trouble"),
+            stack.environment["CHARONIA_DATABASE_URL"],
+            receiver,
+            plan.backlog,
+        ) as trouble,
     ):
         await subscribe(client, receiver)
         began = time.monotonic()
         load = Load(client, receiver, log, seed=plan.seed, rate=plan.rate, in_flight=plan.in_flight)
-        injector = FaultInjector(stack, log, report_event, seed=plan.seed, pace=plan.pace)
+        schedules = plan_faults(stack, plan)
+        injector = FaultInjector([*stack.servers, *stack.services], schedules, log, report_event)
         async with injector.supervise():
             await run_load_and_faults(load, trouble, injector, plan)
             report_event("all members are ready and the load has ended")
@@ -89,6 +96,17 @@ async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) ->
     for line in report.write(log, state, violations):
         report_line(line)
     return violations
+
+
+def plan_faults(stack: Stack, plan: Plan) -> list[FaultSchedule]:
+    """Return schedules in which one server, one service with the number 1, and one with 2 fail at a time."""
+    for dispatcher in stack.dispatchers:
+        dispatcher.ready_within += HANG_SECONDS  # it is not ready before Triton answers
+    groups = zip(stack.gateways, stack.dispatchers, stack.notifiers, strict=True)
+    named = {f"services-{index}": members for index, members in enumerate(groups)}
+    return [
+        FaultSchedule(name, each, plan.seed, plan.pace) for name, each in {"servers": stack.servers, **named}.items()
+    ]
 
 
 async def subscribe(client: Client, receiver: Receiver) -> None:

@@ -1,11 +1,12 @@
 """What the storm did and observed. Besides the public API, the checker uses nothing else."""
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Literal
 
 from tests.storm.job_requests import JobRequest
-from tests.support.api_client import TERMINAL
-from tests.support.webhook_receiver import Event
+from tests.support.api.api_client import TERMINAL
+from tests.support.receivers.webhook_receiver import Event
 
 SUBSCRIPTION = "/subscription"
 TERMINAL_EVENTS = tuple(f"job.{status}" for status in TERMINAL)
@@ -74,12 +75,25 @@ class StormLog:
     faults: list[Fault] = field(default_factory=list)
     crashes: list[str] = field(default_factory=list)  # processes that ended by themselves
     anomalies: list[str] = field(default_factory=list)  # responses of the API that no fault explains
+    tritons: int = 1  # each counts by itself how often its models failed
+
+    def add_submission(self, submission: Submission) -> None:
+        """Add a submit that has ended. Its webhooks may have come before."""
+        self.submissions[submission.key] = submission
+        for delivery in itertools.takewhile(lambda each: each.at >= submission.call.began, reversed(self.deliveries)):
+            if delivery.event is not None and read_key(delivery.event) == submission.key:
+                self.resolve_unknown_submission(delivery.event)
 
     def resolve_unknown_submission(self, event: Event) -> None:
         """Note that a submit without a response was accepted, because its webhook came."""
         found = self.submissions.get(read_key(event))
         if found is not None and found.job_id is None and found.call.outcome == "unknown":
             found.job_id = event.data.id
+
+    def describe(self) -> str:
+        """Return how much has happened."""
+        accepted = sum(each.job_id is not None for each in list(self.submissions.values()))
+        return f"({accepted} jobs, {len(self.deliveries)} webhooks)"
 
     def list_jobs(self) -> list[str]:
         return [each.job_id for each in self.submissions.values() if each.job_id is not None]

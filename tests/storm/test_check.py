@@ -11,9 +11,9 @@ from tests.storm.api_state import ApiState
 from tests.storm.check import check
 from tests.storm.job_requests import SLOW, JobRequest
 from tests.storm.storm_log import SUBSCRIPTION, Call, Delivery, Fault, StormLog, Submission
-from tests.support.api_client import Attempt, Failure, Job
-from tests.support.api_shapes import SendAttempt
-from tests.support.webhook_receiver import Event
+from tests.support.api.api_client import Attempt, Failure, Job
+from tests.support.api.api_shapes import SendAttempt
+from tests.support.receivers.webhook_receiver import Event
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AT = NOW.timestamp()
@@ -127,6 +127,57 @@ def test_checker_accepts_storms_without_violations() -> None:
     assert storm.violated_rules == set()
     storm.log.faults[0] = replace(KILL, worker="worker-2")  # the death of another dispatcher explains nothing
     assert storm.violated_rules == {"each failed attempt has a cause"}
+
+
+def test_killed_model_may_be_met_long_after_its_kill() -> None:
+    storm = Storm()
+    crashed = msgspec.structs.replace(LOST, error_code="model_crashed")
+    storm.change_outcome(RETRIED, crashed, SECOND)
+    killed = replace(KILL, action="kill model", kind="triton", name="triton-1", began=AT - 20, ended=AT - 19)
+    storm.log.faults.append(replace(killed, action="freeze"))
+    assert storm.violated_rules == {"each failed attempt has a cause"}
+    storm.log.faults.append(killed)
+    assert storm.violated_rules == set()
+
+
+def test_webhook_may_come_before_its_submit_ends_without_a_response() -> None:
+    storm = Storm()
+    storm.log.submissions.clear()
+    storm.log.add_submission(Submission(KEY, REQUEST, Call("submit", "unknown", None, AT - 1, AT + 1)))
+    assert storm.violated_rules == set()
+    storm.state.jobs.clear()
+    assert storm.violated_rules == set()  # it may have come after the jobs had been read
+    storm.state.missing.add(JOB.id)
+    assert storm.violated_rules == {"accepted jobs exist"}
+
+
+def test_each_triton_counts_the_failures_of_its_models() -> None:
+    storm = Storm()
+    request = replace(REQUEST, kind="fail_times", model="faulty", failures=1)
+    storm.log.submissions[KEY].request = request
+    failed = msgspec.structs.replace(
+        RUN, status="failed", error_code="inference_failed", error_message="failed as asked"
+    )
+    third = msgspec.structs.replace(RUN, attempt=3)
+    storm.change_outcome(change_job(attempt=3), failed, msgspec.structs.replace(failed, attempt=2), third)
+    assert storm.violated_rules == {"the model fails as requested"}
+    storm.log.tritons = 2
+    assert storm.violated_rules == set()
+
+
+def test_a_success_that_was_lost_lets_the_model_fail_again() -> None:
+    storm = Storm()
+    storm.log.submissions[KEY].request = replace(REQUEST, kind="fail_times", model="faulty", failures=1)
+    failed = msgspec.structs.replace(
+        RUN, status="failed", error_code="inference_failed", error_message="failed as asked"
+    )
+    again = msgspec.structs.replace(failed, attempt=2)
+    lost = msgspec.structs.replace(LOST, attempt=2, status="returned")
+    storm.change_outcome(change_job(attempt=3), failed, lost, again, msgspec.structs.replace(RUN, attempt=3))
+    storm.log.faults.append(KILL)
+    assert storm.violated_rules == set()
+    storm.change_outcome(change_job(attempt=3), failed, again, msgspec.structs.replace(RUN, attempt=3))
+    assert storm.violated_rules == {"the model fails as requested"}
 
 
 @pytest.mark.parametrize(("break_promise", "rule"), BROKEN.values(), ids=BROKEN)

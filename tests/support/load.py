@@ -2,10 +2,10 @@
 
 import asyncio
 
-from tests.support.api_client import Api, Job
-from tests.support.model_inputs import work
+from tests.support.api.api_client import Api, Job
+from tests.support.api.model_inputs import work
+from tests.support.receivers.webhook_receiver import Inbox
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Inbox
 
 
 class Load:

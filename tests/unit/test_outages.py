@@ -13,19 +13,19 @@ from services.dispatcher.maintenance import own_retention, retention, usage
 from services.dispatcher.quarantines import shared_quarantine
 from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine
 from services.dispatcher.triton.quarantine import Quarantine
-from services.notifier import cleanup
-from services.notifier.overdue_deliveries import OverdueDeliveries
+from services.notifier.maintenance import cleanup
+from services.notifier.maintenance.overdue_deliveries import OverdueDeliveries
 from services.notifier.store import cleanup as cleanup_store
 
 UNUSED: Any = None
 LOOPS: list[tuple[list[tuple[object, str]], Callable[[], Awaitable[None]], str]] = [
     ([(database_metrics, "count")], lambda: database_metrics.collect_metrics(UNUSED), "database_metrics.unavailable"),
     (
-        [(retention, f"purge_{rows}") for rows in ("jobs", "keys", "audit_log", "batches")],
+        [(retention, f"remove_{rows}") for rows in ("old_jobs", "keys", "audit_log", "batches")],
         lambda: retention.run(UNUSED, 1.0, 1.0),
         "retention.database_unavailable",
     ),
-    ([(own_retention, "purge")], lambda: own_retention.run(UNUSED), "retention.database_unavailable"),
+    ([(own_retention, "remove_retained")], lambda: own_retention.run(UNUSED), "retention.database_unavailable"),
     (
         [(store := SimpleNamespace(roll_up=None), "roll_up")],
         lambda: usage.run(store, by_tenant=False),  # type: ignore[arg-type]

@@ -1,136 +1,103 @@
-"""Runs a model on many items: in small batches, a few at a time, so that memory is bounded."""
+"""Batches: many jobs in one call."""
 
-import functools
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
-from charonia._async.blocking import run_blocking, sleep
+from charonia._async.blocking import sleep
+from charonia._async.mapper import encode_item
+from charonia._async.resources import AsyncModels
 from charonia._async.transport import AsyncTransport
 from charonia.calls import LINES, MAX_WAIT, Deadline, decode, get, submit
-from charonia.errors import InvalidInput, InvalidRequest
-from charonia.inputs import encode_body, encode_inputs, find_only_input, has_files, read_files
-from charonia.results import Done, make_done
+from charonia.errors import ConnectionFailed
+from charonia.inputs import EncodedItem, encode_body
+from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.retry import choose_delay
-from charonia.schemas import BatchData, BatchLine, ModelInfo
-
-FLIGHTS = 4  # batches at a time
-MAX_ITEMS = 10_000  # of one batch, as in the API
-CHUNK_BYTES = 8 * 1024 * 1024  # of one batch, if more than one item is in it
-FIRST_WAIT, LONGEST_WAIT = 0.25, 2.0  # seconds for the oldest batch, while others may end before it
+from charonia.schemas import BatchAccepted, BatchData, BatchLine, ModelInfo, Priority
 
 
-class Flight:
-    """A submitted batch, and the items that have no result yet, by their positions in it."""
+class AsyncBatches:
+    """Batches of up to 10,000 jobs. `map` uses them, and is easier."""
 
-    def __init__(self, batch_id: str, items: dict[int, tuple[int, Any]]) -> None:
-        self.path = f"/v1/batches/{batch_id}"
-        self.size = len(items)
-        self.missing = items
-        self.pause = FIRST_WAIT
-        self.next_read = 0.0
-
-
-class AsyncMapper:
-    """One run of `map`."""
-
-    def __init__(self, transport: AsyncTransport, model: ModelInfo, fields: dict[str, Any], max_body: int) -> None:
+    def __init__(self, transport: AsyncTransport, models: AsyncModels, max_body: int) -> None:
         self._transport = transport
-        self._model = model
-        self._defaults = encode_body({"defaults": fields}, max_body)
+        self._models = models
         self._max_body = max_body
-        self._held: tuple[int, Any, bytes] | None = None  # encoded, and too large for the last batch
 
-    async def run(self, items: Iterable[Any], concurrency: int, timeout: float) -> AsyncGenerator[Done, None]:
-        """Yield each item with its result, as they end."""
-        most = min(FLIGHTS, concurrency)
-        source, has_more = iter(enumerate(items)), True
-        flights: deque[Flight] = deque()
-        patience = Deadline(timeout)
-        while has_more or flights:
-            while has_more and len(flights) < most:
-                chunk: list[tuple[int, Any, bytes]] = []
-                async for refused in self._fill(chunk, source, min(concurrency // most, MAX_ITEMS)):
-                    yield refused
-                has_more = bool(chunk)
-                async for refused in self._launch(chunk, flights, timeout):
-                    yield refused
-                patience.renew()
-            async for done in self._collect(flights):
-                yield done
-                patience.renew()  # the time that the caller takes does not count
-            patience.check("the next result")
+    async def create(
+        self,
+        model: str,
+        items: Iterable[Any],
+        /,
+        *,
+        custom_ids: Sequence[str] | None = None,
+        priority: Priority | None = None,
+        webhook: str | Webhook | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        options: Options | None = None,
+        idempotency_key: str | None = None,
+    ) -> BatchAccepted:
+        """Submit a job for each item, and return the batch with the items that were refused.
 
-    async def _fill(
-        self, chunk: list[tuple[int, Any, bytes]], source: Iterator[tuple[int, Any]], most: int
-    ) -> AsyncGenerator[Done, None]:
-        """Add the next items to a chunk. Yield those that do not fit the model."""
-        size = 0
-        while len(chunk) < most:
-            found, self._held = self._held, None
-            if found is None:
-                if (following := next(source, None)) is None:
-                    return
-                index, item = following
-                try:
-                    found = (index, item, await self._encode(item))
-                except InvalidInput as error:
-                    yield Done(index, item, None, error)
-                    continue
-            size += len(found[2])
-            if chunk and size > CHUNK_BYTES:
-                self._held = found
-                return
-            chunk.append(found)
+        An item is a dictionary of inputs, the value of the model's only input, or what `encode` returned.
+        `custom_ids` names the items. The same `idempotency_key` and items give the same batch for 24 hours. Raise
+        InvalidInput for an item that does not fit the model; then nothing is submitted.
+        """
+        found: ModelInfo | None = None
+        fields = make_fields(model, priority, webhook, metadata, options)
+        lines = [encode_body({"defaults": fields}, self._max_body)]
+        for index, item in enumerate(items):
+            if isinstance(item, EncodedItem):
+                lines.append(item.line)
+                continue
+            found = found or await self._models[model]
+            custom_id = None if custom_ids is None else custom_ids[index]
+            lines.append(await encode_item(found, item, self._max_body, custom_id))
+        call = submit("/v1/batches", b"\n".join(lines), idempotency_key, LINES)
+        return await self._transport.call(call, BatchAccepted)
 
-    async def _encode(self, item: Any) -> bytes:
-        """Return the line of an item: its inputs, or the value of the model's only required input."""
-        inputs = item if isinstance(item, dict) else {find_only_input(self._model): item}
-        if any(map(has_files, inputs.values())):
-            inputs = await run_blocking(functools.partial(read_files, inputs, self._max_body))
-        return encode_body({"inputs": encode_inputs(self._model, inputs)}, self._max_body)
+    async def encode(self, model: str, item: Any, *, custom_id: str | None = None) -> EncodedItem:
+        """Return an item in the form that `create` sends, to find out before whether it fits. Raise InvalidInput."""
+        found, _ = await self._models.recall(model)
+        return EncodedItem(await encode_item(found, item, self._max_body, custom_id))
 
-    async def _launch(
-        self, chunk: list[tuple[int, Any, bytes]], flights: deque[Flight], timeout: float
-    ) -> AsyncGenerator[Done, None]:
-        """Submit a chunk as a batch, once the queue has room for it. Yield its items if the gateway refuses them."""
-        if not chunk:
-            return
-        body = b"\n".join([self._defaults, *(line for _, _, line in chunk)])
-        try:
-            batch = await self._transport.call(submit("/v1/batches", body, None, LINES), BatchData, timeout)
-        except InvalidRequest as error:
-            if any(each.pointer.startswith("/defaults") for each in error.errors):
-                raise
-            for index, item, _ in chunk:
-                yield Done(index, item, None, error)
-            return
-        flights.append(Flight(batch.id, {at: (index, item) for at, (index, item, _) in enumerate(chunk)}))
+    async def get(self, batch_id: str, *, wait: float = 0.0) -> BatchData:
+        """Return a batch, with its jobs by status. Raise NotFound.
 
-    async def _collect(self, flights: deque[Flight]) -> AsyncGenerator[Done, None]:
-        """Wait a moment for the oldest batch. Yield what has ended, and forget batches that have."""
-        for number, flight in enumerate(list(flights)):
-            wait = 0.0 if number else flight.pause
-            batch = await self._transport.call(get(flight.path, wait=wait), BatchData)
-            is_over = batch.ended == batch.total
-            has_news = batch.ended > flight.size - len(flight.missing)
-            if is_over or (has_news and time.monotonic() >= flight.next_read):
-                async for done in self._read(flight):
-                    yield done
-                flight.next_read = time.monotonic() + flight.pause
-            if not number:
-                flight.pause = min(2 * flight.pause, LONGEST_WAIT if len(flights) > 1 else MAX_WAIT)
-            if not flight.missing:
-                flights.remove(flight)
-            elif is_over:  # the results broke off: go on in the next round
+        With `wait`, return once all its jobs have ended, at the latest after so many seconds (60 at most).
+        """
+        return await self._transport.call(get(make_batch_path(batch_id), wait=wait), BatchData)
+
+    async def wait(self, batch_id: str, timeout: float = DEFAULT_WAIT) -> BatchData:
+        """Return a batch once all its jobs have ended. Raise DeadlineExceeded after `timeout` seconds."""
+        deadline = Deadline(timeout)
+        while True:
+            seconds = min(MAX_WAIT, deadline.left)
+            batch = await self.get(batch_id, wait=seconds)
+            if batch.ended == batch.total:
+                return batch
+            deadline.check(f"the end of {batch_id}")
+
+    async def results(self, batch_id: str, *, start: int = 0, partial: bool = False) -> AsyncGenerator[BatchLine, None]:
+        """Yield the line of each item, in the order submitted, once all jobs have ended. Raise Conflict before.
+
+        With `partial`, yield all lines as they are now, also of jobs that wait or run. `start` is the index of the
+        first line. A broken connection is opened again, and no line is lost or repeated.
+        """
+        total = (await self.get(batch_id)).total
+        last_line_at = time.monotonic()
+        while start < total:
+            call = get(f"{make_batch_path(batch_id)}/results", {"from": start, "partial": partial or None})
+            async for text in self._transport.read_lines(call):
+                line = decode(text, BatchLine)
+                start, last_line_at = line.index + 1, time.monotonic()
+                yield line
+            if start < total:
+                if time.monotonic() - last_line_at > self._transport.timeout:
+                    raise ConnectionFailed(f"the results of {batch_id} break off at item {start}; read them again")
                 await sleep(choose_delay(1, None))
 
-    async def _read(self, flight: Flight) -> AsyncGenerator[Done, None]:
-        """Yield the items of a batch that have ended."""
-        call = get(f"{flight.path}/results", {"from": min(flight.missing), "partial": True})
-        async for text in self._transport.read_lines(call):
-            line = decode(text, BatchLine)
-            if line.index in flight.missing and (done := make_done(*flight.missing[line.index], line)):
-                del flight.missing[line.index]
-                yield done
+
+def make_batch_path(batch_id: str) -> str:
+    return f"/v1/batches/{quote(batch_id, safe='')}"

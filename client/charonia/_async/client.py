@@ -1,24 +1,43 @@
 """The client: submit, run, stream and map."""
 
-import functools
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from datetime import date, datetime
 from types import TracebackType
 from typing import Any
 
 import httpx
 
-from charonia._async.batches import AsyncMapper
-from charonia._async.blocking import run_blocking
+from charonia._async.batches import AsyncBatches
+from charonia._async.feed import AsyncEvents
+from charonia._async.files import AsyncFiles
 from charonia._async.jobs import AsyncJob
-from charonia._async.resources import AsyncDeadLetters, AsyncDeliveries, AsyncJobs, AsyncModels, AsyncWebhooks
+from charonia._async.keys import AsyncKeys
+from charonia._async.mapper import AsyncMapper
+from charonia._async.output_files import download_outputs, is_too_large
+from charonia._async.pages import list_pages
+from charonia._async.resources import AsyncDeadLetters, AsyncJobs, AsyncModels, to_text
 from charonia._async.transport import AsyncTransport
-from charonia.calls import MAX_WAIT, Call, Deadline, add_headers, submit
-from charonia.errors import Forbidden, InvalidInput, InvalidRequest
+from charonia._async.webhooks import AsyncDeliveries, AsyncWebhooks
+from charonia.admin_schemas import AuditEntry, HourStats, Stats, UsageData
+from charonia.calls import (
+    MAX_WAIT,
+    NEVER,
+    Call,
+    Deadline,
+    add_headers,
+    check_key,
+    check_timeout,
+    choose_patience,
+    get,
+    submit,
+)
+from charonia.errors import ConfigurationError, Forbidden, InvalidInput, InvalidRequest
 from charonia.events import JOB_ENDS, JobEvent, StepEvent
-from charonia.inputs import MAX_BODY, encode_body, encode_inputs, encode_unchecked, has_files, read_files
+from charonia.inputs import MAX_BODY, encode_body, encode_inputs, encode_unchecked, list_references
+from charonia.known_job import KnownJob
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.results import Done, Part, Result
-from charonia.schemas import JobData, Priority
+from charonia.schemas import JobData, ModelInfo, Output, Priority
 from charonia.settings import describe_agent, find_connection
 from charonia.version import VERSION
 
@@ -46,16 +65,24 @@ class AsyncCharonia:
         max_body: int = MAX_BODY,
         http: httpx.AsyncClient | None = None,
     ) -> None:
+        try:
+            timeout = check_timeout(timeout)
+        except ValueError as error:
+            raise ConfigurationError(str(error)) from None
         connection = find_connection(url, key, profile)
         headers = {"Authorization": f"Bearer {connection.key}", "User-Agent": describe_agent(VERSION)}
         self.url = connection.url
         self._max_body = max_body
         self._transport = AsyncTransport(connection.url, headers, timeout, http)
         self.models = AsyncModels(self._transport)
+        self.files = AsyncFiles(self._transport)
         self.jobs = AsyncJobs(self._transport)
+        self.batches = AsyncBatches(self._transport, self.models, max_body)
+        self.events = AsyncEvents(self._transport)
         self.dead_letters = AsyncDeadLetters(self._transport)
         self.webhooks = AsyncWebhooks(self._transport)
         self.deliveries = AsyncDeliveries(self._transport)
+        self.keys = AsyncKeys(self._transport)
 
     async def __aenter__(self) -> "AsyncCharonia":
         return self
@@ -91,7 +118,7 @@ class AsyncCharonia:
         Raise InvalidInput before anything is sent if the inputs do not fit the model, and APIError.
         """
         fields = make_fields(model, priority, webhook, metadata, options)
-        call = await self._plan(fields, {**(inputs or {}), **named_inputs}, idempotency_key)
+        call = await self._plan(fields, {**(inputs or {}), **named_inputs}, idempotency_key, Deadline(NEVER))
         return AsyncJob(self._transport, await self._submit(model, call))
 
     async def run(
@@ -108,16 +135,17 @@ class AsyncCharonia:
         idempotency_key: str | None = None,
         **named_inputs: Any,
     ) -> Result:
-        """Submit a job as `submit` does, and return its outputs.
+        """Submit a job as `submit` does, and return its outputs. Those in files are downloaded.
 
         Raise JobFailed, JobCanceled or JobExpired, and DeadlineExceeded after `timeout` seconds. Then the job goes on.
         """
         deadline = Deadline(timeout)
         fields = make_fields(model, priority, webhook, metadata, options)
-        call = await self._plan(fields, {**(inputs or {}), **named_inputs}, idempotency_key)
+        call = await self._plan(fields, {**(inputs or {}), **named_inputs}, idempotency_key, deadline)
         if seconds := int(min(MAX_WAIT, deadline.left)):
             call = add_headers(call, {"Prefer": f"wait={seconds}"}, wait=seconds)
-        job = AsyncJob(self._transport, await self._submit(model, call))
+        patience = choose_patience(deadline, seconds, self._transport.timeout)
+        job = AsyncJob(self._transport, await self._submit(model, call, patience))
         return await job.result(deadline.left)
 
     async def stream(
@@ -137,24 +165,30 @@ class AsyncCharonia:
         """Submit a job as `submit` does, and yield the responses of a streaming model as they come.
 
         A broken connection is opened again, and no response is lost or repeated. Any other model has one response.
+        One with over 1 GiB in files is not downloaded: its `tensors` name them.
         Raises as `run` does.
         """
         deadline = Deadline(timeout)
         fields = make_fields(model, priority, webhook, metadata, options)
-        call = await self._plan(fields, {**(inputs or {}), **named_inputs}, idempotency_key)
+        call = await self._plan(fields, {**(inputs or {}), **named_inputs}, idempotency_key, deadline)
         attempt, index, end, has_parts = 0, 0, None, False
-        async for event in self._transport.follow(call, deadline):
-            if isinstance(event, StepEvent) and event.type == "job.started":
-                attempt, index = event.data.attempt or attempt + 1, 0
-            elif isinstance(event, StepEvent) and event.type == "job.output":
-                yield Part(event.data.outputs, index, attempt)
-                index, has_parts = index + 1, True
-            elif isinstance(event, JobEvent) and event.type in JOB_ENDS:
-                end = event.data
+        with KnownJob() as known:
+            async for event in self._transport.follow(call, deadline):
+                if isinstance(event, (StepEvent, JobEvent)):
+                    known.job_id = event.data.id
+                if isinstance(event, StepEvent) and event.type == "job.started":
+                    attempt, index = event.data.attempt or attempt + 1, 0
+                elif isinstance(event, StepEvent) and event.type == "job.output":
+                    outputs = await self._download(event.data.outputs, event.data.id, deadline)
+                    yield Part(outputs, index, attempt)
+                    index, has_parts = index + 1, True
+                elif isinstance(event, JobEvent) and event.type in JOB_ENDS:
+                    end = event.data
         if end is not None and (end.status != "succeeded" or not has_parts):
-            result = await AsyncJob(self._transport, end).result()  # which raises if it failed
+            job = AsyncJob(self._transport, end)
+            result = await job.result(deadline.left, download=False)  # which raises if it failed
             if result:
-                yield Part(result.tensors, 0, attempt)
+                yield Part(await self._download(result.tensors, job.id, deadline), 0, attempt)
 
     async def map(
         self,
@@ -177,34 +211,69 @@ class AsyncCharonia:
         """
         if concurrency < 1:
             raise ValueError("concurrency must be at least 1")
+        timeout = check_timeout(timeout)
         fields = make_fields(model, priority, webhook, metadata, options)
-        mapper = AsyncMapper(self._transport, await self.models[model], fields, self._max_body)
+        mapper = AsyncMapper(self._transport, self.files, await self.models[model], fields, self._max_body)
         async for done in mapper.run(items, concurrency, timeout):
             yield done
 
-    async def _plan(self, fields: dict[str, Any], inputs: Inputs, key: str | None) -> Call:
+    async def stats(self) -> Stats:
+        """Return your jobs in numbers: what waits, runs and ended, by model and priority."""
+        return await self._transport.call(get("/v1/stats"), Stats)
+
+    async def stats_by_minute(self) -> HourStats:
+        """Return how many of your jobs ended and failed in each minute of the last hour, waited and ran."""
+        return await self._transport.call(get("/v1/stats/minutes"), HourStats)
+
+    async def usage(
+        self, *, since: date | None = None, until: date | None = None, model: str | None = None
+    ) -> AsyncGenerator[UsageData, None]:
+        """Yield what you used by day (UTC) and model, newest day first. `until` is the last day."""
+        days = {"since": to_text(since), "until": to_text(until)}
+        async for usage in list_pages(self._transport, "/v1/usage", UsageData, model=model, **days):
+            yield usage
+
+    async def audit_log(
+        self, *, action: str | None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> AsyncGenerator[AuditEntry, None]:
+        """Yield the changes to your keys, webhooks, secrets and limits, newest first."""
+        times = {"since": to_text(since), "until": to_text(until)}
+        async for entry in list_pages(self._transport, "/v1/audit-log", AuditEntry, action=action, **times):
+            yield entry
+
+    async def _download(self, outputs: list[Output], job_id: str, deadline: Deadline) -> list[Output]:
+        """Return outputs with the contents of their files, or without those if they are too large."""
+        return outputs if is_too_large(outputs) else await download_outputs(self.files, outputs, job_id, deadline)
+
+    async def _plan(self, fields: dict[str, Any], inputs: Inputs, key: str | None, deadline: Deadline) -> Call:
         """Return the call that submits a job. Raise InvalidInput."""
-        if any(map(has_files, inputs.values())):
-            inputs = await run_blocking(functools.partial(read_files, inputs, self._max_body))
-        encoded = await self._encode(fields["model"], inputs)
+        check_key(key)  # before anything is uploaded
+        name: str = fields["model"]
+        found = await self._recall(name, deadline)
+        references = () if found is None else list_references(found[0])
+        inputs = await self.files.prepare(inputs, self._max_body, deadline, references, inline=key is not None)
+        encoded = encode_unchecked(inputs) if found is None else await self._encode(*found, inputs, deadline)
         return submit("/v1/jobs", encode_body({**fields, "inputs": encoded}, self._max_body), key)
 
-    async def _encode(self, name: str, inputs: Inputs) -> Sequence[Any] | Mapping[str, Any]:
-        """Return the inputs as the model's signature says. If it seems wrong, read the signature anew first."""
+    async def _recall(self, name: str, deadline: Deadline) -> tuple[ModelInfo, bool] | None:
+        """Return the model, and whether it was read just now. None if the key may submit, but not read."""
         try:
-            model, is_new = await self.models.recall(name)
-        except Forbidden:  # the key may submit, but not read
-            return encode_unchecked(inputs)
+            return await self.models.recall(name, deadline.limit(self._transport.timeout))
+        except Forbidden:
+            return None
+
+    async def _encode(self, model: ModelInfo, is_new: bool, inputs: Inputs, deadline: Deadline) -> Sequence[Any]:
+        """Return the inputs as the model's signature says. If it seems wrong, read the signature anew first."""
         try:
             return encode_inputs(model, inputs)
         except InvalidInput:
             if is_new:
                 raise
-        return encode_inputs(await self.models[name], inputs)
+        return encode_inputs(await self.models.read(model.name, deadline.limit(self._transport.timeout)), inputs)
 
-    async def _submit(self, model: str, call: Call) -> JobData:
+    async def _submit(self, model: str, call: Call, timeout: float | None = None) -> JobData:
         try:
-            return await self._transport.call(call, JobData)
+            return await self._transport.call(call, JobData, timeout)
         except InvalidRequest:
             self.models.forget(model)
             raise

@@ -1,27 +1,38 @@
 """A job: its state, its events and its result."""
 
+import functools
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from charonia._async.blocking import run_blocking
+from charonia._async.files import AsyncFiles
+from charonia._async.output_files import download_outputs
 from charonia._async.transport import AsyncTransport
-from charonia.calls import MAX_WAIT, Call, Deadline, T, get, post
-from charonia.errors import BY_JOB_STATUS, CharoniaError, Conflict, DeadlineExceeded
+from charonia.admin_schemas import DeliveryData, Trace
+from charonia.calls import MAX_WAIT, Call, Deadline, choose_patience, extend, get, post
+from charonia.contents import encode_content
+from charonia.errors import BY_JOB_STATUS, CharoniaError, Conflict, DeadlineExceeded, InvalidInput
 from charonia.events import Event
+from charonia.known_job import KnownJob, known_outputs
 from charonia.requests import DEFAULT_WAIT
 from charonia.results import Result
 from charonia.schemas import (
     AttemptData,
-    DeliveryData,
     Failure,
+    FieldError,
+    Input,
     JobData,
+    JobInputs,
     JobOutputs,
+    Output,
     Page,
     Priority,
     Status,
+    WaitingFor,
 )
-
-GRACE_SECONDS = 5.0  # for the answer of a wait to arrive
+from charonia.sources import OnProgress, ignore_progress
 
 
 class AsyncJob:
@@ -56,6 +67,11 @@ class AsyncJob:
         return self.data.queue_position
 
     @property
+    def waiting_for(self) -> WaitingFor | None:
+        """Why the queued job does not run yet, as of the last `refresh`."""
+        return self.data.waiting_for
+
+    @property
     def error(self) -> Failure | None:
         """Why the job, or its latest attempt, failed."""
         return self.data.error
@@ -75,31 +91,77 @@ class AsyncJob:
 
     async def wait(self, timeout: float = DEFAULT_WAIT) -> "AsyncJob":
         """Return this job once it has ended, in whatever state. Raise DeadlineExceeded after `timeout` seconds."""
-        deadline = Deadline(timeout)
-        while not self.data.has_ended:
-            seconds = min(MAX_WAIT, deadline.left)
-            if not seconds:
-                raise DeadlineExceeded(
-                    f"{self.id} is {self.status} after {timeout:g} s; it goes on. Wait again, or cancel it"
-                )
-            patience = max(GRACE_SECONDS, min(self._transport.timeout, deadline.left - seconds))
-            self.data = await self._transport.call(get(self._path(), wait=seconds), JobData, patience)
+        await self._wait(Deadline(timeout))
         return self
 
-    async def result(self, timeout: float = DEFAULT_WAIT) -> Result:
-        """Return the outputs once the job has succeeded.
+    async def _wait(self, deadline: Deadline) -> None:
+        with KnownJob(self.id):
+            while not self.data.has_ended:
+                seconds = min(MAX_WAIT, deadline.left)
+                if not seconds:
+                    raise DeadlineExceeded(
+                        f"{self.id} is {self.status} after {deadline.seconds:g} s; it goes on. Wait again, or cancel it"
+                    )
+                patience = choose_patience(deadline, seconds, self._transport.timeout)
+                self.data = await self._transport.call(get(self._path(), wait=seconds), JobData, patience)
+
+    async def result(self, timeout: float = DEFAULT_WAIT, *, download: bool = True) -> Result:
+        """Return the outputs once the job has succeeded, with the contents of those in files if `download`.
 
         Raise JobFailed, JobCanceled or JobExpired, and DeadlineExceeded after `timeout` seconds.
         """
-        data = (await self.wait(timeout)).data
+        deadline = Deadline(timeout)
+        data, outputs = await self._find_outputs(deadline)
+        if download:
+            outputs = await download_outputs(AsyncFiles(self._transport), outputs, self.id, deadline)
+        return Result(data, outputs)
+
+    async def save_output(
+        self,
+        name: str,
+        path: Path | str,
+        *,
+        timeout: float = DEFAULT_WAIT,
+        on_progress: OnProgress = ignore_progress,
+    ) -> Path:
+        """Write an output to a path once the job has succeeded, and return the path. A large one is not held whole.
+
+        Numbers are written raw, row-major and little-endian. One BYTES element is written as it is; of several, each
+        follows its length in 4 bytes. Raise KeyError for an unknown name, ValueError for one with several responses,
+        and DeadlineExceeded after `timeout` seconds.
+        """
+        deadline = Deadline(timeout)
+        _, outputs = await self._find_outputs(deadline)
+        found = [each for each in outputs if each.name == name]
+        if not found:
+            raise KeyError(f"no output {name!r}; there are {', '.join(repr(each.name) for each in outputs) or 'none'}")
+        if len(found) > 1:
+            raise ValueError(
+                f"output {name!r} has {len(found)} responses; "
+                "read `result(download=False).tensors`, and save the file of each with `client.files.save`"
+            )
+        (output,), target = found, Path(path)
+        if output.file is not None:
+            with known_outputs(self.id):
+                left, files = extend(deadline).left, AsyncFiles(self._transport)
+                return await files.save(output.file, target, timeout=left, on_progress=on_progress)
+        await run_blocking(functools.partial(target.write_bytes, encode_content(output)))
+        return target
+
+    async def _find_outputs(self, deadline: Deadline) -> tuple[JobData, list[Output]]:
+        await self._wait(deadline)
+        data = self.data
         if data.status != "succeeded":
             raise BY_JOB_STATUS[data.status](data)
         if data.outputs is None and data.outputs_omitted == "erased":
-            raise CharoniaError(f"the outputs of {self.id} were erased; submit the job again")
+            with KnownJob(self.id):
+                raise CharoniaError(f"the outputs of {self.id} were erased; submit the job again")
         if data.outputs is not None:
-            return Result(data, data.outputs)
-        found = await self._transport.call(get(self._path("/outputs")), JobOutputs)
-        return Result(data, found.outputs)
+            return data, data.outputs
+        with known_outputs(self.id):
+            patience = choose_patience(deadline, 0.0, self._transport.timeout)
+            found = await self._transport.call(get(self._path("/outputs")), JobOutputs, patience)
+        return data, found.outputs
 
     async def events(self, *, after: str = "", timeout: float = DEFAULT_WAIT) -> AsyncGenerator[Event, None]:
         """Yield the events of the job as they come, from its beginning, until it has ended.
@@ -107,8 +169,9 @@ class AsyncJob:
         A broken connection is opened again, and no event is lost or repeated. `after` is the id of an event to go on
         after. Raise DeadlineExceeded after `timeout` seconds.
         """
-        async for event in self._transport.follow(get(self._path("/events")), Deadline(timeout), after):
-            yield event
+        with KnownJob(self.id):
+            async for event in self._transport.follow(get(self._path("/events")), Deadline(timeout), after):
+                yield event
 
     async def cancel(self) -> "AsyncJob":
         """Cancel the job, and return it. A running job is `canceling` until its model has stopped.
@@ -133,6 +196,14 @@ class AsyncJob:
         """Delete the inputs, outputs, metadata and webhooks of the ended job. Its status and times remain."""
         await self._transport.send(Call("DELETE", self._path()))
 
+    async def inputs(self) -> list[Input]:
+        """Return the inputs as the job was submitted. Raise CharoniaError if they were erased."""
+        found = await self._transport.call(get(self._path("/inputs")), JobInputs)
+        if found.inputs is None:
+            with KnownJob(self.id):
+                raise CharoniaError(f"the inputs of {self.id} were erased; submit a new job")
+        return found.inputs
+
     async def attempts(self) -> list[AttemptData]:
         """Return the ended attempts, oldest first."""
         return (await self._transport.call(get(self._path("/attempts")), Page[AttemptData])).items
@@ -141,23 +212,16 @@ class AsyncJob:
         """Return the latest webhooks of the job, newest first."""
         return (await self._transport.call(get(self._path("/deliveries")), Page[DeliveryData])).items
 
+    async def trace(self) -> Trace:
+        """Return what happened to the job when: each wait, each attempt, each delivery."""
+        return await self._transport.call(get(self._path("/trace")), Trace)
+
     def _path(self, suffix: str = "") -> str:
         return make_path(self.data.id, suffix)
 
 
 def make_path(job_id: str, suffix: str = "") -> str:
+    """Return the path of a job. Raise InvalidInput for an empty id."""
+    if not job_id:
+        raise InvalidInput([FieldError("job_id", "is empty; give the id of a job")])
     return f"/v1/jobs/{quote(job_id, safe='')}{suffix}"
-
-
-async def list_pages(
-    transport: AsyncTransport, path: str, kind: type[T], **query: str | None
-) -> AsyncGenerator[T, None]:
-    """Yield the items of a list, page by page."""
-    cursor: str | None = None
-    while True:
-        page: Page[T] = await transport.call(get(path, {**query, "cursor": cursor}), Page[kind])  # type: ignore[valid-type]
-        for item in page.items:
-            yield item
-        cursor = page.next_cursor
-        if cursor is None:
-            return

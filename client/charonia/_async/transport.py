@@ -1,7 +1,7 @@
 """Sends calls, and repeats them until their deadline."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import httpx
 
@@ -17,13 +17,12 @@ from charonia.calls import (
     decode,
     find_traceparent,
     get,
-    limit_times,
     resume_after,
     to_query,
 )
 from charonia.events import JOB_ENDS, Event, parse_streamed
 from charonia.retry import choose_delay
-from charonia.sse import Parser
+from charonia.sse import Parser, ServerSentEvent
 
 NO_CONTENT = 204
 
@@ -55,7 +54,7 @@ class AsyncTransport:
         tries = Tries(call, deadline, traceparent)
         while True:
             try:
-                response = await self._start(call, deadline, traceparent)
+                response = await self._start(call, tries, traceparent)
                 body = await read_body(response, call, deadline)
             except httpx.TransportError as error:
                 delay = tries.check_error(error)
@@ -67,14 +66,18 @@ class AsyncTransport:
             await sleep(delay)
 
     @asynccontextmanager
-    async def open(self, call: Call) -> AsyncGenerator[httpx.Response, None]:
-        """Open the answer to a call as a stream. Until it begins, it raises as `call` does."""
-        deadline = Deadline(call.wait + self.timeout)
+    async def open(self, call: Call, until: Deadline | None = None) -> AsyncGenerator[httpx.Response, None]:
+        """Open the answer to a call as a stream. Until it begins, it raises as `call` does.
+
+        Neither that nor a read of the stream takes much longer than `until`.
+        """
+        timeout = call.wait + self.timeout
+        deadline = Deadline(timeout if until is None else until.limit(timeout))
         traceparent = find_traceparent()
         tries = Tries(call, deadline, traceparent)
         while True:
             try:
-                response = await self._start(call, deadline, traceparent)
+                response = await self._start(call, tries, traceparent)
                 if response.status_code < 400:
                     break
                 body = await read_body(response, call, deadline)
@@ -89,7 +92,7 @@ class AsyncTransport:
         finally:
             await response.aclose()
 
-    async def _start(self, call: Call, deadline: Deadline, traceparent: str | None) -> httpx.Response:
+    async def _start(self, call: Call, tries: Tries, traceparent: str | None) -> httpx.Response:
         """Send the call once, and return the answer when its head has arrived."""
         headers = {**self._headers, **call.headers}
         if traceparent:
@@ -98,11 +101,23 @@ class AsyncTransport:
             call.method,
             self._url + call.path,
             params=to_query(call.query) or None,
-            content=call.body or None,
+            content=call.content() if call.content else call.body or None,
             headers=headers,
-            timeout=limit_times(call, deadline),
+            timeout=tries.limit_times(),
         )
-        return await self._http.send(request, stream=True)
+        response = await self._http.send(request, stream=True)
+        return await self._redirect(call, response, tries) if call.is_redirected and response.is_redirect else response
+
+    async def _redirect(self, call: Call, response: httpx.Response, tries: Tries) -> httpx.Response:
+        """Return the answer of the object store, which must not see the key. A refusal is a broken connection."""
+        await response.aclose()
+        target, timeout = response.headers["location"], tries.limit_times()
+        request = self._http.build_request("GET", target, headers=call.headers, timeout=timeout)
+        found = await self._http.send(request, stream=True)
+        if found.status_code >= 300:
+            await found.aclose()
+            raise httpx.ReadError(f"the object store answers {found.status_code}", request=request)
+        return found
 
     async def read_lines(self, call: Call) -> AsyncGenerator[bytes, None]:
         """Yield the complete lines of an answer. Ends early, without an error, if the connection breaks."""
@@ -118,32 +133,39 @@ class AsyncTransport:
     async def follow(self, call: Call, deadline: Deadline, last_id: str = "") -> AsyncGenerator[Event, None]:
         """Yield the events of a job's stream until it ends, and reconnect after the last one whenever it breaks.
 
-        `call` is the first one: a GET of the stream, or a submit. Raise DeadlineExceeded at the deadline, or at the
-        gateway's next heartbeat after it.
+        `call` is the first one: a GET of the stream, or a submit. Raise DeadlineExceeded at the deadline, or, if
+        the stream was opened long before, at the gateway's next heartbeat.
         """
         has_ended, failures = False, 0
         while True:
-            parser, lines = Parser(), LineSplitter()
-            async with self.open(add_headers(call, resume_after(last_id))) as response:
+            parser = Parser()
+            async with self.open(add_headers(call, resume_after(last_id)), deadline) as response:
                 if response.status_code == NO_CONTENT:
                     return
                 if location := response.headers.get("location"):
                     call = get(f"{location}/events")
-                try:
-                    async for chunk in response.aiter_bytes():
-                        for line in lines.feed(chunk):
-                            if found := parser.feed(line.decode()):
-                                event = parse_streamed(found.id, found.data)
-                                last_id, has_ended, failures = found.id, event.type in JOB_ENDS, 0
-                                yield event
-                        deadline.check("the events")
-                    if has_ended:
-                        return
-                except httpx.TransportError:
-                    pass  # go on after the last event
+                async for found in read_events(response, parser):
+                    if found is not None:
+                        event = parse_streamed(found.id, found.data)
+                        last_id, has_ended, failures = found.id, event.type in JOB_ENDS, 0
+                        yield event
+                    deadline.check("the events")
+            if has_ended:
+                return
             deadline.check("the events")
             failures += 1
-            await sleep(choose_delay(failures, parser.retry))
+            await sleep(deadline.limit(choose_delay(failures, parser.retry)))
+
+
+async def read_events(response: httpx.Response, parser: Parser) -> AsyncGenerator[ServerSentEvent | None, None]:
+    """Yield the events of a stream until it ends or breaks. Yield None after each chunk, such as a heartbeat."""
+    lines = LineSplitter()
+    with suppress(httpx.TransportError):
+        async for chunk in response.aiter_bytes():
+            for line in lines.feed(chunk):
+                if found := parser.feed(line.decode()):
+                    yield found
+            yield None
 
 
 async def read_body(response: httpx.Response, call: Call, deadline: Deadline) -> bytes:

@@ -2,7 +2,7 @@
 """Sends calls, and repeats them until their deadline."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 
@@ -18,13 +18,12 @@ from charonia.calls import (
     decode,
     find_traceparent,
     get,
-    limit_times,
     resume_after,
     to_query,
 )
 from charonia.events import JOB_ENDS, Event, parse_streamed
 from charonia.retry import choose_delay
-from charonia.sse import Parser
+from charonia.sse import Parser, ServerSentEvent
 
 NO_CONTENT = 204
 
@@ -56,7 +55,7 @@ class Transport:
         tries = Tries(call, deadline, traceparent)
         while True:
             try:
-                response = self._start(call, deadline, traceparent)
+                response = self._start(call, tries, traceparent)
                 body = read_body(response, call, deadline)
             except httpx.TransportError as error:
                 delay = tries.check_error(error)
@@ -68,14 +67,18 @@ class Transport:
             sleep(delay)
 
     @contextmanager
-    def open(self, call: Call) -> Iterator[httpx.Response]:
-        """Open the answer to a call as a stream. Until it begins, it raises as `call` does."""
-        deadline = Deadline(call.wait + self.timeout)
+    def open(self, call: Call, until: Deadline | None = None) -> Iterator[httpx.Response]:
+        """Open the answer to a call as a stream. Until it begins, it raises as `call` does.
+
+        Neither that nor a read of the stream takes much longer than `until`.
+        """
+        timeout = call.wait + self.timeout
+        deadline = Deadline(timeout if until is None else until.limit(timeout))
         traceparent = find_traceparent()
         tries = Tries(call, deadline, traceparent)
         while True:
             try:
-                response = self._start(call, deadline, traceparent)
+                response = self._start(call, tries, traceparent)
                 if response.status_code < 400:
                     break
                 body = read_body(response, call, deadline)
@@ -90,7 +93,7 @@ class Transport:
         finally:
             response.close()
 
-    def _start(self, call: Call, deadline: Deadline, traceparent: str | None) -> httpx.Response:
+    def _start(self, call: Call, tries: Tries, traceparent: str | None) -> httpx.Response:
         """Send the call once, and return the answer when its head has arrived."""
         headers = {**self._headers, **call.headers}
         if traceparent:
@@ -99,11 +102,23 @@ class Transport:
             call.method,
             self._url + call.path,
             params=to_query(call.query) or None,
-            content=call.body or None,
+            content=call.content() if call.content else call.body or None,
             headers=headers,
-            timeout=limit_times(call, deadline),
+            timeout=tries.limit_times(),
         )
-        return self._http.send(request, stream=True)
+        response = self._http.send(request, stream=True)
+        return self._redirect(call, response, tries) if call.is_redirected and response.is_redirect else response
+
+    def _redirect(self, call: Call, response: httpx.Response, tries: Tries) -> httpx.Response:
+        """Return the answer of the object store, which must not see the key. A refusal is a broken connection."""
+        response.close()
+        target, timeout = response.headers["location"], tries.limit_times()
+        request = self._http.build_request("GET", target, headers=call.headers, timeout=timeout)
+        found = self._http.send(request, stream=True)
+        if found.status_code >= 300:
+            found.close()
+            raise httpx.ReadError(f"the object store answers {found.status_code}", request=request)
+        return found
 
     def read_lines(self, call: Call) -> Iterator[bytes]:
         """Yield the complete lines of an answer. Ends early, without an error, if the connection breaks."""
@@ -118,32 +133,39 @@ class Transport:
     def follow(self, call: Call, deadline: Deadline, last_id: str = "") -> Iterator[Event]:
         """Yield the events of a job's stream until it ends, and reconnect after the last one whenever it breaks.
 
-        `call` is the first one: a GET of the stream, or a submit. Raise DeadlineExceeded at the deadline, or at the
-        gateway's next heartbeat after it.
+        `call` is the first one: a GET of the stream, or a submit. Raise DeadlineExceeded at the deadline, or, if
+        the stream was opened long before, at the gateway's next heartbeat.
         """
         has_ended, failures = False, 0
         while True:
-            parser, lines = Parser(), LineSplitter()
-            with self.open(add_headers(call, resume_after(last_id))) as response:
+            parser = Parser()
+            with self.open(add_headers(call, resume_after(last_id)), deadline) as response:
                 if response.status_code == NO_CONTENT:
                     return
                 if location := response.headers.get("location"):
                     call = get(f"{location}/events")
-                try:
-                    for chunk in response.iter_bytes():
-                        for line in lines.feed(chunk):
-                            if found := parser.feed(line.decode()):
-                                event = parse_streamed(found.id, found.data)
-                                last_id, has_ended, failures = found.id, event.type in JOB_ENDS, 0
-                                yield event
-                        deadline.check("the events")
-                    if has_ended:
-                        return
-                except httpx.TransportError:
-                    pass  # go on after the last event
+                for found in read_events(response, parser):
+                    if found is not None:
+                        event = parse_streamed(found.id, found.data)
+                        last_id, has_ended, failures = found.id, event.type in JOB_ENDS, 0
+                        yield event
+                    deadline.check("the events")
+            if has_ended:
+                return
             deadline.check("the events")
             failures += 1
-            sleep(choose_delay(failures, parser.retry))
+            sleep(deadline.limit(choose_delay(failures, parser.retry)))
+
+
+def read_events(response: httpx.Response, parser: Parser) -> Iterator[ServerSentEvent | None]:
+    """Yield the events of a stream until it ends or breaks. Yield None after each chunk, such as a heartbeat."""
+    lines = LineSplitter()
+    with suppress(httpx.TransportError):
+        for chunk in response.iter_bytes():
+            for line in lines.feed(chunk):
+                if found := parser.feed(line.decode()):
+                    yield found
+            yield None
 
 
 def read_body(response: httpx.Response, call: Call, deadline: Deadline) -> bytes:

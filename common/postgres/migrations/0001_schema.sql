@@ -105,6 +105,17 @@ CREATE TABLE model_limits (
   paused_at timestamptz -- since then no job of the model starts; NULL: they start
 );
 
+-- The buckets beside the own store that an operator lets a tenant use, each below a folder or as a whole.
+CREATE TABLE allowed_locations (
+  tenant_id uuid NOT NULL REFERENCES tenants,
+  bucket text NOT NULL,
+  prefix text NOT NULL CHECK (prefix = '' OR prefix LIKE '%/'), -- of the keys
+  can_read boolean NOT NULL,
+  can_write boolean NOT NULL,
+  PRIMARY KEY (tenant_id, bucket, prefix),
+  CHECK (can_read OR can_write)
+);
+
 -- Whether each dispatcher lives. Gateways read this at most a second late, so everybody sees within ten seconds that a
 -- dispatcher is dead or frozen.
 CREATE VIEW dispatchers_now AS
@@ -115,6 +126,13 @@ CREATE VIEW served_now AS
 SELECT s.*, d.seen_at, coalesce(d.is_alive AND s.updated_at > now() - interval '30 seconds', false) AS is_alive
 FROM served_models s
 LEFT JOIN dispatchers_now d ON d.worker = s.worker;
+
+-- Why versions do not run, as the dispatchers say that live. Nobody else clears the rows of one that is gone.
+CREATE VIEW unloaded_now AS
+SELECT u.*
+FROM unloaded_models u
+JOIN dispatchers_now d ON d.worker = u.worker
+WHERE d.is_alive AND u.updated_at > now() - interval '30 seconds';
 
 -- The catalogue: a version is ready if one dispatcher can run it. It is as a dispatcher declares it that can run it now.
 -- If such dispatchers differ, the newest declaration counts.
@@ -165,7 +183,7 @@ CREATE TABLE jobs (
   claim bigint NOT NULL DEFAULT 0, -- the fence: each claim raises it, and nothing lowers it, unlike attempt
   interruptions integer NOT NULL DEFAULT 0, -- attempts in a row during which Triton or the dispatcher died
   probation double precision CHECK (probation > 0), -- seconds; a suspected poison job, until it runs this long; NULL: not
-  input_bytes integer NOT NULL DEFAULT 0 CHECK (input_bytes >= 0), -- of tensors, parameters and metadata in job_inputs
+  input_bytes integer NOT NULL DEFAULT 0 CHECK (input_bytes >= 0), -- of tensors (files included), parameters and metadata
   created_at timestamptz NOT NULL DEFAULT now(),
   run_at timestamptz NOT NULL DEFAULT now(), -- not claimed before
   scheduled_at timestamptz, -- a queued job waits until a sweeper finds that this time has come; NULL: claimable now
@@ -224,7 +242,7 @@ CREATE INDEX jobs_by_finished_at ON jobs (finished_at) WHERE finished_at IS NOT 
 CREATE INDEX jobs_by_ended_xid ON jobs (ended_xid) WHERE ended_xid IS NOT NULL; -- for the count of usage
 CREATE INDEX jobs_retained ON jobs (kept_until(finished_at, retain), id) WHERE retain IS NOT NULL;
 
--- Jobs that may be what kills Triton or dispatchers (services/dispatcher/retry.py) are on probation: of a model's, only one
+-- Jobs that may be what kills Triton or dispatchers (services/dispatcher/retry_policy.py) are on probation: of a model's, only one
 -- is claimable or running. The others stay scheduled.
 CREATE UNIQUE INDEX jobs_one_on_probation ON jobs (model)
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NULL;
@@ -340,41 +358,26 @@ CREATE TABLE batch_items (
 
 CREATE TABLE job_inputs (
   job_id uuid PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
-  tensors bytea COMPRESSION lz4 NOT NULL, -- packed by common/tensors.py
+  -- Packed by common/tensors.py. Large ones are in files: CHARONIA_INLINE_OUTPUT bytes of contents are here at most, which
+  -- is 1 MiB at most. Names and shapes come to it.
+  tensors bytea COMPRESSION lz4 NOT NULL,
   parameters bytea, -- JSON object
   metadata bytea, -- JSON object
   callback_url text,
   callback_events text[],
+  output_location text CHECK (octet_length(output_location) <= 1024), -- s3://bucket/folder/; NULL: the outputs stay here
+  CONSTRAINT job_inputs_are_small CHECK (
+    octet_length(tensors) <= 2097152 AND octet_length(parameters) <= 65536 AND octet_length(metadata) <= 16384
+  ),
   CONSTRAINT job_inputs_callback_is_whole CHECK ((callback_url IS NULL) = (callback_events IS NULL))
 );
 
--- The outputs of a job, seen once it has succeeded. Large ones are saved while it still runs.
+-- The outputs of a job that has succeeded. Large ones are in files.
 CREATE TABLE job_outputs (
   job_id uuid PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
-  claim bigint NOT NULL, -- the claim whose attempt made them
-  outputs bytea COMPRESSION lz4 NOT NULL -- the JSON list of the API, byte for byte
+  outputs bytea COMPRESSION lz4 NOT NULL, -- the JSON list of the API, without the URLs of files
+  file_bytes bigint NOT NULL DEFAULT 0 CHECK (file_bytes >= 0) -- of the outputs that are in files
 );
-
--- Outputs of running jobs, to be saved before the jobs end. A client sends them by COPY: only that takes a value in
--- pieces, and a whole one of 24 MB blocks the client for 30 ms.
-CREATE VIEW incoming_outputs AS SELECT job_id, claim, outputs FROM job_outputs;
-
--- Saves outputs while their job runs under their claim. An older claim never replaces the outputs of a newer one. It
--- locks a job only after it has written, for the foreign key: heartbeats and cancels do not wait. So it may deadlock with
--- the end of a newer claim; the server then stops one of them, which is tried again.
-CREATE FUNCTION save_outputs() RETURNS trigger
-LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO job_outputs (job_id, claim, outputs)
-  SELECT NEW.job_id, NEW.claim, NEW.outputs
-  FROM jobs j
-  WHERE j.id = NEW.job_id AND j.claim = NEW.claim AND j.status IN ('processing', 'canceling')
-  ON CONFLICT (job_id) DO UPDATE SET claim = excluded.claim, outputs = excluded.outputs
-  WHERE job_outputs.claim <= excluded.claim;
-  RETURN NULL;
-END
-$$;
-CREATE TRIGGER save_outputs INSTEAD OF INSERT ON incoming_outputs FOR EACH ROW EXECUTE FUNCTION save_outputs();
 
 -- The outcome of each attempt at a job before the one that ended it. That one is in the row of the job. Attempts in a row
 -- that Triton refused with the same error share a row, so a job that waits for a full queue does not gather rows.
@@ -412,25 +415,41 @@ CREATE TABLE job_steps (
   number integer NOT NULL CHECK (number >= 0),
   type text NOT NULL CHECK (type IN ('job.output', 'job.canceling', 'job.queued')),
   created_at timestamptz NOT NULL DEFAULT now(),
-  outputs bytea COMPRESSION lz4, -- the JSON list of the API
+  outputs bytea COMPRESSION lz4, -- as in job_outputs
   PRIMARY KEY (job_id, claim, number),
   CONSTRAINT job_steps_outputs_of_output CHECK ((outputs IS NULL) = (type <> 'job.output'))
 );
 
--- Large responses of running jobs, by COPY: see incoming_outputs. A repeated call adds nothing twice.
-CREATE VIEW incoming_steps AS SELECT job_id, claim, number, outputs FROM job_steps;
-CREATE FUNCTION add_step() RETURNS trigger
-LANGUAGE plpgsql AS $$
-BEGIN
-  INSERT INTO job_steps (job_id, claim, number, type, outputs)
-  SELECT NEW.job_id, NEW.claim, NEW.number, 'job.output', NEW.outputs
-  FROM jobs j
-  WHERE j.id = NEW.job_id AND j.claim = NEW.claim AND j.status IN ('processing', 'canceling')
-  ON CONFLICT DO NOTHING;
-  RETURN NULL;
-END
-$$;
-CREATE TRIGGER add_step INSTEAD OF INSERT ON incoming_steps FOR EACH ROW EXECUTE FUNCTION add_step();
+-- Files: those of clients, and large inputs and outputs of jobs. The content is an object in the store
+-- (common/object_store), with the tenant and the id in its key. A row is written before its object, and removed after it,
+-- so no object is without a row.
+CREATE TABLE files (
+  id uuid PRIMARY KEY,
+  tenant_id uuid NOT NULL REFERENCES tenants,
+  status text NOT NULL DEFAULT 'uploading' CHECK (status IN ('uploading', 'ready', 'deleting')),
+  content_type text NOT NULL,
+  size bigint NOT NULL CHECK (size >= 0), -- of an upload: as announced, or so far
+  sha256 bytea, -- once it is known; of a presigned upload: as its client says
+  kept double precision NOT NULL CHECK (kept > 0), -- seconds, from the end of the upload
+  created_at timestamptz NOT NULL DEFAULT now(), -- of a file: when its upload was complete
+  -- When a sweeper deletes it. An upload moves it on; of a deletion: when it is tried again. Infinity: with its job.
+  expires_at timestamptz NOT NULL,
+  writable_until timestamptz, -- until then a presigned URL may write the object; NULL: only services do
+  job_id uuid REFERENCES jobs, -- the job whose input or output it is, as long as that is kept; NULL: it is a client's
+  CONSTRAINT files_ready_is_whole CHECK (status <> 'ready' OR sha256 IS NOT NULL OR writable_until IS NOT NULL),
+  CONSTRAINT files_of_job_stay CHECK ((job_id IS NULL) = (expires_at < 'infinity'))
+);
+CREATE INDEX files_by_tenant ON files (tenant_id, created_at DESC, id DESC) INCLUDE (size, status, job_id);
+CREATE INDEX files_by_expiry ON files (expires_at); -- for sweepers
+CREATE INDEX files_of_job ON files (job_id) WHERE job_id IS NOT NULL; -- for the removal of jobs, and the foreign key
+
+-- The files that jobs read. While such a job waits or runs, its files are kept.
+CREATE TABLE job_files (
+  job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
+  file_id uuid NOT NULL, -- no foreign key: an ended job may stay longer than its files
+  PRIMARY KEY (job_id, file_id)
+);
+CREATE INDEX job_files_by_file ON job_files (file_id, job_id);
 
 -- The names that clients gave to submits and batches. For a day the same name means the same job or batch, whatever
 -- became of it. The row and the repeated request together hold all that the first answer said.
@@ -502,7 +521,7 @@ CREATE TABLE usage (
   expired bigint NOT NULL,
   inference_seconds double precision NOT NULL, -- of the attempts that succeeded
   bytes_in bigint NOT NULL, -- of tensors, parameters and metadata
-  bytes_out bigint NOT NULL, -- of outputs as JSON
+  bytes_out bigint NOT NULL, -- of outputs, as JSON and in files
   PRIMARY KEY (tenant_id, day, model)
 );
 
@@ -529,11 +548,11 @@ CREATE TABLE webhooks (
   secret bytea NOT NULL, -- encrypted
   created_at timestamptz NOT NULL DEFAULT now(),
   disabled_at timestamptz,
-  disabled_reason text CHECK (disabled_reason IN ('gone', 'failing')),
+  disabled_reason text CHECK (disabled_reason IN ('gone', 'failing', 'manual')),
   CONSTRAINT webhooks_disabled_for_a_reason CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL))
 );
 CREATE INDEX webhooks_by_tenant ON webhooks (tenant_id, id);
-CREATE INDEX webhooks_disabled ON webhooks (disabled_at) WHERE disabled_at IS NOT NULL; -- for metrics
+CREATE INDEX webhooks_disabled ON webhooks (disabled_at) WHERE disabled_reason <> 'manual'; -- for metrics
 
 -- Secrets that still sign beside the new one for a while after a rotation.
 CREATE TABLE old_secrets (
@@ -820,6 +839,15 @@ CREATE TABLE clock (
 );
 INSERT INTO clock DEFAULT VALUES;
 
+-- Which process does what one does for all: see common/postgres/leadership.py. It renews its lease.
+CREATE TABLE leader_leases (
+  role text PRIMARY KEY,
+  holder text, -- a random name of the process; NULL: there was none yet
+  expires_at timestamptz NOT NULL DEFAULT '-infinity',
+  is_fit boolean NOT NULL DEFAULT true -- false: the holder lacks what its work needs, so that another process may take over
+);
+INSERT INTO leader_leases (role) VALUES ('maintenance'), ('notifier');
+
 
 -- Rights --------------------------------------------------------------------------------------------------------------
 
@@ -853,36 +881,39 @@ GRANT SELECT, INSERT, UPDATE ON api_keys TO charonia_operator;
 GRANT SELECT, INSERT, UPDATE ON rate_limits TO charonia_gateway;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON dispatchers TO charonia_dispatcher;
-GRANT SELECT ON dispatchers_now, served_now TO charonia_gateway;
-GRANT SELECT ON models TO charonia_gateway, charonia_dispatcher, charonia_notifier, charonia_operator;
+GRANT SELECT ON dispatchers_now, served_now, unloaded_now TO charonia_gateway;
+GRANT SELECT ON models TO charonia_gateway, charonia_dispatcher, charonia_operator;
 GRANT SELECT, INSERT, UPDATE, DELETE ON quarantines TO charonia_dispatcher;
 GRANT SELECT ON usage TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE ON usage TO charonia_dispatcher;
 GRANT SELECT, UPDATE ON usage_progress TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON served_models TO charonia_dispatcher;
-GRANT SELECT ON unloaded_models TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON unloaded_models TO charonia_dispatcher;
 GRANT SELECT ON model_limits TO charonia_gateway;
 GRANT SELECT, UPDATE ON model_limits TO charonia_dispatcher; -- it locks rows
 GRANT SELECT, INSERT, UPDATE, DELETE ON model_limits TO charonia_operator;
+GRANT SELECT ON allowed_locations TO charonia_gateway, charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE, DELETE ON allowed_locations TO charonia_operator;
 
 GRANT SELECT, INSERT ON batches TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON batches TO charonia_dispatcher;
 GRANT SELECT, INSERT ON batch_items TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE ON jobs TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON jobs TO charonia_dispatcher;
-GRANT SELECT ON jobs TO charonia_notifier; -- for metrics
 GRANT SELECT, INSERT, UPDATE ON job_inputs TO charonia_gateway;
 GRANT SELECT ON job_inputs TO charonia_dispatcher;
 GRANT SELECT, DELETE ON job_outputs TO charonia_gateway;
-GRANT SELECT, INSERT, UPDATE, DELETE ON job_outputs TO charonia_dispatcher;
-GRANT INSERT ON incoming_outputs TO charonia_dispatcher;
+GRANT SELECT, INSERT ON job_outputs TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE ON job_attempts TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE ON job_attempts TO charonia_dispatcher;
 GRANT SELECT ON ended_attempts TO charonia_gateway;
 GRANT SELECT, INSERT, DELETE ON job_steps TO charonia_gateway;
-GRANT INSERT ON job_steps TO charonia_dispatcher;
-GRANT INSERT ON incoming_steps TO charonia_dispatcher;
+GRANT SELECT, INSERT ON job_steps TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE ON files TO charonia_gateway;
+GRANT SELECT, INSERT, UPDATE, DELETE ON files TO charonia_dispatcher;
+GRANT SELECT, UPDATE (status, expires_at, job_id) ON files TO charonia_operator; -- it compares them with the object store
+GRANT SELECT, INSERT, DELETE ON job_files TO charonia_gateway;
+GRANT SELECT ON job_files TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE ON idempotency_keys TO charonia_gateway;
 GRANT SELECT, DELETE ON idempotency_keys TO charonia_dispatcher;
 
@@ -890,7 +921,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON events TO charonia_gateway, charonia_not
 GRANT SELECT, INSERT ON events TO charonia_dispatcher;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON webhooks TO charonia_gateway;
-GRANT SELECT (tenant_id, events, disabled_at) ON webhooks TO charonia_dispatcher;
+GRANT SELECT (tenant_id, events, disabled_at, disabled_reason) ON webhooks TO charonia_dispatcher;
 GRANT SELECT, UPDATE ON webhooks TO charonia_notifier, charonia_operator;
 GRANT SELECT, INSERT, DELETE ON old_secrets TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON old_secrets TO charonia_notifier;
@@ -913,3 +944,4 @@ GRANT INSERT ON audit_log TO charonia_notifier;
 GRANT SELECT (id, at), DELETE ON audit_log TO charonia_dispatcher;
 
 GRANT SELECT, UPDATE ON clock TO charonia_notifier;
+GRANT SELECT, UPDATE (holder, expires_at, is_fit) ON leader_leases TO charonia_dispatcher, charonia_notifier;

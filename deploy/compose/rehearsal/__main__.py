@@ -1,8 +1,8 @@
 """`python -m deploy.compose.rehearsal` tests the compose stack on a real Docker engine, without pulling images.
 
 It builds Charonia's images, and replaces the others with images of Debian packages. It starts the stack, runs the smoke
-test, scales, kills containers and removes everything. It needs root, and ten minutes the first time. Its data is below
-.charonia/compose.
+test, scales and kills containers. Then it starts a pod of each kind that the Helm chart renders. At the end it removes
+everything. It needs root, and a quarter of an hour the first time. Its data is below .charonia/compose.
 """
 
 import json
@@ -16,16 +16,18 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from deploy.compose.images import SERVICES
 from deploy.compose.rehearsal.bases import ensure_base
 from deploy.compose.rehearsal.engine import Engine, ensure_programs
-from deploy.local.command import run
+from deploy.compose.rehearsal.pods import rehearse_pods
+from deploy.compose.rehearsal.reproducible import check_reproducible
 from deploy.local.errors import LocalError, NotReady
+from deploy.local.processes.command import run
 from deploy.local.settings import ROOT
 from deploy.local.terminal import say
 
 COMPOSE = ROOT / "deploy" / "compose"
 PLACE = ROOT / ".charonia" / "compose"
-SERVICES = ("gateway", "dispatcher", "notifier")
 STAND_INS = ("POSTGRES", "RABBITMQ", "PROMETHEUS", "ALERTMANAGER")
 WITHOUT = ["--scale", "grafana=0"]  # Debian has no package of it
 WITHIN = 120.0  # seconds until a wait fails
@@ -111,15 +113,18 @@ def rehearse(stack: Stack) -> None:
     stack.compose("build", timeout=1800)
     for service in SERVICES:
         check_image(stack.engine, service)
+    check_reproducible(stack.engine, stack.env["PYTHON_IMAGE"])
     stack.compose("up", "-d", *WITHOUT)
     stack.smoke()
     wait_until(has_spans, "spans were sent")
     stack.compose("up", "-d", *WITHOUT, "--scale", "dispatcher=2")
     wait_until(lambda: count_up("dispatcher") == 2, "Prometheus scrapes both dispatchers")
     wait_until(lambda: all(count_up(service) for service in SERVICES), "Prometheus scrapes every other service")
-    for service in SERVICES:
+    for service in (*SERVICES, "s3"):
         stack.crash(f"charonia_{service}_1")
     stack.smoke()
+    stack.compose("stop", *SERVICES, "triton", "receiver")
+    rehearse_pods(stack.engine, stack.env["PYTHON_IMAGE"])
 
 
 def main() -> int:

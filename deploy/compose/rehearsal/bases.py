@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from deploy.compose.rehearsal.engine import Engine
-from deploy.local.command import run
 from deploy.local.errors import LocalError
+from deploy.local.processes.command import run
 
 PACKAGES = "ca-certificates,python3,python3-venv"
 CERTIFICATES = Path("/usr/local/share/ca-certificates")

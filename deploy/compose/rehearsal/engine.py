@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 
 from deploy.compose.rehearsal.mounts import unmount_below
-from deploy.local.command import run
 from deploy.local.errors import LocalError, NotReady
+from deploy.local.processes.command import run
 
 PACKAGES = ("docker.io", "docker-compose", "debootstrap", "iptables")
 START_SECONDS = 60.0
@@ -21,7 +21,7 @@ class Engine:
     """A context manager that runs the engine."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory.absolute()
+        self.directory = directory.resolve()  # runc takes no symbolic link
         self.socket = self.directory / "docker.sock"
         self.env = {**os.environ, "DOCKER_HOST": f"unix://{self.socket}", "DOCKER_BUILDKIT": "0"}
         self.process: subprocess.Popen[bytes] | None = None

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from deploy.local.command import run
+from deploy.local.processes.command import run
 
 MOUNTS = Path("/proc/self/mounts")
 ESCAPE = re.compile(r"\\([0-7]{3})")  # of a blank, for example

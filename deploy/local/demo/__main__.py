@@ -5,30 +5,31 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import replace
 from types import FrameType
 
-from deploy.local.demo.api import Api
+import httpx
+from charonia import Charonia, CharoniaError
+
 from deploy.local.demo.collector import ENDPOINTS, Collector, has_triton, is_chosen
 from deploy.local.demo.inbox import Inbox
 from deploy.local.demo.job import Job
 from deploy.local.demo.spans import draw
 from deploy.local.errors import LocalError
+from deploy.local.example import make_example
 from deploy.local.install import find_steps, run_steps
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
 from deploy.local.terminal import say
 
+CALL_SECONDS = 10.0
 JOBS = 3  # at most, until one has spans of Triton
 
 NEXT = """
-Next: `{up}` keeps the stack running. Then try, for example:
+Next: `{up}` keeps the stack running. Then try in another terminal:
 
-  (printf '{{"model": "ocr", "inputs": {{"image": {{"base64": "'
-    base64 -w0 deploy/local/demo.png
-    printf '"}}}}}}') |
-    curl -s {url}/v1/jobs -H 'Authorization: Bearer {key}' -H 'Content-Type: application/json' -d @-
+  {command}
 
 {url}/docs has all operations.
 """
@@ -45,7 +46,7 @@ def main() -> int:
     except KeyboardInterrupt as interrupt:
         say("Stopped.")
         return 128 + int(interrupt.args[0])
-    except LocalError as error:
+    except (LocalError, CharoniaError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     say(f"The demo took {time.monotonic() - started:.1f} s, including the start and stop of the stack.")
@@ -63,16 +64,17 @@ def demonstrate(settings: Settings) -> None:
         stopping.callback(_stop, stack)
         _start(stack)
         key = stack.environment["CHARONIA_BOOTSTRAP_KEY"]
-        api = stopping.enter_context(closing(Api(stack.url, key)))
+        http = stopping.enter_context(httpx.Client(trust_env=False))  # a proxy does not reach this machine
+        client = Charonia(stack.url, key, timeout=CALL_SECONDS, http=http)
         say("\n One job:\n")
-        job = Job(api, receiver, stack.check, _tell)
+        job = Job(client, receiver, stack.check, _tell)
         job.run()
         if collector is None:
             endpoint = next(filter(None, map(settings.environment.get, ENDPOINTS)))
             say(f"\n The spans of trace {job.trace} went to {endpoint}.")
         else:
-            _show_trace(collector, job, lambda: Job(api, receiver, stack.check, _keep_quiet), stack.check)
-        say(NEXT.format(up=settings.make_call("up"), url=stack.url, key=key))
+            _show_trace(collector, job, lambda: Job(client, receiver, stack.check, _keep_quiet), stack.check)
+        say(NEXT.format(up=settings.make_call("up"), url=stack.url, command=make_example(stack.url, key)))
 
 
 def _start(stack: Stack) -> None:

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty, Queue
 from types import TracebackType
 
-from deploy.local.ports import HOST
+from deploy.local.processes.ports import HOST
 
 LARGEST = 8 * 1024 * 1024  # bytes of one body
 IDLE_SECONDS = 30.0  # until a connection without requests is closed

@@ -5,6 +5,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from common.locations.location import Location, parse_prefix
+from common.locations.outputs import make_attempt_folder
 from common.views.job import JobRow, read_job
 
 
@@ -23,12 +25,20 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
     fallback_model: str | None
     tensors: bytes | None
     parameters: bytes | None
+    output_location: str | None = None  # s3://bucket/folder/
     wants_started: bool
 
     @property
     def started_at(self) -> datetime:
         assert self.row.started_at is not None, "a claimed job has started"
         return self.row.started_at
+
+    @property
+    def output_folder(self) -> Location | None:
+        """The folder for the outputs of this attempt. None: they stay in Charonia."""
+        if self.output_location is None:
+            return None
+        return make_attempt_folder(parse_prefix(self.output_location), self.row.id, self.claim)
 
     def seconds_queued(self) -> float:
         """Return the seconds from when the job could run to its claim, by the database's clock."""

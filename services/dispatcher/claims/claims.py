@@ -10,11 +10,12 @@ from common.errors import CharoniaError, Retry
 from common.jobs import Priority
 from common.postgres.batcher import Batcher
 from services.dispatcher.claims.claimed_job import ClaimedJob
-from services.dispatcher.claims.input_budget import InputBudget, Room
+from services.dispatcher.claims.fetch_places import FetchPlaces
+from services.dispatcher.claims.input_budget import NO_ROOM, InputBudget, Queue, Room
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimBatch, ClaimStore
 from services.dispatcher.models.served_model import ServedModel
-from services.dispatcher.settings import MAX_INPUTS
+from services.dispatcher.settings import MAX_FETCHES, MAX_INPUTS
 
 BATCH = 50  # claims in one statement, which examines as many tenants and twice as many jobs of each
 MAX_TRIES = 50
@@ -46,12 +47,15 @@ class Claims:
         lease: float,
         read_session: Callable[[], int | None] = lambda: None,
         max_inputs: int = MAX_INPUTS,
+        max_fetches: int = MAX_FETCHES,
     ) -> None:
         """`lease` is in seconds. `read_session` returns the worker's session while it holds the lock.
 
-        `max_inputs` bounds the bytes of the inputs of all jobs that are claimed and not released.
+        `max_inputs` bounds the bytes of the inputs of all jobs that are claimed and not released. `max_fetches` bounds
+        the jobs that fetch inputs.
         """
         self.inputs = InputBudget(max_inputs)
+        self.fetch_places = FetchPlaces(max_fetches, limits.wake_next)
         self._store = store
         self._limits = limits
         self._worker = worker
@@ -83,9 +87,10 @@ class Claims:
         """Wait until the next job may fit, but not for long: by then a smaller job of another tenant may be next."""
         await self.inputs.wait((model.name, priority))
 
-    def release(self, job: ClaimedJob) -> None:
-        """Free the memory of a claimed job that no longer runs."""
+    def release(self, job: ClaimedJob, fetched: Room = NO_ROOM) -> None:
+        """Free the memory of a claimed job that no longer runs, and what it took after its claim."""
         self.inputs.note_end((job.row.model, job.row.priority), measure([job]))
+        self.inputs.release(name_fetched(job), fetched)
 
     def note_end(self, model: ServedModel, tenant: UUID) -> None:
         """Record that a claimed job no longer runs."""
@@ -97,21 +102,24 @@ class Claims:
         share, queue = model.fair_share, (model.name, priority)
         turn = model.name, priority, len(claims), share.last_tenant[priority]
         holder = self._worker, self._lease, self._read_session()
-        limits = await self._limits.get()
+        limits, waiting = await self._limits.get(), self.fetch_places.list_waiting(model.name)
         room, loaded = self.inputs.reserve(queue), Room(0, 0)
         try:
             if model.name in limits.models:
-                claimed = await self._store.claim_within_limits(*turn, *holder, room)
+                claimed = await self._store.claim_within_limits(*turn, *holder, waiting, room)
             else:
                 running = share.count_turns(priority)
-                claimed = await self._store.claim_jobs(*turn, running, *holder, limits.paused_tenants, room)
+                claimed = await self._store.claim_jobs(*turn, running, *holder, limits.paused_tenants | waiting, room)
             loaded = measure(claimed.jobs)
         finally:
             self.inputs.release(queue, Room(room.in_turn - loaded.in_turn, room.passing - loaded.passing))
         self.inputs.note_next(queue, claimed.next_bytes)
         for job in claimed.jobs:
             share.note_start(job.row.tenant_id, priority, passed=job.passed)
-        return [*claimed.jobs, *[explain(claimed)] * (len(claims) - len(claimed.jobs))]
+        reason, without = explain(claimed), len(claims) - len(claimed.jobs)
+        if reason is NoJob.QUEUE_EMPTY and without:
+            self.fetch_places.note_skipped(model.name, waiting, without)
+        return [*claimed.jobs, *[reason] * without]
 
 
 def explain(claimed: ClaimBatch) -> NoJob:
@@ -127,3 +135,8 @@ def measure(jobs: Iterable[ClaimedJob]) -> Room:
     for job in jobs:
         sizes[job.passed] += job.input_bytes
     return Room(sizes[False], sizes[True])
+
+
+def name_fetched(job: ClaimedJob) -> Queue:
+    """Return the queue of what a job fetched after its claim."""
+    return job.row.model, job.row.priority, "fetched"

@@ -54,9 +54,13 @@ class RunLimits:
     def note_end(self, model: str) -> None:
         """Let the next job of a model with limits start. Its own wake-up may have come while there was no room."""
         if self._limits is not None and model in self._limits.models:
-            task = asyncio.create_task(self._wake_next(model))
-            self._announcing.add(task)
-            task.add_done_callback(self._announcing.discard)
+            self.wake_next(model)
+
+    def wake_next(self, model: str) -> None:
+        """Announce the next job of each priority."""
+        task = asyncio.create_task(self._wake_next(model))
+        self._announcing.add(task)
+        task.add_done_callback(self._announcing.discard)
 
     async def _wake_next(self, model: str) -> None:
         with contextlib.suppress(Unavailable):  # the reconciler finds the jobs

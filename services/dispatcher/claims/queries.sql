@@ -40,7 +40,7 @@ WITH tenants AS MATERIALIZED (
   FROM locked
   JOIN job_inputs i ON i.job_id = locked.id
   WHERE j.id = locked.id
-  RETURNING j.*, i.tensors, i.parameters, i.metadata, locked.number, locked.passed,
+  RETURNING j.*, i.tensors, i.parameters, i.metadata, i.output_location, locked.number, locked.passed,
     coalesce('job.started' = ANY(i.callback_events), false) OR EXISTS (
       SELECT FROM webhooks w WHERE w.tenant_id = j.tenant_id AND w.events && event_patterns('job.started')
     ) AS wants_started

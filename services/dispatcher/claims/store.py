@@ -50,17 +50,17 @@ class ClaimStore:
         worker: str,
         lease: float,
         session: int | None = None,
-        paused_tenants: Collection[UUID] = (),
+        closed_tenants: Collection[UUID] = (),
         room: Room = USUAL,
     ) -> ClaimBatch:
         """Claim up to `count` jobs fairly, with inputs that fit into `room`.
 
         `last_tenant` is the tenant served last. `running` is the number of jobs of each tenant that count as running.
-        `session` is the worker's, while it holds the lock.
+        `session` is the worker's, while it holds the lock. `closed_tenants` get none.
         """
         turn = model, priority, count, last_tenant, list(running), list(running.values())
         async with self._database.acquire() as connection:
-            return await run_claim(connection, *turn, worker, lease, session, list(paused_tenants), None, *room)
+            return await run_claim(connection, *turn, worker, lease, session, list(closed_tenants), None, *room)
 
     async def claim_within_limits(
         self,
@@ -71,9 +71,13 @@ class ClaimStore:
         worker: str,
         lease: float,
         session: int | None = None,
+        closed_tenants: Collection[UUID] = (),
         room: Room = USUAL,
     ) -> ClaimBatch:
-        """Claim as many of the jobs as the limits of the model allow, over all dispatchers."""
+        """Claim as many of the jobs as the limits of the model allow, over all dispatchers.
+
+        `closed_tenants` get none beside those that the limits exclude.
+        """
         async with self._database.transaction() as connection:
             await connection.execute(QUERIES["lock_limits"], model)
             found = await connection.fetchrow(QUERIES["find_room"], model, count)
@@ -81,8 +85,8 @@ class ClaimStore:
             if found["jobs"] == 0:
                 return ClaimBatch([], contended=False)
             turn = model, priority, found["jobs"], last_tenant, found["tenants"] or [], found["running"] or []
-            limits = found["closed"], found["per_tenant"], *room
-            return await run_claim(connection, *turn, worker, lease, session, *limits)
+            closed = [*{*(found["closed"] or ()), *closed_tenants}]
+            return await run_claim(connection, *turn, worker, lease, session, closed, found["per_tenant"], *room)
 
     async def list_limits(self) -> Limits:
         record = await self._database.fetch_one(QUERIES["list_limits"])

@@ -1,4 +1,4 @@
-"""Completes a batch once, after all its jobs have ended. Any instance may do it."""
+"""Completes a batch once, after all its jobs have ended."""
 
 import asyncio
 from collections.abc import Sequence

@@ -19,12 +19,12 @@ log = Log("retention")
 
 
 async def run(store: OwnRetentionStore) -> None:
-    """Remove jobs pass after pass, until cancelled. Any instance may do it: instances skip each other's rows."""
+    """Remove jobs pass after pass, until cancelled. Two instances skip each other's rows."""
     outage = Outage()
     while True:
         try:
-            if removed := await purge(store):
-                log.info("jobs.purged", count=removed)
+            if removed := await remove_retained(store):
+                log.info("jobs.removed", count=removed)
             outage.end()
         except Unavailable as error:
             if outage.begin():
@@ -32,16 +32,16 @@ async def run(store: OwnRetentionStore) -> None:
         await asyncio.sleep(REST_SECONDS)
 
 
-async def purge(store: OwnRetentionStore) -> int:
+async def remove_retained(store: OwnRetentionStore) -> int:
     """Make one pass. Return how many jobs were removed."""
-    removed = await purge_pages(store, store.find_retained)
+    removed = await remove_pages(store, store.find_retained)
     for tenant, retention in await store.find_tenants():
         for status in TERMINAL:
-            removed += await purge_pages(store, partial(store.find_of_tenant, tenant, retention, status))
+            removed += await remove_pages(store, partial(store.find_of_tenant, tenant, retention, status))
     return removed
 
 
-async def purge_pages(store: OwnRetentionStore, find: FindJobs) -> int:
+async def remove_pages(store: OwnRetentionStore, find: FindJobs) -> int:
     """Examine all jobs that `find` finds, each once. Return how many were removed."""
     after, removed = FIRST, 0
     while True:
@@ -50,7 +50,7 @@ async def purge_pages(store: OwnRetentionStore, find: FindJobs) -> int:
         if due := [job for job in found if job.due]:
             gone = await store.remove(due, BATCH_ITEMS)
             removed += gone
-            metrics.jobs_purged.inc(gone)
+            metrics.jobs_removed.inc(gone)
         if len(found) < BATCH:
             return removed
         after = JobPlace(found[-1].place, found[-1].id)

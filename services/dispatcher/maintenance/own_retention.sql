@@ -40,6 +40,8 @@ WITH free AS MATERIALIZED (
     AND (j.ended_xid < (SELECT counted_before FROM usage_progress)) IS NOT FALSE
   ORDER BY j.id
   FOR UPDATE OF j SKIP LOCKED
+), files_gone AS (
+  UPDATE files SET expires_at = now(), job_id = NULL FROM free WHERE job_id = free.id
 )
 DELETE FROM jobs USING free WHERE jobs.id = free.id RETURNING jobs.batch_id;
 

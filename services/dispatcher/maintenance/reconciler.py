@@ -5,6 +5,7 @@ its wake-up. A wake-up claims any job of its queue, so counts are enough.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from common.errors import Unavailable
@@ -14,13 +15,14 @@ from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, job_wake_up
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics
+from services.dispatcher.maintenance.announcements import Announcements
 from services.dispatcher.maintenance.reconciler_store import ReconcilerStore, WaitingQueue
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import NotStored
 
 INTERVAL_SECONDS = 0.5
 FULL_SECONDS = 0.05  # after a round that could not send all that a queue lacks
-AGE_SECONDS = 2.0  # before that, a job's own wake-up may still arrive
+AGE_SECONDS = 2.0  # before that, a job's own wake-up, or the one sent for it, may still arrive
 MAX_WAKE_UPS = 100  # for a queue in one round
 MAX_UNSERVED = 200  # jobs in one round
 
@@ -28,15 +30,22 @@ log = Log("reconciler")
 
 
 class Reconciler:
-    """One dispatcher at a time reconciles."""
+    """One process at a time reconciles."""
 
     def __init__(
-        self, store: ReconcilerStore, recorder: ResultRecorder, publisher: Publisher, wake_ups: WakeUpPublisher
+        self,
+        store: ReconcilerStore,
+        recorder: ResultRecorder,
+        publisher: Publisher,
+        wake_ups: WakeUpPublisher,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`clock` returns seconds."""
         self._store = store
         self._recorder = recorder
         self._publisher = publisher
         self._wake_ups = wake_ups
+        self._announcements = Announcements(AGE_SECONDS, clock)
 
     async def run(self) -> None:
         """Reconcile at intervals, and without waiting for old jobs when the broker is back, until cancelled."""
@@ -55,13 +64,19 @@ class Reconciler:
     async def reconcile(self, age: float) -> int | None:
         """Handle jobs that have been claimable for `age` seconds. Return the number of wake-ups.
 
-        Return None if another dispatcher does it.
+        Return None if another process does it. An age of 0 says that the broker may have lost all messages.
         """
+        if age == 0:
+            self._announcements.clear()
         async with self._store.try_lock() as connection:
             if connection is None:
                 return None
             queues = await self._store.find_waiting_queues(connection, age, MAX_WAKE_UPS)
-            wake_ups = await find_missing([queue for queue in queues if queue.known], self._publisher.count_ready)
+            due = [queue for queue in queues if queue.known and self._announcements.is_due(queue)]
+            silent = await find_silent(due, self._publisher.count_ready)
+            for queue in silent:
+                self._announcements.note(queue)
+            wake_ups = list_wake_ups(silent)
             await self._wake_ups.announce_many(wake_ups)  # the next round, of whichever dispatcher, counts them
         if wake_ups:
             metrics.wake_ups_repeated.inc(len(wake_ups))
@@ -75,19 +90,19 @@ class Reconciler:
             await asyncio.gather(*(self._recorder.fail_unserved(job, now) for job, now in unserved))
 
 
-async def find_missing(
+async def find_silent(
     queues: Sequence[WaitingQueue], count_ready: Callable[[Sequence[str]], Awaitable[dict[str, int]]]
-) -> list[WakeUp]:
-    """Return a wake-up for each waiting job of the queues without a ready message.
+) -> list[WaitingQueue]:
+    """Return the waiting queues without a ready message.
 
     `count_ready` returns the number of ready messages of each existing queue.
     """
     if not queues:
         return []
     ready = await count_ready([topology.job_queue(queue.model, queue.priority) for queue in queues])
-    return [
-        job_wake_up(queue.priority, queue.model, traceparent)
-        for queue in queues
-        if ready.get(topology.job_queue(queue.model, queue.priority)) == 0
-        for traceparent in queue.jobs
-    ]
+    return [queue for queue in queues if ready.get(topology.job_queue(queue.model, queue.priority)) == 0]
+
+
+def list_wake_ups(queues: Sequence[WaitingQueue]) -> list[WakeUp]:
+    """Return a wake-up for each waiting job."""
+    return [job_wake_up(queue.priority, queue.model, traceparent) for queue in queues for traceparent in queue.jobs]

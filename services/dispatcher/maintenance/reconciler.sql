@@ -1,6 +1,6 @@
 -- name: find_waiting_queues
--- Finds the queues with jobs that have been claimable for $1 seconds. Returns the traceparents of these jobs, up to $2,
--- and whether the model is in the catalogue. Leaves out what may not start: jobs of paused models and tenants, and jobs
+-- Finds the queues with jobs that have been claimable for $1 seconds. Returns the traceparents and ids of these jobs,
+-- up to $2, and whether the model is in the catalogue. Leaves out what may not start: jobs of paused models and tenants, and jobs
 -- beyond the limits of their model.
 WITH RECURSIVE queues AS (
   (
@@ -22,17 +22,17 @@ WITH RECURSIVE queues AS (
   ) next
 )
 SELECT
-  queues.model, queues.priority, waiting.traceparents,
+  queues.model, queues.priority, waiting.traceparents, waiting.ids,
   EXISTS (SELECT FROM models WHERE models.name = queues.model) AS known
 FROM queues
 CROSS JOIN LATERAL model_room(queues.model, $2) room
 CROSS JOIN LATERAL (
-  SELECT array_agg(first.traceparent) AS traceparents
+  SELECT array_agg(first.traceparent) AS traceparents, array_agg(first.id) AS ids
   FROM (
-    SELECT job.traceparent
+    SELECT job.traceparent, job.id
     FROM waiting_tenants(queues.model, queues.priority, $3, sign(room.jobs)::integer * $2, room.closed) tenant
     CROSS JOIN LATERAL (
-      SELECT traceparent
+      SELECT traceparent, id
       FROM jobs
       WHERE model = queues.model AND priority = queues.priority AND tenant_id >= tenant AND tenant_id <= tenant
         AND status = 'queued' AND scheduled_at IS NULL
@@ -47,7 +47,8 @@ WHERE waiting.traceparents IS NOT NULL;
 
 -- name: find_unserved
 -- Finds up to $2 claimable jobs of models ($1) that are not in the catalogue.
-SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, false AS passed, now() AS now
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, NULL::text AS output_location,
+  false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.model = ANY($1::text[]) AND j.status = 'queued' AND j.scheduled_at IS NULL

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
+from uuid import UUID
 
 from common.jobs import Priority
 from common.postgres import sql
@@ -16,11 +17,12 @@ LOCK = 0x0C4A201A_52454343  # any number that nothing else locks
 
 
 class WaitingQueue(NamedTuple):
-    """A queue with claimable jobs, and their traceparents. `known`: its model is in the catalogue."""
+    """A queue with claimable jobs, and their traceparents and ids. `known`: its model is in the catalogue."""
 
     model: str
     priority: Priority
     jobs: list[str]
+    ids: list[UUID]
     known: bool
 
 
@@ -37,7 +39,7 @@ class ReconcilerStore:
     async def find_waiting_queues(self, connection: Connection, age: float, limit: int) -> list[WaitingQueue]:
         """Return the queues with jobs that have been claimable for `age` seconds, and may start. Read up to `limit`."""
         found = await connection.fetch(QUERIES["find_waiting_queues"], age, limit, NIL)
-        return [WaitingQueue(model, Priority(priority), jobs, known) for model, priority, jobs, known in found]
+        return [WaitingQueue(model, Priority(priority), *rest) for model, priority, *rest in found]
 
     async def find_unserved(self, models: Sequence[str], limit: int) -> JobsAtTime:
         """Return claimable jobs of these models."""

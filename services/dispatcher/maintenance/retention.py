@@ -23,16 +23,16 @@ async def run(store: RetentionStore, retention: float, audit_retention: float) -
 
     Entries of the audit log go after `audit_retention` seconds.
 
-    Any instance may do it: instances skip each other's rows. A pass examines each row once, even if it must stay.
+    Two instances skip each other's rows. A pass examines each row once, even if it must stay.
     """
     outage = Outage()
     while True:
         try:
-            if removed := await purge_jobs(store, retention):
-                log.info("jobs.purged", count=removed)
-            await purge_keys(store)
-            await purge_audit_log(store, audit_retention)
-            await purge_batches(store, retention)
+            if removed := await remove_old_jobs(store, retention):
+                log.info("jobs.removed", count=removed)
+            await remove_keys(store)
+            await remove_audit_log(store, audit_retention)
+            await remove_batches(store, retention)
             outage.end()
         except Unavailable as error:
             if outage.begin():
@@ -40,35 +40,35 @@ async def run(store: RetentionStore, retention: float, audit_retention: float) -
         await asyncio.sleep(REST_SECONDS)
 
 
-async def purge_jobs(store: RetentionStore, retention: float) -> int:
+async def remove_old_jobs(store: RetentionStore, retention: float) -> int:
     """Make one pass, oldest jobs first. Return how many jobs were removed."""
     after, removed = OLDEST, 0
     while True:
         began = time.monotonic()
-        batch = await store.purge_jobs(retention, BATCH, after)
+        batch = await store.remove_old_jobs(retention, BATCH, after)
         after, removed = batch.last, removed + batch.removed
-        metrics.jobs_purged.inc(batch.removed)
+        metrics.jobs_removed.inc(batch.removed)
         if batch.examined < BATCH:
             return removed
         await asyncio.sleep((time.monotonic() - began) * (SHARE - 1))
 
 
-async def purge_keys(store: RetentionStore) -> None:
+async def remove_keys(store: RetentionStore) -> None:
     while True:
-        if await store.purge_keys(BATCH) < BATCH:
+        if await store.remove_keys(BATCH) < BATCH:
             return
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def purge_audit_log(store: RetentionStore, retention: float) -> None:
+async def remove_audit_log(store: RetentionStore, retention: float) -> None:
     while True:
-        if await store.purge_audit_log(retention, BATCH) < BATCH:
+        if await store.remove_audit_log(retention, BATCH) < BATCH:
             return
         await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def purge_batches(store: RetentionStore, retention: float) -> None:
+async def remove_batches(store: RetentionStore, retention: float) -> None:
     while True:
-        if not await store.purge_batches(retention, BATCH, BATCH_ITEMS):
+        if not await store.remove_batches(retention, BATCH, BATCH_ITEMS):
             return
         await asyncio.sleep(PAUSE_SECONDS)

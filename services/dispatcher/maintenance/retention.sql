@@ -1,4 +1,4 @@
--- name: purge_jobs
+-- name: remove_old_jobs
 -- Examines the next $2 jobs that ended more than $1 seconds ago, in the order of their ends, after a given one ($3,
 -- $4). Removes them with everything that belongs to them. It keeps jobs that are locked, jobs with a pending
 -- delivery, and jobs whose usage is not counted. Returns the last job examined, and how many were examined and removed.
@@ -18,6 +18,8 @@ WITH old AS MATERIALIZED (
   ) IS NOT TRUE
     AND (j.ended_xid < (SELECT counted_before FROM usage_progress)) IS NOT FALSE
   FOR UPDATE OF j SKIP LOCKED
+), files_gone AS (
+  UPDATE files SET expires_at = now(), job_id = NULL FROM free WHERE job_id = free.id
 ), gone AS (
   DELETE FROM jobs USING free WHERE jobs.id = free.id RETURNING jobs.id
 )
@@ -26,7 +28,7 @@ FROM old
 ORDER BY finished_at DESC, id DESC
 LIMIT 1;
 
--- name: purge_keys
+-- name: remove_keys
 -- Removes up to $1 idempotency keys that are older than a day. A key that is used again meanwhile is younger by then.
 DELETE FROM idempotency_keys
 WHERE (tenant_id, key) IN (
@@ -35,7 +37,7 @@ WHERE (tenant_id, key) IN (
   AND created_at < now() - interval '1 day'
 RETURNING key;
 
--- name: purge_audit_log
+-- name: remove_audit_log
 -- Removes up to $2 entries of the audit log that are older than $1 seconds.
 DELETE FROM audit_log
 WHERE id IN (
@@ -43,7 +45,7 @@ WHERE id IN (
 )
 RETURNING id;
 
--- name: purge_batches
+-- name: remove_batches
 -- Removes up to $2 batches that ended more than $1 seconds ago and have no jobs left, and their items. Stops after the batch
 -- with which the items reach $3, so that the statement stays short.
 WITH old AS (

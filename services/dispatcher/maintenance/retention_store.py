@@ -17,7 +17,7 @@ class EndedJobCursor(NamedTuple):
     id: UUID
 
 
-class PurgedBatch(NamedTuple):
+class RemovedBatch(NamedTuple):
     """How many ended jobs were examined and removed, and the last one examined."""
 
     examined: int
@@ -32,25 +32,25 @@ class RetentionStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def purge_jobs(self, age: float, limit: int, after: EndedJobCursor = OLDEST) -> PurgedBatch:
+    async def remove_old_jobs(self, age: float, limit: int, after: EndedJobCursor = OLDEST) -> RemovedBatch:
         """Remove jobs that ended more than `age` seconds ago. Examine at most `limit` jobs after the cursor."""
-        record = await self._database.fetch_one(QUERIES["purge_jobs"], age, limit, *after)
+        record = await self._database.fetch_one(QUERIES["remove_old_jobs"], age, limit, *after)
         if record is None:
-            return PurgedBatch(0, 0, OLDEST)
+            return RemovedBatch(0, 0, OLDEST)
         last = EndedJobCursor(record["finished_at"], record["id"])
-        return PurgedBatch(record["examined"], record["removed"], last)
+        return RemovedBatch(record["examined"], record["removed"], last)
 
-    async def purge_keys(self, limit: int) -> int:
+    async def remove_keys(self, limit: int) -> int:
         """Remove idempotency keys older than a day. Return how many were removed."""
-        return len(await self._database.fetch(QUERIES["purge_keys"], limit))
+        return len(await self._database.fetch(QUERIES["remove_keys"], limit))
 
-    async def purge_audit_log(self, age: float, limit: int) -> int:
+    async def remove_audit_log(self, age: float, limit: int) -> int:
         """Remove entries of the audit log that are older than `age` seconds. Return how many were removed."""
-        return len(await self._database.fetch(QUERIES["purge_audit_log"], age, limit))
+        return len(await self._database.fetch(QUERIES["remove_audit_log"], age, limit))
 
-    async def purge_batches(self, age: float, limit: int, items: int) -> int:
+    async def remove_batches(self, age: float, limit: int, items: int) -> int:
         """Remove batches without jobs that ended more than `age` seconds ago. Return how many were removed.
 
         Stops after the batch with which their items reach `items`.
         """
-        return len(await self._database.fetch(QUERIES["purge_batches"], age, limit, items))
+        return len(await self._database.fetch(QUERIES["remove_batches"], age, limit, items))

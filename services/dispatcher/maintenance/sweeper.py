@@ -1,4 +1,4 @@
-"""Promotes scheduled jobs that are due, ends expired jobs and reclaims abandoned jobs. Any instance may sweep."""
+"""Promotes scheduled jobs that are due, ends expired jobs and reclaims abandoned jobs."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from common.jobs import Failure, Status
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
-from services.dispatcher import metrics, retry
+from services.dispatcher import metrics, retry_policy
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -31,7 +31,8 @@ class LeaseGrace:
     """Decides whether a lapsed lease means a lost dispatcher, or only a database that was away.
 
     A dispatcher renews its leases every third of a lease. So a lease survives an outage of up to a third of a lease.
-    After a longer outage, and after its own start, a sweeper reclaims nothing for the length of a lease.
+    After a longer outage, and after its own start, a process reclaims nothing for the length of a lease. It counts from
+    when the database accepted its writes, so also while it was a candidate.
     """
 
     def __init__(self, lease: float, interval: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -138,4 +139,4 @@ class Sweeper:
             if job.row.status is Status.CANCELING:
                 await self._recorder.cancel(job, now, trace)
             else:
-                await self._recorder.record_failure(job, retry.Lost(ABANDONED), now, trace)
+                await self._recorder.record_failure(job, retry_policy.Lost(ABANDONED), now, trace)

@@ -81,7 +81,8 @@ RETURNING model, priority, traceparent;
 -- name: find_abandoned
 -- Finds running jobs whose lease has lapsed. Their dispatcher died or lost its connection. A locked job is left for a later
 -- sweep, because its end would have to wait.
-SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, false AS passed, now() AS now
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, NULL::text AS output_location,
+  false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.lease_until < now()
@@ -91,7 +92,8 @@ FOR NO KEY UPDATE OF j SKIP LOCKED;
 
 -- name: find_orphaned
 -- Finds running jobs of the given sessions ($1), whose dispatchers died. A locked job is left for a later sweep.
-SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, false AS passed, now() AS now
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, NULL::text AS output_location,
+  false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.lease_until > '-infinity' AND j.session = ANY($1::bigint[])
@@ -105,7 +107,8 @@ UPDATE served_models SET session = NULL, updated_at = '-infinity' WHERE session 
 
 -- name: find_expired
 -- Finds queued jobs that did not start within their expires_in. A locked job is left for a later sweep.
-SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, false AS wants_started, false AS passed, now() AS now
+SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, NULL::text AS output_location,
+  false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.expires_at <= now() AND j.started_at IS NULL AND j.finished_at IS NULL

@@ -39,7 +39,9 @@ WITH sums AS (
     count(*) FILTER (WHERE status = 'canceled') AS canceled, count(*) FILTER (WHERE status = 'expired') AS expired,
     coalesce(sum(inference_ms), 0) / 1000 AS inference_seconds, sum(input_bytes) AS bytes_in,
     coalesce(sum((
-      SELECT octet_length(o.outputs) FROM job_outputs o WHERE o.job_id = j.id AND j.status = 'succeeded'
+      SELECT octet_length(o.outputs) + o.file_bytes
+      FROM job_outputs o
+      WHERE o.job_id = j.id AND j.status = 'succeeded'
     )), 0) AS bytes_out,
     count(*) AS jobs
   FROM jobs j
@@ -69,13 +71,14 @@ UPDATE usage_progress SET counted_before = $1::xid8;
 
 -- name: forget_counted_jobs
 -- Takes the transaction from up to $1 jobs that ended in the future: they come from a dump of a server with larger ids, and
--- are counted. Later transactions here will have the same ids. Returns the jobs.
+-- are counted. Later transactions here will have the same ids. A job that ended during this roll-up is not of the future,
+-- although its transaction is younger. Returns the jobs.
 UPDATE jobs j
 SET ended_xid = NULL
 FROM (
   SELECT id, ended_xid
   FROM jobs
-  WHERE ended_xid > pg_current_xact_id()
+  WHERE ended_xid >= pg_snapshot_xmax(pg_current_snapshot())
   ORDER BY ended_xid DESC
   LIMIT $1
   FOR UPDATE SKIP LOCKED

@@ -39,10 +39,9 @@ class UsageStore:
             if progress is None:
                 return []
             start, own_id = progress["counted_before"], progress["own_id"]
-            if start > own_id:  # restored from a dump of a server with larger ids: count what that one had not
-                bound, end = own_id, LAST_ID
-            else:
-                bound = end = await connection.fetchval(QUERIES["find_usage_bound"], start, limit)
+            bound = await connection.fetchval(QUERIES["find_usage_bound"], start, limit)
+            # If it was restored from a dump of a server with larger ids: count what that one had not.
+            end = LAST_ID if start > own_id else bound
             found = await connection.fetch(QUERIES["count_usage"], start, end)
             await connection.fetch(QUERIES["set_usage_progress"], bound)
             await connection.fetch(QUERIES["forget_counted_jobs"], limit)

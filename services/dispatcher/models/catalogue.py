@@ -11,8 +11,9 @@ from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.models.store import ModelStore
-from services.dispatcher.triton.client import ModelVersion, TritonClient
+from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
+from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.statistics import RecentTimes
 from services.dispatcher.triton.unloaded import WITHOUT_ERROR, Unloaded
 

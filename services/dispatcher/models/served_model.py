@@ -10,7 +10,7 @@ from services.dispatcher.models.backoff import Backoff
 from services.dispatcher.models.breaker import Breaker
 from services.dispatcher.models.concurrency import ConcurrencyLimit, count_slots
 from services.dispatcher.models.fair_share import FairShare
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.model_version import ModelVersion
 
 QUICK_MODEL_FACTOR = 2  # times as many slots for a quick model; a job then waits for up to two more batches
 DESCRIBE_SECONDS = 10.0  # a version that becomes ready again within this time is not described again

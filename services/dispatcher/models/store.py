@@ -8,7 +8,7 @@ import msgspec
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
 from services.dispatcher.models.concurrency import count_slots
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.statistics import Model, Times
 from services.dispatcher.triton.unloaded import Unloaded
 

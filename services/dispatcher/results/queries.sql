@@ -15,17 +15,23 @@ FROM given
 JOIN running ON running.id = given.job_id AND running.claim = given.claim;
 
 -- name: end_jobs
--- Ends jobs, each with its outputs and its event. A job ends only if its state (was) and its claim still match. A job
--- that is being canceled still runs, so whichever end comes first wins; but only such a job can end canceled. Returns the
--- ids of the events that were recorded.
+-- Ends jobs, each with its outputs and its event. A job ends only if its state (was) and its claim still match, and no
+-- sweeper took one of its files ($18, with the end's event $19). A job that is being canceled still runs, so whichever
+-- end comes first wins; but only such a job can end canceled. Returns the ids of the events that were recorded.
 WITH done AS (
-  SELECT *
-  FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
-              $9::double precision[], $10::timestamptz[], $11::bytea[], $12::uuid[], $13::bigint[], $14::text[],
-              $15::bytea[], $16::text[])
+  SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
+         $9::double precision[], $10::timestamptz[], $11::bytea[], $12::uuid[], $13::bigint[], $14::text[],
+         $15::bytea[], $16::text[], $17::integer[])
     AS t(id, claim, was, status, version, error_code, error_message, error_retryable,
-         inference_ms, finished_at, outputs, event_id, sequence, event_type, event_body, traceparent)
+         inference_ms, finished_at, outputs, event_id, sequence, event_type, event_body, traceparent, files)
   ORDER BY id
+), held AS (
+  SELECT f.id, f.size, event_id
+  FROM unnest($18::uuid[], $19::uuid[]) AS made(id, event_id)
+  JOIN done USING (event_id)
+  JOIN files f ON f.id = made.id AND (f.status = 'uploading' OR f.job_id = done.id)
+  ORDER BY f.id
+  FOR UPDATE OF f
 ), locked AS (
   SELECT done.event_id
   FROM jobs j
@@ -36,8 +42,8 @@ WITH done AS (
   FOR UPDATE OF j
 ), chosen AS ( -- the first end of a job, if its sweeper and its dispatcher end it in one call
   SELECT DISTINCT ON (done.id) done.*
-  FROM done
-  JOIN locked USING (event_id)
+  FROM done JOIN locked USING (event_id)
+  WHERE files = (SELECT count(*) FROM held WHERE held.event_id = done.event_id)
   ORDER BY done.id, event_id
 ), ended AS (
   UPDATE jobs j
@@ -56,13 +62,15 @@ WITH done AS (
   WHERE j.id = chosen.id
   RETURNING j.id, j.tenant_id, j.model
 ), answered AS (
-  INSERT INTO job_outputs (job_id, claim, outputs)
-  SELECT id, claim, outputs FROM ended JOIN chosen USING (id) WHERE outputs IS NOT NULL
-  ON CONFLICT (job_id) DO UPDATE SET claim = excluded.claim, outputs = excluded.outputs -- of an earlier claim
-), dropped AS ( -- outputs that were saved before a job that then did not succeed
-  DELETE FROM job_outputs o
-  USING ended JOIN chosen USING (id)
-  WHERE o.job_id = chosen.id AND chosen.status <> 'succeeded'
+  INSERT INTO job_outputs (job_id, outputs, file_bytes)
+  SELECT id, outputs, (SELECT coalesce(sum(size), 0) FROM held WHERE held.event_id = chosen.event_id)
+  FROM ended JOIN chosen USING (id)
+  WHERE outputs IS NOT NULL
+), stored AS (
+  UPDATE files f
+  SET status = 'ready', created_at = now(), expires_at = 'infinity', job_id = chosen.id
+  FROM held JOIN chosen USING (event_id)
+  WHERE f.id = held.id AND f.status = 'uploading'
 ), recorded AS (
   INSERT INTO events (id, tenant_id, job_id, model, sequence, type, created_at, body, claim, traceparent)
   SELECT event_id, tenant_id, ended.id, model, sequence, event_type, finished_at, event_body, claim, traceparent
@@ -70,14 +78,37 @@ WITH done AS (
 )
 SELECT event_id FROM ended JOIN chosen USING (id);
 
--- name: add_steps
--- Adds streamed responses, each only while its job runs under the given claim. A repeated call adds nothing twice.
-INSERT INTO job_steps (job_id, claim, number, type, outputs)
-SELECT t.id, t.claim, t.number, 'job.output', t.outputs
-FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::bytea[]) AS t(id, claim, number, outputs)
-JOIN jobs j ON j.id = t.id AND j.claim = t.claim
-WHERE j.status IN ('processing', 'canceling')
+-- name: add_files
+-- Adds the files ($3) of a tenant ($1) that are about to be written, with their sizes ($4) and SHA-256 ($5). A sweeper
+-- deletes them after $2 seconds, unless they belong to a job by then.
+INSERT INTO files (id, tenant_id, content_type, size, sha256, kept, expires_at)
+SELECT id, $1, 'application/octet-stream', size, sha256, $2, now() + make_interval(secs => $2)
+FROM unnest($3::uuid[], $4::bigint[], $5::bytea[]) AS t(id, size, sha256)
 ON CONFLICT DO NOTHING;
+
+-- name: drop_files
+-- Lets a sweeper delete those of the files ($1) that no job got, after $2 seconds.
+UPDATE files
+SET status = 'deleting', expires_at = now() + make_interval(secs => $2)
+WHERE id IN (SELECT id FROM files WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE) AND status = 'uploading';
+
+-- name: add_steps
+-- Adds streamed responses, each only while its job runs under the given claim, and makes their files ($5, with the job,
+-- the claim and the number) the job's. A repeated call adds nothing twice.
+WITH added AS (
+  INSERT INTO job_steps (job_id, claim, number, type, outputs)
+  SELECT t.id, t.claim, t.number, 'job.output', t.outputs
+  FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::bytea[]) AS t(id, claim, number, outputs)
+  JOIN jobs j ON j.id = t.id AND j.claim = t.claim
+  WHERE j.status IN ('processing', 'canceling')
+  ON CONFLICT DO NOTHING
+  RETURNING job_id, claim, number
+)
+UPDATE files f
+SET status = 'ready', created_at = now(), expires_at = 'infinity', job_id = made.job_id
+FROM unnest($5::uuid[], $6::uuid[], $7::bigint[], $8::integer[]) AS made(id, job_id, claim, number)
+JOIN added USING (job_id, claim, number)
+WHERE f.id = made.id AND f.status = 'uploading';
 
 -- name: requeue_jobs
 -- Queues jobs again, due after a delay (seconds), each only under the given claim. A sweeper makes them claimable. An

@@ -1,6 +1,7 @@
 """Records the result of an attempt: the job's end with its event, or its return to the queue."""
 
 import random
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Literal, assert_never
@@ -13,12 +14,15 @@ from common.jobs import Failure, Status, number_event
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.job import JobRow, JobUrls, job_log_fields, render_event
-from services.dispatcher import metrics, retry
+from services.dispatcher import metrics, retry_policy
 from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.results.output_files import OutputFiles
+from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_writer import ResultWriter
-from services.dispatcher.results.store import AttemptStart, JobEnd, NewEvent, Requeue
+from services.dispatcher.results.store import AttemptStart, JobEnd, NewEvent, Requeue, Step
 from services.dispatcher.results.stream_recorder import StreamRecorder
 from services.dispatcher.triton.attempt import InferenceResult
+from services.dispatcher.triton.tensors import OutputFile
 
 log = Log("job")
 
@@ -26,8 +30,10 @@ log = Log("job")
 class ResultRecorder:
     """`at` is the database's time of an event, and `trace` the traceparent of the attempt's span."""
 
-    def __init__(self, writer: ResultWriter, urls: JobUrls) -> None:
+    def __init__(self, writer: ResultWriter, files: OutputFiles, locations: OutputLocations, urls: JobUrls) -> None:
         self._writer = writer
+        self._files = files
+        self._locations = locations
         self._urls = urls
 
     def announce_start(self, job: ClaimedJob, trace: str) -> None:
@@ -36,7 +42,17 @@ class ResultRecorder:
         self._writer.announce_start(AttemptStart(job.row, job.claim, job.started_at, event))
 
     def stream(self, job: ClaimedJob) -> StreamRecorder:
-        return StreamRecorder(job, self._writer.add_steps)
+        return StreamRecorder(job, partial(self._add_steps, job))
+
+    async def _add_steps(self, job: ClaimedJob, steps: list[Step]) -> bool:
+        await self._save_files(job, [file for step in steps for file in step.files])
+        return await self._writer.add_steps(steps)
+
+    async def _save_files(self, job: ClaimedJob, files: Sequence[OutputFile]) -> None:
+        if job.output_folder is None:
+            await self._files.save(job.row.tenant_id, files)
+        else:
+            await self._locations.save(job.row.tenant_id, job.output_folder, files)
 
     async def drain(self, seconds: float) -> None:
         """Wait for announcements of starts."""
@@ -45,29 +61,36 @@ class ResultRecorder:
     async def succeed(
         self, job: ClaimedJob, result: InferenceResult, at: datetime, inference_ms: float, trace: str
     ) -> None:
+        """Write the outputs that are files, then end the job. Raises NotStored and OutputsNotStored."""
+        await self._save_files(job, result.files)
         row = msgspec.structs.replace(job.row, version=result.version, inference_ms=inference_ms)
-        await self._end(job, finish(row, Status.SUCCEEDED, at), trace, outputs=result.outputs)
+        ended = False
+        try:
+            ended = await self._end(job, finish(row, Status.SUCCEEDED, at), trace, result=result)
+        finally:
+            if not ended:
+                self._files.drop(result.files)
 
-    async def record_failure(self, job: ClaimedJob, outcome: retry.Outcome, at: datetime, trace: str) -> None:
-        """Record a failed attempt. `retry.decide` says what happens to the job."""
+    async def record_failure(self, job: ClaimedJob, outcome: retry_policy.Outcome, at: datetime, trace: str) -> None:
+        """Record a failed attempt. `retry_policy.decide` says what happens to the job."""
         row, failure = job.row, outcome.failure
-        suspected = retry.is_suspected(job.probation, outcome, (at - job.started_at).total_seconds())
-        policy = retry.Policy(
+        suspected = retry_policy.is_suspected(job.probation, outcome, (at - job.started_at).total_seconds())
+        policy = retry_policy.Policy(
             row.attempt, row.max_attempts, suspected, job.initial_delay, job.max_delay, job.fallback_model
         )
-        count = retry.count_interruptions(job.interruptions, outcome)
-        probation = retry.find_probation(count or 0)
+        count = retry_policy.count_interruptions(job.interruptions, outcome)
+        probation = retry_policy.find_probation(count or 0)
         requeue = partial(
             Requeue, id=row.id, claim=job.claim, failure=failure, interruptions=count, probation=probation
         )
-        match retry.decide(policy, outcome, random.random()):  # noqa: S311 -- jitter, not a secret
-            case retry.GiveBack(delay):
-                back = requeue(delay=delay, given_back=True, refused=isinstance(outcome, retry.Refused))
-            case retry.Again(delay):
+        match retry_policy.decide(policy, outcome, random.random()):  # noqa: S311 -- jitter, not a secret
+            case retry_policy.GiveBack(delay):
+                back = requeue(delay=delay, given_back=True, refused=isinstance(outcome, retry_policy.Refused))
+            case retry_policy.Again(delay):
                 back = requeue(delay=delay)
-            case retry.FallBack(model):
+            case retry_policy.FallBack(model):
                 back = requeue(fallback=model, interruptions=0, probation=None)  # the other model is not suspected
-            case retry.Fail():
+            case retry_policy.Fail():
                 await self._end(job, finish(row, Status.FAILED, at, failure), trace)
                 return
             case never:
@@ -99,13 +122,14 @@ class ResultRecorder:
         trace: str,
         *,
         was: Literal["running", "queued"] = "running",
-        outputs: bytes | None = None,
-    ) -> None:
-        """End a job in the state of `row`. Log and trace whether its claim was still valid."""
-        end = self._build_end(job, row, trace, was, outputs)
+        result: InferenceResult | None = None,
+    ) -> bool:
+        """End a job in the state of `row`. Log, trace and return whether its claim was still valid."""
+        end = self._build_end(job, row, trace, was, result)
         fields: dict[str, object] = {**job_log_fields(row), "attempt": row.attempt}
         fields |= {"error": row.error_code} if row.error_code else {}
-        if await self._writer.end(end):
+        ended = await self._writer.end(end)
+        if ended:
             job_spans.set_outcome(row.status)
             if end.failure is not None:
                 tracing.record_error(get_current_span(), end.failure.code)
@@ -114,11 +138,18 @@ class ResultRecorder:
             job_spans.set_outcome("too_late")
             metrics.stale_results.inc()
             log.warning("job.result_too_late", **fields)
+        return ended
 
     def _build_end(
-        self, job: ClaimedJob, row: JobRow, trace: str, was: Literal["running", "queued"], outputs: bytes | None
+        self,
+        job: ClaimedJob,
+        row: JobRow,
+        trace: str,
+        was: Literal["running", "queued"],
+        result: InferenceResult | None,
     ) -> JobEnd:
         assert row.finished_at is not None, "an ended job has an end"
+        outputs = None if result is None else result.outputs
         failure = None
         if row.error_code is not None:
             failure = Failure(row.error_code, row.error_message or "", bool(row.error_retryable))
@@ -134,6 +165,7 @@ class ResultRecorder:
             failure=failure,
             inference_ms=row.inference_ms,
             outputs=outputs,
+            files=[] if result is None else [file.id for file in result.files if file.location is None],
         )
 
     async def _requeue(self, job: ClaimedJob, requeue: Requeue) -> bool:

@@ -1,6 +1,6 @@
 """Writes results in batches, and retries while the database is away.
 
-What may be slow to write never shares a statement: large items, and items of a batch that failed.
+What may be slow to write never shares a statement: items with much JSON, and items of a batch that failed.
 """
 
 import asyncio
@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
-
-import msgspec
 
 from common.errors import StatementTimeout, Unavailable
 from common.postgres.batcher import Batcher
@@ -25,7 +23,6 @@ from services.dispatcher.results.store import (
     JobEnd,
     NewEvent,
     NotStored,
-    OutputsNotStored,
     Requeue,
     ResultStore,
     Step,
@@ -34,8 +31,7 @@ from services.dispatcher.results.store import (
 RETRY_SECONDS = 0.5  # between two tries while the database is away
 MAX_TIMEOUTS = 3  # of one item alone, while the database answers; then it cannot be stored
 LARGE = 1024 * 1024  # bytes; a larger item takes 50 ms a megabyte
-LARGE_STATEMENTS = 2  # at a time
-SINGLE_STATEMENTS = 4  # at a time, of items whose batch failed
+SINGLE_STATEMENTS = 4  # at a time, of items that share none
 
 T = TypeVar("T")
 log = Log("job")
@@ -49,7 +45,6 @@ class ResultWriter:
         self._wake_ups = wake_ups
         self._changes = changes
         self._announcing: dict[tuple[UUID, int], asyncio.Task[None]] = {}  # by claim
-        self._large = asyncio.Semaphore(LARGE_STATEMENTS)
         self._single = asyncio.Semaphore(SINGLE_STATEMENTS)
         self._starts: Batcher[AttemptStart, bool] = Batcher(self._record_starts, name="starts")
         self._ends: Batcher[JobEnd, bool] = Batcher(
@@ -81,16 +76,10 @@ class ResultWriter:
             await asyncio.wait([start])
 
     async def end(self, end: JobEnd) -> bool:
-        """Return whether the job ended, which it does only under its claim. Raises NotStored, or OutputsNotStored.
-
-        Large outputs are stored before, without a lock on the job: heartbeats and cancels do not wait for them.
-        """
+        """Return whether the job ended, which it does only under its claim and with its files. Raises NotStored."""
         await self._await_start(end.id, end.claim)
         with statement_span("UPDATE", "jobs"):
-            if end.outputs is not None and len(end.outputs) > LARGE:
-                await self._write_large(self._save_outputs, end)
-                end = msgspec.structs.replace(end, outputs=None)
-            return await self._write(self._ends.submit, self._end_jobs, end)
+            return await self._write(self._ends.submit, self._end_jobs, end, size=len(end.outputs or b""))
 
     async def requeue(self, requeue: Requeue) -> bool:
         """Return whether the job was queued again: not if its claim is lost, or a cancel was requested."""
@@ -100,27 +89,22 @@ class ResultWriter:
 
     async def add_steps(self, steps: list[Step]) -> bool:
         """Add responses of one job. Raises NotStored."""
-        if measure(steps) > LARGE:
-            return await self._write_large(self._add_large_steps, steps)
-        return await self._write(self._steps.submit, self._add_steps, steps)
+        return await self._write(self._steps.submit, self._add_steps, steps, size=measure(steps))
 
     async def _write(
-        self, submit: Callable[[T], Awaitable[bool]], flush: Callable[[list[T]], Awaitable[list[bool]]], item: T
+        self,
+        submit: Callable[[T], Awaitable[bool]],
+        flush: Callable[[list[T]], Awaitable[list[bool]]],
+        item: T,
+        *,
+        size: int = 0,
     ) -> bool:
-        """Write an item in a batch, or alone after its batch failed."""
-        return await save_with_retry(submit, partial(self._save_one, self._single, flush), item)
+        """Write an item in a batch, or alone if it is large, or after its batch failed. `size` is in bytes."""
+        alone = partial(self._save_one, flush)
+        return await save_with_retry(submit if size <= LARGE else alone, alone, item)
 
-    async def _write_large(self, flush: Callable[[list[T]], Awaitable[list[bool]]], item: T) -> bool:
-        save = partial(self._save_one, self._large, flush)
-        try:
-            return await save_with_retry(save, save, item)
-        except NotStored as error:
-            raise OutputsNotStored from error
-
-    async def _save_one(
-        self, lane: asyncio.Semaphore, flush: Callable[[list[T]], Awaitable[list[bool]]], item: T
-    ) -> bool:
-        async with lane:
+    async def _save_one(self, flush: Callable[[list[T]], Awaitable[list[bool]]], item: T) -> bool:
+        async with self._single:
             (done,) = await flush([item])
         return done
 
@@ -140,10 +124,6 @@ class ResultWriter:
                 metrics.attempts.labels(end.model, end.status).inc()
         return [end.event.id in recorded for end in ends]
 
-    async def _save_outputs(self, ends: list[JobEnd]) -> list[bool]:
-        await self._store.save_outputs(ends)
-        return [True] * len(ends)
-
     def _announce(self, events: Iterable[NewEvent]) -> None:
         self._wake_ups.announce(event_wake_up(event.id, event.type, event.traceparent) for event in events)
 
@@ -155,12 +135,6 @@ class ResultWriter:
     async def _add_steps(self, steps: list[list[Step]]) -> list[bool]:
         together = [step for each in steps for step in each]
         await self._store.add_steps(together)
-        self._changes.notify(step.job_id for step in together)
-        return [True] * len(steps)
-
-    async def _add_large_steps(self, steps: list[list[Step]]) -> list[bool]:
-        together = [step for each in steps for step in each]
-        await self._store.add_large_steps(together)
         self._changes.notify(step.job_id for step in together)
         return [True] * len(steps)
 

@@ -12,8 +12,12 @@ from common.jobs import Failure, Status
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
 from common.views.job import JobRow
+from services.dispatcher.retry_policy import Outcome
+from services.dispatcher.triton.tensors import OutputFile
 
 QUERIES = sql.load("services.dispatcher.results")
+FILE_SECONDS = 3600.0  # until a sweeper deletes an output that no job has
+DROP_SECONDS = 60.0  # until it deletes one that was given up: a cancelled write of it may still run
 
 
 class NotStored(CharoniaError):
@@ -21,7 +25,11 @@ class NotStored(CharoniaError):
 
 
 class OutputsNotStored(NotStored):
-    """The database answers, but it could not store the outputs in time; return less."""
+    """An object store did not take the outputs of a result. `outcome` is that of the attempt."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.failure.message)
+        self.outcome = outcome
 
 
 class NewEvent(msgspec.Struct, frozen=True):
@@ -44,7 +52,7 @@ class AttemptStart(NamedTuple):
 
 
 class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a job. It is saved only if `was` and `claim` still match. Its outputs may be saved before."""
+    """The end of a job. It is saved only if `was` and `claim` still match, and all its `files` are there."""
 
     id: UUID
     claim: int
@@ -57,6 +65,7 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     inference_ms: float | None = None
     outputs: bytes | None = None
+    files: Sequence[UUID] = ()
 
 
 class Requeue(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +89,7 @@ class Step(NamedTuple):
     claim: int
     number: int
     outputs: bytes
+    files: Sequence[OutputFile] = ()
 
 
 class ResultStore:
@@ -103,23 +113,28 @@ class ResultStore:
                 *(end.id, end.claim, end.was, end.status, end.version, *failure_values(end.failure)),
                 *(end.inference_ms, end.finished_at, end.outputs),
                 *(end.event.id, end.event.sequence, end.event.type, end.event.body, end.event.traceparent),
+                len(end.files),
             )
             for end in ends
         ]
-        found = await self._database.fetch(QUERIES["end_jobs"], *to_columns(rows, 16))
+        files = [(file, end.event.id) for end in ends for file in end.files]
+        found = await self._database.fetch(QUERIES["end_jobs"], *to_columns(rows, 17), *to_columns(files, 2))
         return {record["event_id"] for record in found}
 
-    async def save_outputs(self, ends: Sequence[JobEnd]) -> None:
-        """Save the outputs of running jobs. Nobody sees them before the jobs succeed."""
-        rows = [(end.id.bytes, end.claim.to_bytes(8), end.outputs or b"") for end in ends]
-        await self._database.copy("incoming_outputs", ("job_id", "claim", "outputs"), rows)
+    async def add_files(self, tenant_id: UUID, files: Sequence[OutputFile]) -> bool:
+        """Add the rows of outputs whose objects are written next. Adding them again has no effect."""
+        rows = [(file.id, file.size, file.sha256) for file in files]
+        await self._database.fetch(QUERIES["add_files"], tenant_id, FILE_SECONDS, *to_columns(rows, 3))
+        return True
+
+    async def drop_files(self, files: Sequence[UUID]) -> None:
+        """Let a sweeper delete those of the files that no job got."""
+        await self._database.fetch(QUERIES["drop_files"], files, DROP_SECONDS)
 
     async def add_steps(self, steps: Sequence[Step]) -> None:
-        await self._database.fetch(QUERIES["add_steps"], *to_columns(steps, 4))
-
-    async def add_large_steps(self, steps: Sequence[Step]) -> None:
-        rows = [(step.job_id.bytes, step.claim.to_bytes(8), step.number.to_bytes(4), step.outputs) for step in steps]
-        await self._database.copy("incoming_steps", ("job_id", "claim", "number", "outputs"), rows)
+        rows = [step[:4] for step in steps]
+        files = [(file.id, step.job_id, step.claim, step.number) for step in steps for file in step.files]
+        await self._database.fetch(QUERIES["add_steps"], *to_columns(rows, 4), *to_columns(files, 4))
 
     async def requeue_jobs(self, requeues: Sequence[Requeue]) -> set[UUID]:
         """Return the ids of the jobs that were queued again."""

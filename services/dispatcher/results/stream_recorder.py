@@ -9,6 +9,7 @@ from common.telemetry.logs import Log
 from common.views.job import job_log_fields
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.results.store import Step
+from services.dispatcher.triton.tensors import Rendered
 
 log = Log("job")
 
@@ -30,10 +31,10 @@ class StreamRecorder:
         self._waiting: asyncio.Queue[Step] = asyncio.Queue(MAX_WAITING)
         self._writing: asyncio.Task[None] | None = None
 
-    async def add(self, outputs: bytes) -> None:
-        """Take a response. Waits only if the database is MAX_WAITING responses behind."""
+    async def add(self, response: Rendered) -> None:
+        """Take a response. Waits only if the database or the object store is MAX_WAITING responses behind."""
         self._count += 1
-        step = Step(self._job.row.id, self._job.claim, self._count, outputs)
+        step = Step(self._job.row.id, self._job.claim, self._count, *response)
         if self._waiting.full() or self._writer.done():
             await self._while_writing(self._waiting.put(step))
         else:

@@ -12,7 +12,7 @@ SELECT
     ::double precision AS seconds_up
 FROM pg_stat_bgwriter;
 
--- name: note_presence
+-- name: note_liveness
 -- Records that a dispatcher ($1) lives.
 INSERT INTO dispatchers (worker) VALUES ($1) ON CONFLICT (worker) DO UPDATE SET seen_at = now();
 

@@ -37,14 +37,14 @@ class SessionStore:
     @contextlib.asynccontextmanager
     async def lock(self, session: int) -> AsyncIterator[LockedSession | None]:
         """Lock a session on a connection of its own, or not behind a pooler. Raise DatabaseUnavailable in an outage."""
-        async with self._database.acquire() as connection:
+        async with self._database.acquire(lasting=True) as connection:
             record = await connection.fetchrow(QUERIES["lock_session"], session, connection.get_server_pid())
             assert record is not None
             yield None if record["is_pooled"] else LockedSession(connection, record["seconds_up"])
 
-    async def note_presence(self, worker: str) -> None:
+    async def note_liveness(self, worker: str) -> None:
         """Record that a dispatcher lives."""
-        await self._database.fetch(QUERIES["note_presence"], worker)
+        await self._database.fetch(QUERIES["note_liveness"], worker)
 
     async def find_free_sessions(self, own: int) -> set[int]:
         """Return the sessions of running jobs and of models that nobody holds, and `own` if nobody holds it."""

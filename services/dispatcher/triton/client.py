@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, NamedTuple
 
 import grpc
-import msgspec
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
-from common.tensors import Datatype, Signature
+from common.tensors import Datatype
+from common.views.outputs import OutputTensor
 from services.dispatcher.triton.connection import Access, open_channel
 from services.dispatcher.triton.errors import (
     MODEL_CRASHED,
@@ -23,12 +23,14 @@ from services.dispatcher.triton.errors import (
     explain,
 )
 from services.dispatcher.triton.messages import StreamMessage, read_message
+from services.dispatcher.triton.model_version import ModelVersion, find_wrong_references, read_version
 from services.dispatcher.triton.quarantine import Quarantine
+from services.dispatcher.triton.request_bytes import write_request
 from services.dispatcher.triton.statistics import Model, Totals, read_totals
-from services.dispatcher.triton.tensors import OutputTensor
 from services.dispatcher.triton.unloaded import STALLED, Unloaded, find_unloaded
 
 CALL_SECONDS = 3.0
+MAX_REQUEST = 2**31 - 1  # bytes; Triton takes no larger ones
 STALL_SECONDS = 1.0  # an answer that takes longer shows that the server, or the way to it, stalled
 LOAD_SECONDS = 600.0  # for a model to load
 PLAIN = Access()
@@ -37,18 +39,6 @@ CONNECTION_REFUSED = "Connection refused"
 CONNECTION_LOST = ("ping timeout", "keepalive")  # in the details of a call on a connection whose pings had no answer
 
 log = Log("triton")
-
-
-class ModelVersion(msgspec.Struct, frozen=True):
-    """What a ready version of a model declares. Shapes include the batch dimension."""
-
-    name: str
-    version: str
-    decoupled: bool
-    max_batch_size: int
-    instances: int
-    inputs: list[Signature]
-    outputs: list[Signature]
 
 
 class Response(NamedTuple):
@@ -62,7 +52,7 @@ class TritonClient:
     """One connection to one Triton server."""
 
     def __init__(self, url: str, max_message: int, access: Access = PLAIN) -> None:
-        """`url` is host:port. `max_message` limits a request and a response, in bytes."""
+        """`url` is host:port. `max_message` limits a response, in bytes. The gateway limits requests."""
         self.max_message = max_message
         self.quarantine = Quarantine()
         self.unloaded: Unloaded = {}  # why models do not run, as of the last index
@@ -75,7 +65,7 @@ class TritonClient:
             url,
             access.tls,
             [
-                ("grpc.max_send_message_length", max_message),
+                ("grpc.max_send_message_length", MAX_REQUEST),
                 ("grpc.max_receive_message_length", max_message),
                 ("grpc.initial_reconnect_backoff_ms", 200),
                 ("grpc.min_reconnect_backoff_ms", 200),
@@ -89,7 +79,7 @@ class TritonClient:
         # gRPC operation, not three and a task, and a third less CPU.
         self._stream: Any = self._channel.unary_stream(
             STREAM_METHOD,
-            request_serializer=pb.ModelInferRequest.SerializeToString,
+            request_serializer=write_request,
             response_deserializer=read_message,
         )
 
@@ -210,16 +200,10 @@ class TritonClient:
         config = response.config
         steps = [step.model_name for step in config.ensemble_scheduling.step]
         self.quarantine.describe(name, python=config.backend == "python", steps=steps)
-        optional = {tensor.name for tensor in config.input if tensor.optional}
-        return ModelVersion(
-            name=name,
-            version=version,
-            decoupled=config.model_transaction_policy.decoupled,
-            max_batch_size=config.max_batch_size,
-            instances=sum(group.count for group in config.instance_group) or 1,  # an ensemble has none
-            inputs=[read_signature(tensor, tensor.name in optional) for tensor in metadata.inputs],
-            outputs=[read_signature(tensor, False) for tensor in metadata.outputs],
-        )
+        described = read_version(name, version, metadata, config)
+        if wrong := find_wrong_references(described, config):
+            log.warning("model.reference_ignored", model=name, version=version, inputs=wrong)
+        return described
 
     async def infer(self, request: Any, metadata: Sequence[tuple[str, str]]) -> AsyncGenerator[Response, None]:
         """Yield the responses as they arrive: one response, unless the model is decoupled.
@@ -291,10 +275,6 @@ def shows_stall(error: grpc.aio.AioRpcError, seconds: float = 0.0) -> bool:
     return error.code() is grpc.StatusCode.UNAVAILABLE and any(
         sign in (error.details() or "") for sign in CONNECTION_LOST
     )
-
-
-def read_signature(tensor: Any, optional: bool) -> Signature:
-    return Signature(tensor.name, Datatype(tensor.datatype), list(tensor.shape), optional)
 
 
 def read_response(message: StreamMessage) -> Response:

@@ -23,15 +23,19 @@ class TritonUnavailable(Exception):
 class InferenceError(Exception):
     """An inference failed."""
 
-    def __init__(self, failure: Failure, *, outage: bool = False, refused: bool = False) -> None:
+    def __init__(
+        self, failure: Failure, *, outage: bool = False, refused: bool = False, delay: float | None = None
+    ) -> None:
         """`outage`: the server or the model is away; the job is probably not the cause.
 
-        `refused`: Triton did not accept the request, so the attempt never began.
+        `refused`: Triton did not accept the request, so the attempt never began. `delay`: seconds until another makes
+        sense, if they are known.
         """
         super().__init__(failure.message)
         self.failure = failure
         self.outage = outage
         self.refused = refused
+        self.delay = delay
 
     @property
     def error_type(self) -> str:
@@ -62,6 +66,14 @@ INSTANCE_PREFIX = r"(Failed to process the request\(s\) for model instance '[^']
 RULES = (
     Rule("has no available versions", "model_unavailable", retryable=True, outage=True, refused=True),
     Rule("Server is stopping", "triton_unavailable", retryable=True, outage=True, refused=True),
+    # After a restart a server may answer before it has loaded its models.
+    Rule(
+        "Request for unknown model: '[^']*' is not found",
+        "model_unavailable",
+        retryable=True,
+        outage=True,
+        refused=True,
+    ),
     Rule("Request for unknown model", "model_not_found", retryable=False),
     Rule("Exceeds maximum queue size", QUEUE_FULL, retryable=True, refused=True),
     Rule("Request timeout expired", "triton_queue_timeout", retryable=True),

@@ -22,7 +22,7 @@ from common.settings import EXAMPLE_KEYS
 from services.gateway.auth.rate_limits import RateLimiter
 from services.gateway.auth.scopes import check_scope
 from services.gateway.auth.store import Key, KeyStore
-from services.gateway.http.body_limits import find_lease
+from services.gateway.http.limits.body_limits import find_lease
 from services.gateway.http.problems import Problem
 
 Connection: TypeAlias = ASGIConnection[Any, Any, Any, Any]

@@ -1,0 +1,1 @@
+"""Batches of jobs: submitted as JSON lines, and read as JSON lines."""

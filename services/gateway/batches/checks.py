@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from common import ids
+from common.locations.location import Location
 from common.telemetry import tracing
 from services.gateway.auth.store import Key
 from services.gateway.batches.items import MAX_ITEMS, Items
@@ -16,7 +17,7 @@ from services.gateway.batches.parse import ParsedItem, parse_defaults, parse_ite
 from services.gateway.batches.schemas import ItemError, ItemProblem
 from services.gateway.batches.store import NewItem
 from services.gateway.http.problems import MAX_ERRORS, FieldError, Problem, invalid, name_type, shorten
-from services.gateway.jobs.parse import SubmitContext
+from services.gateway.jobs.parse import NeedsFiles, SubmitContext
 from services.gateway.jobs.store import NewJob
 from services.gateway.jobs.submit import Submitter
 
@@ -33,48 +34,81 @@ class CheckedItems(NamedTuple):
     fingerprint: bytes
 
 
+class CheckedItem(NamedTuple):
+    """An item with its job, or with its error."""
+
+    item: NewItem
+    job: NewJob | None
+    error: ItemError | None
+
+
 class ItemChecker:
     """Checks the items of one batch."""
 
     def __init__(self, submitter: Submitter, context: SubmitContext, batch_id: UUID) -> None:
         self._workers = submitter.workers
+        self._files = submitter.files
         self._context = context
         self._batch_id = batch_id
         self._defaults: bytes | None = None
         self._names: dict[str, int] = {}  # of the items so far, with their indexes
+        self._turns = Turns()
 
     async def check(self, items: Items) -> CheckedItems:
-        """Check all items. Raises Problem (422) for too many of them, or for invalid defaults."""
-        found: list[NewItem] = []
-        jobs: list[NewJob] = []
-        errors: list[ItemError] = []
+        """Check all items: last those that refer to files, which are looked up together.
+
+        Raises Problem (422) for too many items, or for invalid defaults.
+        """
+        checked: dict[int, CheckedItem] = {}
+        later: dict[int, bytes | str] = {}
+        needed: dict[UUID | Location, bool] = {}
         async for index, text in self._enumerate(items):
             try:
-                job, custom_id = await self._parse(index, text)
-            except Problem as problem:
-                error = describe(problem, index, await self._workers.work(len(text), read_custom_id, text))
-                if error.custom_id is not None:
-                    self._names.setdefault(error.custom_id, index)
-                errors.append(error)
-                found.append(NewItem(index, None, error.custom_id, to_problem(error)))
-            else:
-                held = job.input_bytes + len(job.callback_url or "")
-                items.hold(max(0, held - len(text)))  # packed, `[1,1]` is 16 bytes of FP64; defaults are in each job
-                jobs.append(add_to_batch(job, self._batch_id))
-                found.append(NewItem(index, job.id, custom_id))
-        return CheckedItems(found, jobs, errors, items.digest.digest())
+                checked[index] = await self._check_one(index, text, items)
+            except NeedsFiles as error:
+                later[index] = text
+                needed |= {each: may_be_npy or needed.get(each, False) for each, may_be_npy in error.files.items()}
+                self._note_name(index, await self._workers.work(len(text), read_custom_id, text))
+        if later:
+            self._context = await self._files.add_to(self._context, needed)
+        for index, text in later.items():
+            checked[index] = await self._check_one(index, text, items)
+            await self._turns.end()
+        found = [each for _, each in sorted(checked.items())]
+        return CheckedItems(
+            [each.item for each in found],
+            [each.job for each in found if each.job is not None],
+            [each.error for each in found if each.error is not None],
+            items.digest.digest(),
+        )
+
+    async def _check_one(self, index: int, text: bytes | str, items: Items) -> CheckedItem:
+        """Return an item with its job or its error. Raises NeedsFiles before the files are known."""
+        try:
+            job, custom_id = await self._parse(index, text)
+        except Problem as problem:
+            error = describe(problem, index, await self._workers.work(len(text), read_custom_id, text))
+            self._note_name(index, error.custom_id)
+            return CheckedItem(NewItem(index, None, error.custom_id, to_problem(error)), None, error)
+        held = job.held_bytes + len(job.callback_url or "")
+        items.hold(max(0, held - len(text)))  # packed, `[1,1]` is 16 bytes of FP64; defaults are in each job
+        return CheckedItem(NewItem(index, job.id, custom_id), add_to_batch(job, self._batch_id), None)
+
+    def _note_name(self, index: int, name: str | None) -> int:
+        """Return the first item with this name."""
+        return index if name is None else self._names.setdefault(name, index)
 
     async def _parse(self, index: int, text: bytes | str) -> ParsedItem:
         """Return the job of an item. Raises Problem as that of a single job, and 422 for a name that is used."""
         size = len(text) + len(self._defaults or b"")
         parsed = await self._workers.work(size, parse_item, text, self._defaults, self._context)
-        if parsed.custom_id is not None and (first := self._names.setdefault(parsed.custom_id, index)) != index:
+        if (first := self._note_name(index, parsed.custom_id)) != index:
             raise invalid(FieldError("/custom_id", f"is that of item {first}, too; each item needs its own"))
         return parsed
 
     async def _enumerate(self, items: Items) -> AsyncIterator[tuple[int, bytes | str]]:
-        """Yield the items with their numbers, without the defaults. Lets other requests run in between."""
-        index, is_first, began = 0, True, time.perf_counter()
+        """Yield the items with their numbers, without the defaults."""
+        index, is_first = 0, True
         async for text in items:
             if is_first:
                 is_first = False
@@ -85,9 +119,20 @@ class ItemChecker:
                 raise invalid(FieldError("", f"the body has more than {MAX_ITEMS} jobs; split it into several batches"))
             yield index, text
             index += 1
-            if time.perf_counter() - began > YIELD_SECONDS:
-                await asyncio.sleep(0)
-                began = time.perf_counter()
+            await self._turns.end()
+
+
+class Turns:
+    """Lets other requests run in between."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+
+    async def end(self) -> None:
+        """Let others run if this one has worked for long enough."""
+        if time.perf_counter() - self._began > YIELD_SECONDS:
+            await asyncio.sleep(0)
+            self._began = time.perf_counter()
 
 
 def describe(problem: Problem, index: int, custom_id: str | None) -> ItemError:

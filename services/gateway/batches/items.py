@@ -12,7 +12,7 @@ from typing import Any
 from litestar import Request
 
 from services.gateway.http.bodies import malformed, read_chunks
-from services.gateway.http.body_limits import find_lease
+from services.gateway.http.limits.body_limits import find_lease
 from services.gateway.http.negotiation import check_json
 from services.gateway.http.problems import FieldError as Field
 from services.gateway.http.problems import Problem, invalid

@@ -11,8 +11,8 @@ from common.telemetry.logs import Log
 from common.views.job import JobUrls, view_job
 from services.gateway.batches.schemas import BatchResult, ItemProblem
 from services.gateway.batches.store import BatchStore, ResultRow
+from services.gateway.http.limits.response_limits import ResponseLease
 from services.gateway.http.problems import Problem
-from services.gateway.http.response_limits import ResponseLease
 
 PAGE_ITEMS = 100
 PAGE_BYTES = 1024 * 1024  # a larger result has a page of its own
@@ -89,7 +89,8 @@ def take_next(rows: Sequence[ResultRow], start: int) -> list[ResultRow]:
 
 def view_result(row: ResultRow, urls: JobUrls) -> BatchResult:
     """Return a line of the results."""
-    job = None if row.job is None else view_job(row.job, urls, webhook_status="none", outputs=row.outputs)
+    outputs = None if row.outputs is None else urls.add_file_urls(row.outputs)
+    job = None if row.job is None else view_job(row.job, urls, webhook_status="none", outputs=outputs)
     error = REMOVED if row.job is None else None
     if row.problem is not None:
         error = msgspec.json.decode(row.problem, type=ItemProblem)

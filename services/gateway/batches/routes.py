@@ -28,10 +28,10 @@ from services.gateway.batches.store import BatchStore
 from services.gateway.batches.submit import BatchSubmitter
 from services.gateway.batches.waiting import BatchWaiting
 from services.gateway.http.disconnects import while_connected
+from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.negotiation import MAX_WAIT
 from services.gateway.http.parameters import parse_id
 from services.gateway.http.problems import WITH_BODY, WITH_ID, conflict, document, not_found
-from services.gateway.http.response_limits import find_response_lease
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency import IdempotencyKey, parse_key

@@ -14,7 +14,9 @@ from common.views.batch import BatchRow, Counts, read_batch, read_counts
 from common.views.job import JobRow, read_job
 from services.gateway.batches.schemas import ItemProblem
 from services.gateway.jobs.idempotency_store import RequestKey, add_batch_key, lock_key
-from services.gateway.jobs.store import JobTimes, NewJob, add_jobs
+from services.gateway.jobs.inputs.file_store import add_job_files, find_missing, lock_files
+from services.gateway.jobs.inputs.large_input_store import keep_large_inputs
+from services.gateway.jobs.store import JobFile, JobTimes, NewJob, add_jobs
 
 QUERIES = sql.load("services.gateway.batches")
 JOBS_PER_STATEMENT = 200
@@ -48,6 +50,14 @@ class KeyUsed(Exception):
     """The idempotency key is in use. Raised inside the transaction to roll it back."""
 
 
+class FileGone(Exception):
+    """A file was deleted since the job that reads it was checked. Raised inside the transaction to roll it back."""
+
+    def __init__(self, file: JobFile) -> None:
+        super().__init__(file)
+        self.file = file
+
+
 class ResultRow(NamedTuple):
     """An item with what became of it. A refused item has a `problem` as JSON; a removed job is None without one."""
 
@@ -63,7 +73,10 @@ class BatchStore:
         self._database = database
 
     async def add(self, batch: NewBatch, jobs: Sequence[NewJob]) -> tuple[BatchRow, dict[UUID, JobTimes]] | None:
-        """Add the batch with all its jobs. Return None, and add nothing, if its idempotency key is in use."""
+        """Add the batch with all its jobs. Return None, and add nothing, if its idempotency key is in use.
+
+        Raises FileGone, and Problem (503) if a sweeper has taken a large input.
+        """
         try:
             async with self._database.transaction(TRANSACTION_SECONDS) as connection:
                 return await self._add(connection, batch, jobs)
@@ -77,11 +90,16 @@ class BatchStore:
         # the same key would wait for this transaction, and so would the jobs that share its statement.
         if batch.request_key is not None and not await lock_key(connection, batch.tenant_id, batch.request_key.key):
             raise KeyUsed
+        for gone in find_missing(jobs, await lock_files(connection, jobs)).values():
+            raise FileGone(gone)
         record = await connection.fetchrow(QUERIES["add_batch"], *batch[:5])
         assert record is not None, "an INSERT without a condition returns its row"
         times: dict[UUID, JobTimes] = {}
         for chunk in chunk_jobs(jobs):
-            times |= await add_jobs(connection, chunk)
+            added = await add_jobs(connection, chunk)
+            await add_job_files(connection, chunk)
+            await keep_large_inputs(connection, chunk, added)
+            times |= added
         for start in range(0, len(batch.items), ITEMS_PER_STATEMENT):
             await add_items(connection, batch.id, batch.items[start : start + ITEMS_PER_STATEMENT])
         if batch.request_key is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -11,12 +12,13 @@ from common import ids
 from common.jobs import Status
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.views.batch import BatchRow, Counts
-from services.gateway import metrics
 from services.gateway.auth.store import Key
 from services.gateway.batches.checks import check_items, no_valid_item
 from services.gateway.batches.items import Items
 from services.gateway.batches.schemas import ItemError
-from services.gateway.batches.store import BatchStore, NewBatch
+from services.gateway.batches.store import BatchStore, FileGone, NewBatch
+from services.gateway.http.problems import conflict
+from services.gateway.jobs import metrics
 from services.gateway.jobs.idempotency import check_same_request, in_progress
 from services.gateway.jobs.idempotency_store import KeyRecord, RequestKey
 from services.gateway.jobs.store import JobTimes, NewJob
@@ -68,12 +70,23 @@ class BatchSubmitter:
         if key is not None:
             answer = msgspec.json.encode(StoredResponse(batch.total, batch.accepted, checked.errors))
             batch = batch._replace(request_key=RequestKey(key, checked.fingerprint), answer=answer)
-        added = await self._store.add(batch, checked.jobs)
-        if added is None:
-            raise in_progress()
-        row, times = added
+        async with self.submitter.large_inputs.written(checked.jobs) as jobs:
+            row, times = await self._add(batch, jobs)
         self._announce(checked.jobs, times)
         return AcceptedBatch(row, {Status.QUEUED: row.accepted}, checked.errors, replayed=False)
+
+    async def _add(self, batch: NewBatch, jobs: Sequence[NewJob]) -> tuple[BatchRow, dict[UUID, JobTimes]]:
+        """Add the batch with its jobs. Raises Problem (409, 503)."""
+        try:
+            added = await self._store.add(batch, jobs)
+        except FileGone as error:
+            file = ids.encode(ids.Kind.FILE, error.file.id)
+            raise conflict(
+                f"{file} was deleted, or has expired, while the batch was submitted; send it again"
+            ) from error
+        if added is None:
+            raise in_progress()
+        return added
 
     def _announce(self, jobs: list[NewJob], times: dict[UUID, JobTimes]) -> None:
         """Announce the jobs in the background."""
@@ -82,7 +95,7 @@ class BatchSubmitter:
         self._announcing.add(task)
         task.add_done_callback(self._announcing.discard)
         for job in jobs:
-            metrics.jobs_submitted.labels(job.model, job.priority).inc()
+            metrics.submitted.labels(job.model, job.priority).inc()
 
 
 def replay(first: KeyRecord, fingerprint: bytes) -> AcceptedBatch:

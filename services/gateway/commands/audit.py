@@ -16,8 +16,8 @@ from common import ids
 from common.errors import CharoniaError
 from common.postgres.database import Database
 from common.settings import load
-from services.gateway.audit.routes import view
-from services.gateway.audit.store import NEWEST, AuditRow, AuditStore
+from services.gateway.admin.audit.routes import view
+from services.gateway.admin.audit.store import NEWEST, AuditRow, AuditStore
 from services.gateway.auth.store import KeyStore
 from services.gateway.commands.keys import KeySettings, connect, read_name
 from services.gateway.http.pagination import Place

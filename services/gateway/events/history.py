@@ -10,11 +10,11 @@ import msgspec
 
 from common import ids
 from common.jobs import EVENT_TYPES, TERMINAL, TERMINAL_EVENTS, Status, number_event
-from common.views.job import format_time
+from common.views.job import JobUrls, format_time
 from services.gateway.auth.store import Key
 from services.gateway.events.store import EventPosition, EventStore, HistoryRow
 from services.gateway.events.waiters import Waiter, Waiters
-from services.gateway.http.response_limits import ResponseLease
+from services.gateway.http.limits.response_limits import ResponseLease
 
 PAGE_EVENTS = 100
 PAGE_BYTES = 1024 * 1024  # bounds the memory of a slow client; a larger event needs room in the budget of responses
@@ -90,7 +90,7 @@ def parse_event_id(text: str) -> EventPosition | None:
     return EventPosition(int(found.group(1)), int(found.group(2)))
 
 
-def to_event(job_id: UUID, row: HistoryRow) -> Event:
+def to_event(job_id: UUID, row: HistoryRow, urls: JobUrls) -> Event:
     if row.type in TERMINAL_EVENTS and row.body is not None:
         return Event(format_event_id(row.position), row.type, row.body)
     error = None if row.error_code is None else StepError(row.error_code, row.error_message or "")
@@ -100,7 +100,7 @@ def to_event(job_id: UUID, row: HistoryRow) -> Event:
         attempt=row.attempt,
         model=row.model,
         error=error,
-        outputs=msgspec.UNSET if row.body is None else msgspec.Raw(row.body),
+        outputs=msgspec.UNSET if row.body is None else msgspec.Raw(urls.add_file_urls(row.body)),
     )
     return Event(format_event_id(row.position), row.type, encode(row, step))
 
@@ -125,8 +125,9 @@ async def wait_for_change(waiter: Waiter, seconds: float) -> bool:
 class JobHistory:
     """The past and future events of a job."""
 
-    def __init__(self, store: EventStore, waiters: Waiters, heartbeat: float) -> None:
+    def __init__(self, store: EventStore, waiters: Waiters, urls: JobUrls, heartbeat: float) -> None:
         """`heartbeat` is in seconds."""
+        self._urls = urls
         self.store = store
         self.waiters = waiters
         self._heartbeat = heartbeat
@@ -147,7 +148,7 @@ class JobHistory:
             await lease.reserve(key.tenant_id, rows[-1].size)
             rows[-1] = rows[-1]._replace(body=await self.store.read_response(job_id, rows[-1].position))
         is_full = len(rows) == limit or sum(row.size for row in rows) >= PAGE_BYTES
-        return Page([to_event(job_id, row) for row in rows], is_full)
+        return Page([to_event(job_id, row, self._urls) for row in rows], is_full)
 
     async def follow(
         self, job_id: UUID, key: Key, lease: ResponseLease, after: EventPosition

@@ -25,6 +25,7 @@ from services.gateway.events.dependencies import EventServices, Services
 from services.gateway.events.history import Event, EventView, JobHistory, parse_event_id
 from services.gateway.events.schemas import EVENT_POSITION, EventItem, EventPage
 from services.gateway.events.store import START, EventPosition, JobSnapshot
+from services.gateway.http.limits.response_limits import ResponseLease, find_response_lease
 from services.gateway.http.negotiation import EVENT_STREAM, prefers
 from services.gateway.http.parameters import Limit, make_cursor, parse_id
 from services.gateway.http.problems import (
@@ -35,7 +36,6 @@ from services.gateway.http.problems import (
     invalid,
     not_found,
 )
-from services.gateway.http.response_limits import ResponseLease, find_response_lease
 
 RETRY_MS = 1000  # before a client reconnects
 LAST_EVENT_ID = "Last-Event-ID"

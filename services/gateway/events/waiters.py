@@ -15,9 +15,9 @@ from common.jobs import TERMINAL
 from common.postgres.batcher import Batcher
 from common.rabbitmq.messages import JobsChanged, Message
 from common.telemetry.logs import Log
-from services.gateway import metrics
 from services.gateway.auth.authentication import unauthorized
 from services.gateway.auth.store import Key
+from services.gateway.events import metrics
 from services.gateway.events.store import EventStore, JobSnapshot
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.http.problems import LATER, Problem

@@ -23,9 +23,9 @@ from services.gateway.events.routes import (
     view_event,
 )
 from services.gateway.http.disconnects import while_connected
+from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.parameters import check_parameters
 from services.gateway.http.problems import FieldError, Problem, invalid
-from services.gateway.http.response_limits import find_response_lease
 from services.gateway.http.websockets import refuse_socket
 
 TRY_AGAIN_LATER, POLICY_VIOLATION = 1013, 1008

@@ -1,0 +1,1 @@
+"""What every call shares: problem documents, parameters, bodies, draining, telemetry and health."""

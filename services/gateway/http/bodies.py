@@ -12,11 +12,11 @@ import msgspec
 from litestar import Request
 from litestar.types import Empty
 
-from services.gateway.http.body_limits import BODY_SECONDS, STALL_SECONDS, find_lease
-from services.gateway.http.field_errors import find_errors, read_type
-from services.gateway.http.json_syntax import explain_syntax
+from services.gateway.http.limits.body_limits import BODY_SECONDS, STALL_SECONDS, find_lease
 from services.gateway.http.negotiation import check_json
 from services.gateway.http.problems import MAX_ERRORS, FieldError, Problem, escape, invalid
+from services.gateway.http.validation.field_errors import find_errors, read_type
+from services.gateway.http.validation.json_syntax import explain_syntax
 
 PATH = re.compile(r" - at `\$(.*)`$")
 STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")

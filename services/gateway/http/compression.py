@@ -10,7 +10,7 @@ from litestar import Request
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
 from services.gateway.http.bodies import read_whole
-from services.gateway.http.body_limits import find_lease
+from services.gateway.http.limits.body_limits import find_lease
 from services.gateway.http.negotiation import read_weights
 from services.gateway.http.problems import Problem
 from services.gateway.http.worker_processes import LARGE

@@ -12,8 +12,6 @@ from litestar.routes import HTTPRoute
 from common.errors import Unavailable
 from common.telemetry.logs import Log
 from common.token_bucket import TokenBucket
-from services.gateway.http.field_errors import find_errors, read_type
-from services.gateway.http.json_syntax import EMPTY_BODY
 from services.gateway.http.methods import list_methods
 from services.gateway.http.parameters import list_aliases
 from services.gateway.http.problems import (
@@ -28,8 +26,10 @@ from services.gateway.http.problems import (
     invalid,
     name_type,
 )
-from services.gateway.http.suggestions import suggest
 from services.gateway.http.telemetry import identify_caller
+from services.gateway.http.validation.field_errors import find_errors, read_type
+from services.gateway.http.validation.json_syntax import EMPTY_BODY
+from services.gateway.http.validation.suggestions import suggest
 
 DISCONNECTED = "client disconnected prematurely"  # Litestar's text
 REFUSALS_PER_SECOND = 20.0  # that are logged

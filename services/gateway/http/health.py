@@ -1,34 +1,35 @@
 """Health, readiness and metrics."""
 
 from collections.abc import Mapping
-from typing import Any
 
+import msgspec
 from litestar import MediaType, Response, Router, get
 from litestar.di import NamedDependency, Provide
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import SkipValidation
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from common.http.health import Check, check_health
+from common.http.health import Check, Node, ReadinessView, check_health
 from services.gateway.http.draining import DrainState
 
 
 class Readiness:
     """Whether the gateway can take requests."""
 
-    def __init__(self, checks: Mapping[str, Check], state: DrainState) -> None:
-        """`checks` has one check for each dependency."""
+    def __init__(self, checks: Mapping[str, Check], nodes: Mapping[str, Node], state: DrainState) -> None:
+        """`checks` has one check for each dependency, `nodes` its server."""
         self._checks = checks
+        self._nodes = nodes
         self._state = state
 
-    async def check(self) -> tuple[bool, dict[str, Any]]:
+    async def check(self) -> tuple[bool, ReadinessView]:
         """Return whether the gateway is ready, and the state of each dependency.
 
         It is not ready while it drains. Without the broker it is: jobs are accepted and run later.
         """
-        ready, body = await check_health(self._checks, optional={"broker"})
+        ready, body = await check_health(self._checks, self._nodes, optional={"broker"})
         if self._state.draining:
-            ready, body["status"] = False, "stopping"
+            return False, msgspec.structs.replace(body, status="stopping")
         return ready, body
 
 
@@ -42,9 +43,9 @@ async def healthz() -> dict[str, str]:
     "/readyz",
     summary="Readiness: the state of each dependency",
     operation_id="readyz",
-    responses={503: ResponseSpec(dict[str, Any], description="Not ready", generate_examples=False)},
+    responses={503: ResponseSpec(ReadinessView, description="Not ready", generate_examples=False)},
 )
-async def readyz(services: NamedDependency[SkipValidation[Readiness]]) -> Response[dict[str, Any]]:
+async def readyz(services: NamedDependency[SkipValidation[Readiness]]) -> Response[ReadinessView]:
     """Answer 503 without the database, and from SIGTERM on. Without the broker, jobs are accepted and run later."""
     ready, body = await services.check()
     return Response(body, status_code=200 if ready else 503)

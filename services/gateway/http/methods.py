@@ -9,6 +9,8 @@ from litestar.enums import ScopeType
 from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
+IS_HEAD = "charonia.head"  # a key of the ASGI scope of a HEAD, which looks like a GET to handlers
+
 
 class HeadMiddleware:
     """Answers HEAD like GET, without the body."""
@@ -31,6 +33,7 @@ class HeadMiddleware:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
         scope["method"] = HttpMethod.GET
+        scope[IS_HEAD] = True  # type: ignore[literal-required]
         await self._app(scope, receive, send_start)
 
 

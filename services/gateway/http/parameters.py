@@ -13,11 +13,11 @@ from litestar.openapi.spec import OpenAPIType, Schema
 from litestar.params import Parameter
 
 from common import ids
-from services.gateway.http.allowed_values import MAX_SHOWN
-from services.gateway.http.field_errors import explain_time
 from services.gateway.http.pagination import PLACE
 from services.gateway.http.problems import MAX_ERRORS, MAX_TEXT, FieldError, Problem, invalid
-from services.gateway.http.suggestions import say_unknown
+from services.gateway.http.validation.allowed_values import MAX_SHOWN
+from services.gateway.http.validation.field_errors import explain_time
+from services.gateway.http.validation.suggestions import say_unknown
 
 AnyTime = Annotated[datetime, msgspec.Meta(tz=True)]
 EXAMPLE_ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")

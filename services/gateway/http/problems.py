@@ -86,8 +86,9 @@ DESCRIPTIONS = {
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is over the limit",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body's Content-Type is not JSON, or the body is encoded",
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: "The file ends before the range",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A field or parameter is invalid; `errors` points to it",
-    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests, or a full queue; see `Retry-After`",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests, a full queue, or no room for a file; see `Retry-After`",
     HTTPStatus.SERVICE_UNAVAILABLE: "A dependency is down; see `Retry-After`",
 }
 # The errors of every call; of a call that names an object; of a call with a body.

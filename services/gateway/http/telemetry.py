@@ -6,6 +6,7 @@ from typing import Any
 from litestar.connection import ASGIConnection
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, get_current_span
 from prometheus_client import Counter, Histogram
 
@@ -26,7 +27,7 @@ UNTRACED = ("/healthz", "/readyz", "/metrics", "/v2/health/live", "/v2/health/re
 
 
 class TelemetryMiddleware:
-    """Adds a SERVER span (HTTP semantic conventions) and RED metrics to each request."""
+    """Adds a SERVER span (HTTP semantic conventions) and RED metrics to each request, and its trace to the answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -40,19 +41,22 @@ class TelemetryMiddleware:
     async def _measure(self, scope: HTTPScope, receive: Receive, send: Send) -> None:
         status = 500
         method = scope["method"] if scope["method"] in METHODS else OTHER
+        headers: list[tuple[bytes, bytes]] = []  # that this middleware adds
 
-        async def note_status(message: Message) -> None:
+        async def start_answer(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *headers]
             await send(message)
 
         started = time.perf_counter()
         if scope["path"] in UNTRACED:
-            await self._app(scope, receive, note_status)
+            await self._app(scope, receive, start_answer)
         else:
-            with tracing.start_span(method, tracing.to_context(find_traceparent(scope)), SpanKind.SERVER) as span:
-                await self._app(scope, receive, note_status)
+            with tracing.start_span(method, find_parent(scope), SpanKind.SERVER) as span:
+                headers.append((b"traceresponse", tracing.to_traceparent(span).encode()))
+                await self._app(scope, receive, start_answer)
                 if span.is_recording():
                     span.update_name(name_span(scope, method))
                     span.set_attributes(describe(scope, method, status))
@@ -67,6 +71,12 @@ def identify_caller(request: ASGIConnection[Any, Any, Any, Any]) -> dict[str, st
     key, span = request.scope.get("user"), get_current_span().get_span_context()
     found = {"tenant": ids.encode(ids.Kind.TENANT, key.tenant_id)} if key else {}
     return found | ({"trace_id": f"{span.trace_id:032x}"} if span.is_valid else {})
+
+
+def find_parent(scope: HTTPScope) -> Context:
+    """Return the context of the caller's span. Without tracing, a request without one begins a trace here."""
+    sent = tracing.to_context(find_traceparent(scope))
+    return tracing.to_context(tracing.new_traceparent()) if not sent and tracing.is_off() else sent
 
 
 def find_traceparent(scope: HTTPScope) -> str | None:

@@ -20,6 +20,8 @@ class Welcome(msgspec.Struct, frozen=True):
     """The version of Charonia."""
     authentication: str
     """How to send a key."""
+    console: str
+    """The path of the console, for people."""
     docs: str
     """The path of the documentation."""
     openapi: str
@@ -37,6 +39,7 @@ WELCOME = Welcome(
     description=DESCRIPTION,
     version=VERSION,
     authentication=AUTHENTICATION,
+    console="/console",
     docs="/docs",
     openapi="/openapi.json",
     jobs="/v1/jobs",

@@ -1,0 +1,1 @@
+"""Jobs: submit, read, list, idempotency, queue limits and dead letters."""

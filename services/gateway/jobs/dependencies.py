@@ -10,11 +10,11 @@ from common.views.job import JobUrls
 from services.gateway.auth.authentication import Authenticator
 from services.gateway.events.dependencies import EventServices
 from services.gateway.events.waiters import Waiters
-from services.gateway.jobs.cancel import Canceler
-from services.gateway.jobs.erasure import Eraser
-from services.gateway.jobs.retry import Retrier
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.submit import Submitter
+from services.gateway.jobs.transitions.cancel import Canceler
+from services.gateway.jobs.transitions.erasure import Eraser
+from services.gateway.jobs.transitions.retry import Retrier
 from services.gateway.jobs.waiting import WaitExplainer
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from litestar import Request
 
-from services.gateway.http.response_limits import find_response_lease
+from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.jobs.store import FoundJob, JobStore
 
 

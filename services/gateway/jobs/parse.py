@@ -1,6 +1,7 @@
 """Decodes, validates and packs the body of a submit into a job. Pure, so that a worker process can do it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -11,33 +12,47 @@ import msgspec
 
 from common import ids, tensors
 from common.errors import AddressRefused
+from common.locations.location import InvalidLocation, Location
+from common.locations.outputs import parse_output_location
 from common.rabbitmq.wake_ups import job_wake_up
 from common.security.ssrf import AddressPolicy, check_url
-from common.tensors import Tensor
+from common.settings import INLINE_OUTPUT
+from common.tensors import MAX_INPUT_BYTES, FileContent, ObjectContent, Tensor
 from services.gateway.auth.model_permissions import Allowed, check_model
+from services.gateway.events.event_types import expand, find_event_errors
 from services.gateway.http.bodies import decode_body
 from services.gateway.http.problems import FieldError, Problem, escape, invalid
-from services.gateway.http.timestamps import bound_optional
-from services.gateway.jobs.callback_events import expand, find_event_errors
+from services.gateway.http.validation.timestamps import bound_optional
 from services.gateway.jobs.idempotency_store import RequestKey
+from services.gateway.jobs.inputs.large_inputs import move_large_inputs
 from services.gateway.jobs.schemas import SubmitJob
-from services.gateway.jobs.store import NewJob
+from services.gateway.jobs.store import JobFile, NewJob
 from services.gateway.models.catalogue import choose
-from services.gateway.models.input_validation import read_inputs
+from services.gateway.models.file_inputs import KnownFiles, find_sources
+from services.gateway.models.input_validation import name_inputs, read_inputs
+from services.gateway.models.schemas import InputTensor
 from services.gateway.models.store import ModelVersion
 
 MAX_PARAMETERS = 100
+MAX_PARAMETER_BYTES = 64 * 1024  # of all of them as JSON; they are in the job's row
 MAX_METADATA = 16 * 1024
 MAX_SCHEDULE_AHEAD = timedelta(days=366)
 RESERVED_PREFIX = "triton_"  # of Triton's own parameters
 CACHED_URLS = 1000
+NOT_WRITABLE = (
+    "your tenant may not write there; an operator can allow it with "
+    "`python -m services.gateway.commands.locations allow --write`"
+)
 
 
 check_webhook_url = lru_cache(CACHED_URLS)(check_url)  # many jobs share a receiver
 
 
 class SubmitContext(NamedTuple):
-    """The caller of a submit, and what its job is validated with."""
+    """The caller of a submit, and what its job is validated with. `files`: None until it is known which are needed.
+
+    `max_tensor` are the most bytes of one input from a file or URL.
+    """
 
     tenant_id: UUID
     traceparent: str
@@ -45,10 +60,22 @@ class SubmitContext(NamedTuple):
     policy: AddressPolicy
     request_key: RequestKey | None = None
     allowed: Allowed = None
+    files: KnownFiles | None = None
+    max_inline: int = INLINE_OUTPUT  # bytes of the inputs that stay in the job's row
+    max_tensor: int = 0  # bytes
+
+
+class NeedsFiles(Exception):
+    """A request refers to files, objects or folders of buckets. They must be looked up before it is validated."""
+
+    def __init__(self, files: dict[UUID | Location, bool]) -> None:
+        """`files`: each with whether it may be an .npy file. A folder is where outputs go."""
+        super().__init__(files)
+        self.files = files
 
 
 def parse_job(body: bytes | str, context: SubmitContext) -> NewJob:
-    """Return the valid job of a body. Raises Problem (400, 403, 404, 422)."""
+    """Return the valid job of a body. Raises Problem (400, 403, 404, 422), and NeedsFiles."""
     return build_valid_job(decode_body(body, SubmitJob), context)
 
 
@@ -61,14 +88,41 @@ def parse_replay(body: bytes | str, context: SubmitContext) -> NewJob:
 
 
 def build_valid_job(request: SubmitJob, context: SubmitContext) -> NewJob:
-    """Validate a request, and return its job. Raises Problem (403, 404, 422)."""
+    """Validate a request, and return its job. Raises Problem (403, 404, 422), and NeedsFiles."""
     check_permissions(request, context.allowed)
     model = choose(context.models, request.model, request.version)
-    found = validate(request, model, context.policy)
+    if context.files is None and (needed := find_needed(request, model)):
+        raise NeedsFiles(needed)
+    files = context.files or KnownFiles({}, context.max_tensor, context.policy)
+    found = validate(request, model, context.policy, files)
     job = build_job(context.tenant_id, request, found, context.traceparent, model.max_batch_size)
+    if context.files is not None:
+        job = add_files(job, request, found)
     if request.fallback_model is not None:
-        validate_fallback(request, request.fallback_model, context.models, job.tensors)
-    return add_request_key(job, context.request_key)
+        validate_fallback(request, request.fallback_model, context.models, job.tensors, files)
+    return add_request_key(move_large_inputs(job, found, context.max_inline), context.request_key)
+
+
+def find_needed(request: SubmitJob, model: ModelVersion) -> dict[UUID | Location, bool]:
+    """Return what must be looked up, each with whether it may be an .npy file."""
+    needed = find_sources(request.inputs, model.inputs)
+    if request.output is not None:
+        with suppress(InvalidLocation):
+            needed[parse_output_location(request.output.location)] = False
+    return needed
+
+
+def find_output_errors(request: SubmitJob, files: KnownFiles) -> list[FieldError]:
+    """Return why the outputs cannot go where the request wants them."""
+    if request.output is None:
+        return []
+    try:
+        location = parse_output_location(request.output.location)
+    except InvalidLocation as error:
+        return [FieldError("/output/location", f"cannot be used: {error}")]
+    if location in files.writable:
+        return []
+    return [FieldError("/output/location", f"{location} cannot be used: {NOT_WRITABLE}")]
 
 
 def check_permissions(request: SubmitJob, allowed: Allowed) -> None:
@@ -84,10 +138,14 @@ def add_request_key(job: NewJob, key: RequestKey | None) -> NewJob:
     return msgspec.structs.replace(job, idempotency_key=key.key, fingerprint=key.fingerprint)
 
 
-def validate(request: SubmitJob, model: ModelVersion, policy: AddressPolicy) -> list[Tensor]:
+def validate(request: SubmitJob, model: ModelVersion, policy: AddressPolicy, files: KnownFiles) -> list[Tensor]:
     """Return the inputs as tensors. Raises Problem (422) with every error."""
-    found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size)
-    errors += find_option_errors(request)
+    found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size, files)
+    inline = sum(len(tensor.data) for tensor in found if isinstance(tensor.data, bytes))
+    if (size := inline + measure_files(found)) > MAX_INPUT_BYTES:
+        text = f"the inputs have {size} bytes; all of a job may have {MAX_INPUT_BYTES}; send less at a time"
+        errors.append(FieldError("/inputs", text))
+    errors += find_option_errors(request) + find_output_errors(request, files)
     if request.webhook is not None:
         errors += find_event_errors(request.webhook.events)
         try:
@@ -99,15 +157,24 @@ def validate(request: SubmitJob, model: ModelVersion, policy: AddressPolicy) -> 
     return found
 
 
+def measure_files(inputs: Sequence[Tensor]) -> int:
+    """Return the bytes of tensors that a dispatcher reads from files."""
+    return sum(tensor.data.bytes_read for tensor in inputs if isinstance(tensor.data, FileContent | ObjectContent))
+
+
 def validate_fallback(
-    request: SubmitJob, name: str, models: Mapping[str, Sequence[ModelVersion]], packed: bytes
+    request: SubmitJob,
+    name: str,
+    models: Mapping[str, Sequence[ModelVersion]],
+    packed: bytes,
+    files: KnownFiles,
 ) -> None:
     """Raises Problem (422) if the fallback model does not accept the packed inputs."""
     try:
         model = choose(models, name)
     except Problem as problem:
         raise invalid(FieldError("/fallback_model", problem.detail)) from problem
-    found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size)
+    found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size, files)
     if errors or tensors.pack(found) != packed:
         text = f"'{name}' does not accept the inputs of '{request.model}'"
         raise invalid(FieldError("/fallback_model", text), *errors)
@@ -128,6 +195,9 @@ def find_option_errors(request: SubmitJob) -> list[FieldError]:
             errors.append(FieldError(pointer, "must fit in a signed 64-bit integer"))
     if len(request.parameters or {}) > MAX_PARAMETERS:
         errors.append(FieldError("/parameters", f"must have at most {MAX_PARAMETERS} entries"))
+    if request.parameters is not None and len(msgspec.json.encode(request.parameters)) > MAX_PARAMETER_BYTES:
+        text = f"must be at most {MAX_PARAMETER_BYTES} bytes of JSON; send large values as inputs"
+        errors.append(FieldError("/parameters", text))
     if request.metadata is not None and len(msgspec.json.encode(request.metadata)) > MAX_METADATA:
         errors.append(FieldError("/metadata", f"must be at most {MAX_METADATA} bytes of JSON"))
     return errors
@@ -158,5 +228,17 @@ def build_job(
         callback_url=request.webhook.url if request.webhook else None,
         callback_events=expand(request.webhook.events) if request.webhook else None,
         retain=request.retain,
+        output_location=request.output.location if request.output else None,
         wake_up=job_wake_up(request.priority, request.model, traceparent, max_per_message),
     )
+
+
+def add_files(job: NewJob, request: SubmitJob, inputs: Sequence[Tensor]) -> NewJob:
+    """Return the job with the files of its inputs, each with the field that names it."""
+    files = {tensor.name: tensor.data.file_id for tensor in inputs if isinstance(tensor.data, FileContent)}
+    used = [
+        JobFile(files[name], pointer + ("/data/file" if isinstance(value, InputTensor) else "/file"))
+        for name, pointer, value in name_inputs(request.inputs)
+        if name in files
+    ]
+    return msgspec.structs.replace(job, files=used, file_bytes=measure_files(inputs))

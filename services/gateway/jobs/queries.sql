@@ -8,11 +8,11 @@ WITH given AS (
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::timestamptz[],
               $8::double precision[], $9::double precision[], $10::double precision[], $11::double precision[],
               $12::text[], $13::text[], $14::bytea[], $15::bytea[], $16::bytea[], $17::text[], $18::text[],
-              $19::text[], $20::bytea[], $21::uuid[], $22::double precision[], $23::integer[])
+              $19::text[], $20::bytea[], $21::uuid[], $22::double precision[], $23::integer[], $24::text[])
     AS t(id, tenant_id, model, version, priority, max_attempts, run_at,
          expires_in, timeout, initial_delay, max_delay,
          fallback_model, traceparent, tensors, parameters, metadata, callback_url, callback_events,
-         key, fingerprint, batch_id, retain, input_bytes)
+         key, fingerprint, batch_id, retain, input_bytes, output_location)
 ), keyed AS (
   INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at, traceparent)
   SELECT tenant_id, key, fingerprint, id, due_at, expires_at, traceparent
@@ -36,8 +36,8 @@ WITH given AS (
   FROM new
   RETURNING id, created_at, run_at, expires_at
 ), inputs AS (
-  INSERT INTO job_inputs (job_id, tensors, parameters, metadata, callback_url, callback_events)
-  SELECT id, tensors, parameters, metadata, callback_url, string_to_array(callback_events, ',') FROM new
+  INSERT INTO job_inputs (job_id, tensors, parameters, metadata, callback_url, callback_events, output_location)
+  SELECT id, tensors, parameters, metadata, callback_url, string_to_array(callback_events, ','), output_location FROM new
 )
 SELECT id, created_at, run_at, expires_at FROM added;
 
@@ -146,6 +146,21 @@ WHERE j.id = $1 AND j.status = 'succeeded';
 -- name: read_outputs
 -- Returns the outputs of a succeeded job ($1). It does not check the tenant: the caller did, or checked a signature.
 SELECT o.outputs FROM jobs j JOIN job_outputs o ON o.job_id = j.id WHERE j.id = $1 AND j.status = 'succeeded';
+
+-- name: find_inputs
+-- Returns the size of the inputs of a tenant's ($2) job ($1), whether they were erased, and the inputs with at most $3
+-- bytes.
+SELECT
+  octet_length(i.tensors) AS size,
+  j.erased_at IS NOT NULL AS erased,
+  CASE WHEN octet_length(i.tensors) <= $3::integer THEN i.tensors END AS tensors
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.id = $1 AND j.tenant_id = $2;
+
+-- name: read_inputs
+-- Returns the inputs of a job ($1). It does not check the tenant: the caller did.
+SELECT tensors FROM job_inputs WHERE job_id = $1;
 
 -- name: find_status
 -- Returns the status of a job ($1). It does not check the tenant: the caller did, or checked a signature.

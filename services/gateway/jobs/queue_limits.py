@@ -18,6 +18,7 @@ from services.gateway.http.problems import FieldError, Problem, invalid
 from services.gateway.jobs.queue_limit_store import Queue, QueueLimitStore
 from services.gateway.models import cached_read
 
+SETTING = "CHARONIA_MAX_QUEUED_BYTES"
 MAX_LIMIT = 1_000_000_000
 MAX_CACHED_QUEUES = 10_000  # above it, expired ones are dropped
 FIRST_RETRY_SECONDS = 5  # Retry-After before the second count
@@ -107,7 +108,7 @@ class QueueLimits:
         """Raise Problem (429) if a tenant may not have inputs of `size` more bytes waiting now."""
         excess = level.bytes + size - self._max_bytes
         if excess > 0:
-            limit = f"inputs of at most {self._max_bytes} bytes may wait"
+            limit = f"inputs of at most {self._max_bytes} bytes may wait ({SETTING})"
             raise queue_full("this tenant", limit, estimate_wait(excess, level.byte_rate))
 
     def _find_valid(self, queue: Queue) -> QueueLevel | None:
@@ -162,7 +163,7 @@ def exceeds_bytes(size: int, limit: int) -> Problem:
         FieldError(
             "",
             f"the body has inputs of {size} bytes, of which at most {limit} may wait; "
-            "send fewer or smaller jobs at a time",
+            f"send fewer or smaller jobs at a time, or ask your operator ({SETTING})",
         )
     )
 

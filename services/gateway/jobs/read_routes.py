@@ -1,4 +1,4 @@
-"""HTTP routes that read jobs: get, list, attempts and outputs."""
+"""HTTP routes that read jobs: get, list, attempts, inputs and outputs."""
 
 import time
 from http import HTTPStatus
@@ -15,6 +15,7 @@ from common.views.job import JobUrls, JobView, WaitingFor, duration_ms, format_t
 from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.disconnects import while_connected
+from services.gateway.http.limits.response_limits import LARGE, find_response_lease
 from services.gateway.http.negotiation import MAX_WAIT
 from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
 from services.gateway.http.parameters import (
@@ -30,8 +31,9 @@ from services.gateway.http.parameters import (
     wrong_cursor,
 )
 from services.gateway.http.problems import ANY_CALL, WITH_ID, FieldError, Problem, document, invalid, not_found
-from services.gateway.http.response_limits import LARGE, find_response_lease
 from services.gateway.jobs.dependencies import Services
+from services.gateway.jobs.inputs.rendering import load_inputs
+from services.gateway.jobs.inputs.schemas import InputsView
 from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.schemas import AttemptList, AttemptView, JobPage, OutputsView
 from services.gateway.jobs.store import AttemptRow, FoundJob, JobFilter
@@ -80,7 +82,7 @@ def view_found(found: FoundJob, urls: JobUrls, waiting_for: WaitingFor | None = 
         found.row,
         urls,
         webhook_status=found.webhook_status,
-        outputs=found.outputs,
+        outputs=None if found.outputs is None else urls.add_file_urls(found.outputs),
         queue_position=found.queue_position,
         waiting_for=waiting_for,
     )
@@ -159,6 +161,27 @@ def view_attempt(attempt: AttemptRow) -> AttemptView:
 
 
 @get(
+    "/jobs/{job_id:str}/inputs",
+    summary="Get the inputs of a job",
+    operation_id="get_inputs",
+    **needs(Scope.READ),
+    responses=document(*WITH_ID),
+)
+async def get_inputs(request: Caller, job_id: str, services: Services) -> InputsView:
+    """Return the inputs as the job was submitted, also after its end.
+
+    An input that you gave as a file, a URL or an object of a bucket is shown as that. So is a large one, as a file.
+    """
+    found = await services.store.find_inputs(parse_id(ids.Kind.JOB, job_id), request.user.tenant_id)
+    if found is None:
+        raise not_found("job")
+    inputs = await load_inputs(request, services.store, services.submitter.workers, found)
+    if inputs is None:
+        return InputsView(job_id, None, "erased")
+    return InputsView(job_id, msgspec.Raw(services.urls.add_file_urls(inputs)))
+
+
+@get(
     "/jobs/{job_id:str}/outputs",
     summary="Get the outputs of a succeeded job",
     operation_id="get_outputs",
@@ -191,7 +214,7 @@ async def get_outputs(
     outputs = await services.store.read_outputs(parsed) if measured else None
     if outputs is None:
         raise lack_outputs(await services.store.find_status(parsed))
-    return OutputsView(job_id, msgspec.Raw(outputs))
+    return OutputsView(job_id, msgspec.Raw(services.urls.add_file_urls(outputs)))
 
 
 def lack_outputs(status: Status | None) -> Problem:

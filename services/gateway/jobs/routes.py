@@ -14,12 +14,12 @@ from common.jobs import TERMINAL
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.job import JobRow, JobView, job_log_fields, view_job
-from services.gateway import metrics
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.events.routes import open_stream, wants_stream
 from services.gateway.http.bodies import forget_body
 from services.gateway.http.disconnects import while_connected
+from services.gateway.http.limits.body_limits import find_lease
 from services.gateway.http.negotiation import read_wait
 from services.gateway.http.parameters import parse_id
 from services.gateway.http.problems import (
@@ -33,14 +33,15 @@ from services.gateway.http.problems import (
     not_found,
 )
 from services.gateway.http.telemetry import identify_caller
+from services.gateway.jobs import metrics
 from services.gateway.jobs.dependencies import JobServices, Services
 from services.gateway.jobs.idempotency import IdempotencyKey, parse_request_key
 from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.read_routes import view_found
-from services.gateway.jobs.retry import RETRYABLE
 from services.gateway.jobs.schemas import RetryJob
 from services.gateway.jobs.store import FoundJob
 from services.gateway.jobs.submit import SubmittedJob
+from services.gateway.jobs.transitions.retry import RETRYABLE
 
 log = Log("job")
 
@@ -91,7 +92,7 @@ async def submit_job(
         log.info("job.replayed", **job_log_fields(row))
         headers["Idempotency-Replayed"] = "true"
     else:
-        metrics.jobs_submitted.labels(row.model, row.priority).inc()
+        metrics.submitted.labels(row.model, row.priority).inc()
         log.info("job.accepted", **job_log_fields(row), priority=row.priority)
     if streams:
         forget_body(request)  # the job is in the database now
@@ -111,7 +112,7 @@ async def submit_body(request: Caller, services: JobServices, key: str | None) -
     traceparent = tracing.to_traceparent(get_current_span())
     body = await request.body()
     context = await services.submitter.make_context(request.user, traceparent, parse_request_key(key, body))
-    return await services.submitter.submit(body, context)
+    return await services.submitter.submit(body, context, find_lease(request.scope))
 
 
 async def await_end(request: Caller, job: JobRow, seconds: float, services: JobServices) -> JobView | None:

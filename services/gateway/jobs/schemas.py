@@ -12,9 +12,10 @@ from msgspec import Meta
 from common.ids import JobId
 from common.jobs import JOB_EVENT_TYPES, Priority
 from common.views.delivery import HTTP_URL
-from common.views.job import JobView, Outputs, Time
+from common.views.job import JobView, Time
+from common.views.outputs import Outputs
+from services.gateway.events.event_types import document_patterns
 from services.gateway.http.pagination import PlaceCursor
-from services.gateway.jobs.callback_events import document_patterns
 from services.gateway.models.schemas import InputTensor
 
 ATTEMPT_STATUSES = ["succeeded", "failed", "canceled", "returned"]
@@ -63,6 +64,16 @@ class RetryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return max(300.0, self.initial_delay) if self.max_delay is None else self.max_delay
 
 
+class OutputTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the outputs of a job go."""
+
+    location: Annotated[str, Meta(min_length=1, max_length=1024, extra_json_schema={"pattern": "^s3://"})]
+    """A folder of a bucket, such as `s3://bucket/folder/`. An operator must let you write there.
+
+    Each output is an object `<job id>/<number>/<name>` below it. Charonia never deletes them.
+    """
+
+
 class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job to submit."""
 
@@ -73,14 +84,19 @@ class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     inputs: dict[str, Any] | list[InputTensor]
     """The inputs by name: numbers, strings, booleans, nested lists of them, or `{"base64"}` with raw bytes.
 
-    A list of tensors, as in the Open Inference Protocol, works too.
+    `{"file": "file_…"}` is a whole file: one element of BYTES, raw little-endian numbers, or an .npy file. Raw numbers
+    may have a `shape` and a `datatype` beside the `file`. `{"url": "https://…"}` is fetched at each attempt: one
+    element of BYTES, or raw numbers with a `shape`. `s3://…` is read as a file, where operators allow it. A list of
+    tensors, as in the Open Inference Protocol, works too.
     """
     parameters: dict[str, bool | int | float | str] | None = None
-    """Request parameters for the model, as Triton has them."""
+    """Request parameters for the model, as Triton has them: at most 100, and 64 KiB."""
     priority: Priority = Priority.NORMAL
     """Jobs of a higher priority run first."""
     webhook: Callback | None = None
     """Where to send the events of this job."""
+    output: OutputTarget | None = None
+    """Where all outputs go. By default the job has them, and files those that are large."""
     metadata: dict[str, Any] | None = None
     """Anything of yours, at most 16 KiB. The job and its webhooks return it unchanged."""
     run_at: Annotated[datetime, Meta(tz=True)] | None = None

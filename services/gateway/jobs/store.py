@@ -13,9 +13,9 @@ from common.postgres import sql
 from common.postgres.database import Connection, Database, to_columns
 from common.rabbitmq.wake_ups import WakeUp
 from common.views.job import JobRow, WebhookStatus, read_job
+from services.gateway.http.limits.response_limits import LARGE
 from services.gateway.http.pagination import Place
-from services.gateway.http.response_limits import LARGE
-from services.gateway.http.timestamps import EARLIEST, LATEST, bound_optional
+from services.gateway.http.validation.timestamps import EARLIEST, LATEST, bound_optional
 from services.gateway.jobs.schemas import DeadFilter
 
 QUERIES = sql.load("services.gateway.jobs") | sql.load("services.gateway.jobs", "listing.sql")
@@ -49,6 +49,21 @@ class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
     batch_id: UUID | None = None
 
 
+class JobFile(NamedTuple):
+    """A file that a job reads, and the pointer to the field that names it."""
+
+    id: UUID
+    pointer: str
+
+
+class LargeInput(NamedTuple):
+    """An inline input that goes to the object store as a file: its data, or its SHA-256 once it is there."""
+
+    id: UUID
+    data: bytes
+    sha256: bytes = b""
+
+
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job to add. Durations are in seconds. `wake_up` announces it to the dispatchers."""
 
@@ -75,11 +90,25 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: bytes | None = None  # SHA-256 of the request's body, if there is an idempotency key
     batch_id: UUID | None = None
     retain: float | None = None  # seconds it is kept after its end
+    files: Sequence[JobFile] = ()
+    large_inputs: Sequence[LargeInput] = ()
+    file_bytes: int = 0  # of tensors that are in files, or will be
+    output_location: str | None = None  # s3://bucket/folder/
+
+    @property
+    def stored_bytes(self) -> int:
+        """Return the bytes of the inputs in the database."""
+        return len(self.tensors) + len(self.parameters or b"") + len(self.metadata or b"")
+
+    @property
+    def held_bytes(self) -> int:
+        """Return the bytes of the inputs in memory."""
+        return self.stored_bytes + sum(len(large.data) for large in self.large_inputs)
 
     @property
     def input_bytes(self) -> int:
         """Return the bytes that count for the tenant's limit while the job waits."""
-        return len(self.tensors) + len(self.parameters or b"") + len(self.metadata or b"")
+        return self.stored_bytes + self.file_bytes
 
 
 class JobTimes(NamedTuple):
@@ -101,6 +130,16 @@ class FoundJob(NamedTuple):
     outputs_size: int | None = None
 
 
+class FoundInputs(NamedTuple):
+    """The inputs of a job, and their bytes. Those over LARGE bytes are not read."""
+
+    job_id: UUID
+    tenant_id: UUID
+    size: int
+    erased: bool
+    tensors: bytes | None
+
+
 class OutputsSize(NamedTuple):
     """The tenant of a job, and the bytes of its outputs."""
 
@@ -120,10 +159,11 @@ async def add_jobs(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUID,
             *(job.tensors, job.parameters, job.metadata, job.callback_url),
             None if job.callback_events is None else ",".join(job.callback_events),
             *(job.idempotency_key, job.fingerprint, job.batch_id, job.retain, job.input_bytes),
+            job.output_location,
         )
         for job in reversed(first.values())
     ]
-    found = await connection.fetch(QUERIES["submit_jobs"], *to_columns(rows, 23))
+    found = await connection.fetch(QUERIES["submit_jobs"], *to_columns(rows, 24))
     return {record["id"]: JobTimes(record["created_at"], record["run_at"], record["expires_at"]) for record in found}
 
 
@@ -170,6 +210,16 @@ class JobStore:
         """Return the outputs of a succeeded job as a JSON list. The caller must have checked access and room."""
         record = await self._database.fetch_one(QUERIES["read_outputs"], job_id)
         return record["outputs"] if record else None
+
+    async def find_inputs(self, job_id: UUID, tenant_id: UUID) -> FoundInputs | None:
+        """Return the inputs of the tenant's job."""
+        record = await self._database.fetch_one(QUERIES["find_inputs"], job_id, tenant_id, LARGE)
+        return FoundInputs(job_id, tenant_id, *record.values()) if record else None
+
+    async def read_inputs(self, job_id: UUID) -> bytes:
+        """Return the inputs of a job, or nothing once they are erased. The caller must have checked access and room."""
+        record = await self._database.fetch_one(QUERIES["read_inputs"], job_id)
+        return record["tensors"] if record else b""
 
     async def find_status(self, job_id: UUID) -> Status | None:
         """Return the status of a job. The caller must have checked access."""

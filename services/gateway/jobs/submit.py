@@ -1,6 +1,7 @@
 """Submits jobs: parses and validates a request, commits the job, then announces it to the dispatchers."""
 
 from typing import NamedTuple, assert_never
+from uuid import UUID
 
 import msgspec
 
@@ -12,9 +13,13 @@ from common.security.ssrf import AddressPolicy
 from common.views.job import JobRow
 from services.gateway.auth.model_permissions import select_models
 from services.gateway.auth.store import Key
+from services.gateway.http.limits.body_limits import BodyLease
+from services.gateway.http.problems import Problem
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency import IdempotencyKeys, check_same_request, in_progress
 from services.gateway.jobs.idempotency_store import KeyRecord, RequestKey, TenantKey
+from services.gateway.jobs.inputs.files import InputFiles, file_gone
+from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.parse import SubmitContext, parse_job, parse_replay
 from services.gateway.jobs.queue_limits import QueueLimits
 from services.gateway.jobs.store import JobStore, JobTimes, NewJob
@@ -41,7 +46,11 @@ class Submitter:
         limits: QueueLimits,
         idempotency_keys: IdempotencyKeys,
         workers: Workers,
+        files: InputFiles,
+        large_inputs: LargeInputWriter,
     ) -> None:
+        self.files = files
+        self.large_inputs = large_inputs
         self.limits = limits
         self.idempotency_keys = idempotency_keys
         self._catalogue = catalogue
@@ -52,13 +61,30 @@ class Submitter:
         self._batcher: Batcher[NewJob, JobTimes | KeyRecord | None] = Batcher(
             self._add_many, name="submits", size_of=lambda job: len(job.tensors)
         )
+        self._batcher_with_files: Batcher[NewJob, JobTimes | KeyRecord | Problem | None] = Batcher(
+            self._add_with_files, name="submits with files", size_of=lambda job: len(job.tensors)
+        )
 
     async def _add_many(self, jobs: list[NewJob]) -> list[JobTimes | KeyRecord | None]:
-        """Add jobs, and announce those that are due. Return the times of a new job, or the record of its key.
+        """Add jobs without files. Return as `_announce_added` does."""
+        return await self._announce_added(jobs, await self._store.submit_jobs(jobs))
+
+    async def _add_with_files(self, jobs: list[NewJob]) -> list[JobTimes | KeyRecord | Problem | None]:
+        """Add jobs with files. Return as `_announce_added` does, or why a job was refused."""
+        times, missing = await self.files.store.submit_jobs(jobs)
+        found = await self._announce_added(jobs, times)
+        return [
+            file_gone(missing[job.id]) if each is None and job.id in missing else each
+            for job, each in zip(jobs, found, strict=True)
+        ]
+
+    async def _announce_added(
+        self, jobs: list[NewJob], times: dict[UUID, JobTimes]
+    ) -> list[JobTimes | KeyRecord | None]:
+        """Announce the added jobs that are due. Return the times of each new job, or the record of its key.
 
         Returns None for a job whose key belongs to a job deleted meanwhile.
         """
-        times = await self._store.submit_jobs(jobs)
         self._wake_ups.announce(
             [job.wake_up for job in jobs if (at := times.get(job.id)) and at.run_at <= at.created_at]
         )
@@ -72,29 +98,47 @@ class Submitter:
     async def make_context(self, key: Key, traceparent: str, request_key: RequestKey | None = None) -> SubmitContext:
         """Return what a request of this key is validated with."""
         models = select_models(key.models, await self._catalogue.read())
-        return SubmitContext(key.tenant_id, traceparent, models, self._policy, request_key, key.models)
+        return SubmitContext(
+            *(key.tenant_id, traceparent, models, self._policy, request_key, key.models),
+            max_inline=self.large_inputs.max_inline,
+            max_tensor=self.files.max_tensor,
+        )
 
     async def parse(self, body: bytes | str, context: SubmitContext) -> NewJob:
-        """Return the valid job of a body. Raises Problem (400, 403, 404, 422)."""
-        return await self.workers.work(len(body), parse_job, body, context)
+        """Return the valid job of a body. Raises Problem (400, 403, 404, 422), and Unavailable."""
 
-    async def submit(self, body: bytes, context: SubmitContext) -> SubmittedJob:
+        async def parse(context: SubmitContext) -> NewJob:
+            return await self.workers.work(len(body), parse_job, body, context)
+
+        return await self.files.parse(parse, context)
+
+    async def submit(self, body: bytes, context: SubmitContext, lease: BodyLease) -> SubmittedJob:
         """Commit the job of a body, or return the job that its idempotency key belongs to.
 
-        Raises Problem (400, 403, 404, 409, 422, 429) before anything is written, and Unavailable.
+        Raises Problem (400, 403, 404, 409, 413, 422, 429, 503) before anything is written, and Unavailable.
         """
         key = context.request_key
         if key is not None and (first := await self.idempotency_keys.find(context.tenant_id, key.key)):
             check_same_request(first, key.fingerprint, is_batch=False)
             return replay(first, await self.workers.work(len(body), parse_replay, body, context))
-        return await self.submit_job(await self.parse(body, context))
+        return await self.submit_job(await self.parse(body, context), lease)
 
-    async def submit_job(self, job: NewJob) -> SubmittedJob:
+    async def submit_job(self, job: NewJob, lease: BodyLease) -> SubmittedJob:
         """Commit the job. Raises as `submit` does."""
+        lease.ensure(job.held_bytes)  # packed, `[1,1]` is 16 bytes of FP64
         await self.limits.admit(job.tenant_id, job.model, size=job.input_bytes)
+        if not job.large_inputs:
+            return await self._add(job)
+        async with self.large_inputs.written([job]) as (written,):
+            return await self._add(written)
+
+    async def _add(self, job: NewJob) -> SubmittedJob:
+        batcher = self._batcher_with_files if job.files or job.large_inputs else self._batcher
         with statement_span("INSERT", "jobs"):
-            added = await self._batcher.submit(job)
+            added = await batcher.submit(job)
         match added:
+            case Problem() as refusal:
+                raise refusal
             case JobTimes() as times:
                 return SubmittedJob(to_row(job, times), job.callback_url is not None, replayed=False)
             case KeyRecord() as first:  # another request with this key was faster

@@ -1,0 +1,1 @@
+"""The models of Triton: the catalogue, the validation of inputs, and queue depths."""

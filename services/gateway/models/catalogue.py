@@ -8,7 +8,7 @@ from http import HTTPStatus
 from common.postgres.batcher import Batcher
 from services.gateway.auth.model_permissions import Allowed, check_model, select_models
 from services.gateway.http.problems import Problem
-from services.gateway.http.suggestions import list_names, suggest
+from services.gateway.http.validation.suggestions import list_names, suggest
 from services.gateway.models.store import ModelStore, ModelVersion
 
 FRESH_SECONDS = 1.0

@@ -8,24 +8,32 @@ from typing import Any
 
 from common.tensors import SIZES, Datatype, Signature, Tensor
 from services.gateway.http.problems import MAX_ERRORS, FieldError, escape
+from services.gateway.models.file_inputs import KnownFiles, is_file, is_location, read_file_input, read_file_tensor
+from services.gateway.models.location_inputs import read_location_input, read_location_tensor
 from services.gateway.models.schemas import InputTensor
+from services.gateway.models.shapes import fit_shape, fits, infer_shape, show_shape
 from services.gateway.models.tensor_encoding import InvalidTensor, decode_raw, encode, is_raw
+from services.gateway.models.url_inputs import is_url, read_url_input, read_url_tensor
 
 MAX_RANK = 16
+NO_FILES = KnownFiles({}, 0)
+ONLY_FILES = (
+    "the model takes a reference to a file here, not data: upload it with POST /v1/files, and send "
+    '{"file": "file_…"} with its id'
+)
 
 
 def read_inputs(
-    inputs: dict[str, Any] | list[InputTensor], signatures: Sequence[Signature], max_batch_size: int
+    inputs: dict[str, Any] | list[InputTensor],
+    signatures: Sequence[Signature],
+    max_batch_size: int,
+    files: KnownFiles = NO_FILES,
 ) -> tuple[list[Tensor], list[FieldError]]:
     """Return the tensors, and every error with its pointer."""
     declared = {signature.name: signature for signature in signatures}
     tensors: dict[str, Tensor] = {}
     errors: list[FieldError] = []
-    named: list[tuple[str, str, Any]] = (
-        [(name, f"/inputs/{escape(name)}", value) for name, value in inputs.items()]
-        if isinstance(inputs, dict)
-        else [(tensor.name, f"/inputs/{index}", tensor) for index, tensor in enumerate(inputs)]
-    )
+    named = name_inputs(inputs)
     for name, pointer, value in named:
         if len(errors) == MAX_ERRORS:
             break
@@ -35,7 +43,7 @@ def read_inputs(
             errors.append(FieldError(pointer, f"input '{name}' is given more than once"))
         else:
             try:
-                tensors[name] = read_input(value, declared[name], batched=max_batch_size > 0)
+                tensors[name] = read_input(value, declared[name], files, batched=max_batch_size > 0)
             except InvalidTensor as error:
                 errors.append(FieldError(pointer + error.pointer, error.detail))
     given = {name for name, _, _ in named}
@@ -47,6 +55,13 @@ def read_inputs(
     if not errors:
         errors += check_batch(tensors.values(), max_batch_size)
     return list(tensors.values()), errors
+
+
+def name_inputs(inputs: dict[str, Any] | list[InputTensor]) -> list[tuple[str, str, Any]]:
+    """Return each input with its name and its pointer."""
+    if isinstance(inputs, dict):
+        return [(name, f"/inputs/{escape(name)}", value) for name, value in inputs.items()]
+    return [(tensor.name, f"/inputs/{index}", tensor) for index, tensor in enumerate(inputs)]
 
 
 def check_batch(tensors: Any, max_batch_size: int) -> list[FieldError]:
@@ -61,9 +76,17 @@ def check_batch(tensors: Any, max_batch_size: int) -> list[FieldError]:
     return []
 
 
-def read_input(value: Any, signature: Signature, *, batched: bool) -> Tensor:
+def read_input(value: Any, signature: Signature, files: KnownFiles, *, batched: bool) -> Tensor:
     if isinstance(value, InputTensor):
-        return read_protocol_tensor(value, signature)
+        return read_protocol_tensor(value, signature, files)
+    if is_file(value):
+        return read_file_input(value, signature, files, batched=batched)
+    if signature.reference:
+        raise InvalidTensor(ONLY_FILES)
+    if is_location(value):
+        return read_location_input(value, signature, files, batched=batched)
+    if is_url(value):
+        return read_url_input(value, signature, files, batched=batched)
     if is_raw(value) and signature.datatype is not Datatype.BYTES:
         raw = decode_raw(value)
         shape = infer_shape(len(raw), signature, batched=batched)
@@ -73,12 +96,20 @@ def read_input(value: Any, signature: Signature, *, batched: bool) -> Tensor:
     return Tensor(signature.name, signature.datatype, shape, encode(flat, signature.datatype))
 
 
-def read_protocol_tensor(value: InputTensor, signature: Signature) -> Tensor:
+def read_protocol_tensor(value: InputTensor, signature: Signature, files: KnownFiles) -> Tensor:
     """Read an entry of the Open Inference Protocol's list, which has its own datatype and shape."""
     if value.datatype != signature.datatype:
         raise InvalidTensor(f"expected {signature.datatype}, got {value.datatype}", "/datatype")
     if not fits(value.shape, signature):
         raise InvalidTensor(f"expected shape {show_shape(signature)}, got {value.shape}", "/shape")
+    if is_file(value.data):
+        return read_file_tensor(value, signature, files)
+    if signature.reference:
+        raise InvalidTensor(ONLY_FILES, "/data")
+    if is_location(value.data):
+        return read_location_tensor(value, signature, files)
+    if is_url(value.data):
+        return read_url_tensor(value, signature, files)
     count = math.prod(value.shape)
     if signature.datatype is Datatype.BYTES and isinstance(value.data, bytes):
         check_elements(value.data, count)
@@ -126,44 +157,8 @@ def flatten(value: Any) -> tuple[list[int], list[Any]]:
     return shape, level
 
 
-def fits(shape: Sequence[int], signature: Signature) -> bool:
-    return len(shape) == len(signature.shape) and all(
-        wanted in (-1, size) for size, wanted in zip(shape, signature.shape, strict=True)
-    )
-
-
-def fit_shape(shape: list[int], signature: Signature, *, batched: bool) -> list[int]:
-    """Return the shape as the model expects it.
-
-    A single value counts as a tensor of one element, and a single item as a batch of one.
-    """
-    for candidate in (shape, [1, *shape] if batched else shape, [] if shape else [1] * len(signature.shape)):
-        if fits(candidate, signature):
-            return candidate
-    raise InvalidTensor(f"expected shape {show_shape(signature)}, got {shape}")
-
-
-def infer_shape(size: int, signature: Signature, *, batched: bool) -> list[int]:
-    """Return the shape of raw bytes, if at most one dimension is variable (beside a batch of one)."""
-    wanted = signature.shape
-    if batched and wanted.count(-1) > 1:
-        wanted = [1, *wanted[1:]]
-    known = math.prod(dimension for dimension in wanted if dimension != -1) * SIZES[signature.datatype]
-    if wanted.count(-1) > 1:
-        raise InvalidTensor(
-            f"shape {signature.shape} has several variable dimensions; send the input in the list form, with its shape"
-        )
-    if known == 0 or size % known or (-1 not in wanted and size != known):
-        raise InvalidTensor(f"{size} bytes do not fit {signature.datatype} of shape {signature.shape}")
-    return [size // known if dimension == -1 else dimension for dimension in wanted]
-
-
 def show(signature: Signature) -> str:
     return f"{signature.datatype} {signature.shape}"
-
-
-def show_shape(signature: Signature) -> str:
-    return f"{signature.shape}{' (-1 is any size)' if -1 in signature.shape else ''}"
 
 
 def list_names(signatures: Sequence[Signature]) -> str:

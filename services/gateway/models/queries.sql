@@ -1,6 +1,6 @@
 -- name: list_models
--- All model versions, with the limits of their models. `reason` says why a version does not run, if a dispatcher knows. No
--- Triton has ever served a version that is not `declared`.
+-- All model versions, with the limits of their models. `reason` says why a version does not run, if a live dispatcher
+-- knows. No Triton has ever served a version that is not `declared`.
 SELECT name, version, coalesce(m.ready, false) AS ready, m.name IS NOT NULL AS declared,
        coalesce(m.decoupled, false) AS decoupled, coalesce(m.max_batch_size, 0) AS max_batch_size,
        coalesce(m.inputs, '[]') AS inputs, coalesce(m.outputs, '[]') AS outputs,
@@ -9,8 +9,7 @@ SELECT name, version, coalesce(m.ready, false) AS ready, m.name IS NOT NULL AS d
 FROM models m
 FULL JOIN (
   SELECT DISTINCT ON (name, version) name, version, reason
-  FROM unloaded_models
-  WHERE updated_at > now() - interval '30 seconds'
+  FROM unloaded_now
   ORDER BY name, version, updated_at DESC
 ) u USING (name, version)
 LEFT JOIN model_limits l ON l.model = name
@@ -25,14 +24,13 @@ GROUP BY model, priority;
 
 -- name: list_workloads
 -- All models with what their dispatchers can do now, as in the view served_now, and what Triton reports of recent requests.
--- `reason` says why the newest version does not run, if a dispatcher knows.
+-- `reason` says why the newest version does not run, if a live dispatcher knows.
 --
 -- A live dispatcher counts as one of the model, without slots, if it knows why the model does not run. So does one that
 -- knows no model: it started while Triton was away.
 SELECT s.name AS model,
        bool_or(s.is_alive)
-         OR s.name IN (SELECT u.name FROM unloaded_models u JOIN dispatchers_now d USING (worker)
-                       WHERE d.is_alive AND u.updated_at > now() - interval '30 seconds')
+         OR s.name IN (SELECT name FROM unloaded_now)
          OR EXISTS (SELECT FROM dispatchers_now d
                     WHERE d.is_alive AND NOT EXISTS (SELECT FROM served_now n WHERE n.worker = d.worker))
          AS has_dispatcher,
@@ -41,8 +39,8 @@ SELECT s.name AS model,
        l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused,
        (
          SELECT u.reason
-         FROM unloaded_models u
-         WHERE u.name = s.name AND u.updated_at > now() - interval '30 seconds'
+         FROM unloaded_now u
+         WHERE u.name = s.name
          ORDER BY length(u.version) DESC, u.version DESC, u.updated_at DESC -- versions are numbers
          LIMIT 1
        ) AS reason

@@ -109,7 +109,7 @@ def find_reason(versions: Sequence[ModelVersion]) -> str | None:
 
 
 def view_tensors(signatures: Sequence[Signature]) -> list[TensorView]:
-    return [TensorView(each.name, each.datatype, each.shape, each.optional) for each in signatures]
+    return [TensorView(each.name, each.datatype, each.shape, each.optional, each.reference) for each in signatures]
 
 
 def make_router(services: ModelServices) -> Router:

@@ -19,7 +19,7 @@ class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     datatype: Datatype
     """The type of each element. It must be the one that the model declares."""
     data: Any  # of a request under /v2 also bytes, as they came
-    """The elements in row-major order, flat or nested, or `{"base64"}` with raw bytes."""
+    """The elements in row-major order, flat or nested. Or `{"base64"}` with raw bytes, `{"file"}`, or `{"url"}`."""
 
 
 class TensorView(msgspec.Struct, frozen=True):
@@ -33,6 +33,8 @@ class TensorView(msgspec.Struct, frozen=True):
     """The size of each dimension, with the batch dimension first. -1 is any size."""
     optional: bool
     """Whether a request may leave the input out."""
+    reference: bool
+    """Whether the model reads a file itself, by its URL. The input must be `{"file"}`, and the file may be larger."""
 
 
 class VersionView(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from common.tensors import FLOATS, SIZES, Datatype
-from services.gateway.http.allowed_values import show
+from services.gateway.http.validation.allowed_values import show
 
 RAW = '{"base64": "…"}'
 LARGEST = {
@@ -46,6 +46,10 @@ def explain_element(value: Any, datatype: Datatype) -> str:
             return f"is null; {datatype} takes {takes(datatype)}"
         case list():
             return f"is a list; {datatype} takes {takes(datatype)}"
+        case dict() if "file" in value or "url" in value:
+            what = "file" if "file" in value else "URL"
+            text = f"is an object; a {what} stands for a whole input, not for an element"
+            return f"{text}. {datatype} takes {takes(datatype)}"
         case _ if datatype is Datatype.BYTES:
             return f"is an object; only {RAW} alone stands for raw bytes, with a string in it"
         case _:

@@ -1,0 +1,1 @@
+"""The Open Inference Protocol below /v2, as Triton itself speaks it."""

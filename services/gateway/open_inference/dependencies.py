@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
+from common.object_store.store import ObjectStore
 from services.gateway.auth.authentication import Authenticator
 from services.gateway.http.health import Readiness
 from services.gateway.http.worker_processes import Workers
@@ -19,6 +20,7 @@ class InferenceServices:
     catalogue: Catalogue
     inference: Inference
     workers: Workers
+    objects: ObjectStore
     max_body: int  # bytes, decompressed
 
 

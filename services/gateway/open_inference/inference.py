@@ -10,14 +10,15 @@ from common.errors import Unavailable
 from common.jobs import TERMINAL, Status
 from common.telemetry.logs import Log
 from common.views.job import JobRow, job_log_fields
-from services.gateway import metrics
 from services.gateway.auth.store import Key
 from services.gateway.events.waiters import Waiters
+from services.gateway.http.limits.body_limits import BodyLease
 from services.gateway.http.problems import LATER, Problem, conflict
-from services.gateway.jobs.cancel import Canceler
+from services.gateway.jobs import metrics
 from services.gateway.jobs.parse import SubmitContext
 from services.gateway.jobs.store import FoundJob, JobStore, NewJob
 from services.gateway.jobs.submit import Submitter
+from services.gateway.jobs.transitions.cancel import Canceler
 from services.gateway.open_inference.parse import InferCall, parse_infer
 from services.gateway.open_inference.requests import ResponseFormat
 
@@ -25,6 +26,16 @@ from services.gateway.open_inference.requests import ResponseFormat
 STATUS_BY_ERROR = {
     "invalid_input": HTTPStatus.BAD_REQUEST,
     "inference_refused": HTTPStatus.BAD_REQUEST,
+    "input_missing": HTTPStatus.BAD_REQUEST,
+    "input_timeout": HTTPStatus.SERVICE_UNAVAILABLE,
+    "input_location_failed": HTTPStatus.SERVICE_UNAVAILABLE,
+    "input_location_refused": HTTPStatus.BAD_REQUEST,
+    "input_url_encoded": HTTPStatus.BAD_REQUEST,
+    "input_url_failed": HTTPStatus.BAD_REQUEST,
+    "input_url_refused": HTTPStatus.BAD_REQUEST,
+    "input_url_timeout": HTTPStatus.SERVICE_UNAVAILABLE,
+    "input_url_too_large": HTTPStatus.BAD_REQUEST,
+    "input_url_wrong_size": HTTPStatus.BAD_REQUEST,
     "too_large": HTTPStatus.BAD_REQUEST,
     "unsupported": HTTPStatus.BAD_REQUEST,
     "model_not_found": HTTPStatus.NOT_FOUND,
@@ -55,13 +66,17 @@ class Inference:
 
     async def parse(self, body: bytes, call: InferCall, context: SubmitContext) -> tuple[NewJob, ResponseFormat]:
         """Return the valid job and the requested response format. Raises Problem (400, 404, 422)."""
-        return await self.submitter.workers.work(len(body), parse_infer, body, call, context)
 
-    async def submit(self, job: NewJob) -> JobRow:
+        async def parse(context: SubmitContext) -> tuple[NewJob, ResponseFormat]:
+            return await self.submitter.workers.work(len(body), parse_infer, body, call, context)
+
+        return await self.submitter.files.parse(parse, context)
+
+    async def submit(self, job: NewJob, lease: BodyLease) -> JobRow:
         """Commit the job. Raises as Submitter.submit does, and Problem (429, 503) without capacity to wait for it."""
         self._waiters.check_capacity(job.tenant_id)
-        row = (await self.submitter.submit_job(job)).row
-        metrics.jobs_submitted.labels(row.model, row.priority).inc()
+        row = (await self.submitter.submit_job(job, lease)).row
+        metrics.submitted.labels(row.model, row.priority).inc()
         log.info("job.accepted", **job_log_fields(row), priority=row.priority)
         return row
 

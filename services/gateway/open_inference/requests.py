@@ -14,8 +14,8 @@ from msgspec import Meta
 from common.jobs import Priority
 from common.tensors import Datatype, Signature
 from services.gateway.http.bodies import SYNTAX_ERRORS, explain_fields
-from services.gateway.http.json_syntax import explain_syntax
 from services.gateway.http.problems import MAX_TEXT, Problem
+from services.gateway.http.validation.json_syntax import explain_syntax
 from services.gateway.jobs.schemas import SubmitJob
 from services.gateway.models.schemas import InputTensor
 

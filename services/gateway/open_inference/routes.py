@@ -1,5 +1,6 @@
 """HTTP route of the infer call of the Open Inference Protocol."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -7,6 +8,7 @@ from typing import Annotated, Any
 from litestar import Request, Response, post
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import Parameter, PathParameter
+from litestar.response import Stream
 from opentelemetry.trace import get_current_span
 
 from common import ids
@@ -14,17 +16,19 @@ from common.telemetry import tracing
 from common.views.job import JobRow
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.http.body_limits import find_lease
 from services.gateway.http.compression import choose_encoding, compress, read_body
 from services.gateway.http.disconnects import await_disconnect
+from services.gateway.http.limits.body_limits import find_lease
+from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.store import FoundJob
 from services.gateway.open_inference.dependencies import InferenceServices, Services
 from services.gateway.open_inference.operations import document, find_model, name_operation
+from services.gateway.open_inference.output_files import READ_AHEAD, OutputFileReader
 from services.gateway.open_inference.parse import InferCall
 from services.gateway.open_inference.requests import JSON_LENGTH_HEADER, ResponseFormat
-from services.gateway.open_inference.responses import InferAnswer, render_response
+from services.gateway.open_inference.responses import InferAnswer, StoredOutput, begin_raw, render_response
 
 JOB_HEADER = "X-Charonia-Job"
 PATHS = ["/models/{model:str}/infer", "/models/{model:str}/versions/{version:str}/infer"]
@@ -63,7 +67,7 @@ async def infer(
             schema_extra={"pattern": "^[0-9]{1,19}$"},
         ),
     ] = None,
-) -> Response[bytes]:
+) -> Response[Any]:
     """Run a job through the queue and return its outputs, as Triton would.
 
     Binary tensors and compression work as in Triton. The header `X-Charonia-Job` has the job's id.
@@ -97,7 +101,7 @@ async def submit_job(
     context = await services.inference.submitter.make_context(request.user, traceparent)
     call = InferCall(name, version, json_length, model.outputs)
     job, requested = await services.inference.parse(body, call, context)
-    return await services.inference.submit(job), requested
+    return await services.inference.submit(job, find_lease(request.scope)), requested
 
 
 async def respond(
@@ -106,23 +110,49 @@ async def respond(
     found: FoundJob,
     requested: ResponseFormat,
     headers: dict[str, str],
-) -> Response[bytes]:
-    """Return the outputs of a succeeded job in the requested format and encoding."""
+) -> Response[Any]:
+    """Return the outputs of a succeeded job in the requested format and encoding.
+
+    Raw tensors in files are streamed, without a compression.
+    """
     row, outputs = found.row, found.outputs or b"[]"
+    files = OutputFileReader(services.objects, row.tenant_id)
+    lease = find_response_lease(request.scope)
+    contents = await files.read_wanted(lease, found, requested)
     encoding = choose_encoding(request.headers.get("accept-encoding"))
-    body, length = await services.workers.work(
-        len(outputs), render, requested, row.model, row.version or "", outputs, encoding
+    size = len(outputs) + sum(map(len, contents.values()))
+    parts, length = await services.workers.work(
+        size, render, requested, row.model, row.version or "", outputs, contents, encoding
     )
-    if encoding is not None:
-        headers["Content-Encoding"] = encoding
     if length is not None:
         headers[JSON_LENGTH_HEADER] = str(length)
     media_type = "application/json" if length is None else "application/octet-stream"
-    return Response(body, media_type=media_type, headers=headers)
+    if not isinstance(parts, bytes):
+        lease.shrink(sum(len(part) for part in parts if isinstance(part, bytes)) + READ_AHEAD)
+        headers["Content-Length"] = str(measure(parts))
+        return Stream(files.stream(parts), status_code=HTTPStatus.OK, media_type=media_type, headers=headers)
+    lease.shrink(len(parts))
+    if encoding is not None:
+        headers["Content-Encoding"] = encoding
+    return Response(parts, media_type=media_type, headers=headers)
 
 
 def render(
-    requested: ResponseFormat, model: str, version: str, outputs: bytes, encoding: str | None
-) -> tuple[bytes, int | None]:
-    body, length = render_response(requested, model, version, outputs)
+    requested: ResponseFormat,
+    model: str,
+    version: str,
+    outputs: bytes,
+    contents: Mapping[str, bytes],
+    encoding: str | None,
+) -> tuple[bytes | list[bytes | StoredOutput], int | None]:
+    """Return the body, or its parts if raw tensors in files are among them."""
+    parts, length = render_response(requested, model, version, outputs, contents)
+    if any(isinstance(part, StoredOutput) for part in parts):
+        return parts, length
+    body = b"".join(part for part in parts if isinstance(part, bytes))
     return (body if encoding is None else compress(body, encoding)), length
+
+
+def measure(parts: Sequence[bytes | StoredOutput]) -> int:
+    """Return the bytes of a body."""
+    return sum(len(part) if isinstance(part, bytes) else len(begin_raw(part)) + part.size for part in parts)

@@ -1,0 +1,1 @@
+"""The OpenAPI document, its examples, and Swagger UI."""

@@ -1,98 +1,38 @@
 """Examples of answers for the documentation. A test checks that each one fits its schema."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from common.views.job import format_time
 from services.gateway.http.welcome import WELCOME
-from services.gateway.openapi.examples import HOOK
-
-JOB_ID, WEBHOOK_ID = "job_01m7ysshxnfbevq05b7h55g94z", "whk_01m7ystrn7eevsede7n1a4q217"
-DELIVERY_ID, RECOVERY_ID = "dlv_01m7ystyjreeattn4s7m92kk5s", "rec_01m7ysv7pnetqtwvzp4kk6hgz5"
-EVENT_ID = "evt_01m7ystyt3fmq9pqw9y6x8q317"
-BATCH_ID = "bat_01m7ystfs0e0x8s13t679vdnpf"
-
-SUBMITTED = datetime(2026, 11, 21, 10, 17, 52, 827_000, tzinfo=UTC)
-OUTPUTS = [{"name": "y", "datatype": "FP32", "shape": [1, 3], "data": [2.0, 4.0, 6.0]}]
-JOB = {
-    "id": JOB_ID,
-    "status": "succeeded",
-    "model": "echo",
-    "version": "1",
-    "priority": "normal",
-    "attempt": 1,
-    "max_attempts": 5,
-    "created_at": "2026-11-21T10:17:52.827Z",
-    "run_at": "2026-11-21T10:17:52.827Z",
-    "started_at": "2026-11-21T10:17:52.854Z",
-    "finished_at": "2026-11-21T10:17:52.889Z",
-    "expires_at": None,
-    "outputs": OUTPUTS,
-    "error": None,
-    "queue_position": None,
-    "waiting_for": None,
-    "webhook_status": "none",
-    "metadata": {"order": 4711},
-    "trace_id": "fefb2bf2001d3f315770f70c4bd9d362",
-    "metrics": {"queue_ms": 27, "inference_ms": 35, "total_ms": 62},
-    "urls": {
-        "self": f"/v1/jobs/{JOB_ID}",
-        "cancel": f"/v1/jobs/{JOB_ID}/cancel",
-        "events": f"/v1/jobs/{JOB_ID}/events",
-        "deliveries": f"/v1/jobs/{JOB_ID}/deliveries",
-        "trace": None,
-    },
-}
-LISTED = {"outputs": None, "outputs_omitted": "in_lists", "outputs_url": f"/v1/jobs/{JOB_ID}/outputs"}
-STARTED = {
-    "version": None,
-    "finished_at": None,
-    "outputs": None,
-    "metrics": {"queue_ms": 27, "inference_ms": None, "total_ms": None},
-}
-QUEUED = (
-    JOB
-    | STARTED
-    | {
-        "status": "queued",
-        "attempt": 0,
-        "started_at": None,
-        "metrics": {"queue_ms": None, "inference_ms": None, "total_ms": None},
-    }
+from services.gateway.openapi.job_examples import (
+    BATCH,
+    BATCH_PROBLEM,
+    FAILED,
+    INPUTS,
+    JOB,
+    JOB_ID,
+    LISTED,
+    NONE,
+    OUTPUTS,
+    QUEUED,
+    STARTED,
+    TRACE,
 )
-FAILED = JOB | {
-    "status": "failed",
-    "model": "faulty",
-    "outputs": None,
-    "error": {"code": "invalid_input", "message": "INVALID_ARG: invalid as asked", "retryable": False},
-}
-EXPIRED = {
-    "status": "expired",
-    "finished_at": "2026-11-21T10:17:52.889Z",
-    "expires_at": "2026-11-21T10:17:52.880Z",
-    "error": {
-        "code": "expired",
-        "message": "the job did not start before its expires_at",
-        "retryable": False,
-    },
-}
-NONE = dict.fromkeys(("queued", "processing", "canceling", "succeeded", "failed", "canceled", "expired"), 0)
-BATCH = {
-    "id": BATCH_ID,
-    "status": "completed",
-    "total": 2,
-    "accepted": 1,
-    "counts": NONE | {"succeeded": 1},
-    "created_at": "2026-11-21T10:18:23.398Z",
-    "finished_at": "2026-11-21T10:18:23.415Z",
-    "urls": {
-        "self": f"/v1/batches/{BATCH_ID}",
-        "jobs": f"/v1/jobs?batch={BATCH_ID}",
-        "results": f"/v1/batches/{BATCH_ID}/results",
-    },
-}
+from services.gateway.openapi.webhook_examples import (
+    ATTEMPT,
+    DELIVERY,
+    DELIVERY_ID,
+    EVENT_ID,
+    EVENTS,
+    GRACE,
+    HEALTH,
+    RECOVERY_ID,
+    SECRET,
+    WEBHOOK,
+    WEBHOOK_ID,
+)
+
 MODEL = {
     "name": "echo",
     "ready": True,
@@ -100,8 +40,8 @@ MODEL = {
     "streaming": False,
     "max_batch_size": 64,
     "versions": [{"version": "1", "ready": True, "reason": None}],
-    "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, -1], "optional": False}],
-    "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, -1], "optional": False}],
+    "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, -1], "optional": False, "reference": False}],
+    "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, -1], "optional": False, "reference": False}],
     "queue": {"high": 0, "normal": 0, "low": 0},
     "slots": 128,
     "running": 2,
@@ -109,22 +49,6 @@ MODEL = {
     "max_running": 8,
     "max_running_per_tenant": None,
 }
-WEBHOOK = {
-    "id": WEBHOOK_ID,
-    "url": HOOK,
-    "events": ["job.failed"],
-    "models": ["echo"],
-    "description": None,
-    "headers": None,
-    "signing": "hmac",
-    "rate_limit": 50,
-    "ordered": False,
-    "status": "enabled",
-    "disabled_at": None,
-    "disabled_reason": None,
-    "created_at": "2026-11-21T10:18:32.488Z",
-}
-SECRET = {"secret": "whsec_3Svi35d86cdvyaJcxZDaXXzeRFC+69hnToAVd8mQzuQ="}
 KEY = {
     "id": "key_01m0p2rz5zf3cs8fw8dnz7m5rv",
     "name": "scanner",
@@ -135,102 +59,15 @@ KEY = {
     "expires_at": None,
     "last_used_at": "2026-11-21T10:19:02.104Z",
 }
+FILE = {
+    "id": "file_01m0p2tmt8fa7bvqpx6v5ebrxj",
+    "size": 1_048_576,
+    "sha256": "30e14955ebf1352266dc2ff8067e68104607e750abb9d3b36582b8af909fcb58",
+    "content_type": "audio/flac",
+    "created_at": "2026-11-21T10:18:32.488Z",
+    "expires_at": "2026-11-22T10:18:32.488Z",
+}
 WINDOW = {"queue_ms": {"p50": 27, "p95": 310}, "inference_ms": {"p50": 35, "p95": 52}}
-GRACE = {"old_secret_until": "2026-11-21T11:18:50.942Z"}
-ATTEMPT = {
-    "number": 1,
-    "started_at": "2026-11-21T10:18:38.627Z",
-    "latency_ms": 7,
-    "status_code": 204,
-    "error": None,
-    "response": "",
-}
-DELIVERY = {
-    "id": DELIVERY_ID,
-    "event_id": EVENT_ID,
-    "event_type": "job.succeeded",
-    "job_id": JOB_ID,
-    "webhook_id": WEBHOOK_ID,
-    "url": HOOK,
-    "status": "succeeded",
-    "created_at": "2026-11-21T10:18:38.551Z",
-    "next_attempt_at": None,
-    "finished_at": "2026-11-21T10:18:38.652Z",
-    "attempts": [ATTEMPT],
-}
-
-# The bodies of webhooks, by type of event.
-STARTED_EVENT = {"type": "job.started", "timestamp": "2026-11-21T10:17:52.854Z", "sequence": 1}
-ENDED_EVENT = {"timestamp": "2026-11-21T10:17:52.889Z", "sequence": 2}
-SENT = JOB | {"webhook_status": "pending"}
-ENDED = {
-    "job.succeeded": SENT,
-    "job.failed": SENT | FAILED | {"webhook_status": "pending"},
-    "job.canceled": SENT | {"status": "canceled", "outputs": None},
-    "job.expired": SENT | QUEUED | EXPIRED | {"webhook_status": "pending"},
-}
-EVENTS: dict[str, Any] = {
-    "job.started": STARTED_EVENT | {"data": SENT | STARTED | {"status": "processing"}},
-    **{event_type: {"type": event_type} | ENDED_EVENT | {"data": job} for event_type, job in ENDED.items()},
-    "batch.completed": {"type": "batch.completed", "timestamp": BATCH["finished_at"], "data": BATCH},
-    "webhook.test": {
-        "type": "webhook.test",
-        "timestamp": "2026-11-21T10:18:50.942Z",
-        "data": {"webhook_id": WEBHOOK_ID, "description": None},
-    },
-    "webhook.disabled": {
-        "type": "webhook.disabled",
-        "timestamp": "2026-11-21T10:18:50.942Z",
-        "data": {
-            "id": WEBHOOK_ID,
-            "url": HOOK,
-            "description": None,
-            "status": "disabled",
-            "disabled_at": "2026-11-21T10:18:50.942Z",
-            "disabled_reason": "gone",
-        },
-    },
-    "delivery.exhausted": {
-        "type": "delivery.exhausted",
-        "timestamp": DELIVERY["finished_at"],
-        "data": DELIVERY
-        | {"status": "exhausted", "attempts": [ATTEMPT | {"status_code": 500, "error": "http_status"}]},
-    },
-}
-
-BATCH_PROBLEM = {
-    "type": "urn:charonia:problem:invalid_request",
-    "detail": "/inputs: input 'x' (FP32 [-1, -1]) is missing",
-    "errors": [{"pointer": "/inputs", "detail": "input 'x' (FP32 [-1, -1]) is missing"}],
-}
-BATCH_RESULTS = [
-    {"index": 0, "custom_id": None, "job": JOB | {"metadata": {}}, "error": None},
-    {"index": 1, "custom_id": None, "job": None, "error": BATCH_PROBLEM},
-]
-
-
-def span(at: float, took: float, service: str, name: str, depth: int, detail: str | None = None) -> dict[str, Any]:
-    """Return a span of JOB."""
-    begin, end = (SUBMITTED + timedelta(milliseconds=offset) for offset in (at, at + took))
-    times = {"at_ms": at, "took_ms": took, "started_at": format_time(begin), "finished_at": format_time(end)}
-    return {"name": name, "service": service, "depth": depth, **times, "failed": False, "detail": detail}
-
-
-TRACE = {
-    "job_id": JOB_ID,
-    "trace_id": JOB["trace_id"],
-    "status": "succeeded",
-    "spans": [
-        span(0.0, 62.3, "gateway", "job echo", 0, "succeeded"),
-        span(0.0, 0.0, "gateway", "accepted", 1),
-        span(0.0, 26.8, "dispatcher", "queued", 1),
-        span(26.8, 35.5, "dispatcher", "attempt 1", 1, "succeeded, worker-5b1f0c9e7a42"),
-        span(26.8, 34.9, "triton", "infer echo", 2),
-        span(62.3, 12.4, "notifier", "deliver job.succeeded", 1, "succeeded"),
-        span(66.1, 7.2, "notifier", "POST https://example.com", 2, "204"),
-    ],
-    "truncated": False,
-}
 
 # By operation and status; else by schema.
 ANSWERS: dict[str, Any] = {
@@ -239,6 +76,11 @@ ANSWERS: dict[str, Any] = {
     "cancel_job 202": JOB | STARTED | {"status": "canceling"},
     "list_dead_letters 200": {"items": [FAILED], "next_cursor": None},
     "Welcome": msgspec.to_builtins(WELCOME),
+    "readyz 200": {
+        "status": "ok",
+        "checks": {"database": "ok", "broker": "ok"},
+        "nodes": {"database": "pg-1.internal:5432", "broker": "mq-2.internal:5672"},
+    },
     "create_webhook 201": WEBHOOK | SECRET,
     "change_webhook 200": WEBHOOK | {"events": ["job.succeeded", "job.failed"]},
     "rotate_webhook 200": WEBHOOK | SECRET | GRACE,
@@ -247,6 +89,7 @@ ANSWERS: dict[str, Any] = {
     | {"status": "pending", "next_attempt_at": "2026-11-21T10:18:38.551Z", "finished_at": None},
     "JobView": JOB,
     "JobPage": {"items": [JOB | LISTED], "next_cursor": "P0xV3kF2bJQABkQl3s1YGAGaPFnL2HxNuwLzUUR2dqI"},
+    "InputsView": {"id": JOB_ID, "inputs": INPUTS},
     "OutputsView": {"id": JOB_ID, "outputs": OUTPUTS},
     "EventPage": {
         "items": [
@@ -266,6 +109,9 @@ ANSWERS: dict[str, Any] = {
         "has_more": False,
     },
     "create_key 201": KEY | {"last_used_at": None, "key": "ch_BfDwyWTSQ7pTbJvhgWCh05Z8dTHmaHBD1yfaHgR3RzQ"},
+    "upload_file 201": FILE,
+    "FileView": FILE,
+    "FilePage": {"items": [FILE], "next_cursor": None},
     "KeyView": KEY,
     "KeyPage": {"items": [KEY], "next_cursor": None},
     "StatsView": {
@@ -285,6 +131,13 @@ ANSWERS: dict[str, Any] = {
                 | {"seconds": 3600.0, "ended": 3000, "failed": 6}
                 | {"ended_per_minute": 50.0, "failed_per_minute": 0.1},
             }
+        ],
+    },
+    "HourView": {
+        "at": "2026-11-21T10:19:02.104Z",
+        "items": [
+            {"at": "2026-11-21T10:18:00.000Z", "ended": 120, "failed": 1, "waiting": 14, "running": 4},
+            {"at": "2026-11-21T10:19:00.000Z", "ended": 4, "failed": 0, "waiting": 12, "running": 4},
         ],
     },
     "TraceView": TRACE,
@@ -349,6 +202,8 @@ ANSWERS: dict[str, Any] = {
     "WebhookPage": {"items": [WEBHOOK], "next_cursor": None},
     "SecretView": SECRET,
     "TestView": ATTEMPT | {"delivery_id": DELIVERY_ID},
+    "WebhookHealth": HEALTH,
+    "WebhookHealthPage": {"items": [HEALTH], "next_cursor": None},
     "RecoveryView": {
         "id": RECOVERY_ID,
         "webhook_id": WEBHOOK_ID,
@@ -358,6 +213,7 @@ ANSWERS: dict[str, Any] = {
         "recovered": 0,
     },
     "DeliveryView": DELIVERY,
+    "SentBody": {"delivery_id": DELIVERY_ID, "body": msgspec.json.encode(EVENTS["webhook.test"]).decode()},
     "DeliveryPage": {"items": [DELIVERY], "next_cursor": None},
     "InferAnswer": {"model_name": "echo", "model_version": "1", "outputs": OUTPUTS},
     "ModelMetadata": {

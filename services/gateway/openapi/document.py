@@ -12,14 +12,18 @@ from litestar import Litestar, Request, Router, get
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
 
-from common.tensors import Output, RawElement
-from services.gateway.audit import schemas as audit_schemas
+from common.http import health
+from common.tensors import RawElement
+from common.views.outputs import Output
+from services.gateway.admin.audit import schemas as audit_schemas
+from services.gateway.admin.keys import schemas as key_schemas
 from services.gateway.batches import schemas as batch_schemas
 from services.gateway.events import schemas as event_schemas
-from services.gateway.feed import schemas as feed_schemas
+from services.gateway.events.feed import schemas as feed_schemas
+from services.gateway.files import schemas as file_schemas
 from services.gateway.http import problems, welcome
 from services.gateway.jobs import schemas as job_schemas
-from services.gateway.keys import schemas as key_schemas
+from services.gateway.jobs.inputs import schemas as input_schemas
 from services.gateway.models import schemas as model_schemas
 from services.gateway.open_inference import responses
 from services.gateway.open_inference import schemas as protocol_schemas
@@ -32,16 +36,16 @@ from services.gateway.openapi.request_bodies import add_bodies
 from services.gateway.openapi.response_headers import add_headers
 from services.gateway.openapi.swagger_ui import DocsPlugin, make_docs_router
 from services.gateway.openapi.webhook_events import BODIES, describe_webhooks
-from services.gateway.stats import schemas as stats_schemas
-from services.gateway.traces import schemas as trace_schemas
-from services.gateway.usage import schemas as usage_schemas
+from services.gateway.reports.stats import schemas as stats_schemas
+from services.gateway.reports.traces import schemas as trace_schemas
+from services.gateway.reports.usage import schemas as usage_schemas
 from services.gateway.webhooks import schemas as webhook_schemas
 
 PREFIX = "#/components/schemas/"
 SCHEMA_MODULES = (
-    *(job_schemas, batch_schemas, event_schemas, webhook_schemas, model_schemas, usage_schemas),
-    *(audit_schemas, trace_schemas, feed_schemas, key_schemas, stats_schemas),
-    *(problems, welcome, responses, protocol_schemas),
+    *(job_schemas, input_schemas, batch_schemas, event_schemas, webhook_schemas, model_schemas, usage_schemas),
+    *(audit_schemas, trace_schemas, feed_schemas, key_schemas, stats_schemas, file_schemas),
+    *(problems, welcome, responses, protocol_schemas, health),
 )
 UNUSED = {msgspec.Struct, responses.StoredOutput}
 KINDS: list[Any] = [Output, RawElement, InferRequest, *BODIES]  # not fields of any other type
@@ -59,6 +63,7 @@ TAGS = {
     "Events": "All that happens, for receivers that Charonia cannot reach.",
     "Models": "What models there are, and what they take.",
     "Batches": "Many jobs in one call.",
+    "Files": "Large inputs and outputs, by reference.",
     "Webhooks": "Subscriptions and their secrets.",
     "Deliveries": "What was sent, and what receivers answered.",
     "Keys": "API keys of your tenant.",
@@ -97,14 +102,14 @@ def describe(app: Litestar) -> dict[str, Any]:
     """Return the document as JSON."""
     document: dict[str, Any] = app.openapi_schema.to_schema()
     document["components"]["schemas"] |= describe_schemas()
-    for path in document["paths"].values():
-        for operation in path.values():
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
             drop_own_errors(operation)
             add_bodies(operation)
             describe_parameters(operation)
             add_request_examples(operation)
             add_answer_examples(operation)
-            add_headers(operation)
+            add_headers(path, operation)
     document["webhooks"] = describe_webhooks()
     document["tags"] = [{"name": name, "description": text} for name, text in TAGS.items()]
     return document

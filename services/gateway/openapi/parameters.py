@@ -12,6 +12,7 @@ IN_PATH: dict[str, tuple[str, ids.Kind | None]] = {
     "webhook_id": ("The id of the subscription.", ids.Kind.WEBHOOK),
     "recovery_id": ("The id of the recovery.", ids.Kind.RECOVERY),
     "delivery_id": ("The id of the delivery.", ids.Kind.DELIVERY),
+    "file_id": ("The id of the file.", ids.Kind.FILE),
     "key_id": ("The id of the key.", ids.Kind.KEY),
     "name": ("The name of the model.", None),
     "model": ("The name of the model.", None),

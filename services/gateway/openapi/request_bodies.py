@@ -8,7 +8,7 @@ import msgspec
 from services.gateway.batches.items import LINES, MAX_ITEMS
 from services.gateway.http.negotiation import EVENT_STREAM, PLAIN_TEXT
 from services.gateway.open_inference.requests import JSON_LENGTH_HEADER
-from services.gateway.openapi.answer_examples import BATCH_RESULTS
+from services.gateway.openapi.job_examples import BATCH_RESULTS
 
 JOB = {"$ref": "#/components/schemas/SubmitJob"}
 BATCH_ITEM = {"anyOf": [{"$ref": "#/components/schemas/BatchJob"}, {"$ref": "#/components/schemas/DefaultsLine"}]}
@@ -41,6 +41,7 @@ INFER_BODY = {
     },
     "required": True,
 }
+FILE = {"type": "string", "format": "binary", "description": "The bytes of the file, of any media type."}
 BODIES: dict[str, Any] = {
     "submit_job": {"content": {"application/json": {"schema": JOB}}, "required": True},
     "submit_batch": {
@@ -56,6 +57,14 @@ BODIES: dict[str, Any] = {
         },
         "required": True,
     },
+    "upload_file": {
+        "description": "The bytes of the file; with `presign`, a PresignUpload.",
+        "content": {
+            "application/octet-stream": {"schema": FILE},
+            "application/json": {"schema": {"$ref": "#/components/schemas/PresignUpload"}},
+        },
+        "required": True,
+    },
     "infer": INFER_BODY,
     "infer_version": INFER_BODY,
 }
@@ -68,6 +77,7 @@ OTHER_MEDIA_TYPES: dict[str, dict[str, Any]] = {
         LINES[0]: {"schema": RESULT_LINES, "example": msgspec.json.Encoder().encode_lines(BATCH_RESULTS).decode()}
     },
     "get_trace": {PLAIN_TEXT: {"schema": {"type": "string", "description": "The spans in columns, one a line."}}},
+    "download_file": {"*/*": {"schema": FILE}},
     "infer": {"application/octet-stream": {"schema": RAW_TENSORS}},
     "infer_version": {"application/octet-stream": {"schema": RAW_TENSORS}},
 }
@@ -79,4 +89,5 @@ def add_bodies(operation: dict[str, Any]) -> None:
     if name in BODIES:
         operation["requestBody"] = deepcopy(BODIES[name])
     if name in OTHER_MEDIA_TYPES:
-        operation["responses"]["200"].setdefault("content", {}).update(OTHER_MEDIA_TYPES[name])
+        for status in {"200", "206"} & operation["responses"].keys():
+            operation["responses"][status].setdefault("content", {}).update(OTHER_MEDIA_TYPES[name])

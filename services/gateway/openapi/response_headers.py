@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from services.gateway.http.telemetry import UNTRACED
 from services.gateway.open_inference.requests import JSON_LENGTH_HEADER
 
 TEXT, COUNT = {"type": "string"}, {"type": "integer", "minimum": 0}
@@ -11,20 +12,28 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
         TEXT,
     ),
     "RateLimit-Policy": ("A key's rate limit: `q` requests in `w` seconds", TEXT),
+    "traceresponse": ("The trace of the request, in the form of a W3C `traceparent`", TEXT),
     "Retry-After": ("Seconds after which to try again", COUNT),
     "WWW-Authenticate": ("How to send a key", TEXT),
-    "Location": ("The path of the new object", TEXT),
+    "Location": ("The path of the new object, or the URL of the content", TEXT),
     "Idempotency-Replayed": ("`true` if the `Idempotency-Key` was used before", TEXT),
     "Preference-Applied": ("`wait=N`, if the job ended within it; N is 60 if more was asked for", TEXT),
     "X-Charonia-Job": ("The job's id", TEXT),
     "Content-Encoding": ("Chosen from `Accept-Encoding`", TEXT),
     JSON_LENGTH_HEADER: ("Bytes of JSON, where raw tensors follow it", COUNT),
-    "Cache-Control": ("`no-cache` on a stream", TEXT),
+    "Cache-Control": ("`no-cache` on a stream, `no-store` on a redirect", TEXT),
     "X-Accel-Buffering": ("`no` on a stream", TEXT),
+    "ETag": ("The SHA-256 of the file in quotes, or its id", TEXT),
+    "Accept-Ranges": ("`bytes`: `Range` works", TEXT),
+    "Content-Range": ("The bytes of the part, and of the whole file", TEXT),
+    "Content-Disposition": ("`attachment`, with the id of the file", TEXT),
+    "X-Content-Type-Options": ("`nosniff`", TEXT),
 }
+OF_TRACED = ("traceresponse",)
 OF_LIMITED = ("RateLimit", "RateLimit-Policy")  # unless the caller is unknown
 CREATED = ("Location", "Idempotency-Replayed")
 OF_STREAM = ("Cache-Control", "X-Accel-Buffering")
+OF_FILE = ("ETag", "Accept-Ranges", "Content-Disposition", "X-Content-Type-Options")
 INFER = ("X-Charonia-Job", "Location")  # once there is a job
 BY_STATUS = {"401": ("WWW-Authenticate",), "429": ("Retry-After",), "503": ("Retry-After",)}
 BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
@@ -34,6 +43,11 @@ BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
     ("get_batch_results", "200"): ("X-Accel-Buffering",),
     ("create_webhook", "201"): ("Location",),
     ("create_key", "201"): ("Location",),
+    ("upload_file", "201"): ("Location",),
+    ("download_file", "200"): OF_FILE,
+    ("download_file", "206"): (*OF_FILE, "Content-Range"),
+    ("download_file", "307"): ("Location", "Cache-Control"),
+    ("download_file", "416"): ("Content-Range",),
     ("erase_job", "409"): ("Retry-After",),
     ("list_events", "200"): OF_STREAM,
     ("list_feed", "200"): OF_STREAM,
@@ -45,11 +59,11 @@ BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
 }
 
 
-def add_headers(operation: dict[str, Any]) -> None:
+def add_headers(path: str, operation: dict[str, Any]) -> None:
     """Add the headers of each answer of a call."""
     has_key = any("key" in each for each in operation.get("security", []))
     for status, answer in operation["responses"].items():
-        names = BY_CALL.get((operation["operationId"], status), ())
+        names = BY_CALL.get((operation["operationId"], status), ()) + (() if path in UNTRACED else OF_TRACED)
         if has_key:
             names = (*names, *BY_STATUS.get(status, ()), *(OF_LIMITED if status != "401" else ()))
         if names:

@@ -9,7 +9,7 @@ from common.views.batch import BatchBody
 from common.views.delivery import DeliveryBody
 from common.views.job import JobBody
 from common.views.subscription import DisabledBody, TestBody
-from services.gateway.openapi.answer_examples import EVENTS
+from services.gateway.openapi.webhook_examples import EVENTS
 
 TAG = "Webhook events"
 BODY_BY_TYPE: dict[str, type[msgspec.Struct]] = {

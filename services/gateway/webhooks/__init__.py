@@ -1,0 +1,1 @@
+"""Webhook subscriptions, their secrets and health, deliveries and redelivery."""

@@ -1,4 +1,4 @@
-"""HTTP routes that test, enable and recover subscriptions."""
+"""HTTP routes that test, disable, enable and recover subscriptions."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -31,7 +31,7 @@ from services.gateway.http.problems import (
     not_found,
 )
 from services.gateway.http.telemetry import identify_caller
-from services.gateway.http.timestamps import bound, bound_optional
+from services.gateway.http.validation.timestamps import bound, bound_optional
 from services.gateway.webhooks.audit_entries import make_entry
 from services.gateway.webhooks.delivery_store import FULL_RESPONSE_BYTES, DeliveryStore
 from services.gateway.webhooks.dependencies import Services
@@ -86,6 +86,24 @@ async def wait_for_attempt(deliveries: DeliveryStore, delivery_id: UUID, seconds
     except TimeoutError:
         text = f"no attempt was made within {seconds:g} s; check that a notifier is running"
         raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers={"Retry-After": "30"}) from None
+
+
+@post(
+    "/webhooks/{webhook_id:str}/disable",
+    status_code=HTTPStatus.OK,
+    summary="Disable a subscription",
+    operation_id="disable_webhook",
+    **needs(Scope.ADMIN),
+    responses=document(*WITH_ID),
+)
+async def disable_webhook(request: Caller, webhook_id: str, services: Services) -> WebhookView:
+    """Send nothing more to the subscription until it is enabled. Its pending deliveries are canceled."""
+    async with services.database.transaction() as connection:
+        row = await lock_webhook(services.webhooks, connection, webhook_id, request.user.tenant_id)
+        if at := await services.webhooks.disable(connection, row.id):
+            row = msgspec.structs.replace(row, disabled_at=at, disabled_reason="manual")
+            await add_entries(connection, [make_entry(request.user, "webhook.disabled", row.id, {"reason": "manual"})])
+    return view_webhook(row, services.encryptor)
 
 
 @post(

@@ -27,7 +27,7 @@ from services.gateway.http.problems import WITH_ID, conflict, document, not_foun
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.webhooks.delivery_store import DeliveryFilter, DeliveryStore, LockedDelivery
 from services.gateway.webhooks.dependencies import Services
-from services.gateway.webhooks.schemas import DeliveryPage
+from services.gateway.webhooks.schemas import DeliveryPage, SentBody
 
 log = Log("delivery")
 
@@ -102,6 +102,21 @@ async def list_job_deliveries(
 async def get_delivery(request: Caller, delivery_id: str, services: Services) -> DeliveryView:
     """Return the delivery with every attempt, and up to 16 KiB of each response."""
     return await find_delivery(services.deliveries, delivery_id, request.user.tenant_id)
+
+
+@get(
+    "/deliveries/{delivery_id:str}/body",
+    summary="Get what a delivery sends",
+    operation_id="get_delivery_body",
+    **needs(Scope.READ),
+    responses=document(*WITH_ID),
+)
+async def get_delivery_body(request: Caller, delivery_id: str, services: Services) -> SentBody:
+    """Return the body that every attempt sends. Only its timestamp and signature differ between attempts."""
+    body = await services.deliveries.find_body(parse_id(ids.Kind.DELIVERY, delivery_id), request.user.tenant_id)
+    if body is None:
+        raise not_found("delivery")
+    return SentBody(delivery_id=delivery_id, body=body.decode())
 
 
 @post(

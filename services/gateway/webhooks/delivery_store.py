@@ -18,7 +18,7 @@ from common.views.delivery import (
     read_delivery,
     view_delivery,
 )
-from services.gateway.http.timestamps import bound_optional
+from services.gateway.http.validation.timestamps import bound_optional
 
 QUERIES = sql.load("services.gateway.webhooks")
 LIST_RESPONSE_BYTES = 512  # of each response in a list
@@ -72,6 +72,11 @@ class DeliveryStore:
         """Return the tenant's delivery with all its attempts."""
         record = await self._database.fetch_one(QUERIES["find_delivery"], delivery_id, tenant_id)
         return (await self._view([read_delivery(dict(record))], FULL_RESPONSE_BYTES))[0] if record else None
+
+    async def find_body(self, delivery_id: UUID, tenant_id: UUID) -> bytes | None:
+        """Return what each attempt of the tenant's delivery sends. Return None for an unknown delivery."""
+        record = await self._database.fetch_one(QUERIES["find_delivery_body"], delivery_id, tenant_id)
+        return None if record is None else record["body"]
 
     async def _view(self, rows: Sequence[DeliveryRow], size: int) -> list[DeliveryView]:
         """Return views with all attempts, and `size` bytes of each response."""

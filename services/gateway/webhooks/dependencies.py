@@ -11,6 +11,7 @@ from common.security.ssrf import AddressPolicy
 from services.gateway.jobs.store import JobStore
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.gateway.webhooks.health_store import HealthStore
 from services.gateway.webhooks.secret_rotation import SecretRotation
 from services.gateway.webhooks.store import WebhookStore
 
@@ -21,6 +22,7 @@ class WebhookServices:
     jobs: JobStore
     webhooks: WebhookStore
     deliveries: DeliveryStore
+    health: HealthStore
     rotation: SecretRotation
     encryptor: Encryptor
     policy: AddressPolicy

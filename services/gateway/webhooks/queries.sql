@@ -78,6 +78,17 @@ UPDATE endpoints SET webhook_id = NULL, cancel_before = 'infinity', next_at = NU
 -- Deletes a subscription ($1) whose endpoint is separate.
 DELETE FROM webhooks WHERE id = $1;
 
+-- name: disable_webhook
+-- Disables a locked subscription ($1) that is enabled. A notifier cancels its waiting deliveries, as after a 410. Returns
+-- when.
+WITH disabled AS (
+  UPDATE webhooks SET disabled_at = now(), disabled_reason = 'manual' WHERE id = $1 AND disabled_at IS NULL
+  RETURNING id, disabled_at
+), canceling AS (
+  UPDATE endpoints e SET cancel_before = clock_timestamp() FROM disabled WHERE e.id = disabled.id
+)
+SELECT disabled_at FROM disabled;
+
 -- name: enable_webhook
 -- Enables a locked subscription ($1), and resets its endpoint's health.
 WITH enabled AS (
@@ -184,6 +195,13 @@ LIMIT $5;
 SELECT id, event_id, event_type, job_id, webhook_id, url, status, created_at, next_at, finished_at
 FROM visible_deliveries
 WHERE id = $1 AND tenant_id = $2;
+
+-- name: find_delivery_body
+-- Returns what each attempt of a tenant's ($2) delivery ($1) sends, byte for byte.
+SELECT e.body
+FROM visible_deliveries d
+JOIN events e ON e.id = d.event_id
+WHERE d.id = $1 AND d.tenant_id = $2;
 
 -- name: lock_delivery
 -- Locks a tenant's ($2) delivery ($1) through its endpoint. Read the row with the next statement, as for lock_webhook.

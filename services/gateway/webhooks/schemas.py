@@ -10,13 +10,14 @@ from common.ids import DeliveryId, RecoveryId, WebhookId
 from common.jobs import EVENT_TYPES
 from common.views.delivery import DeliveryAttempt, DeliveryView, HttpUrl
 from common.views.job import Time
+from services.gateway.events.event_types import document_patterns
 from services.gateway.http.problems import FieldError
-from services.gateway.jobs.callback_events import document_patterns
 from services.gateway.jobs.schemas import Name, Url
 
 # PostgreSQL text cannot contain NUL.
 Text = Annotated[str, Meta(max_length=1000, pattern=r"^[^\x00]*$")]
 EventPattern = Annotated[str, Meta(max_length=100, extra_json_schema=document_patterns(EVENT_TYPES))]
+Count = Annotated[int, Meta(ge=0)]
 RateLimit = Annotated[int, Meta(ge=1, le=10_000)]
 Secret = Annotated[str, Meta(extra_json_schema={"pattern": "^(whsec|whpk)_[A-Za-z0-9+/]{43}=$"})]
 PublicKey = Annotated[str, Meta(extra_json_schema={"pattern": "^whpk_[A-Za-z0-9+/]{43}=$"})]
@@ -89,8 +90,8 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Whether events are sent."""
     disabled_at: Time | None
     """When the subscription was disabled; null while it is enabled."""
-    disabled_reason: Literal["gone", "failing"] | None
-    """`gone` after a 410, or `failing` after days without a success; null while it is enabled."""
+    disabled_reason: Literal["gone", "failing", "manual"] | None
+    """`gone` after a 410, `failing` after days without a success, `manual` after a call; null while it is enabled."""
     created_at: Time
     """When the subscription was created."""
     secret: Secret | msgspec.UnsetType = msgspec.UNSET
@@ -108,6 +109,60 @@ class WebhookPage(msgspec.Struct, frozen=True):
 
     items: list[WebhookView]
     """The subscriptions, oldest first."""
+    next_cursor: WebhookId | None
+    """The `cursor` of the next page; null on the last one."""
+
+
+class AttemptLatency(msgspec.Struct, frozen=True):
+    """In whole milliseconds, null without attempts that succeeded."""
+
+    p50: Count | None
+    """Half of the attempts took no longer."""
+    p95: Count | None
+    """95 % of the attempts took no longer."""
+
+
+class DeliveryWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """How deliveries went within a time, up to now."""
+
+    succeeded: Count
+    """How many deliveries succeeded."""
+    failed: Count
+    """How many deliveries were exhausted."""
+    failed_attempts: Count
+    """How many attempts failed, also of deliveries that succeeded later or are pending."""
+    success_rate: Annotated[float, Meta(ge=0, le=1)] | None
+    """The share of attempts that succeeded; null without an attempt."""
+    latency_ms: AttemptLatency
+    """How long attempts took that succeeded."""
+
+
+class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """How the deliveries of a subscription went."""
+
+    webhook_id: WebhookId
+    """The id of the subscription."""
+    circuit: Literal["closed", "open"]
+    """`open` after failures in a row: then there is one attempt now and then, until one succeeds."""
+    failing_since: Time | None
+    """When the first attempt failed since the last success; null if the last one succeeded."""
+    pending: Count
+    """How many deliveries are pending. At most as many are counted as deliveries are read."""
+    oldest_due_at: Time | None
+    """Since when the oldest pending delivery is due; null if none is."""
+    counted_since: Time | None
+    """Both times below count only deliveries that were created since then, the newest ones; null if they count all."""
+    last_60_minutes: DeliveryWindow
+    """What ended, and what was tried, in the last 60 minutes."""
+    last_24_hours: DeliveryWindow
+    """The same for the last 24 hours."""
+
+
+class WebhookHealthPage(msgspec.Struct, frozen=True):
+    """A page of the health of subscriptions."""
+
+    items: list[WebhookHealth]
+    """The health of each subscription, the oldest subscription first."""
     next_cursor: WebhookId | None
     """The `cursor` of the next page; null on the last one."""
 
@@ -159,6 +214,15 @@ class TestView(DeliveryAttempt, frozen=True, kw_only=True):
 
     delivery_id: DeliveryId
     """The id of the delivery."""
+
+
+class SentBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What every attempt of a delivery sends."""
+
+    delivery_id: DeliveryId
+    """The id of the delivery, which is the header `webhook-id`."""
+    body: str
+    """The body of the request, byte for byte: the JSON of the event. The signature is made of these bytes."""
 
 
 class DeliveryPage(msgspec.Struct, frozen=True):

@@ -47,7 +47,7 @@ class WebhookRow(msgspec.Struct, frozen=True, kw_only=True):
     rate_limit: int | None
     ordered: bool
     disabled_at: datetime | None
-    disabled_reason: Literal["gone", "failing"] | None
+    disabled_reason: Literal["gone", "failing", "manual"] | None
 
 
 class NewTest(NamedTuple):
@@ -115,6 +115,11 @@ class WebhookStore:
         """Delete a locked subscription. A notifier deletes its deliveries."""
         await connection.execute(QUERIES["release_endpoint"], webhook_id)
         await connection.execute(QUERIES["delete_webhook"], webhook_id)
+
+    async def disable(self, connection: Connection, webhook_id: UUID) -> datetime | None:
+        """Disable a locked subscription. Return when, or None if it is disabled already."""
+        at: datetime | None = await connection.fetchval(QUERIES["disable_webhook"], webhook_id)
+        return at
 
     async def enable(self, connection: Connection, webhook_id: UUID) -> None:
         await connection.execute(QUERIES["enable_webhook"], webhook_id)

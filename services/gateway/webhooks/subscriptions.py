@@ -9,9 +9,9 @@ from common.jobs import EVENT_TYPES
 from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy, check_host
 from common.webhook_headers import find_header_error
+from services.gateway.events.event_types import explain_pattern, list_all_patterns
 from services.gateway.http.problems import MAX_ERRORS, FieldError, escape, invalid
-from services.gateway.http.suggestions import list_names, suggest
-from services.gateway.jobs.callback_events import explain_pattern, list_all_patterns
+from services.gateway.http.validation.suggestions import list_names, suggest
 from services.gateway.webhooks.schemas import ChangeWebhook
 from services.gateway.webhooks.store import WebhookRow
 

@@ -34,11 +34,12 @@ SELECT recorded.id, recorded.endpoint_id IN (SELECT id FROM waiting) AS has_wait
 -- left alone.
 --
 -- Return the id and new status of each delivery that changed.
-WITH results AS (
-  SELECT *
+WITH results AS ( -- one for each delivery: two of one claim would be half of each
+  SELECT DISTINCT ON (id) *
   FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::double precision[], $5::boolean[], $6::timestamptz[],
               $7::double precision[], $8::integer[], $9::text[], $10::bytea[])
     AS t(id, attempt, status, delay, counted, started_at, duration_ms, status_code, error, response)
+  ORDER BY id, attempt DESC
 ), decided AS (
   SELECT
     r.*, next.status AS next_status,

@@ -61,6 +61,11 @@ class ClaimStore:
         """If a crash loses a commit to `relaxed`, the delivery is claimed again under the same id."""
         self._relaxed = relaxed
 
+    async def has_due(self) -> bool:
+        """Return whether any endpoint may be due. Costs one statement; a claim costs three or more."""
+        found = await self._relaxed.fetch_one(QUERIES["has_due_endpoints"])
+        return found is not None and bool(found["found"])
+
     async def claim_due(
         self,
         limit: int,

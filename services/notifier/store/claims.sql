@@ -1,3 +1,7 @@
+-- name: has_due_endpoints
+-- Returns whether any endpoint has due deliveries.
+SELECT EXISTS (SELECT FROM endpoints WHERE next_at <= now()) AS found;
+
 -- name: lock_due_endpoints
 -- Lock up to $1 endpoints with due deliveries until the transaction ends, the longest waiting first.
 -- Skip those of tenants that have no room ($2). Skip endpoints that another transaction has locked: it
@@ -46,8 +50,7 @@ WHERE d.id = due.id AND due.blocked_until IS NOT NULL;
 --
 -- `attempt` is the fence: every claim raises it and nothing lowers it.
 WITH rooms AS (
-  SELECT
-    e.id, e.tenant_id, e.next_at, e.cancel_before, e.ordered,
+  SELECT e.id, e.tenant_id, e.next_at, e.cancel_before, e.ordered,
     least(
       CASE WHEN e.open_until IS NULL THEN greatest(1, $4::integer >> least(e.failures, 30)) ELSE 1 END - in_flight.attempts,
       CASE WHEN e.rate_limit IS NOT NULL THEN greatest(1, e.rate_limit / 10) END,

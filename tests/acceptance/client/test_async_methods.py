@@ -8,7 +8,7 @@ import pytest
 from charonia import AsyncCharonia, Charonia
 
 from deploy.local.settings import ROOT
-from tests.support.model_inputs import LINES
+from tests.support.api.model_inputs import LINES
 
 
 async def test_jobs_run_side_by_side(async_client: AsyncCharonia) -> None:

@@ -11,7 +11,7 @@ import pytest
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
-from tests.support.model_inputs import LINES
+from tests.support.api.model_inputs import LINES
 
 PROGRAM = """
 import asyncio, pathlib, sys

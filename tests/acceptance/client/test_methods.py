@@ -13,16 +13,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 from charonia import Charonia, calls
+from charonia._sync import mapper
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
-from tests.support.key_command import make_key
-from tests.support.model_inputs import LINES
-from tests.support.triton_client import MIRROR_DTYPES
-from tests.support.webhook_receiver import Receiver
+from tests.support.api.model_inputs import LINES
+from tests.support.api.triton_client import MIRROR_DTYPES
+from tests.support.receivers.webhook_receiver import Receiver
+from tests.support.stacks.key_command import make_key
 
 IMAGE = ROOT / "deploy" / "local" / "demo.png"
 WORDS = ["hello", "brave", "world"]
@@ -64,6 +65,7 @@ def test_a_job_is_submitted_watched_and_read(client: Charonia) -> None:
     assert [each.type for each in job.events()] == ["job.queued", "job.started", "job.succeeded"]
     assert [each.type for each in job.events(after="1.0")] == ["job.succeeded"]
     assert [each.status for each in job.attempts()] == ["succeeded"]
+    assert [(each.name, each.shape, each.data) for each in job.inputs()] == [("x", [1, 2], [1.0, 2.5])]
     assert job.deliveries() == []
     assert submitted.id in [each.id for each, _ in zip(client.jobs.list(model="echo"), range(5), strict=False)]
 
@@ -97,6 +99,8 @@ def test_a_job_is_canceled_retried_and_erased(client: Charonia) -> None:
     ended = client.run("echo", x=1).job
     job = client.jobs.get(ended.id)
     job.erase()
+    with pytest.raises(charonia.CharoniaError, match=f"the inputs of {job.id} were erased"):
+        job.inputs()
     with pytest.raises(charonia.CharoniaError, match="were erased"):
         job.refresh().result()
     with pytest.raises(charonia.Conflict):
@@ -182,9 +186,17 @@ def test_an_endless_source_is_read_only_as_far_as_needed(client: Charonia) -> No
     assert taken <= 50 + 3 * 16
 
 
+def test_an_item_that_is_too_large_for_a_batch_is_in_the_next_one(
+    client: Charonia, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapper, "CHUNK_BYTES", 200)
+    found = sorted(client.map("echo", range(20)), key=lambda each: each.index)
+    assert [(each.index, each["y"]) for each in found] == [(number, [[2.0 * number]]) for number in range(20)]
+
+
 def test_a_map_ends_if_no_item_does(client: Charonia) -> None:
-    with pytest.raises(charonia.DeadlineExceeded, match=r"the next result took over 0\.5 s"):
-        list(client.map("work", [60_000], timeout=0.5))
+    with pytest.raises(charonia.DeadlineExceeded, match="the next result took over 3 s"):
+        list(client.map("work", [60_000], timeout=3))
     for job in client.jobs.list(model="work"):
         if not job.has_ended:
             client.jobs.get(job.id).cancel()
@@ -224,11 +236,14 @@ def test_a_webhook_is_created_tested_verified_and_deleted(client: Charonia, rece
         assert webhook.id in [each.id for each in client.webhooks.list()]
         rotated = client.webhooks.rotate(webhook.id, grace_period=60)
         assert (rotated.secret or rotated.public_key) != secret
+        assert client.webhooks.health(webhook.id).last_60_minutes.succeeded == 1
+        assert client.webhooks.disable(webhook.id).disabled_reason == "manual"
         assert client.webhooks.enable(webhook.id).status == "enabled"
         recovery = client.webhooks.recover(webhook.id, since=soon(-60))
         assert client.webhooks.get_recovery(webhook.id, recovery.id).webhook_id == webhook.id
         (delivery,) = client.webhooks.deliveries(webhook.id)
         assert client.deliveries.get(delivery.id).event_type == "webhook.test"
+        assert client.deliveries.get_body(delivery.id) == request.body
         assert client.deliveries.redeliver(delivery.id).id == delivery.id
         client.webhooks.delete(webhook.id)
         with pytest.raises(charonia.NotFound):
@@ -264,3 +279,12 @@ def test_the_callers_trace_goes_along(client: Charonia) -> None:
             client.jobs.get("job_01m7ysshxnfbevq05b7h55g94z")
     assert caught.value.trace_id == trace_id
     assert not trace.get_current_span().get_span_context().is_valid
+
+
+def test_events_end_in_time_though_nothing_comes(client: Charonia) -> None:
+    job = client.submit("work", ms=60_000)
+    began_at = time.monotonic()
+    with pytest.raises(charonia.DeadlineExceeded):
+        list(job.events(timeout=1))
+    assert time.monotonic() - began_at < 15
+    job.cancel()

@@ -5,6 +5,7 @@ import re
 import threading
 import uuid
 from collections.abc import Callable
+from contextlib import aclosing
 
 import charonia
 import httpx
@@ -12,8 +13,8 @@ import pytest
 from charonia import AsyncCharonia, Charonia
 
 from deploy.local.stack import Stack
-from tests.support.key_command import make_key, run_keys
-from tests.support.own_gateway import another_gateway
+from tests.support.stacks.key_command import make_key, run_keys
+from tests.support.stacks.own_gateway import another_gateway
 
 WORDS = [f"word{number}" for number in range(30)]
 TEXT = " ".join(WORDS)
@@ -104,7 +105,7 @@ async def test_a_rate_limit_is_waited_for(stack: Stack) -> None:
     async with AsyncCharonia(stack.url, key) as client:
         jobs = await asyncio.gather(*(client.submit("echo", x=number) for number in range(20)))
         assert len({job.id for job in jobs}) == 20
-    async with AsyncCharonia(stack.url, key, timeout=0.1) as hasty:
+    async with AsyncCharonia(stack.url, key, timeout=2) as hasty:
         with pytest.raises(charonia.RateLimited, match="with a longer timeout"):
             await asyncio.gather(*(hasty.models.list() for _ in range(20)))
 
@@ -198,7 +199,7 @@ async def test_a_revoked_key_ends_a_stream(stack: Stack) -> None:
 
 
 async def test_a_frozen_gateway_does_not_hold_a_call_over_its_deadline(stack: Stack, key: str) -> None:
-    async with another_gateway(stack) as gateway, AsyncCharonia(gateway.url, key, timeout=1.5) as client:
+    async with another_gateway(stack) as gateway, AsyncCharonia(gateway.url, key, timeout=5) as client:
         await client.models.list()
         gateway.freeze()
         try:
@@ -206,6 +207,35 @@ async def test_a_frozen_gateway_does_not_hold_a_call_over_its_deadline(stack: St
                 await client.models.list()
         finally:
             gateway.thaw()
+
+
+async def test_the_feed_goes_on_after_the_gateway_was_frozen_over_the_deadline_of_a_call(
+    stack: Stack, key: str
+) -> None:
+    breaks, is_frozen = 0, False
+
+    def note_break() -> None:
+        nonlocal breaks
+        breaks += is_frozen
+        if breaks >= 3:
+            gateway.thaw()
+
+    async with (
+        another_gateway(stack) as gateway,
+        AsyncCharonia(gateway.url, key, timeout=0.5) as client,
+        AsyncCharonia(stack.url, key) as other,
+        aclosing(client.events.read_messages(None, None, 60, note_break)) as messages,
+    ):
+        assert await anext(messages) is None
+        gateway.freeze()
+        is_frozen = True
+        job = await other.submit("echo", x=1)
+        async for message in messages:
+            if message is not None:
+                break
+    assert breaks >= 3
+    assert message is not None
+    assert job.id in message.data
 
 
 def test_texts_with_unusual_line_ends_are_streamed(client: Charonia) -> None:

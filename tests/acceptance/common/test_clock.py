@@ -13,16 +13,16 @@ from uuid import uuid4
 import pytest
 
 from common import ids
-from deploy.local.clock import Clock
-from deploy.local.ports import free_ports
-from deploy.local.postgres import Postgres
-from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.processes.clock import Clock
+from deploy.local.processes.ports import free_ports
+from deploy.local.servers.postgres import Postgres
+from deploy.local.servers.rabbitmq import RabbitMQ
 from deploy.local.services import Service, environment_for, migrate
-from tests.support.backlog import ENDPOINT_CONCURRENCY, Backlog, open_backlog
-from tests.support.hanging_receiver import open_hanging_receiver
-from tests.support.seed import Subscriber, add_pending
+from tests.support.database.backlog import ENDPOINT_CONCURRENCY, Backlog, open_backlog
+from tests.support.database.seed import Subscriber, add_pending
+from tests.support.receivers.hanging_receiver import open_hanging_receiver
+from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Receiver
 
 JUMP = 600  # seconds
 SCHEDULE = (0, 300, 1800)  # seconds before each attempt

@@ -8,13 +8,13 @@ import httpx
 import pytest
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.model_inputs import fault
-from tests.support.monitoring_files import DASHBOARDS, list_alerts, list_metrics, list_queries
-from tests.support.prometheus import Prometheus
-from tests.support.scraped_metrics import read_metric
+from tests.support.api.api_client import Api
+from tests.support.api.model_inputs import fault
+from tests.support.receivers.webhook_receiver import Receiver
+from tests.support.telemetry.monitoring_files import DASHBOARDS, list_alerts, list_metrics, list_queries
+from tests.support.telemetry.prometheus import Prometheus
+from tests.support.telemetry.scraped_metrics import read_metric
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Receiver
 
 ECHO = {"x": [[1.0]]}
 CLIENT_DATA = re.compile(r"[a-z]{3}_[0-9a-z]{26}|[0-9a-f]{8}-[0-9a-f]{4}-|://|/v9|PROPFIND|default")

@@ -17,10 +17,12 @@ from typing import Any
 import httpx
 import pytest
 
-from deploy.local.demo.__main__ import NEXT
-from deploy.local.ports import free_block
+from deploy.local.processes.ports import free_block
 from deploy.local.settings import ROOT
-from tests.support.model_inputs import LINES
+from services.gateway.auth.authentication import CACHED_SECONDS
+from tests.support.api.model_inputs import LINES
+from tests.support.command_line import run_sources
+from tests.support.guides import find_exports
 from tests.support.waiting import eventually
 
 GUIDE = (ROOT / "docs" / "how-to" / "bring-your-own-model.md").read_text()
@@ -54,6 +56,7 @@ class Trial:
     def run(self, command: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of the guide against this stack."""
         command = command.replace("$PWD/models", str(self.models)).replace("localhost:8080", self.url.split("/")[-1])
+        command = run_sources(command)
         command = re.sub(r"^make ", "make -s -o .venv/.installed ", command, flags=re.MULTILINE)
         return subprocess.run(
             ["sh", "-ec", command],
@@ -129,25 +132,29 @@ def read_answer(done: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
 def test_the_guides_model_runs_beside_the_demos(trial: Trial) -> None:
     job = read_answer(trial.run(find_block("Try it on one machine", "sh", 1)))
     assert (job["status"], job["outputs"][0]["data"]) == ("succeeded", ["olleh"])
+    program = find_block("Try it on one machine", "python", 1)
+    printed = trial.run(f"PYTHONPATH=client .venv/bin/python - <<'END'\n{program}END\n")
+    assert printed.stdout == "[['olleh']]\n", printed.stderr
     assert trial.call("echo", {"x": [[1.0]]}).json()["status"] == "succeeded"
     refused = trial.call("reverse", {"text": [[""]]}).json()
     assert (refused["status"], refused["error"]["code"]) == ("failed", "invalid_input")
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/how-to/submit-jobs.md", "the demo"])
-def test_an_image_larger_than_an_argument_is_read(trial: Trial, tmp_path: Path, page: str) -> None:
+@pytest.mark.parametrize("place", ["docs/how-to/submit-jobs.md", "make up"])
+def test_an_image_larger_than_an_argument_is_read(trial: Trial, tmp_path: Path, place: str) -> None:
     image = tmp_path / "photo.png"
     image.write_bytes((ROOT / "deploy/local/demo.png").read_bytes() + bytes(PHOTO))  # ignored behind the image
-    if page == "the demo":
-        command = NEXT.format(up="make up", url=trial.url, key="ch_dev").split("\n\n")[1]
+    if place == "make up":
+        commands = [line for line in trial.output.splitlines() if "charonia run" in line]
     else:
-        blocks = [match[2] for match in BLOCK.finditer((ROOT / page).read_text())]
-        (command,) = (text for text in blocks if '"model": "ocr"' in text)
-    command = command.replace("deploy/local/demo.png", str(image))
-    job = read_answer(trial.run(command))
-    headers = {"Authorization": "Bearer ch_dev"}
-    ended = httpx.get(f"{trial.url}/v1/jobs/{job['id']}?wait=30", headers=headers, timeout=40).json()
-    assert (ended["status"], ended["outputs"][0]["data"]) == ("succeeded", LINES)
+        blocks = [match[2] for match in BLOCK.finditer((ROOT / place).read_text()) if match[1] == "sh"]
+        commands = [text for text in blocks if '"model": "ocr"' in text]
+    assert len(commands) == (1 if place == "make up" else 2)  # in the request, and as a file
+    for command in commands:
+        job = read_answer(trial.run(command.replace("deploy/local/demo.png", str(image))))
+        headers = {"Authorization": "Bearer ch_dev"}
+        ended = httpx.get(f"{trial.url}/v1/jobs/{job['id']}?wait=30", headers=headers, timeout=40).json()
+        assert (ended["status"], ended["outputs"][0]["data"]) == ("succeeded", LINES)
 
 
 def test_up_says_what_is_broken_and_where_metrics_are(trial: Trial) -> None:
@@ -255,7 +262,8 @@ def test_a_key_is_made_in_one_line(trial: Trial) -> None:
     assert trial.call("echo", {"x": [[2.0]]}, key).json()["status"] == "succeeded"
     refused = httpx.get(f"{trial.url}/v1/webhooks/secret", headers={"Authorization": f"Bearer {key}"})
     assert refused.status_code in (403, 404)
-    listed = trial.run(f"{find_exports(trial)}.venv/bin/python -m services.gateway.commands.keys list acme --json")
+    exports = find_exports(trial.environment["STACK_DIR"])
+    listed = trial.run(f"{exports}.venv/bin/python -m services.gateway.commands.keys list acme --json")
     (shown,) = json.loads(listed.stdout)
     assert shown["name"] == "the reports"
 
@@ -263,21 +271,15 @@ def test_a_key_is_made_in_one_line(trial: Trial) -> None:
 def test_a_key_is_revoked_at_once_with_the_guides_variables(trial: Trial) -> None:
     key = trial.run("make key TENANT=revoked").stdout.strip()
     assert trial.call("echo", {"x": [[2.0]]}, key).is_success
-    keys = f"{find_exports(trial)}.venv/bin/python -m services.gateway.commands.keys"
+    keys = f"{find_exports(trial.environment['STACK_DIR'])}.venv/bin/python -m services.gateway.commands.keys"
     (shown,) = json.loads(trial.run(f"{keys} list revoked --json").stdout)
     revoked = trial.run(f"{keys} revoke {shown['id']}")
     assert (revoked.returncode, revoked.stdout) == (0, f"Revoked {shown['id']}.\n"), revoked.stderr
-    assert trial.call("echo", {"x": [[2.0]]}, key).status_code == 401
 
+    async def is_refused() -> bool:
+        return trial.call("echo", {"x": [[2.0]]}, key).status_code == 401
 
-def find_exports(trial: Trial) -> str:
-    """Return the variables of the guide "Tenants and keys", for this stack."""
-    guide = (ROOT / "docs" / "how-to" / "tenants-and-keys.md").read_text()
-    exports = "".join(line + "\n" for line in guide.splitlines() if line.startswith("export "))
-    stack_dir = trial.environment["STACK_DIR"]
-    ports = json.loads(Path(stack_dir, "ports.json").read_text())
-    exports = exports.replace(".charonia/stack", stack_dir)
-    return exports.replace("5433", str(ports["postgres_port"])).replace("5673", str(ports["rabbitmq_port"]))
+    asyncio.run(eventually(is_refused, "the gateway refuses the key", CACHED_SECONDS / 2))
 
 
 def test_a_second_start_names_the_stack_and_stops_nothing(trial: Trial) -> None:

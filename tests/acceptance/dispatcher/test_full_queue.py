@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from deploy.local.ports import HOST
+from deploy.local.processes.ports import HOST
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.model_inputs import work
-from tests.support.own_dispatcher import replace_dispatcher
-from tests.support.scraped_metrics import read_metric
+from tests.support.api.api_client import Api
+from tests.support.api.model_inputs import work
+from tests.support.stacks.own_dispatcher import replace_dispatcher
+from tests.support.telemetry.scraped_metrics import read_metric
 from tests.support.waiting import eventually
 
 MODEL = "work_small"  # runs up to 4 requests at once and lets one wait

@@ -1,9 +1,9 @@
 """A lease is short and a job may be long. Heartbeats renew the lease."""
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.model_inputs import work
-from tests.support.scraped_metrics import read_metric
+from tests.support.api.api_client import Api
+from tests.support.api.model_inputs import work
+from tests.support.telemetry.scraped_metrics import read_metric
 
 
 async def test_job_longer_than_its_lease_runs_once(stack: Stack, api: Api) -> None:

@@ -3,10 +3,10 @@
 import asyncio
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.model_inputs import fault, work
-from tests.support.otlp_collector import Collector, Span
-from tests.support.trace_tree import check_spans, render_tree
+from tests.support.api.api_client import Api
+from tests.support.api.model_inputs import fault, work
+from tests.support.telemetry.otlp_collector import Collector, Span
+from tests.support.telemetry.trace_tree import check_spans, render_tree
 from tests.support.waiting import eventually
 
 ONCE = {"max_attempts": 1}  # a used attempt would fail the job

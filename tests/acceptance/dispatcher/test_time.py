@@ -4,13 +4,14 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api, Job
-from tests.support.model_inputs import fault
-from tests.support.otlp_collector import Collector
-from tests.support.trace_tree import wait_for_tree
-from tests.support.webhook_receiver import Receiver
+from tests.support.api.api_client import Api, Job
+from tests.support.api.model_inputs import fault
+from tests.support.receivers.webhook_receiver import Receiver
+from tests.support.telemetry.otlp_collector import Collector
+from tests.support.telemetry.trace_tree import wait_for_tree
 
 SOON = timedelta(seconds=1)
+SWEPT = timedelta(seconds=10)  # a wake-up would be repeated only after a minute
 EXPIRED = """
 SERVER POST /v1/jobs
   CLIENT INSERT jobs
@@ -24,11 +25,11 @@ SERVER POST /v1/jobs
 
 
 async def test_scheduled_jobs_start_on_time(api: Api) -> None:
-    await check_start_times(api, await schedule(api, timedelta(seconds=1.5)))
+    await check_start_times(api, await schedule(api, timedelta(seconds=4)))
 
 
 async def test_scheduled_jobs_start_on_time_after_a_dispatcher_was_killed(breakable: Stack, api: Api) -> None:
-    submitted = await schedule(api, timedelta(seconds=8))
+    submitted = await schedule(api, timedelta(seconds=10))
     await asyncio.to_thread(breakable.dispatchers[0].kill)
     await asyncio.to_thread(breakable.dispatchers[0].start)
     assert datetime.now(UTC) < submitted[0].run_at, "the restart took too long for this test"
@@ -36,19 +37,16 @@ async def test_scheduled_jobs_start_on_time_after_a_dispatcher_was_killed(breaka
 
 
 async def schedule(api: Api, delay: timedelta) -> list[Job]:
-    """Submit three jobs that are due half a second apart."""
+    """Submit three jobs, due so far apart that one delay by a busy machine cannot reach two of them."""
     first = datetime.now(UTC).replace(microsecond=0) + delay
-    times = [first + index * timedelta(seconds=0.5) for index in range(3)]
+    times = [first + index * timedelta(seconds=2.5) for index in range(3)]
     jobs = [await api.submit("echo", {"x": [[1.0]]}, run_at=time.isoformat()) for time in times]
     assert [(job.status, job.run_at) for job in jobs] == [("queued", time) for time in times]
     return jobs
 
 
 async def check_start_times(api: Api, submitted: list[Job]) -> None:
-    """Check that no job started early and that most started on time.
-
-    One delay by a busy machine breaks no promise.
-    """
+    """Check that no job started early and that most started on time."""
     jobs = [await api.wait(job.id) for job in submitted]
     assert [(job.status, job.attempt) for job in jobs] == [("succeeded", 1)] * len(jobs)
     delays = sorted(job.started_at - job.run_at for job in jobs if job.started_at)
@@ -61,7 +59,7 @@ async def test_job_that_waits_too_long_expires_and_sends_a_webhook(
 ) -> None:
     inbox = receiver.inbox()
     # The model runs one request at a time and gets two, so a third waits.
-    running = [await api.submit("faulty", fault("hang", 1500)) for _ in range(2)]
+    running = [await api.submit("faulty", fault("hang", 5000)) for _ in range(2)]
     for job in running:
         await api.wait(job.id, "processing")
     submitted = await api.submit("faulty", fault("ok"), expires_in=1, webhook={"url": inbox.url})
@@ -72,7 +70,7 @@ async def test_job_that_waits_too_long_expires_and_sends_a_webhook(
     assert (job.status, job.attempt, job.started_at, job.outputs) == ("expired", 0, None, None)
     assert submitted.expires_at is not None
     assert job.finished_at is not None
-    assert timedelta(0) <= job.finished_at - submitted.expires_at < 2 * SOON
+    assert timedelta(0) <= job.finished_at - submitted.expires_at < SWEPT
     (delivery,) = await inbox.wait()
     event = delivery.verify(await api.callback_secret())
     assert (event.type, event.data.id, event.data.status) == ("job.expired", job.id, "expired")

@@ -7,10 +7,10 @@ import pytest
 
 from deploy.local.services import Service
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.model_inputs import fault, work
-from tests.support.scraped_metrics import wait_for_metric
-from tests.support.webhook_receiver import Receiver
+from tests.support.api.api_client import Api
+from tests.support.api.model_inputs import fault, work
+from tests.support.receivers.webhook_receiver import Receiver
+from tests.support.telemetry.scraped_metrics import wait_for_metric
 
 RETRY = {"initial_delay": 0}
 

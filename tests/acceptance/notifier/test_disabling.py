@@ -4,10 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.support.api_client import Api, read
-from tests.support.api_shapes import Recovery, Subscription
+from tests.support.api.api_client import Api, read
+from tests.support.api.api_shapes import Recovery, Subscription
+from tests.support.receivers.threaded_server import Reply
+from tests.support.receivers.webhook_receiver import Receiver, WebhookDisabled
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Receiver, WebhookDisabled
 
 ECHO = {"x": [[1.0]]}
 ENDS = ["job.succeeded"]
@@ -60,6 +61,33 @@ async def test_410_disables_a_subscription_until_it_is_enabled(api: Api, receive
         assert (await recover(api, subscription, since=start.isoformat())).recovered == 1
         again = (await leaving.wait(2))[1]
         assert (again.id, again.request.body) == (delivery.id, leaving.deliveries[0].request.body)
+        assert (await api.wait_for_webhooks(first.id)).webhook_status == "succeeded"
+
+
+async def test_a_client_disables_a_subscription_and_enables_it(api: Api, other_tenant: Api, receiver: Receiver) -> None:
+    later = Reply(503, {"retry-after": "60"})  # not before the subscription is disabled
+    inbox, watching = receiver.inbox(later), receiver.inbox()
+    async with (
+        api.subscribed(inbox.url, events=ENDS) as subscription,
+        api.subscribed(watching.url, events=ENDS) as watcher,
+    ):
+        path, start = f"/v1/webhooks/{subscription.id}", datetime.now(UTC) - timedelta(minutes=1)
+        first = await api.submit("echo", ECHO)
+        (failed,) = await inbox.wait()
+        disabled = read(await api.http.post(f"{path}/disable"), 200, Subscription)
+        assert (disabled.status, disabled.disabled_reason) == ("disabled", "manual")
+        assert read(await api.http.post(f"{path}/disable"), 200, Subscription) == disabled
+        assert read(await api.http.get(path), 200, Subscription) == disabled
+        assert (await other_tenant.http.post(f"/v1/webhooks/{watcher.id}/disable")).status_code == 404
+        assert (await api.wait_for_delivery(failed.id, "canceled")).results == [(503, "http_status")]
+
+        await api.submit("echo", ECHO)
+        await watching.wait(2)
+        assert len(inbox.deliveries) == 1  # although the other subscription has its webhook
+
+        read(await api.http.post(f"{path}/enable"), 200, Subscription)
+        assert (await recover(api, subscription, since=start.isoformat())).recovered == 1
+        assert (await inbox.wait(2))[1].id == failed.id
         assert (await api.wait_for_webhooks(first.id)).webhook_status == "succeeded"
 
 

@@ -1,12 +1,12 @@
 """A hanging endpoint takes nothing from the others, however much is queued for it."""
 
 from deploy.local.stack import Stack
-from tests.support.backlog import ENDPOINT_CONCURRENCY, open_backlog, read_event_number
-from tests.support.hanging_receiver import open_hanging_receiver
-from tests.support.scraped_metrics import read_metric
-from tests.support.seed import add_pending
+from tests.support.database.backlog import ENDPOINT_CONCURRENCY, open_backlog, read_event_number
+from tests.support.database.seed import add_pending
+from tests.support.receivers.hanging_receiver import open_hanging_receiver
+from tests.support.receivers.webhook_receiver import Receiver
+from tests.support.telemetry.scraped_metrics import read_metric
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Receiver
 
 PENDING = 10_000
 HEALTHY = 100  # endpoints

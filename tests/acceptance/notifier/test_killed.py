@@ -12,9 +12,9 @@ from uuid import UUID
 
 from common import ids
 from deploy.local.stack import Stack
-from tests.support.backlog import ENDPOINT_CONCURRENCY, open_backlog, read_event_number
+from tests.support.database.backlog import ENDPOINT_CONCURRENCY, open_backlog, read_event_number
+from tests.support.receivers.webhook_receiver import Delivery, Inbox, Receiver
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Delivery, Inbox, Receiver
 
 KILLS = int(os.environ.get("KILLS", "8"))
 SEED = int(os.environ.get("SEED", "19"))

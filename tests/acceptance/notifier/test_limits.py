@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from tests.support.api_client import Api
-from tests.support.backlog import ENDPOINT_CONCURRENCY
-from tests.support.slow_receiver import SlowInbox
+from tests.support.api.api_client import Api
+from tests.support.database.backlog import ENDPOINT_CONCURRENCY
+from tests.support.receivers.slow_receiver import SlowInbox
+from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Receiver
 
 ECHO = {"x": [[1.0]]}
 EVENTS = ["job.succeeded"]

@@ -9,12 +9,18 @@ from uuid import UUID
 from common.postgres.database import Database
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import RECOVERY_RATE
-from tests.support.api_client import Api, read
-from tests.support.api_shapes import Recovery, Subscription
-from tests.support.backlog import ENDPOINT_CONCURRENCY, Backlog, open_backlog, parse_endpoint_id, read_event_number
-from tests.support.seed import Subscriber, add_pending
+from tests.support.api.api_client import Api, read
+from tests.support.api.api_shapes import Recovery, Subscription
+from tests.support.database.backlog import (
+    ENDPOINT_CONCURRENCY,
+    Backlog,
+    open_backlog,
+    parse_endpoint_id,
+    read_event_number,
+)
+from tests.support.database.seed import Subscriber, add_pending
+from tests.support.receivers.webhook_receiver import Inbox, Receiver
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Inbox, Receiver
 
 FAILED = 5_000
 OTHERS = 20  # deliveries that failed before and after the outage
@@ -41,11 +47,12 @@ NOW = "SELECT now()"
 class RecoveryMonitor:
     """Follows a running recovery, and checks its rate at every poll."""
 
-    def __init__(self, api: Api, backlog: Backlog, recovery: Recovery) -> None:
+    def __init__(self, api: Api, backlog: Backlog, recovery: Recovery, began: float) -> None:
+        """`began` is a time on the loop's clock before the recovery was requested."""
         self.api = api
         self._backlog = backlog
         self.recovery = recovery
-        self._began = asyncio.get_running_loop().time()
+        self._began = began
         self.most_due = 0
 
     async def poll(self) -> Recovery:
@@ -94,7 +101,8 @@ async def test_recovery_sends_each_failed_delivery_once_throttled_and_survives_a
         until = await read_time(backlog.database)
         await fail(backlog.database, subscriber, OTHERS)
 
-        monitor = RecoveryMonitor(api, backlog, await recover(api, subscription, since, until))
+        began = asyncio.get_running_loop().time()
+        monitor = RecoveryMonitor(api, backlog, await recover(api, subscription, since, until), began)
         await monitor.wait(1)
         new_events = await monitor.deliver_new_events([subscriber, other_subscriber], [inbox, other])
         await asyncio.to_thread(notifier.kill)

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from common import ids
-from deploy.local.postgres import DATABASE
+from deploy.local.servers.postgres import DATABASE
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
+from tests.support.api.api_client import Api
+from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Receiver
 
 SOON = 30.0  # seconds
 LOSSES = 3

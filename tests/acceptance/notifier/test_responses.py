@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.support.api_client import Api, Job
-from tests.support.api_shapes import WebhookDelivery
-from tests.support.threaded_server import HOST, Reply
-from tests.support.webhook_receiver import Receiver
+from tests.support.api.api_client import Api, Job
+from tests.support.api.api_shapes import WebhookDelivery
+from tests.support.receivers.threaded_server import HOST, Reply
+from tests.support.receivers.webhook_receiver import Receiver
 
 ECHO = {"x": [[1.0]]}
 SHORTEST_DELAY = 0.5 * 0.8  # seconds: the shortest delay between the first two attempts; see conftest.py

@@ -12,11 +12,11 @@ import pytest
 from aiohttp import web
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.api_shapes import WebhookDelivery
-from tests.support.backlog import open_backlog
-from tests.support.raw_server import NO_CONTENT, RawServer
-from tests.support.seed import add_pending
+from tests.support.api.api_client import Api
+from tests.support.api.api_shapes import WebhookDelivery
+from tests.support.database.backlog import open_backlog
+from tests.support.database.seed import add_pending
+from tests.support.receivers.raw_server import NO_CONTENT, RawServer
 from tests.support.waiting import eventually
 
 WEBHOOKS, PER_WEBHOOK = 60, 17  # per webhook fewer than the failures that open its circuit
@@ -75,8 +75,11 @@ async def test_no_delivery_of_a_thousand_comes_before_its_retry_after(stack: Sta
 
 
 def build_responses(status: int, values: Sequence[str], *, complete: bool = True) -> list[bytes]:
-    """Return responses with these values of Retry-After, complete or with a truncated body."""
-    end = b"Content-Length: 2\r\n\r\n" + (b"ok" if complete else b"o")
+    """Return responses with these values of Retry-After, complete or with a truncated body.
+
+    The server closes the connection, and says so: the next request would fail on it.
+    """
+    end = b"Connection: close\r\nContent-Length: 2\r\n\r\n" + (b"ok" if complete else b"o")
     return [f"HTTP/1.1 {status} Later\r\nRetry-After: {value}\r\n".encode() + end for value in values]
 
 

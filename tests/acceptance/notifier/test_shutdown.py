@@ -6,10 +6,10 @@ import aio_pika
 
 from common.rabbitmq import topology
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.slow_receiver import SlowInbox
+from tests.support.api.api_client import Api
+from tests.support.receivers.slow_receiver import SlowInbox
+from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Receiver
 
 
 async def test_webhook_due_while_no_notifier_runs_is_sent_by_the_next(

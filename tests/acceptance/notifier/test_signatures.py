@@ -2,8 +2,8 @@
 
 import msgspec
 
-from tests.support.api_client import Api
-from tests.support.webhook_receiver import Receiver
+from tests.support.api.api_client import Api
+from tests.support.receivers.webhook_receiver import Receiver
 
 WORDS = ["größer", "海の法螺貝", "🐚 \u2028 \ufeff", 'quo"te\\ \t']
 METADATA = {"naïve": "Ångström ½", "数": [1.0, 1e-7, None], "🐚": {"": "\u0000"}}

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from tests.support.monitoring_files import MONITORING, PROMETHEUS
+from tests.support.telemetry.monitoring_files import MONITORING, PROMETHEUS
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from deploy.local.triton import Triton as Server
+from deploy.local.servers.triton import Triton as Server
 from services.dispatcher.triton.client import TritonClient
 from tests.integration.dispatcher.inference import LIMIT
 

@@ -8,7 +8,7 @@ import pytest
 from common.postgres.database import Database
 from tests.integration.jobs import claim, lapse, submit
 from tests.integration.world import Action, World
-from tests.support.process_metrics import Counts
+from tests.support.telemetry.process_metrics import Counts
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -12,16 +12,22 @@ from common.jobs import Priority, Status
 from common.postgres import database as database_module
 from common.postgres.database import Database
 from common.rabbitmq.messages import CancelJob, JobsQueued
+from common.settings import INLINE_OUTPUT
+from services.dispatcher.attempts import Attempts
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.control import ControlHandler
 from services.dispatcher.heartbeat import Heartbeat
+from services.dispatcher.inputs.input_reader import InputReader
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results import result_writer
+from services.dispatcher.results.output_files import NOT_STORED, OutputFiles
+from services.dispatcher.results.store import OutputsNotStored
 from services.dispatcher.runner import Runner
 from services.dispatcher.settings import MAX_INPUTS
 from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.url_inputs import UrlInputs
 from services.dispatcher.waiter_presence import WaiterPresence
 from services.gateway.jobs.store import JobStore
 from tests.integration.dispatcher.inference import integer
@@ -31,7 +37,8 @@ from tests.integration.world import World
 
 SOON = LEASE / 6  # seconds: half of the time between two heartbeats
 LONG = 30_000  # ms
-MAX_OUTPUTS = 64 * 1024 * 1024  # bytes
+LOCKED = 2000  # ms of a job; until it ends, a test has time to lock its row
+MAX_OUTPUTS = 16 * 1024 * 1024  # bytes
 
 
 class LocalDispatcher:
@@ -49,9 +56,10 @@ class LocalDispatcher:
         self.claims = Claims(
             stores.claims, RunLimits(stores.claims, list), worker="w", lease=lease, max_inputs=max_inputs
         )
+        readers = cast("InputReader", None), cast("UrlInputs", None)
+        attempts = Attempts(self.triton, *readers, self.world.recorder, MAX_OUTPUTS, INLINE_OUTPUT)
         self.runner = Runner(
-            *(self.triton, self.claims, stores.results, self.world.recorder, self.world.changes, self.heartbeat),
-            MAX_OUTPUTS,
+            self.claims, stores.results, self.world.recorder, self.world.changes, self.heartbeat, attempts
         )
 
     async def submit(self, ms: int, priority: Priority = Priority.NORMAL) -> UUID:
@@ -71,9 +79,9 @@ class LocalDispatcher:
     async def look(self, job: UUID) -> JobState:
         return await look(self.world.database, job)
 
-    async def until_idle(self) -> None:
+    async def until_idle(self, seconds: float = SOON) -> None:
         """Return once nothing runs, long before the job would have ended by itself."""
-        await until(lambda: not self.heartbeat.jobs, "nothing runs", SOON)
+        await until(lambda: not self.heartbeat.jobs, "nothing runs", seconds)
         assert (self.model.concurrency.used, self.model.concurrency.saving, self.claims.inputs.used) == (0, 0, 0)
 
 
@@ -187,8 +195,11 @@ async def test_a_job_that_waits_for_room_leaves_its_slot_to_other_work(dispatche
     assert [(await dispatcher.look(job)).claim for job in (first, second, urgent)] == [1, 0, 1]
     assert await dispatcher.world.cancel(first) is Status.CANCELING
     await dispatcher.control.handle(CancelJob(first), None)
+    heartbeat = asyncio.create_task(dispatcher.heartbeat.run())
     await waiting
     await dispatcher.until_idle()
+    heartbeat.cancel()
+    assert (await dispatcher.look(first)).status is Status.CANCELED
     assert [(await dispatcher.look(job)).status for job in (second, urgent)] == [Status.SUCCEEDED] * 2
 
 
@@ -202,7 +213,7 @@ async def test_a_success_raises_the_limit_by_one(dispatcher: LocalDispatcher) ->
 
 async def test_the_next_job_begins_while_a_result_is_saved(dispatcher: LocalDispatcher) -> None:
     dispatcher.model.concurrency.resize(1)
-    first = await dispatcher.start(100)
+    first = await dispatcher.start(LOCKED)
     async with dispatcher.world.database.transaction() as other, asyncio.timeout(SOON):
         await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", first)
         second = await dispatcher.submit(1)
@@ -211,29 +222,20 @@ async def test_the_next_job_begins_while_a_result_is_saved(dispatcher: LocalDisp
     assert [(await dispatcher.look(job)).status for job in (first, second)] == [Status.SUCCEEDED] * 2
 
 
-STICK = """
-CREATE FUNCTION stick() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(60); RETURN NEW; END $$
-"""
-STUCK_OUTPUTS = "CREATE TRIGGER stuck BEFORE INSERT ON job_outputs FOR EACH ROW EXECUTE FUNCTION stick()"
-
-
-@pytest.fixture
-async def stuck(dispatcher: LocalDispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that cannot store large outputs. All outputs count as large."""
-    monkeypatch.setattr(result_writer, "LARGE", 0)
-    for statement in (STICK, STUCK_OUTPUTS):
-        await dispatcher.world.database.fetch(statement)
-
-
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short deadlines. Ask for this before the database."""
-    monkeypatch.setattr(database_module, "STATEMENT_SECONDS", 0.5)
+    monkeypatch.setattr(database_module, "STATEMENT_SECONDS", 1.5)
     monkeypatch.setattr(result_writer, "RETRY_SECONDS", 0.01)
 
 
-@pytest.mark.usefixtures("stuck")
-async def test_a_cancel_works_while_a_result_is_saved(dispatcher: LocalDispatcher) -> None:
+async def test_a_cancel_works_while_outputs_are_saved(
+    dispatcher: LocalDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(OutputFiles, "save", hang)
     job = await dispatcher.start(1)
     await until(lambda: any(each.save for each in dispatcher.heartbeat.jobs.values()), "the result is being saved")
     assert await dispatcher.world.cancel(job) is Status.CANCELING
@@ -242,18 +244,24 @@ async def test_a_cancel_works_while_a_result_is_saved(dispatcher: LocalDispatche
     assert (await dispatcher.look(job)).status is Status.CANCELED
 
 
-@pytest.mark.usefixtures("hasty", "stuck")
-async def test_a_result_that_the_database_cannot_store_fails_the_job(dispatcher: LocalDispatcher) -> None:
+async def test_a_job_whose_outputs_cannot_be_stored_is_given_back(
+    dispatcher: LocalDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise OutputsNotStored(NOT_STORED)
+
+    monkeypatch.setattr(OutputFiles, "save", refuse)
     job = await dispatcher.start(1)
     await dispatcher.until_idle()
     state = await dispatcher.look(job)
-    assert (state.status, state.error_code) == (Status.FAILED, "too_large")
+    assert (state.status, state.error_code, state.attempt) == (Status.QUEUED, "store_unavailable", 0)
+    assert state.interruptions == 0
 
 
 @pytest.mark.usefixtures("hasty")
 async def test_the_lease_of_a_job_whose_end_cannot_be_written_is_not_renewed(dispatcher: LocalDispatcher) -> None:
-    job = await dispatcher.start(100)
+    job = await dispatcher.start(LOCKED)
     async with dispatcher.world.database.transaction(60.0) as other:
         await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", job)
-        await dispatcher.until_idle()
+        await dispatcher.until_idle(3 * SOON)  # after all tries to write the end
     assert (await dispatcher.look(job)).status is Status.PROCESSING

@@ -20,7 +20,8 @@ from services.notifier.store.claims import Claim
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 LOCAL = AddressPolicy.parse(["127.0.0.0/8", "::1/128"], allow_http=True)  # `localhost` may be either
-TIMEOUT = 1.0
+SECONDS = 20.0  # deadline of an attempt that does not reach it
+TIMEOUT = 3.0  # of one that does
 SECRET = new_secret("hmac")
 ENCRYPTOR = Encryptor([Fernet.generate_key().decode()])
 BODY = b'{"b":1, "a": "\xc3\xa9"}'

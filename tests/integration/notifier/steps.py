@@ -8,8 +8,8 @@ from common.postgres.database import Database
 from services.notifier.attempt_recorder import AttemptRecorder, make_record
 from services.notifier.attempt_result import AttemptError, AttemptResult
 from services.notifier.due_endpoints import DueEndpoints
-from services.notifier.ended_subscriptions import EndedSubscriptions
-from services.notifier.overdue_deliveries import OverdueDeliveries
+from services.notifier.maintenance.ended_subscriptions import EndedSubscriptions
+from services.notifier.maintenance.overdue_deliveries import OverdueDeliveries
 from services.notifier.recovery import Recovery
 from services.notifier.retry_schedule import Decision, Exhausted, Rescheduled, Succeeded
 from services.notifier.store.attempts import AttemptStore

@@ -6,10 +6,12 @@ import pytest
 
 from common.postgres.database import Database
 from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.notifier.attempt_recorder import make_record
 from services.notifier.circuit_breaker import OPEN_AFTER, OPEN_SECONDS
 from services.notifier.retry_schedule import Rescheduled
+from services.notifier.store.attempts import record_attempts
 from tests.integration.deliveries import add_due, examine, look_at, subscribe
-from tests.integration.notifier.steps import FAILED, GIVEN_UP, INTERNAL, OK, Steps
+from tests.integration.notifier.steps import FAILED, GIVEN_UP, INTERNAL, OK, Result, Steps
 
 
 @pytest.fixture
@@ -49,6 +51,17 @@ async def test_every_counted_attempt_is_recorded_once(
     await steps.attempt(OK)
     assert (await look_at(database, delivery))[:4] == ("succeeded", 3, 2, None)
     assert await list_attempts(database, delivery) == [(1, 0.0, 500, "http_status", b"oh"), (3, 250.0, 204, None, b"")]
+
+
+@pytest.mark.parametrize("results", [(GIVEN_UP, FAILED), (FAILED, GIVEN_UP)])
+async def test_of_two_results_of_one_claim_only_one_is_recorded(
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps, results: tuple[Result, Result]
+) -> None:
+    (delivery,) = await add_due(database, tenant, webhook)
+    (claim,) = await steps.claim()
+    async with database.transaction() as connection:
+        await record_attempts(connection, [make_record(claim, *result) for result in results])
+    assert [number for number, *_ in await list_attempts(database, delivery)] == [1]
 
 
 async def test_one_batch_may_mix_results(database: Database, tenant: UUID, steps: Steps) -> None:

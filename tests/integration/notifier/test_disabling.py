@@ -72,7 +72,7 @@ async def test_a_lapsed_claim_is_canceled_as_well(database: Database, tenant: UU
     webhook = await subscribe(database, tenant)
     await add_due(database, tenant, webhook.id, 2)
     (lapsed,) = await steps.claim(1, lease=0.0)
-    await database.fetch("UPDATE deliveries SET next_at = now() + interval '1 second' WHERE id = $1", lapsed.id)
+    await database.fetch("UPDATE deliveries SET next_at = now() + interval '1 hour' WHERE id = $1", lapsed.id)
     (claim,) = await steps.claim()
     await steps.record([claim], GONE)
     await steps.ended_subscriptions.advance()

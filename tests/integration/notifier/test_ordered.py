@@ -45,12 +45,23 @@ async def webhook(database: Database, tenant: UUID) -> UUID:
     return (await subscribe(database, tenant, ordered=True)).id
 
 
+@pytest.fixture
+async def job(database: Database, tenant: UUID, webhook: UUID) -> Events:
+    """The events of a job that ran after the subscription was made."""
+    return await run_job(database, tenant)
+
+
 async def run_job(database: Database, tenant: UUID) -> Events:
     store, job = ResultStore(database), await claim(database, await submit(database, tenant))
     started, end = NewEvent(ids.new(), "job.started", 1, b"{}", TRACEPARENT), new_end(job)
     await store.record_starts([AttemptStart(job.row, job.claim, job.started_at, started)])
     assert await store.end_jobs([end])
     return Events(started.id, end.event.id)
+
+
+async def claim_types(steps: Steps) -> list[str]:
+    """Claim what is due. Return the types of the events."""
+    return [each.event_type for each in await steps.claim()]
 
 
 async def find(database: Database, event: UUID) -> UUID:
@@ -77,11 +88,9 @@ async def test_a_later_event_waits_for_the_earlier_one_of_its_job_only(
     assert (last.job_id, last.event_type) == (first[1].job_id, "job.succeeded")
 
 
-@pytest.mark.usefixtures("webhook")
 async def test_a_later_event_waits_until_the_earlier_one_is_exhausted(
-    database: Database, tenant: UUID, steps: Steps
+    database: Database, job: Events, steps: Steps
 ) -> None:
-    job = await run_job(database, tenant)
     later = await find(database, job.succeeded)
     await steps.take(*job)
     sent = await steps.attempt(FAILED)
@@ -94,22 +103,16 @@ async def test_a_later_event_waits_until_the_earlier_one_is_exhausted(
     assert [each.id for each in await steps.claim()] == [later]
 
 
-@pytest.mark.usefixtures("webhook")
-async def test_a_later_event_waits_for_one_that_nobody_has_taken(
-    database: Database, tenant: UUID, steps: Steps
-) -> None:
-    job = await run_job(database, tenant)
+async def test_a_later_event_waits_for_one_that_nobody_has_taken(database: Database, job: Events, steps: Steps) -> None:
     await steps.take(job.succeeded)
     assert await steps.claim() == []
     await steps.take(job.started)
     assert [each.id for each in await steps.claim()] == [await find(database, job.started)]
 
 
-@pytest.mark.usefixtures("webhook")
 async def test_a_later_event_is_not_forgotten_if_the_earlier_one_is_canceled(
-    database: Database, tenant: UUID, steps: Steps
+    database: Database, job: Events, steps: Steps
 ) -> None:
-    job = await run_job(database, tenant)
     await steps.take(*job)
     assert len(await steps.claim()) == 1
     await database.fetch(
@@ -119,44 +122,39 @@ async def test_a_later_event_is_not_forgotten_if_the_earlier_one_is_canceled(
     )
     assert 0 < ((await look_at(database, await find(database, job.succeeded))).waits or 0) <= 2 * LEASE
     await database.fetch(MAKE_DUE, await find(database, job.succeeded))
-    assert [each.event_type for each in await steps.claim()] == ["job.succeeded"]
+    assert await claim_types(steps) == ["job.succeeded"]
 
 
-@pytest.mark.usefixtures("webhook")
 async def test_a_later_event_that_is_sent_again_follows_the_earlier_one_at_once(
-    database: Database, tenant: UUID, steps: Steps
+    database: Database, tenant: UUID, job: Events, steps: Steps
 ) -> None:
-    job = await run_job(database, tenant)
     await steps.take(*job)
     await steps.attempt(GIVEN_UP)
     await steps.attempt(GIVEN_UP)
     for event in (job.started, job.succeeded):
-        await redeliver(database, tenant, await find(database, event))
+        await redeliver(database, tenant, event)
     (earlier,) = await steps.claim()
     assert await steps.claim() == []
     await steps.record([earlier], OK)
-    assert [each.event_type for each in await steps.claim()] == ["job.succeeded"]
+    assert await claim_types(steps) == ["job.succeeded"]
 
 
-@pytest.mark.usefixtures("webhook")
 async def test_the_end_of_an_earlier_event_leaves_an_attempt_under_way_alone(
-    database: Database, tenant: UUID, steps: Steps
+    database: Database, tenant: UUID, job: Events, steps: Steps
 ) -> None:
-    job = await run_job(database, tenant)
     await steps.take(*job)
     await steps.attempt(GIVEN_UP)
     (later,) = await steps.claim()
-    await redeliver(database, tenant, await find(database, job.started))
+    await redeliver(database, tenant, job.started)
     await steps.attempt(OK)
     assert (await look_at(database, later.id)).leased
     assert await steps.claim() == []
 
 
 async def test_a_canceled_event_holds_up_no_later_one(
-    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+    database: Database, tenant: UUID, webhook: UUID, job: Events, steps: Steps
 ) -> None:
     """It is not canceled yet: its subscription has a backlog."""
-    job = await run_job(database, tenant)
     await steps.take(job.started)
     await steps.attempt(FAILED)  # the next attempt is in a minute
     await disable_and_enable(database, tenant, webhook, steps)
@@ -164,20 +162,18 @@ async def test_a_canceled_event_holds_up_no_later_one(
     assert await steps.take(job.succeeded) == []
     assert await steps.claim() == []
     assert await steps.ended_subscriptions.advance() == 1
-    assert [each.event_type for each in await steps.claim()] == ["job.succeeded"]
+    assert await claim_types(steps) == ["job.succeeded"]
 
 
-@pytest.mark.usefixtures("webhook")
 async def test_a_later_event_follows_one_that_waited_for_its_whole_schedule(
-    database: Database, tenant: UUID, steps: Steps
+    database: Database, job: Events, steps: Steps
 ) -> None:
-    job = await run_job(database, tenant)
     await steps.take(*job)
     await steps.attempt(FAILED)
     await database.fetch(OVERDUE, job.started, 2 * sum(SCHEDULE))
     await steps.overdue.exhaust()
     assert (await look_at(database, await find(database, job.started))).status == "exhausted"
-    assert [each.event_type for each in await steps.claim()] == ["job.succeeded"]
+    assert await claim_types(steps) == ["job.succeeded"]
 
 
 async def test_what_waits_is_due_when_the_subscription_is_no_longer_ordered(
@@ -195,7 +191,7 @@ async def test_what_waits_is_due_when_the_subscription_is_no_longer_ordered(
     assert await steps.claim() == []
     await database.fetch("UPDATE endpoints SET failures = 0, failing_since = NULL")
     await change(database, tenant, webhook, ordered=False)
-    assert [each.event_type for each in await steps.claim()] == ["job.succeeded"] * 2
+    assert await claim_types(steps) == ["job.succeeded"] * 2
     assert {(await look_at(database, each.id)).status for each in earlier} == {"pending"}
 
 
@@ -213,8 +209,8 @@ async def test_a_claim_looks_at_few_of_those_that_wait(
     assert [len(await steps.claim()) for _ in range(5)] == [0, 0, 0, 1, 0]
 
 
-async def redeliver(database: Database, tenant: UUID, delivery: UUID) -> None:
-    store = DeliveryStore(database)
+async def redeliver(database: Database, tenant: UUID, event: UUID) -> None:
+    store, delivery = DeliveryStore(database), await find(database, event)
     async with database.transaction() as connection:
         assert await store.lock(connection, delivery, tenant)
         await store.redeliver(connection, delivery)
@@ -253,5 +249,5 @@ async def test_many_that_wait_hold_up_no_other_job(database: Database, tenant: U
     await steps.schedule(*(job.succeeded for job in jobs))
     await database.fetch("UPDATE deliveries SET next_at = now() - interval '1 minute' WHERE next_at IS NOT NULL")
     await steps.schedule(*(job.started for job in jobs))
-    assert [each.event_type for each in await steps.claim()] == ["job.started"] * 3
+    assert await claim_types(steps) == ["job.started"] * 3
     assert {each["endpoint_id"] for each in await database.fetch("SELECT endpoint_id FROM deliveries")} == {webhook}

@@ -8,7 +8,7 @@ import pytest
 
 from common import ids
 from common.postgres.database import Database
-from services.gateway.http.timestamps import EARLIEST, LATEST
+from services.gateway.http.validation.timestamps import EARLIEST, LATEST
 from services.gateway.webhooks.store import RecoveryRow, WebhookStore
 from services.notifier.store.endpoints import lock_endpoints
 from tests.integration.deliveries import add_due, examine, look_at, subscribe

@@ -1,6 +1,7 @@
 """Which calls are repeated, when, and what their errors say."""
 
 from datetime import datetime, timezone
+from typing import Any
 
 import httpx
 import msgspec
@@ -69,6 +70,27 @@ def test_a_retry_that_would_come_too_late_is_not_awaited() -> None:
     assert caught.value.retry_after == 60
 
 
+def test_a_wait_that_broke_is_not_repeated_for_as_long_as_it_might_have_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("charonia.calls.time.monotonic", lambda: now)
+    tries = Tries(Call("POST", "/v1/jobs", wait=60), Deadline(65))
+    now += 2
+    now += tries.check_error(READ)
+    assert tries.limit_times().read == pytest.approx(165 - now)
+    now += 30  # the gateway came back, waited, and went away again
+    broke_at = now
+    now += tries.check_error(READ)
+    while now < broke_at + 8:
+        try:
+            now += 0.1 + tries.check_error(CONNECT)
+        except errors.ConnectionFailed:
+            break
+    assert 1 < now - broke_at < 5.2
+    connect = tries.limit_times().connect
+    assert connect is not None
+    assert connect < 5
+
+
 def test_an_error_says_whether_the_call_may_have_had_an_effect() -> None:
     once = Tries(Call("POST", "/v1/webhooks", repeatable=False), Deadline(10))
     with pytest.raises(errors.ConnectionFailed, match="It may have had its effect") as caught:
@@ -95,6 +117,24 @@ def test_each_status_has_its_error(status: int, kind: type[errors.APIError]) -> 
     assert found.hint in str(found)
 
 
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+@pytest.mark.parametrize(
+    ("header", "own", "expected"),
+    [
+        (f"00-{TRACE}-b7ad6b7169203331-01", None, TRACE),
+        (f"00-{TRACE}-b7ad6b7169203331-01", "abc", TRACE),
+        ("", "abc", "abc"),
+        ("none", None, None),
+        (f"00-{TRACE[1:]}-b7ad6b7169203331-01", "abc", "abc"),
+    ],
+)
+def test_an_error_has_the_trace_of_the_answer(header: str, own: str | None, expected: str | None) -> None:
+    headers = httpx.Headers({"traceresponse": header} if header else {})
+    assert make_error(404, headers, PROBLEM % b"not_found", own).trace_id == expected
+
+
 def test_an_answer_of_something_else_is_explained() -> None:
     found = make_error(502, httpx.Headers(), b"<html>Bad gateway", None)
     assert (found.code, found.detail) == ("", "<html>Bad gateway")
@@ -108,6 +148,12 @@ def test_each_submit_has_a_key_of_its_own() -> None:
     first, second = submit("/v1/jobs", b"", None), submit("/v1/jobs", b"", None)
     assert first.headers["Idempotency-Key"] != second.headers["Idempotency-Key"]
     assert submit("/v1/jobs", b"", "mine").headers["Idempotency-Key"] == "mine"
+
+
+@pytest.mark.parametrize("key", ["", "größe", "two words", "line\n", "x" * 256, 7])
+def test_a_wrong_idempotency_key_is_refused(key: Any) -> None:
+    with pytest.raises(errors.InvalidInput, match="idempotency_key: must have 1 to 255 visible ASCII characters"):
+        submit("/v1/jobs", b"", key)
 
 
 def test_lines_are_split_only_at_newlines() -> None:

@@ -3,7 +3,7 @@
 import base64
 import io
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,18 @@ import numpy as np
 import pytest
 from charonia.errors import InvalidInput
 from charonia.inputs import encode_body, encode_inputs, encode_unchecked, find_only_input, has_files, read_files
+from charonia.requests import make_fields
 from charonia.schemas import ModelInfo, TensorInfo
-from charonia.tensors import Raw
+from charonia.sources import find_large
+from charonia.tensors import FileReference, Raw
 
-from common.tensors import Datatype, Signature, Tensor
+from common.tensors import Datatype, Signature, Tensor, UrlContent
+from services.gateway.models.file_inputs import KnownFiles
 from services.gateway.models.input_validation import read_inputs
 from services.gateway.models.schemas import InputTensor
 
 MIB = 1024 * 1024
+URL = "https://example.com/cat.png"
 NUMBERS = [each for each in Datatype if each not in (Datatype.BYTES, Datatype.BOOL)]
 
 
@@ -45,7 +49,8 @@ def receive(model: ModelInfo, **inputs: Any) -> dict[str, Tensor]:
     """Return what the gateway makes of inputs."""
     sent = msgspec.json.encode(encode_inputs(model, inputs))
     signatures = [Signature(each.name, Datatype(each.datatype), each.shape, each.optional) for each in model.inputs]
-    found, errors = read_inputs(msgspec.json.decode(sent, type=list[InputTensor]), signatures, model.max_batch_size)
+    given = msgspec.json.decode(sent, type=list[InputTensor])
+    found, errors = read_inputs(given, signatures, model.max_batch_size, KnownFiles({}, MIB))
     assert errors == []
     return {each.name: each for each in found}
 
@@ -62,6 +67,7 @@ def test_lists_and_arrays_of_numbers_become_the_same_bytes(datatype: Datatype) -
     model = make_model(tensor(datatype, [2, 2]))
     values = [[0, 1], [2, 100]]
     from_list = receive(model, x=values)["x"]
+    assert isinstance(from_list.data, bytes)
     assert (from_list.shape, len(from_list.data)) == (
         [2, 2],
         4 * (2 if datatype == "BF16" else np.dtype(kind(datatype)).itemsize),
@@ -76,10 +82,40 @@ def kind(datatype: str) -> str:
     return {"F": "f", "I": "i", "U": "u"}[datatype[0]] + str(int(datatype.lstrip("BFPINTU")) // 8)
 
 
+@pytest.mark.parametrize(
+    ("value", "datatype", "wanted", "shape"),
+    [
+        ({"url": URL}, "BYTES", [-1, 1], [1, 1]),
+        ({"url": URL, "shape": [3], "datatype": "FP32"}, "FP32", [-1, 3], [1, 3]),
+        ({"url": URL, "shape": (2, 3)}, "FP32", [-1, 3], [2, 3]),
+    ],
+)
+def test_a_url_is_passed_on(value: dict[str, Any], datatype: str, wanted: list[int], shape: list[int]) -> None:
+    model = make_model(tensor(datatype, wanted), max_batch_size=4)
+    assert receive(model, x=value)["x"] == Tensor("x", Datatype(datatype), shape, UrlContent(URL))
+    assert encode_unchecked({"x": value}) == {"x": value}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"url": URL}, "give it too: {'url': …, 'shape': [-1, 3]}"),
+        ({"url": URL, "shape": 3}, "give it too"),
+        ({"url": URL, "shape": [4]}, "has the shape [4]"),
+        ({"url": URL, "shape": [3], "datatype": "INT8"}, "has the datatype 'INT8', but the model wants FP32"),
+        ({"url": URL, "shape": [3], "dtype": "FP32"}, "has the unknown key 'dtype'"),
+    ],
+)
+def test_a_mistake_beside_a_url_is_named(value: dict[str, Any], text: str) -> None:
+    (mistake,) = refuse(make_model(tensor("FP32", [-1, 3]), max_batch_size=4), x=value)
+    assert text in mistake
+
+
 def test_floats_that_are_not_finite_arrive() -> None:
     model = make_model(tensor("FP32"))
     data = receive(model, x=[float("nan"), float("-inf"), 0.5])["x"].data
     assert receive(model, x=np.array([np.nan, -np.inf, 0.5]))["x"].data == data
+    assert isinstance(data, bytes)
     assert struct.unpack("<3f", data)[1:] == (float("-inf"), 0.5)
 
 
@@ -88,7 +124,9 @@ def test_bf16_is_rounded_as_other_libraries_do(value: float) -> None:
     expected = np.array([value], np.float32).astype(ml_dtypes.bfloat16)
     model = make_model(tensor("BF16"))
     for given in ([value], np.array([value], np.float32), expected):
-        found = np.frombuffer(receive(model, x=given)["x"].data, ml_dtypes.bfloat16)
+        data = receive(model, x=given)["x"].data
+        assert isinstance(data, bytes)
+        found = np.frombuffer(data, ml_dtypes.bfloat16)
         np.testing.assert_array_equal(found.astype(np.float32), expected.astype(np.float32))
 
 
@@ -192,3 +230,54 @@ def test_a_single_value_goes_to_the_only_input() -> None:
     assert find_only_input(make_model(tensor("FP32"), tensor("FP32", optional=True, name="y"))) == "x"
     with pytest.raises(InvalidInput, match="pass a dictionary"):
         find_only_input(make_model(tensor("FP32"), tensor("FP32", name="y")))
+
+
+def make_loop() -> list[Any]:
+    loop: list[Any] = []
+    loop.append(loop)
+    return loop
+
+
+def make_deep() -> list[Any]:
+    deep: list[Any] = []
+    for _ in range(2000):
+        deep = [deep]
+    return deep
+
+
+@pytest.mark.parametrize("make", [make_loop, make_deep])
+def test_lists_that_are_nested_too_deep_are_refused(make: Callable[[], list[Any]]) -> None:
+    assert not has_files(make())
+    assert "deeper than 16 levels" in refuse(make_model(tensor("FP32")), x=make())[0]
+    for call in (lambda: encode_unchecked({"x": make()}), lambda: read_files({"x": make()}, MIB)):
+        with pytest.raises(InvalidInput, match="/inputs/x: lists are nested deeper"):
+            call()  # type: ignore[no-untyped-call]
+
+
+def test_a_closed_file_is_refused() -> None:
+    file = io.BytesIO(b"x")
+    file.close()
+    assert find_large({"x": file}, 1) == {}
+    with pytest.raises(InvalidInput, match="/inputs/x: the file is closed; open it again"):
+        read_files({"x": file}, MIB)
+
+
+def test_a_masked_array_is_refused() -> None:
+    masked = np.ma.MaskedArray([1.0, 2.0], mask=[True, False])
+    assert "masked array" in refuse(make_model(tensor("FP32")), x=masked)[0]
+    with pytest.raises(InvalidInput, match="masked array"):
+        encode_unchecked({"x": masked})
+
+
+@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"b": (1, -float("inf"))}, make_loop()])
+def test_metadata_that_json_cannot_have_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="/metadata: has a NaN"):
+        make_fields("m", None, None, {"a": value}, None)
+    assert make_fields("m", None, None, {"a": [1.5, None, "x"]}, None)["metadata"] == {"a": [1.5, None, "x"]}
+
+
+def test_a_file_may_have_a_shape() -> None:
+    file_id = "file_01m0p2tmt8fa7bvqpx6v5ebrxj"
+    value = {"file": file_id, "datatype": "FP32", "shape": [2, 3]}
+    (found,) = encode_inputs(make_model(tensor("FP32", [-1, 3]), max_batch_size=4), {"x": value})
+    assert (found.shape, found.data) == ([2, 3], FileReference(file_id))

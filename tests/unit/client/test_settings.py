@@ -1,10 +1,11 @@
 """The connection comes from arguments, the environment or a profile."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from charonia.errors import ConfigurationError
-from charonia.settings import Connection, find_config, find_connection
+from charonia.settings import Connection, Profile, find_config, find_connection, load_profiles, save_profile
 
 FILE = """
 default = "work"
@@ -69,3 +70,58 @@ def test_a_broken_file_is_named(environ: dict[str, str]) -> None:
     find_config(environ).write_text("profiles = 1")
     with pytest.raises(ConfigurationError, match=r"config\.toml cannot be read"):
         find_connection(environ=environ)
+
+
+def test_profiles_are_stored_beside_the_others(environ: dict[str, str]) -> None:
+    name, key = 'a "b" \\ ü\n', "ch_\"'\\"
+    saved = save_profile(name, Profile("http://c", key), environ=environ)
+    assert load_profiles(environ) == saved
+    assert (list(saved.profiles), saved.default) == (["work", "home", name], "work")
+    assert save_profile("home", Profile("http://d", "ch_d"), is_default=True, environ=environ).default == "home"
+    assert find_connection(environ=environ) == ("http://d", "ch_d")
+    assert find_connection(profile=name, environ=environ) == ("http://c", key)
+
+
+def test_the_first_profile_is_the_default(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "new" / "folder")}
+    assert save_profile("work", Profile("http://a", "ch_a"), environ=environ).default == "work"
+    path = find_config(environ)
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_file_that_others_can_read_is_closed_to_them(environ: dict[str, str]) -> None:
+    path = find_config(environ)
+    target = path.with_name("elsewhere.toml")
+    path.rename(target)
+    target.chmod(0o644)
+    path.symlink_to(target)
+    save_profile("new", Profile("http://a", "ch_a"), environ=environ)
+    assert (path.is_symlink(), target.stat().st_mode & 0o777) == (True, 0o600)
+    assert sorted(each.name for each in path.parent.iterdir()) == ["config.toml", "elsewhere.toml"]
+
+
+def test_a_broken_file_is_never_replaced(environ: dict[str, str]) -> None:
+    find_config(environ).write_text("profiles = 1")
+    with pytest.raises(ConfigurationError, match=r"config\.toml cannot be read"):
+        save_profile("new", Profile("http://a", "ch_a"), environ=environ)
+    assert find_config(environ).read_text() == "profiles = 1"
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "charonia").write_text("a file where the folder should be")
+    with pytest.raises(ConfigurationError, match=r"config\.toml cannot be"):
+        save_profile("new", Profile("http://a", "ch_a"), environ={"XDG_CONFIG_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize("url", ["http://", "https:///"])
+def test_a_url_without_a_host_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="has no host"):
+        find_connection(url, "ch_a", environ={})
+
+
+def test_profiles_that_are_saved_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    names = [f"p{number}" for number in range(20)]
+    with ThreadPoolExecutor(len(names)) as pool:
+        list(pool.map(lambda name: save_profile(name, Profile("http://a", "ch_a"), environ=environ), names))
+    assert sorted(load_profiles(environ).profiles) == sorted(names)

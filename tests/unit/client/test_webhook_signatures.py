@@ -10,6 +10,7 @@ from typing import Any
 import charonia
 import pytest
 from charonia import ed25519
+from charonia import webhook_signatures as client_signatures
 from charonia.webhook_signatures import _is_signed_by
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from standardwebhooks import Webhook
@@ -127,3 +128,15 @@ def test_bytes_that_are_no_key_or_signature_are_refused() -> None:
     assert not ed25519.verify(b"\xff" * 32, signature, VECTOR)
     assert not ed25519.verify(b"\x02" + bytes(31), signature, VECTOR)  # not on the curve
     assert b64encode(key).decode() in V1A_KEY
+
+
+def test_what_the_client_signs_is_genuine() -> None:
+    message_id, timestamp, body = VECTOR.split(b".", 2)
+    assert client_signatures.sign(V1_SECRET, message_id.decode(), int(timestamp), body) == V1
+    secret, now = client_signatures.new_secret(), int(time.time())
+    headers = {"webhook-id": "evt_1", "webhook-timestamp": str(now)}
+    headers["webhook-signature"] = client_signatures.sign(secret, "evt_1", now, BODY.encode())
+    assert charonia.verify(BODY, headers, secret).id == "evt_1"
+    assert Webhook(secret).verify(BODY, headers)
+    with pytest.raises(charonia.ConfigurationError, match="whsec_"):
+        client_signatures.sign(V1A_KEY, "evt_1", now, b"")

@@ -1,4 +1,4 @@
-"""The limit of open files when a service starts."""
+"""How a service starts, and how a command ends."""
 
 import resource
 import subprocess
@@ -20,6 +20,15 @@ async def run(settings: Settings, stopping: asyncio.Event) -> None:
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 lifecycle.OPEN_FILES = 512
 raise SystemExit(lifecycle.main("service", Settings, run))
+"""
+COMMAND = """
+import os, threading, time
+from common import lifecycle
+
+def command():
+    {body}
+
+lifecycle.run_command(command)
 """
 ENVIRONMENT = {
     "CHARONIA_DATABASE_URL": "postgresql://127.0.0.1:1/none",
@@ -55,3 +64,25 @@ def test_the_limit_is_never_lowered(limits: tuple[int, int], monkeypatch: pytest
     monkeypatch.setattr(lifecycle, "OPEN_FILES", 128)
     lifecycle.raise_open_files_limit()
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "output"),
+    [
+        ("print('done'); return 3", 3, ("done\n", "")),
+        ("raise KeyboardInterrupt", 130, ("", "")),
+        ("raise ValueError('wrong')", 1, ("", "ValueError: wrong\n")),
+        ("os.close(1); print('lost'); return 2", 2, ("", "")),
+        ("threading.Thread(target=time.sleep, args=(600,)).start(); return 0", 0, ("", "")),
+    ],
+)
+def test_a_command_ends_at_once_with_its_code(body: str, code: int, output: tuple[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND.format(body=body)],
+        env={},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr[-len(output[1]) or len(done.stderr) :]) == (code, *output)

@@ -1,10 +1,13 @@
 """Settings from the environment."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from common.errors import SettingsError
-from common.settings import Settings, is_server_url, load
+from common.server_urls import is_server_url
+from common.settings import Settings, load
 from services.dispatcher.settings import DispatcherSettings
 from services.gateway.settings import GatewaySettings
 
@@ -77,6 +80,24 @@ def test_urls_that_clients_can_parse_are_accepted(url: str) -> None:
     assert is_server_url(url)
 
 
+@pytest.mark.parametrize(
+    ("variable", "url", "parameter"),
+    [
+        ("CHARONIA_DATABASE_URL", "postgresql://u:s3cret@h/d?sslmode=verify-full&sslrootcert=", "sslrootcert"),
+        ("CHARONIA_AMQP_URL", "amqps://u:s3cret@h/v?cafile=", "cafile"),
+    ],
+)
+def test_a_certificate_that_is_missing_is_named(variable: str, url: str, parameter: str, tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    environment = {"CHARONIA_DATABASE_URL": "postgres://d", "CHARONIA_AMQP_URL": "amqp://a", "CHARONIA_PORT": "1"}
+    environment[variable] = f"{url}{file}"
+    with pytest.raises(SettingsError, match=rf"^{variable} is wrong: no file is at {parameter}={file}\. ") as raised:
+        load(Settings, environment)
+    assert "s3cret" not in str(raised.value)
+    file.touch()
+    load(Settings, environment)
+
+
 @pytest.mark.parametrize("url", ["postgresql://u:a@b@h/d", "postgresql://h/d?sslmode", "postgresql://h:70000/d"])
 def test_other_urls_are_refused(url: str) -> None:
     assert not is_server_url(url)
@@ -98,6 +119,7 @@ def test_example_keys_are_for_development_only(name: str, value: str) -> None:
         "PORT": "1",
         "ENCRYPTION_KEYS": "k",
         "URL_KEYS": "k",
+        "STORE_URL": "file:///store",
     }
     environ = {f"CHARONIA_{key}": text for key, text in (good | {name: value}).items()}
     for flag in ("1", "true"):
@@ -123,6 +145,7 @@ def test_a_choice_is_one_of_its_words() -> None:
         *[("SWEEP_INTERVAL", value) for value in ("0", "-1", "nan")],
         *[("SLOTS", "-3"), ("MAX_MESSAGE", "0"), ("SHUTDOWN_GRACE", "-1")],
         *[("DATABASE_URL", "foo"), ("AMQP_URL", "foo"), ("TRITON_URL", "http://x")],
+        *[("STORE_URL", value) for value in ("folder", "file:///", "s3://", "s3:///p", "s3://b?x=1", "ftp://h/x")],
     ],
 )
 def test_values_that_no_service_can_run_with_are_refused(name: str, value: str) -> None:
@@ -132,6 +155,7 @@ def test_values_that_no_service_can_run_with_are_refused(name: str, value: str) 
         "PORT": "1",
         "TRITON_URL": "localhost:8001",
         "URL_KEYS": "k",
+        "STORE_URL": "file:///store",
     }
     environ = {f"CHARONIA_{key}": text for key, text in good.items()}
     load(DispatcherSettings, environ)

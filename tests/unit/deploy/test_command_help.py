@@ -10,11 +10,16 @@ ROOT = Path(__file__).parents[3]
 COMMANDS = [
     "common.postgres.migrate",
     "common.rabbitmq.dead_messages",
+    "deploy.bundle",
+    "deploy.bundle.rehearsal",
+    "deploy.compose.images",
     "deploy.docs",
     "deploy.local",
     "services.gateway.commands.audit",
+    "services.gateway.commands.check_files",
     "services.gateway.commands.keys",
     "services.gateway.commands.limits",
+    "services.gateway.commands.locations",
     "services.gateway.commands.reencrypt",
 ]
 

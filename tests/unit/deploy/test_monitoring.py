@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.monitoring_files import (
+from tests.support.telemetry.monitoring_files import (
     DASHBOARDS,
     MONITORING,
     PROMETHEUS,

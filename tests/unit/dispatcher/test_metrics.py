@@ -4,7 +4,7 @@ import pytest
 
 from common.jobs import TERMINAL
 from services.dispatcher import metrics
-from tests.support.process_metrics import count
+from tests.support.telemetry.process_metrics import count
 
 
 def test_the_ended_jobs_of_a_model_begin_at_0() -> None:

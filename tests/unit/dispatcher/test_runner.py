@@ -12,6 +12,7 @@ from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.messages import CancelJob, JobsQueued
 from common.rabbitmq.publisher import Publisher
 from services.dispatcher import runner as module
+from services.dispatcher.attempts import Attempts
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimBatch, ClaimStore, Limits
@@ -20,7 +21,6 @@ from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import ResultStore
 from services.dispatcher.runner import Runner
-from services.dispatcher.triton.client import TritonClient
 
 JOB = ids.new()
 
@@ -53,13 +53,12 @@ class FakeStore:
 def build(store: FakeStore) -> Runner:
     claims = cast("ClaimStore", store)
     return Runner(
-        cast("TritonClient", None),
         Claims(claims, RunLimits(claims, list), worker="w", lease=60.0),
         cast("ResultStore", None),
         cast("ResultRecorder", None),
         ChangePublisher(Publisher("amqp://nobody/", "w")),
         Heartbeat(claims, 60.0),
-        1024,
+        cast("Attempts", None),
     )
 
 

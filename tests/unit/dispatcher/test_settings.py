@@ -3,6 +3,9 @@
 import os
 import socket
 
+import pytest
+
+from common.errors import SettingsError
 from common.settings import load
 from services.dispatcher.settings import DispatcherSettings
 
@@ -12,6 +15,7 @@ REQUIRED = {
     "CHARONIA_PORT": "8001",
     "CHARONIA_TRITON_URL": "triton:8001",
     "CHARONIA_URL_KEYS": "key",
+    "CHARONIA_STORE_URL": "file:///store",
 }
 
 
@@ -20,3 +24,9 @@ def test_a_worker_has_a_name_of_its_own_that_says_nothing_of_its_host() -> None:
     assert names[0] != names[1]
     assert not any(word in names[0].split("-") for word in (*socket.gethostname().split("-"), str(os.getpid())))
     assert load(DispatcherSettings, REQUIRED | {"CHARONIA_WORKER": "a"}).worker == "a"
+
+
+def test_the_space_for_fetched_inputs_fits_two_of_the_largest() -> None:
+    with pytest.raises(SettingsError, match="MAX_FETCHED is wrong: expected at least twice CHARONIA_MAX_TENSOR, 4096"):
+        load(DispatcherSettings, REQUIRED | {"CHARONIA_MAX_FETCHED": "4095", "CHARONIA_MAX_TENSOR": "2048"})
+    assert load(DispatcherSettings, REQUIRED).max_fetched >= 2 * 512 * 1024 * 1024

@@ -11,6 +11,8 @@ from common.security.ssrf import AddressPolicy
 from services.gateway.events.store import EventStore
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
+from services.gateway.jobs.inputs.files import InputFiles
+from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.submit import Submitter
 from tests.unit.clock import Clock
 from tests.unit.gateway.events.fakes import JOB, KEY, LONG, FakePublisher, FakeStore, run_pending
@@ -65,4 +67,5 @@ def workers() -> FakeWorkers:
 @pytest.fixture
 def submitter(workers: FakeWorkers) -> Submitter:
     none = cast(Any, None)
-    return Submitter(none, FakeCatalogue(), none, AddressPolicy(), none, none, workers)
+    files, large_inputs = InputFiles(none, none, none, 2**20), LargeInputWriter(none, none, none)
+    return Submitter(none, FakeCatalogue(), none, AddressPolicy(), none, none, workers, files, large_inputs)

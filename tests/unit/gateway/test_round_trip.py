@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from common import tensors
 from common.tensors import CODES, FLOATS, Datatype, Signature
 from services.gateway.models.input_validation import read_inputs
-from tests.support.outputs import read_output
+from tests.support.api.outputs import read_output
 
 
 def specials(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[float | str]:

@@ -7,6 +7,9 @@ from uuid import UUID
 
 import pytest
 
+from common import ids
+from common.errors import DatabaseUnavailable
+from services.notifier import delivery_worker
 from services.notifier.attempt_recorder import make_record
 from services.notifier.attempt_result import AttemptError, AttemptResult
 from services.notifier.delivery_worker import DUE_CLAIMS, MAX_CLAIMS, POLL_SECONDS, DeliveryWorker, to_label
@@ -96,6 +99,45 @@ async def test_the_next_claim_is_at_once_if_more_endpoints_may_be_due() -> None:
     worker = make_worker(ClaimStoreStub(0.0, has_more=True), RecorderStub(), DueEndpoints(), PausedSender(), 2)
     await worker.claim()
     assert is_woken(worker.due)
+
+
+class PolledStore(ClaimStoreStub):
+    """Each look finds nothing due, and the last one ends the loop. The first claim may fail."""
+
+    def __init__(self, looks: int, *, fails: bool = False) -> None:
+        super().__init__(60.0)
+        self.looks = looks
+        self.fails = fails
+
+    async def has_due(self) -> bool:
+        self.looks -= 1
+        if self.looks < 0:
+            raise asyncio.CancelledError
+        return False
+
+    async def claim_due(self, limit: int, *arguments: Any) -> ClaimBatch:
+        found = await super().claim_due(limit, *arguments)
+        if self.fails:
+            self.fails = False
+            raise DatabaseUnavailable
+        return found
+
+
+@pytest.mark.parametrize(
+    ("fails", "claims"),
+    [
+        pytest.param(False, 1, id="none but the first while nothing is due"),
+        pytest.param(True, 2, id="another one for endpoints that a failed claim left"),
+    ],
+)
+async def test_a_poll_looks_before_it_claims(fails: bool, claims: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("POLL_SECONDS", "PAUSE_SECONDS"):
+        monkeypatch.setattr(delivery_worker, name, 0.0)
+    store, due = PolledStore(3, fails=fails), DueEndpoints()
+    due.add([ids.new()])
+    with pytest.raises(asyncio.CancelledError):
+        await make_worker(store, RecorderStub(), due, PausedSender()).run()
+    assert store.limits.qsize() == claims
 
 
 async def test_one_statement_claims_a_limited_number() -> None:

@@ -22,7 +22,7 @@ class TritonPythonModel:
         for request in requests:
             self._executions.record(request.request_id())
         asked = [_asked(request) for request in requests]
-        cancelled = _sleep(max(int(ms.max()) for ms in asked) / 1000, requests)
+        cancelled = _sleep([int(ms.max()) / 1000 for ms in asked], requests)
         if cancelled:
             self._cancelled.add(len(cancelled))
         return [_answer(ms, index in cancelled) for index, ms in enumerate(asked)]
@@ -66,15 +66,14 @@ def _asked(request):
 
 
 def _sleep(seconds, requests):
-    """Sleep, or less where all requests are cancelled; return the indexes of the cancelled."""
-    deadline = time.monotonic() + seconds
-    cancelled = set()
+    """Sleep as long as the slowest request that is not cancelled; return the indexes of the cancelled."""
+    start = time.monotonic()
+    running = set(range(len(requests)))
     while True:
-        running = [index for index in range(len(requests)) if index not in cancelled]
-        cancelled.update(index for index in running if requests[index].is_cancelled())
-        left = deadline - time.monotonic()
-        if left <= 0 or len(cancelled) == len(requests):
-            return cancelled
+        running -= {index for index in running if requests[index].is_cancelled()}
+        left = start + max((seconds[index] for index in running), default=0) - time.monotonic()
+        if left <= 0:
+            return set(range(len(requests))) - running
         time.sleep(min(SLICE, left))
 
 

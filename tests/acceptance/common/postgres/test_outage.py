@@ -8,20 +8,22 @@ import httpx
 import pytest
 
 from common.rabbitmq import topology
+from deploy.local.processes.ports import free_ports
 from deploy.local.services import Service
 from deploy.local.stack import Stack
-from tests.support.api_client import Api, Job, read
-from tests.support.model_inputs import work
-from tests.support.queues import wait_for_message
-from tests.support.scraped_metrics import read_metric, wait_for_metric
-from tests.support.service_logs import count_events, wait_for_event
+from tests.support.api.api_client import Api, Job, read
+from tests.support.api.model_inputs import work
+from tests.support.receivers.webhook_receiver import Receiver
+from tests.support.stacks.queues import wait_for_message
+from tests.support.telemetry.scraped_metrics import read_metric, wait_for_metric
+from tests.support.telemetry.service_logs import count_events, wait_for_event
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Receiver
 
 SOON = 30.0  # seconds; a lost wake-up would be repeated only after a minute
 DEADLINE = 20.0  # seconds for a response; the deadline of a statement is 15
 INTERVAL = 0.05  # seconds between two rounds of requests
 ECHO = {"x": [[1.0]]}
+REFUSED = "cannot execute INSERT in a read-only transaction"
 SUBMIT = {"model": "echo", "inputs": ECHO}
 
 Outage = Callable[[Stack], AbstractAsyncContextManager[None]]
@@ -99,6 +101,31 @@ async def new_dispatcher(breakable: Stack) -> AsyncIterator[Service]:
     service = Service("dispatcher", port, breakable.environment, breakable.log_dir, name="new-dispatcher")
     yield service
     await asyncio.to_thread(service.stop)
+
+
+@pytest.fixture
+async def new_gateway(breakable: Stack) -> AsyncIterator[Service]:
+    """Another gateway, which the test starts. It adds a first key."""
+    environment = breakable.environment | {"CHARONIA_BOOTSTRAP_KEY": "chk_" + 40 * "b"}
+    (port,) = free_ports(1)
+    service = Service("gateway", port, environment, breakable.log_dir, name="new-gateway")
+    yield service
+    await asyncio.to_thread(service.stop)
+
+
+async def test_gateway_waits_at_its_start_for_a_server_that_can_be_written(
+    breakable: Stack, new_gateway: Service
+) -> None:
+    log = breakable.postgres.process.log.path
+    before = log.read_text().count(REFUSED)
+
+    async def is_refused_again() -> bool:
+        return log.read_text().count(REFUSED) > before + 1
+
+    async with read_only(breakable):
+        await asyncio.to_thread(new_gateway.launch)
+        await eventually(is_refused_again, "the server refused the first key twice", within=SOON)
+    await asyncio.to_thread(new_gateway.wait_ready)
 
 
 async def test_job_keeps_its_result_when_the_database_dies_during_its_run(

@@ -6,14 +6,14 @@ from http import HTTPStatus
 
 import pytest
 
-from deploy.local.ports import HOST, free_ports
+from deploy.local.processes.ports import HOST, free_ports
 from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
-from tests.support.api_client import Api
-from tests.support.own_gateway import another_gateway
-from tests.support.service_logs import count_events, wait_for_event
-from tests.support.threaded_server import Listener, ReceivedRequest
+from tests.support.api.api_client import Api
+from tests.support.receivers.threaded_server import Listener, ReceivedRequest
+from tests.support.stacks.own_gateway import another_gateway
+from tests.support.telemetry.service_logs import count_events, wait_for_event
 from tests.support.waiting import eventually
 
 SPANS_LOST = "tracing.spans_lost"

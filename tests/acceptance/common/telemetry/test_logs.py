@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api, Job
-from tests.support.model_inputs import fault, work
+from tests.support.api.api_client import Api, Job
+from tests.support.api.model_inputs import fault, work
+from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Receiver
 
 Line = Mapping[str, Any]
 ECHO = {"x": [[1.0]]}

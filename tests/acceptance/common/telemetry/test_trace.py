@@ -9,12 +9,15 @@ import httpx
 import msgspec
 import pytest
 
-from deploy.local.ports import HOST, free_ports
+from deploy.local.processes.ports import HOST, free_ports
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
-from tests.support.api_client import Api, Job, read
-from tests.support.expected_traces import (
+from tests.support.api.api_client import Api, Job, read
+from tests.support.api.model_inputs import fault, work
+from tests.support.receivers.webhook_receiver import Receiver
+from tests.support.stacks.own_gateway import another_gateway
+from tests.support.telemetry.expected_traces import (
     BATCH,
     BATCH_JOB,
     CANCELED,
@@ -24,12 +27,9 @@ from tests.support.expected_traces import (
     SUCCEEDED,
     TRITON,
 )
-from tests.support.model_inputs import fault, work
-from tests.support.otlp_collector import Collector, GrpcCollector, Span
-from tests.support.own_gateway import another_gateway
-from tests.support.trace_tree import render_tree, wait_for_tree
+from tests.support.telemetry.otlp_collector import Collector, GrpcCollector, Span
+from tests.support.telemetry.trace_tree import render_tree, wait_for_tree
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Receiver
 
 ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
 JOBS = 5

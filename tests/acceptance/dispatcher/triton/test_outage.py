@@ -4,14 +4,14 @@ import asyncio
 from datetime import UTC, datetime
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.model_inputs import fault, work
-from tests.support.scraped_metrics import wait_for_metric
+from tests.support.api.api_client import Api
+from tests.support.api.model_inputs import fault, work
+from tests.support.telemetry.scraped_metrics import wait_for_metric
 
 
 async def test_job_of_a_killed_triton_runs_again_without_using_an_attempt(breakable: Stack, api: Api) -> None:
     executions = breakable.triton.metrics_url, "work_executions_total"
-    submitted = await api.submit("work", work(1500), retry={"max_attempts": 1})
+    submitted = await api.submit("work", work(5000), retry={"max_attempts": 1})
     await wait_for_metric(*executions, 1, request_id=submitted.id)
     await asyncio.to_thread(breakable.triton.kill)
     waiting = await api.wait(submitted.id, "queued")
@@ -19,7 +19,7 @@ async def test_job_of_a_killed_triton_runs_again_without_using_an_attempt(breaka
 
     await asyncio.to_thread(breakable.triton.start)
     job = await api.wait(submitted.id)
-    assert (job.status, job.attempt, job.error, job.output("slept")) == ("succeeded", 1, None, [1500])
+    assert (job.status, job.attempt, job.error, job.output("slept")) == ("succeeded", 1, None, [5000])
     await wait_for_metric(*executions, 1, request_id=submitted.id)
 
 

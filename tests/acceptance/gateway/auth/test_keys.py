@@ -1,7 +1,7 @@
 """The keys command creates, lists and revokes keys. A key may make only the calls of its scopes."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -13,11 +13,12 @@ from websockets.exceptions import ConnectionClosedError
 from common import ids
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
-from tests.support.api_client import Api, Job, read
-from tests.support.event_stream import read_events
-from tests.support.key_command import make_key, run_keys
-from tests.support.model_inputs import work
-from tests.support.scraped_metrics import wait_for_metric
+from tests.support.api.api_client import Api, Job, read
+from tests.support.api.event_stream import read_events
+from tests.support.api.model_inputs import work
+from tests.support.stacks.key_command import make_key, run_keys
+from tests.support.stacks.own_gateway import LONG_KEY_CACHE, another_gateway
+from tests.support.telemetry.scraped_metrics import wait_for_metric
 from tests.support.waiting import eventually
 
 ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
@@ -42,6 +43,16 @@ CALLS = {
 }
 
 
+@pytest.fixture(scope="module")
+async def remembering_gateways(stack: Stack) -> AsyncIterator[list[str]]:
+    """The URLs of two gateways that forget a key only when they are told."""
+    async with (
+        another_gateway(stack, name="gateway-remembering-1", **LONG_KEY_CACHE) as first,
+        another_gateway(stack, name="gateway-remembering-2", **LONG_KEY_CACHE) as second,
+    ):
+        yield [first.url, second.url]
+
+
 async def list_keys(stack: Stack, *arguments: str) -> list[dict[str, object]]:
     listed = await run_keys(stack, "list", *arguments, "--json")
     assert (listed.returncode, listed.stderr) == (0, "")
@@ -54,6 +65,15 @@ async def call_api(api: Api, method: str, path: str) -> tuple[int, str]:
     refused = response.status_code == 403
     assert not refused or response.json()["type"] == "urn:charonia:problem:forbidden"
     return response.status_code, response.json()["detail"] if refused else ""
+
+
+async def wait_until_refused(api: Api) -> None:
+    """Return once the gateway has the message that the key was revoked."""
+
+    async def poll() -> bool:
+        return (await api.http.get("/v1/models")).status_code == 401
+
+    await eventually(poll, f"{api.http.base_url} refuses the key")
 
 
 async def read_to_end(socket: ClientConnection) -> None:
@@ -74,15 +94,17 @@ async def test_key_may_make_only_the_calls_of_its_scope(stack: Stack, scope: str
                     assert (status, detail) == (403, text), path
 
 
-async def test_revoked_key_is_refused_at_once_by_every_gateway(stack: Stack, gateways: list[str]) -> None:
+async def test_revoked_key_is_refused_at_once_by_every_gateway(stack: Stack, remembering_gateways: list[str]) -> None:
     key = await make_key(stack, "leaving")
     (row,) = [row for row in await list_keys(stack, "leaving") if row["revoked_at"] is None]
-    async with open_client(stack, key, gateways[0]) as first, open_client(stack, key, gateways[1]) as second:
+    urls = remembering_gateways
+    async with open_client(stack, key, urls[0]) as first, open_client(stack, key, urls[1]) as second:
         for api in (first, second):
             assert (await api.http.post("/v1/jobs", json=ECHO)).status_code == 202
         revoked = await run_keys(stack, "revoke", str(row["id"]))
         assert (revoked.returncode, revoked.stdout) == (0, f"Revoked {row['id']}.\n")
         for api in (first, second):
+            await wait_until_refused(api)
             response = await api.http.post("/v1/jobs", json=ECHO)
             assert (response.status_code, response.json()["type"]) == (401, "urn:charonia:problem:unauthorized")
     again = await run_keys(stack, "revoke", str(row["id"]))
@@ -101,14 +123,17 @@ async def test_revoked_key_is_refused_at_once_by_every_gateway(stack: Stack, gat
     ],
     ids=["good", "repeated", "unreadable", "unknown parameter", "too large"],
 )
-async def test_cached_key_gets_only_401_once_it_is_revoked(stack: Stack, call: dict[str, Any]) -> None:
+async def test_cached_key_gets_only_401_once_it_is_revoked(
+    stack: Stack, remembering_gateways: list[str], call: dict[str, Any]
+) -> None:
     count = "SELECT count(*) FROM jobs JOIN tenants t ON t.id = tenant_id WHERE t.name = 'forgotten'"
-    async with open_client(stack, await make_key(stack, "forgotten")) as api:
+    async with open_client(stack, await make_key(stack, "forgotten"), remembering_gateways[0]) as api:
         (row,) = [row for row in await list_keys(stack, "forgotten") if row["revoked_at"] is None]
         first = await api.http.post("/v1/jobs", json=ECHO, headers={"Idempotency-Key": "before"})
         assert first.status_code == 202
         before = stack.postgres.query(count, "charonia")
         await run_keys(stack, "revoke", str(row["id"]))
+        await wait_until_refused(api)
         assert (await api.http.post("/v1/jobs", **call)).status_code == 401
     assert stack.postgres.query(count, "charonia") == before
 
@@ -174,10 +199,14 @@ async def test_command_reports_what_is_wrong(stack: Stack) -> None:
 
 
 async def test_a_key_expires(stack: Stack) -> None:
-    soon = (datetime.now(UTC) + timedelta(seconds=3)).isoformat()
-    key = await make_key(stack, "brief", "--expires-at", soon)
+    key = await make_key(stack, "brief", "--expires-at", "2100-01-01T00:00:00Z")
     (listed,) = await list_keys(stack, "brief")
-    assert listed["expires_at"] is not None
+    assert listed["expires_at"] == "2100-01-01T00:00:00.000Z"
+    soon = """
+    UPDATE api_keys k SET expires_at = now() + interval '3 seconds'
+    FROM tenants t WHERE t.id = k.tenant_id AND t.name = 'brief'
+    """
+    await asyncio.to_thread(stack.postgres.query, soon, "charonia")
     async with open_client(stack, key) as api:
 
         async def read_refusal() -> httpx.Response | None:

@@ -11,10 +11,10 @@ from deploy.local.stack import Stack
 from services.gateway.jobs.queue_limits import DEFAULT_RETRY_SECONDS
 from services.gateway.models.cached_read import LONGEST_FRESH
 from tests.acceptance.conftest import open_client
-from tests.support.api_client import Api, Job, Jobs, read
-from tests.support.key_command import make_key, run_keys
-from tests.support.model_inputs import tokens, work
-from tests.support.own_gateway import another_gateway
+from tests.support.api.api_client import Api, Job, Jobs, read
+from tests.support.api.model_inputs import tokens, work
+from tests.support.stacks.key_command import make_key, run_keys
+from tests.support.stacks.own_gateway import another_gateway
 from tests.support.waiting import eventually
 
 RATE = 5  # requests a second
@@ -74,23 +74,26 @@ async def test_tenant_with_a_full_queue_is_refused_until_it_shrinks_and_others_a
     limited = await run_keys(stack, "tenant", "bounded", "--max-queued", str(MAX_QUEUED))
     assert (limited.returncode, limited.stdout) == (0, f"bounded: max queued {MAX_QUEUED}\n")
     async with open_client(stack, key, gateways[0]) as first, open_client(stack, key, gateways[1]) as second:
-        submits = [submit(gateway) for _ in range(30) for gateway in (first, second)]
-        responses = await asyncio.gather(*submits)
-        accepted = [response.json()["id"] for response in responses if response.status_code == 202]
-        refused = [response for response in responses if response.status_code != 202]
-        assert MAX_QUEUED <= len(accepted) <= SLOTS + 3 * MAX_QUEUED  # gateways see each other's jobs late
-        assert refused
-        for response in refused:
-            assert (response.status_code, response.json()["type"]) == (429, "urn:charonia:problem:queue_full")
-            assert 1 <= int(response.headers["retry-after"]) <= DEFAULT_RETRY_SECONDS
-            assert f"the queue of this tenant is full: at most {MAX_QUEUED} jobs may wait" in response.json()["detail"]
-        assert (await api.run("echo", ECHO)).status == "succeeded"
-        ended = [await first.wait(job) for job in accepted]
-        assert {job.status for job in ended} == {"succeeded"}
+        try:
+            submits = [submit(gateway, 60_000) for _ in range(30) for gateway in (first, second)]
+            responses = await asyncio.gather(*submits)
+            accepted = [response.json()["id"] for response in responses if response.status_code == 202]
+            refused = [response for response in responses if response.status_code != 202]
+            assert MAX_QUEUED <= len(accepted) <= SLOTS + 3 * MAX_QUEUED  # gateways see each other's jobs late
+            assert refused
+            for response in refused:
+                assert (response.status_code, response.json()["type"]) == (429, "urn:charonia:problem:queue_full")
+                assert 1 <= int(response.headers["retry-after"]) <= DEFAULT_RETRY_SECONDS
+                full = f"the queue of this tenant is full: at most {MAX_QUEUED} jobs may wait"
+                assert full in response.json()["detail"]
+            assert (await api.run("echo", ECHO)).status == "succeeded"
+        finally:
+            await cancel_all(first)
+        assert {(await first.wait(job)).status for job in accepted} == {"canceled"}
         for gateway in (first, second):
 
             async def is_accepted(gateway: Api = gateway) -> bool:
-                return (await submit(gateway)).status_code == 202
+                return (await submit(gateway, 1000)).status_code == 202
 
             await eventually(is_accepted, "jobs are accepted again", within=int(LONGEST_FRESH))
 
@@ -127,8 +130,15 @@ async def test_tenant_with_too_many_bytes_waiting_is_refused_until_they_are_gone
             read(await api.http.post(f"/v1/jobs/{job.id}/cancel"), 202, Job)
 
 
-async def submit(api: Api) -> httpx.Response:
-    return await api.http.post("/v1/jobs", json={"model": "work", "inputs": work(1000)})
+async def submit(api: Api, ms: int) -> httpx.Response:
+    return await api.http.post("/v1/jobs", json={"model": "work", "inputs": work(ms)})
+
+
+async def cancel_all(api: Api) -> None:
+    """Cancel all jobs of the tenant that have not ended."""
+    for job in await api.list_all_jobs():
+        if job.finished_at is None:
+            read(await api.http.post(f"/v1/jobs/{job.id}/cancel"), 202, Job)
 
 
 async def test_queue_limit_of_zero_stops_a_tenant_and_the_default_frees_it(stack: Stack) -> None:

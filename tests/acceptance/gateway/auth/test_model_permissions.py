@@ -9,9 +9,9 @@ import pytest
 
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
-from tests.support.api_client import Api, Job, read
-from tests.support.key_command import make_key, run_keys
-from tests.support.model_inputs import fault, work
+from tests.support.api.api_client import Api, Job, read
+from tests.support.api.model_inputs import fault, work
+from tests.support.stacks.key_command import make_key, run_keys
 
 TENANT = "restricted"
 INPUTS = {"x": [[1.0]]}

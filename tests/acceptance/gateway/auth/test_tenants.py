@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.webhook_receiver import Receiver
+from tests.support.api.api_client import Api
+from tests.support.receivers.webhook_receiver import Receiver
 
 NOT_FOUND = " not found; it never existed, was deleted, or belongs to another tenant"
 ECHO = {"x": [[1.0]]}

@@ -12,13 +12,13 @@ import asyncpg
 import httpx
 import pytest
 
-from deploy.local.postgres import DATABASE
+from deploy.local.servers.postgres import DATABASE
 from deploy.local.stack import Stack
-from tests.support.api_client import Api, Jobs, read
-from tests.support.api_shapes import Batch, BatchAccepted
-from tests.support.batches import get_batch, send_batch, submit_batch, wait_for_batch, write_lines
+from tests.support.api.api_client import Api, Jobs, read
+from tests.support.api.api_shapes import Batch, BatchAccepted
+from tests.support.api.batches import get_batch, send_batch, submit_batch, wait_for_batch, write_lines
+from tests.support.receivers.webhook_receiver import BatchCompleted, Inbox, Receiver
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import BatchCompleted, Inbox, Receiver
 
 ITEMS = 10_000
 VALID = ITEMS // 5  # all of them run, and all runs are traced

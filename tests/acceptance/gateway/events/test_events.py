@@ -11,11 +11,11 @@ from websockets.asyncio.client import connect
 
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
-from tests.support.api_client import Api, Job, read
-from tests.support.event_stream import StreamedEvent, read_events, stream_events
-from tests.support.model_inputs import fault, tokens, work
-from tests.support.own_gateway import another_gateway
-from tests.support.scraped_metrics import read_metric, wait_for_metric
+from tests.support.api.api_client import Api, Job, read
+from tests.support.api.event_stream import StreamedEvent, read_events, stream_events
+from tests.support.api.model_inputs import fault, tokens, work
+from tests.support.stacks.own_gateway import another_gateway
+from tests.support.telemetry.scraped_metrics import read_metric, wait_for_metric
 from tests.support.waiting import eventually
 
 WORDS = [f"word{number}" for number in range(30)]
@@ -37,7 +37,7 @@ def check_complete(events: list[StreamedEvent], job: Job) -> None:
 
 async def test_each_response_arrives_before_the_model_makes_the_next(api: Api, http: httpx.AsyncClient) -> None:
     """Model and client share the clock of this machine. The pauses are long enough for a busy one."""
-    submitted = await api.submit("tokens", tokens(["$now"] * 3, 2000))
+    submitted = await api.submit("tokens", tokens(["$now"] * 3, 4000))
     order: list[tuple[float, str]] = []
     async for each in stream_events(http, submitted.id):
         if each.type == "job.output":
@@ -131,7 +131,7 @@ async def test_event_list_has_pages(api: Api, http: httpx.AsyncClient) -> None:
 
 
 async def test_pages_with_large_responses_are_bounded(api: Api, http: httpx.AsyncClient) -> None:
-    words = [f"{number}".rjust(300_000, "x") for number in range(20)]
+    words = [f"{number}".rjust(30_000, "x") for number in range(200)]  # larger ones would be files
     job = await api.run("tokens", tokens(words))
     events_seen = await read_events(http, job.id)
     assert [word for each in events_seen for word in (each.tokens if each.type == "job.output" else [])] == words

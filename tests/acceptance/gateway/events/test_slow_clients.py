@@ -9,17 +9,17 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from deploy.local.ports import HOST
+from deploy.local.processes.ports import HOST
 from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.stack import Stack
-from tests.support.api_client import Api, Job, Jobs, read
-from tests.support.model_inputs import work
-from tests.support.own_gateway import another_gateway
-from tests.support.scraped_metrics import read_metric, wait_for_metric
+from tests.support.api.api_client import Api, Job, Jobs, read
+from tests.support.api.model_inputs import work
+from tests.support.stacks.own_gateway import another_gateway
+from tests.support.telemetry.scraped_metrics import read_metric, wait_for_metric
 from tests.support.waiting import eventually
 
 KEY = {"Authorization": f"Bearer {DEVELOPMENT_KEY}"}
-LARGE_WORDS = [f"{number}".rjust(300_000, "x") for number in range(40)]  # more than the kernels of both ends buffer
+LARGE_WORDS = [f"{number}".rjust(30_000, "x") for number in range(400)]  # more than the kernels of both ends buffer
 UPGRADE = {
     "Connection": "Upgrade",
     "Upgrade": "websocket",
@@ -32,7 +32,7 @@ UPGRADE = {
 async def impatient_gateway(stack: Stack) -> AsyncIterator[Service]:
     """A gateway with short heartbeats, a short send timeout, and a budget for one large body."""
     async with another_gateway(
-        stack, CHARONIA_HEARTBEAT="0.1", CHARONIA_SEND_TIMEOUT="0.5", CHARONIA_MAX_BODIES="65536"
+        stack, CHARONIA_HEARTBEAT="0.1", CHARONIA_SEND_TIMEOUT="4", CHARONIA_MAX_BODIES="65536"
     ) as other:
         yield other
 

@@ -9,9 +9,9 @@ import pytest
 
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
-from tests.support.api_client import Api, Job, read
-from tests.support.model_inputs import work
-from tests.support.scraped_metrics import wait_for_metric
+from tests.support.api.api_client import Api, Job, read
+from tests.support.api.model_inputs import work
+from tests.support.telemetry.scraped_metrics import wait_for_metric
 
 ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
 TOO_LATE = 10.0  # seconds: the slow poll that finds lost changes comes after 15
@@ -47,7 +47,7 @@ async def test_submit_with_prefer_wait_is_accepted_if_the_job_takes_longer(
 
 
 async def test_get_with_wait_returns_as_soon_as_the_job_ends(waiting_client: httpx.AsyncClient, api: Api) -> None:
-    submitted = await api.submit("work", work(1500))
+    submitted = await api.submit("work", work(4000))
     early = read(await waiting_client.get(f"/v1/jobs/{submitted.id}", params={"wait": "0.2"}), 200, Job)
     assert early.finished_at is None
     began = time.monotonic()

@@ -9,8 +9,8 @@ from websockets.exceptions import InvalidStatus
 
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.model_inputs import tokens
+from tests.support.api.api_client import Api
+from tests.support.api.model_inputs import tokens
 
 WORDS = [f"word{number}" for number in range(30)]
 KEY = {"Authorization": f"Bearer {DEVELOPMENT_KEY}"}

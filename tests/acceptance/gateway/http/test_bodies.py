@@ -7,13 +7,13 @@ from itertools import islice
 
 import pytest
 
-from deploy.local.ports import HOST
+from deploy.local.processes.ports import HOST
 from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
-from tests.support.api_client import Job, read
-from tests.support.key_command import make_key
-from tests.support.own_gateway import another_gateway
+from tests.support.api.api_client import Job, read
+from tests.support.stacks.key_command import make_key
+from tests.support.stacks.own_gateway import another_gateway
 
 BUDGET = 8 * 65_536  # bytes of all bodies
 PART = b" " * 60_000  # of a body

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api, Job, read
+from tests.support.api.api_client import Api, Job, read
 
 ECHO = b'{"model": "echo", "inputs": {"x": [[1]]}}'
 KEY = "Idempotency-Key"
@@ -78,7 +78,7 @@ async def test_the_root_says_what_this_is_and_where_to_go_on(stack: Stack) -> No
         welcome = response.json()
         assert (welcome["name"], "Triton" in welcome["description"]) == ("charonia", True)
         assert "Authorization: Bearer" in welcome["authentication"]
-        for name in ("docs", "openapi", "health"):
+        for name in ("console", "docs", "openapi", "health"):
             assert (await http.get(welcome[name])).status_code == 200
 
 

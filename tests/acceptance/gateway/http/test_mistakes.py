@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from tests.support.api_client import Api
-from tests.support.mistakes import MISTAKES, PNG, UNKNOWN_JOB, Mistake, encode
-from tests.support.model_inputs import fault
+from tests.support.api.api_client import Api
+from tests.support.api.mistakes import MISTAKES, PNG, UNKNOWN_JOB, Mistake, encode
+from tests.support.api.model_inputs import fault
 
 # Words of the language and the libraries that this API is written in.
 LEAKS = re.compile(

@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.support.api_client import Api
+from tests.support.api.api_client import Api
 
 LIMIT = 16 * 1024 * 1024
 X = "'x' (FP32 [-1, -1])"
 CURSOR = "invalid cursor; pass the previous page's next_cursor, with the same filters"
 JOB_ID = "'job_nonsense' is not the id of a job; one looks like job_01h455vb4pex5vsknk084sn02q"
-KNOWN = "'echo', 'faulty', 'mirror', 'ocr', 'ocr_stream', 'tokens', 'work', 'work_small'"
+KNOWN = "'echo', 'excerpt', 'faulty', 'mirror', 'ocr', 'ocr_stream', 'tokens', 'work', 'work_small'"
 
 
 class Mistake(NamedTuple):
@@ -95,7 +95,7 @@ MISTAKES = {
         '{"model": "echo", "inputs": {"x": [[1]]}, "webhook": {"url": "http://169.254.169.254/"}}',
         (
             "/webhook/url",
-            "webhooks may not be sent to 169.254.169.254: the address is link-local, where clouds keep their metadata",
+            "requests to 169.254.169.254 are not allowed: the address is link-local, where clouds keep their metadata",
         ),
     ),
     "too large": Mistake(

@@ -8,9 +8,9 @@ import httpx
 import msgspec
 import pytest
 
-from tests.support.api_client import Api, Job, Jobs, read
-from tests.support.api_shapes import Strict
-from tests.support.model_inputs import LINES, fault, picture, work
+from tests.support.api.api_client import Api, Job, Jobs, read
+from tests.support.api.api_shapes import Strict
+from tests.support.api.model_inputs import LINES, fault, picture, work
 
 ONCE = {"max_attempts": 1}
 JOB = "job_01m7ysshxnfbevq05b7h55g94z"

@@ -7,9 +7,9 @@ import httpx
 import msgspec
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api, Job, read
+from tests.support.api.api_client import Api, Job, read
+from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Receiver
 
 INPUTS = {"x": [[1.0]]}
 ECHO = {"model": "echo", "inputs": INPUTS}

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.support.api_client import Api, Job, Jobs, read
-from tests.support.model_inputs import fault
+from tests.support.api.api_client import Api, Job, Jobs, read
+from tests.support.api.model_inputs import fault
 
 ECHO = {"x": [[1.0]]}
 Query = Mapping[str, str | int | list[str]]

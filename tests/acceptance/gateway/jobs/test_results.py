@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import msgspec
 
-from tests.support.api_client import Api, Metrics, Output
-from tests.support.model_inputs import LINES, picture
-from tests.support.webhook_receiver import Receiver
+from tests.support.api.api_client import Api, Metrics, Output
+from tests.support.api.model_inputs import LINES, picture
+from tests.support.receivers.webhook_receiver import Receiver
 
 
 async def test_text_of_an_image_arrives_in_a_signed_webhook(api: Api, receiver: Receiver) -> None:

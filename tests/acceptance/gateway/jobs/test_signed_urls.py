@@ -10,7 +10,7 @@ from common import ids
 from common.security.signed_urls import VALID, UrlSigner
 from deploy.local.services import url_key
 from deploy.local.stack import Stack
-from tests.support.api_client import Api, Job
+from tests.support.api.api_client import Api, Job
 
 ECHO = {"x": [[1.0]]}
 

@@ -12,8 +12,8 @@ import pytest
 
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.webhook_receiver import Receiver
+from tests.support.api.api_client import Api
+from tests.support.receivers.webhook_receiver import Receiver
 
 MEGABYTE = 1024 * 1024
 COUNT = MEGABYTE // 4  # elements of FP32
@@ -41,16 +41,20 @@ async def test_job_with_a_megabyte_of_inputs_and_outputs_succeeds(
     submitted = await api.submit("echo", {"x": form(values)}, webhook={"url": inbox.url})
     job = await api.wait(submitted.id)
     assert job.status == "succeeded"
-    assert job.output("y") == [2 * value for value in values]
-
+    output = job.file("y")
+    assert (output.size, output.shape) == (MEGABYTE, [1, COUNT])
     (delivery,) = await inbox.wait()
     event = delivery.verify(await api.callback_secret())
-    assert event.data.outputs is None
-    assert event.data.outputs_url is not None
+    sent = event.data.file("y")
+    assert (sent.file, sent.sha256) == (output.file, output.sha256)
+    assert sent.url is not None
     async with httpx.AsyncClient() as http:  # without a key
-        fetched = await http.get(event.data.outputs_url)
-        assert (fetched.status_code, fetched.json()["outputs"][0]["data"]) == (200, job.output("y"))
-        forged = await http.get(event.data.outputs_url.replace("expires=1", "expires=2"))
+        fetched = await http.get(sent.url)
+        assert (fetched.status_code, fetched.content) == (
+            200,
+            array.array("f", (2 * each for each in values)).tobytes(),
+        )
+        forged = await http.get(sent.url.replace("expires=1", "expires=2"))
         assert forged.status_code == 403
 
 

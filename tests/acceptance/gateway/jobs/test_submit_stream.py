@@ -11,10 +11,10 @@ import httpx
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
-from tests.support.api_client import Api
-from tests.support.event_stream import StreamedEvent, parse_events, read_events
-from tests.support.model_inputs import tokens
-from tests.support.own_gateway import another_gateway
+from tests.support.api.api_client import Api
+from tests.support.api.event_stream import StreamedEvent, parse_events, read_events
+from tests.support.api.model_inputs import tokens
+from tests.support.stacks.own_gateway import another_gateway
 
 ROOT = Path(__file__).parents[4]
 WORDS = ["hello", "brave", "world"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.api_client import Api, Failure, Output
-from tests.support.model_inputs import LINES, fault, picture
+from tests.support.api.api_client import Api, Failure, Output
+from tests.support.api.model_inputs import LINES, fault, picture
 
 AT_ONCE = {"initial_delay": 0, "max_delay": 0}
 
@@ -80,7 +80,7 @@ async def test_fallback_model_runs_once_after_the_last_attempt(api: Api) -> None
 
 
 async def test_job_of_a_hanging_model_fails_at_its_timeout(api: Api) -> None:
-    job = await api.run("faulty", fault("hang", 1500), timeout=1, retry={"max_attempts": 1})
+    job = await api.run("faulty", fault("hang", 5000), timeout=1, retry={"max_attempts": 1})
     assert (job.status, job.attempt) == ("failed", 1)
     assert job.error == Failure("timeout", "the attempt took longer than its timeout of 1 s", True)
     assert (job.metrics.total_ms or 0) >= 1000

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.triton_client import (
+from tests.support.api.api_client import Api
+from tests.support.api.triton_client import (
     InferenceServer,
     echo_input,
     gateway_and_triton,

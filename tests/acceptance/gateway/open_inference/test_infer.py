@@ -11,9 +11,9 @@ import pytest
 import tritonclient.http.aio as triton_aio
 
 from deploy.local.stack import Stack
-from tests.support.api_client import Api
-from tests.support.model_inputs import IMAGE, LINES
-from tests.support.triton_client import (
+from tests.support.api.api_client import Api
+from tests.support.api.model_inputs import IMAGE, LINES
+from tests.support.api.triton_client import (
     KEY,
     MIRROR_DTYPES,
     RAW_ONLY,
@@ -26,7 +26,7 @@ from tests.support.triton_client import (
     request_outputs,
 )
 
-MODELS = ["echo", "faulty", "mirror", "ocr", "ocr_stream", "tokens", "work", "work_small"]
+MODELS = ["echo", "excerpt", "faulty", "mirror", "ocr", "ocr_stream", "tokens", "work", "work_small"]
 ECHO = "/v2/models/echo/infer"
 X = {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}
 LARGE = 1_000_000  # elements

@@ -10,8 +10,8 @@ import httpx
 from deploy.local.stack import Stack
 from services.gateway.openapi.document import describe_schemas
 from tests.acceptance.conftest import open_client
-from tests.support.documented_headers import find_headers, list_headers
-from tests.support.key_command import make_key
+from tests.support.api.documented_headers import find_headers, list_headers
+from tests.support.stacks.key_command import make_key
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 ECHO = {"model": "echo", "inputs": {"x": [[1]]}}

@@ -15,14 +15,15 @@ import pytest
 
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
-from tests.support.key_command import make_key
+from tests.support.stacks.key_command import make_key
 
 PACKAGE = "generated_charonia_client"
 JOB = {"model": "echo", "inputs": {"x": [[1, 2, 3]]}, "metadata": {"order": 4711}}
 CONFIG = f"package_name_override: {PACKAGE}\n"
-# The generator knows no JSON lines. They are left out, and JSON is left.
+# The generator knows no JSON lines, and no answers of any type. They are left out, and JSON is left.
 WARNINGS = [
     "WARNING parsing GET /v1/batches/{batch_id}/results within batches.",
+    *2 * ["WARNING parsing GET /v1/files/{file_id}/content within files."],
     "WARNING parsing POST /v1/batches within batches.",
 ]
 

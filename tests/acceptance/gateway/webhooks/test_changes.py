@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from tests.support.api_client import Api, read
-from tests.support.api_shapes import Subscription, Subscriptions
-from tests.support.threaded_server import Reply
-from tests.support.webhook_receiver import Receiver
+from tests.support.api.api_client import Api, read
+from tests.support.api.api_shapes import Subscription, Subscriptions
+from tests.support.receivers.threaded_server import Reply
+from tests.support.receivers.webhook_receiver import Receiver
 
 ECHO = {"x": [[1.0]]}
 ENDS = ["job.succeeded"]
@@ -66,7 +66,8 @@ async def test_invalid_patch_is_refused_and_changes_nothing(
 
 
 async def test_pending_deliveries_go_to_the_new_url(api: Api, receiver: Receiver) -> None:
-    old, new = receiver.inbox(*[500] * 9), receiver.inbox()
+    later = Reply(503, {"retry-after": "5"})  # time for the change
+    old, new = receiver.inbox(later, *[500] * 8), receiver.inbox()
     async with api.subscribed(old.url, events=ENDS) as subscription:
         job = await api.submit("echo", ECHO)
         first, *_ = await old.wait()

@@ -4,15 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.api_client import Api, read
-from tests.support.api_shapes import WebhookDelivery
-from tests.support.threaded_server import Reply
-from tests.support.webhook_receiver import Delivery, DeliveryExhausted, Receiver
+from tests.support.api.api_client import Api, read
+from tests.support.api.api_shapes import SentBody, WebhookDelivery
+from tests.support.receivers.threaded_server import Reply
+from tests.support.receivers.webhook_receiver import Delivery, DeliveryExhausted, Receiver
 
 ECHO = {"x": [[1.0]]}
 SUCCEEDED = ["job.succeeded"]
 STARTED_AND_SUCCEEDED = ["job.started", "job.succeeded"]
 MAX_ATTEMPTS = 5  # see conftest.py
+TIMEOUT = 15.0  # seconds of an attempt
 
 
 async def test_delivery_lists_every_attempt(api: Api, receiver: Receiver) -> None:
@@ -33,7 +34,7 @@ async def test_delivery_lists_every_attempt(api: Api, receiver: Receiver) -> Non
     assert (first_attempt.number, second_attempt.number, second_attempt.response) == (1, 2, "thanks")
     assert first_attempt.response == ("\ufffd" + "sorry " * 4000)[: 16 * 1024]  # 16 KiB, as text
     for attempt, arrived in zip(delivery.attempts, (first, second), strict=True):
-        assert abs(attempt.started_at.timestamp() - arrived.at) < 2
+        assert -0.01 <= arrived.at - attempt.started_at.timestamp() < TIMEOUT
         assert 0 <= attempt.latency_ms < 10_000
     assert delivery.created_at <= first_attempt.started_at < second_attempt.started_at
     assert delivery.finished_at is not None
@@ -99,6 +100,18 @@ async def test_invalid_parameter_is_named(api: Api, receiver: Receiver, name: st
         response = await api.http.get(f"/v1/webhooks/{subscription.id}/deliveries", params={name: value})
     assert response.status_code == 422, response.text
     assert [error["pointer"] for error in response.json()["errors"]] == [name]
+
+
+async def test_what_a_delivery_sent_is_shown_byte_for_byte(api: Api, other_tenant: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox(500, 204)
+    job = await api.run("echo", ECHO, webhook={"url": inbox.url}, metadata={"name": "Zoë"})
+    await api.wait_for_webhooks(job.id)
+    sent = inbox.deliveries[-1]
+    path = f"/v1/deliveries/{sent.id}/body"
+    shown = read(await api.http.get(path), 200, SentBody)
+    assert (shown.delivery_id, shown.body.encode()) == (sent.id, sent.request.body)
+    assert (await other_tenant.http.get(path)).status_code == 404
+    assert (await api.http.get("/v1/deliveries/dlv_01m7y0c6xcedwt2kxb3rmmva54/body")).status_code == 404
 
 
 async def redeliver(api: Api, delivery: str) -> WebhookDelivery:

@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 
-from tests.support.api_client import Api, read
-from tests.support.api_shapes import Secret, Subscription
+from tests.support.api.api_client import Api, read
+from tests.support.api.api_shapes import Secret, Subscription
+from tests.support.receivers.webhook_receiver import Delivery, Inbox, Receiver
 from tests.support.waiting import eventually
-from tests.support.webhook_receiver import Delivery, Inbox, Receiver
 
 ECHO = {"x": [[1.0]]}
 ENDS = ["job.succeeded"]
-GRACE = 2.0  # seconds
+GRACE = 6.0  # seconds
 PRECISION = timedelta(milliseconds=2)  # times in the API are rounded to this
 CLIENTS = 4  # clients that each run one job after the other
 

@@ -4,12 +4,12 @@ from contextlib import AsyncExitStack
 
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
-from tests.support.api_client import Api, read
-from tests.support.api_shapes import Subscription
-from tests.support.key_command import make_key
-from tests.support.model_inputs import fault
-from tests.support.own_gateway import another_gateway
-from tests.support.webhook_receiver import Receiver
+from tests.support.api.api_client import Api, read
+from tests.support.api.api_shapes import Subscription
+from tests.support.api.model_inputs import fault
+from tests.support.receivers.webhook_receiver import Receiver
+from tests.support.stacks.key_command import make_key
+from tests.support.stacks.own_gateway import another_gateway
 
 ECHO = {"x": [[1.0]]}
 ENDS = ["job.succeeded", "job.failed"]

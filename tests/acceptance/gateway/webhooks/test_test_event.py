@@ -2,12 +2,12 @@
 
 import msgspec
 
-from deploy.local.ports import HOST, free_ports
-from tests.support.api_client import Api, read
-from tests.support.api_shapes import Strict, Subscription, WebhookTestResult
-from tests.support.model_inputs import work
-from tests.support.threaded_server import Reply
-from tests.support.webhook_receiver import Receiver
+from deploy.local.processes.ports import HOST, free_ports
+from tests.support.api.api_client import Api, read
+from tests.support.api.api_shapes import Strict, Subscription, WebhookTestResult
+from tests.support.api.model_inputs import work
+from tests.support.receivers.threaded_server import Reply
+from tests.support.receivers.webhook_receiver import Receiver
 
 ECHO = {"x": [[1.0]]}
 SUCCEEDED = ["job.succeeded"]

@@ -9,7 +9,7 @@ import pytest
 
 from common.http import health
 from common.http.request_head_limits import MAX_HEAD, LimitedHeadProtocol
-from deploy.local.ports import HOST, free_ports
+from deploy.local.processes.ports import HOST, free_ports
 from tests.integration.waiting import until
 
 WITHIN = 20.0  # seconds

@@ -16,7 +16,7 @@ from services.dispatcher.results.store import ResultStore
 from tests.integration.deliveries import CALLBACK, EVENT, add_event
 from tests.integration.jobs import claim, new_end, submit
 from tests.integration.world import World
-from tests.support.process_metrics import count
+from tests.support.telemetry.process_metrics import count
 
 OLD = timedelta(minutes=10)
 WEBHOOK = """
@@ -83,6 +83,38 @@ async def test_running_jobs_are_counted_by_state(world: World) -> None:
     assert count("charonia_jobs", model="small", status="queued") is None
 
 
+async def test_startable_jobs_are_those_that_pauses_and_limits_let_start(world: World) -> None:
+    database, tenant = world.database, world.tenant
+    for priority in (Priority.HIGH, Priority.LOW, Priority.LOW):
+        await submit(database, tenant, priority=priority)
+    await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
+    await claim(database, await submit(database, tenant))
+
+    async def count_startable(
+        max_running: int | None = None, *, model: bool = False, tenants: bool = False
+    ) -> float | None:
+        await database.fetch("DELETE FROM model_limits")
+        await database.fetch(
+            "INSERT INTO model_limits (model, max_running, paused_at) VALUES ('echo', $1, CASE WHEN $2 THEN now() END)",
+            max_running,
+            model,
+        )
+        await database.fetch("UPDATE tenants SET paused_at = CASE WHEN $1 THEN now() END", tenants)
+        await database_metrics.count(database)
+        return count("charonia_jobs_startable", model="echo")
+
+    assert await count_startable() == 3
+    assert await count_startable(10) == 3
+    assert await count_startable(3) == 2  # one runs
+    assert await count_startable(1) == 0
+    assert await count_startable(model=True) == 0
+    assert await count_startable(tenants=True) == 0
+    assert count("charonia_queue_depth", model="echo", priority="low") == 2
+    assert count("charonia_jobs_startable", model="other") == 0
+    await database.fetch("DELETE FROM model_limits")
+    await database.fetch("UPDATE tenants SET paused_at = NULL")
+
+
 async def test_failed_jobs_are_dead_letters_until_they_are_erased(world: World) -> None:
     job = await claim(world.database, await submit(world.database, world.tenant))
     await ResultStore(world.database).end_jobs([new_end(job, Status.FAILED)])
@@ -102,6 +134,9 @@ async def test_webhooks_are_counted_and_the_lag_is_that_of_closed_circuits(world
         await database.fetch(WEBHOOK, webhook, tenant, is_shut)
         await database.fetch(ENDPOINT, webhook, tenant, is_shut)
         await database.fetch(DELIVERY, webhook, event, timedelta(minutes=minutes))
+    by_hand = ids.new()
+    await database.fetch(WEBHOOK, by_hand, tenant, True)
+    await database.fetch("UPDATE webhooks SET disabled_reason = 'manual' WHERE id = $1", by_hand)
     await add_event(database, tenant, **CALLBACK)
     await database.fetch("UPDATE deliveries SET created_at = now() - $1::interval WHERE next_at IS NULL", OLD)
     await database_metrics.count(database)
@@ -146,8 +181,20 @@ async def collect_through_an_outage(world: World, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_short_outage_leaves_the_gauges_as_they_were(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    depths = []
+
+    def look() -> bool:
+        depths.append(count("charonia_queue_depth", model="echo", priority="normal"))
+        return True
+
+    await collect_through_an_outage(world, monkeypatch, look)
+    assert depths == [1]
+
+
+async def test_a_process_that_counts_no_more_shows_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     await collect_through_an_outage(world, monkeypatch, lambda: True)
-    assert count("charonia_queue_depth", model="echo", priority="normal") == 1
+    assert count("charonia_queue_depth", model="echo", priority="normal") is None
+    assert str(count("charonia_dead_letters")) == "nan"
 
 
 async def test_a_long_outage_clears_the_gauges_until_the_next_count(

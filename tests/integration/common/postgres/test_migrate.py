@@ -3,7 +3,9 @@
 import asyncio
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator
+from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -16,8 +18,8 @@ from common.postgres import migrate as module
 from common.postgres.database import Database
 from common.postgres.migrate import main, migrate
 from common.postgres.schema_version import Migration, list_migrations, parse_migration
-from deploy.local.ports import free_ports
-from deploy.local.postgres import Postgres
+from deploy.local.processes.ports import free_ports
+from deploy.local.servers.postgres import Postgres
 from tests.integration.proxy import HOST, Proxy
 
 OURS = list_migrations()
@@ -70,6 +72,7 @@ def start_service(service: str, url: str) -> "subprocess.CompletedProcess[str]":
         "CHARONIA_TRITON_URL": "127.0.0.1:1",
         "CHARONIA_ENCRYPTION_KEYS": "A" * 43 + "=",
         "CHARONIA_URL_KEYS": "A" * 43 + "=",
+        "CHARONIA_STORE_URL": Path(tempfile.gettempdir(), "charonia-store").as_uri(),
         "CHARONIA_PORT": "1",
     }
     command = [sys.executable, "-m", service]

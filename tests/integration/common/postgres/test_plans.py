@@ -10,10 +10,10 @@ import pytest
 
 from common import ids
 from common.postgres.database import PLANNING
-from deploy.local.postgres import Postgres
+from deploy.local.servers.postgres import Postgres
 from tests.integration.common.postgres.test_queries import QUERIES
 from tests.integration.deliveries import EVENT
-from tests.support.seed import QUERIES as SEEDING
+from tests.support.database.seed import QUERIES as SEEDING
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 BIG = (
@@ -26,6 +26,8 @@ BIG = (
     "deliveries",
     "attempts",
     "audit_log",
+    "files",
+    "job_files",
 )
 SCANS = ("Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan")
 # Queries that may read a whole index or table. count_queued counts. turn_back moves every due time after the
@@ -63,6 +65,14 @@ WITH new AS MATERIALIZED (
   INSERT INTO audit_log (id, tenant_id, actor, action, target, changes)
   SELECT id, $1, 'test', 'webhook.updated', '', '{}' FROM new
 )
+, stored AS (
+  INSERT INTO files (id, tenant_id, status, content_type, size, sha256, kept, expires_at)
+  SELECT id, $1, CASE WHEN running THEN 'uploading' ELSE 'ready' END, 'text/plain', 1000, '', 60,
+         now() + make_interval(hours => CASE WHEN later THEN 24 ELSE 0 END)
+  FROM new
+), uses AS (
+  INSERT INTO job_files (job_id, file_id) SELECT id, id FROM new
+)
 , endpoint AS (
   INSERT INTO endpoints (id, tenant_id, origin, next_at) VALUES ($1, $1, 'https://waiting.example', now())
   ON CONFLICT DO NOTHING
@@ -80,6 +90,8 @@ LISTS = {  # the indexes that a list may use
     "list_jobs_of_batch": {"jobs_of_batch", "job_inputs_pkey"},
     "list_dead_letters": {"jobs_dead_letters", "job_inputs_pkey"},
     "list_webhook_deliveries": {"deliveries_by_endpoint", "endpoints_pkey"},
+    "find_health": {"deliveries_by_due", "deliveries_by_endpoint", "endpoints_pkey"},
+    "measure_deliveries": {"deliveries_by_endpoint", "attempts_pkey"},
     "find_traced_job": {"job_steps_pkey", *KEYS},
     "list_runs": {"jobs_pkey", "job_attempts_pkey", "job_steps_pkey"},
     "measure_recent": {"jobs_ended_of_model"},
@@ -88,8 +100,18 @@ LISTS = {  # the indexes that a list may use
     "count_waiting": {"jobs_waiting"},
     "count_own_running": {"jobs_by_lease"},
     "measure_ended": {"jobs_by_end"},
+    "count_by_minute": {"jobs_waiting", "jobs_by_lease", "jobs_by_end"},
     "find_news": {"events_in_feed"},
     "find_feed_end": {"events_in_feed"},
+    "list_files": {"files_by_tenant"},
+    "measure_files": {"files_by_tenant"},
+    "measure_stored": {"files_by_tenant"},
+    "keep_large_inputs": {"files_pkey"},
+    "drop_large_inputs": {"files_pkey"},
+    "drop_files": {"files_pkey"},
+    "lock_expired_files": {"files_by_expiry"},
+    "claim_expired_files": {"files_pkey", "job_files_by_file", "jobs_pkey"},
+    "delete_file": {"files_pkey", "job_files_by_file", "jobs_pkey"},
     "list_audit_log": {"audit_log_by_tenant"},
     "list_whole_audit_log": {"audit_log_by_time"},
     "list_job_deliveries": {"events_by_job", "deliveries_by_event", "endpoints_pkey"},  # a job has few events

@@ -15,18 +15,20 @@ from common.postgres import sql
 from common.postgres.database import Database
 from common.postgres.migrate import migrate
 from common.postgres.roles import ROLES, name_role, parse_passwords
-from deploy.local.postgres import Postgres, connect_as, role_passwords
+from deploy.local.servers.postgres import Postgres, connect_as, role_passwords
 from tests.integration.common.postgres.test_queries import QUERIES, ROOT
 from tests.integration.deliveries import EVENT
-from tests.support.seed import add_subscribers
+from tests.support.database.seed import add_subscribers
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 WHERE = "the section Rights of common/postgres/migrations/0001_schema.sql"
 LEDGER = "schema_migrations"  # every new connection reads it: see check_schema
 # Files of `common` by the roles whose services run them.
 COMMON = {
+    ("common.locations", "allowed.sql"): ("gateway", "dispatcher"),
     ("common.postgres", "audit_log.sql"): ("gateway", "notifier", "operator"),
-    ("common.postgres", "database_metrics.sql"): ("dispatcher", "notifier"),
+    ("common.postgres", "database_metrics.sql"): ("dispatcher",),
+    ("common.postgres", "leadership.sql"): ("dispatcher", "notifier"),
     ("common.views", "batch.sql"): ("gateway", "dispatcher"),
     ("common.views", "delivery.sql"): ("gateway", "notifier"),
 }
@@ -34,12 +36,9 @@ COMMON = {
 OF_COMMANDS = {
     *sql.load("services.gateway.commands"),
     *sql.load("services.gateway.commands", "limits.sql"),
+    *sql.load("services.gateway.commands", "check_files.sql"),
+    *sql.load("services.gateway.commands", "locations.sql"),
     *("list_keys", "revoke_key", "has_key", "set_max_queued", "find_max_queued", "list_whole_audit_log"),
-}
-# What the dispatcher does by COPY, which has no plan. An INSERT needs the same rights.
-COPIED = {
-    "save_outputs": "INSERT INTO incoming_outputs (job_id, claim, outputs) SELECT NULL, NULL, NULL",
-    "add_large_steps": "INSERT INTO incoming_steps (job_id, claim, number, outputs) SELECT NULL, NULL, NULL, NULL",
 }
 OF_BOTH = {"add_key", "add_tenant", "find_tenant", "list_audit_log"}
 RELATIONS = """
@@ -76,7 +75,6 @@ def list_statements(role: str) -> dict[str, str]:
         own = {name: text for name, text in own.items() if name not in OF_COMMANDS}
     for file, roles in COMMON.items():
         own |= sql.load(*file) if role in roles else {}
-    own |= COPIED if role == "dispatcher" else {}
     return own | {"check_schema": f"SELECT number, compatible_with FROM {LEDGER}"}  # noqa: S608 -- a constant
 
 
@@ -113,7 +111,7 @@ def test_every_file_of_statements_belongs_to_a_role() -> None:
 
 @pytest.mark.parametrize("service", ["gateway", "dispatcher", "notifier"])
 def test_a_service_has_the_rights_for_what_it_imports(service: str) -> None:
-    code = f"import sys, services.{service}.app; print(*sys.modules)"
+    code = f"import sys, services.{service}.__main__; print(*sys.modules)"
     command = [sys.executable, "-W", "ignore", "-c", code]
     modules = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.split()
     imported = {file for file in COMMON if f"{file[0]}.{file[1].removesuffix('.sql')}" in modules}
@@ -167,7 +165,7 @@ async def test_a_role_has_no_right_that_its_statements_do_not_need(owner: Connec
         ("notifier", "SELECT outputs FROM job_outputs"),
         ("notifier", "UPDATE jobs SET status = 'queued'"),
         ("gateway", "DELETE FROM jobs"),
-        ("gateway", "INSERT INTO job_outputs VALUES (gen_random_uuid(), 1, '')"),
+        ("gateway", "INSERT INTO job_outputs VALUES (gen_random_uuid(), '')"),
         ("gateway", "UPDATE api_keys SET revoked_at = NULL"),
         ("gateway", "UPDATE tenants SET max_queued = NULL"),
         ("operator", "SELECT tensors FROM job_inputs"),

@@ -63,6 +63,15 @@ async def test_a_callback_has_a_url_and_events_or_neither(database: Database, te
         await database.fetch("UPDATE job_inputs SET callback_url = 'https://a' WHERE job_id = $1", job)
 
 
+@pytest.mark.parametrize(("column", "most"), [("tensors", 2_097_152), ("parameters", 65_536), ("metadata", 16_384)])
+async def test_the_inputs_in_a_row_are_small(database: Database, tenant: UUID, column: str, most: int) -> None:
+    job = await submit(database, tenant)
+    change = f"UPDATE job_inputs SET {column} = $2 WHERE job_id = $1"  # noqa: S608 -- from the list above
+    await database.fetch(change, job, bytes(most))
+    with pytest.raises(asyncpg.CheckViolationError):
+        await database.fetch(change, job, bytes(most + 1))
+
+
 @pytest.mark.parametrize(
     ("status", "due", "finished"),
     [

@@ -18,8 +18,8 @@ from common.rabbitmq.messages import CancelJob
 from common.rabbitmq.publisher import Publisher
 from common.settings import QueueType
 from common.telemetry import logs
-from deploy.local.ports import free_ports
-from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.processes.ports import free_ports
+from deploy.local.servers.rabbitmq import RabbitMQ
 from tests.integration.brokers import connected, consuming, publishing
 from tests.integration.handlers import Handler, declare_all, subscription
 from tests.integration.waiting import until
@@ -50,7 +50,6 @@ async def publish(publisher: Publisher, model: str, priority: Priority = Priorit
 async def test_publishing_and_consuming_resume_after_a_broker_was_killed(
     own_broker: RabbitMQ, model: str, monkeypatch: pytest.MonkeyPatch, queue_type: QueueType
 ) -> None:
-    monkeypatch.setattr(connection, "CALL_SECONDS", 2.0)
     handler = Handler()
     async with publishing(own_broker.url) as publisher, consuming(own_broker.url) as consumer:
         await consumer.subscribe(subscription(model, handler, queue_type=queue_type))
@@ -60,30 +59,33 @@ async def test_publishing_and_consuming_resume_after_a_broker_was_killed(
             # The newest queue, a quorum queue, is hardly written yet, so the broker never finds a leader for it.
             await declare_all(channel, newest := f"{model}b", "quorum")
             await asyncio.to_thread(own_broker.kill)
-        await consumer.subscribe(subscription(newest, handler, priority=Priority.LOW, queue_type="quorum"))
-        with pytest.raises(BrokerUnavailable):
-            await publish(publisher, model)
-        await until(lambda: not publisher.connection.is_up, "the publisher notices it")
-        await until(lambda: not consumer.connection.is_up, "the consumer notices it too")
-        await asyncio.to_thread(own_broker.start)
-        await until(lambda: publisher.connection.is_up and consumer.connection.is_up, "both are connected again", 40)
-        after = [await publish(publisher, model), await publish(publisher, newest, Priority.LOW)]
-        await until(lambda: handler.seen == [before, *after], "the messages are handled")
+        with monkeypatch.context() as patch:  # until all works again
+            patch.setattr(connection, "CALL_SECONDS", 2.0)
+            await consumer.subscribe(subscription(newest, handler, priority=Priority.LOW, queue_type="quorum"))
+            with pytest.raises(BrokerUnavailable):
+                await publish(publisher, model)
+            await until(lambda: not publisher.connection.is_up, "the publisher notices it")
+            await until(lambda: not consumer.connection.is_up, "the consumer notices it too")
+            await asyncio.to_thread(own_broker.start)
+            await until(lambda: publisher.connection.is_up and consumer.consumed == 2, "both queues are consumed", 40)
+        after = {await publish(publisher, model), await publish(publisher, newest, Priority.LOW)}
+        await until(lambda: after <= set(handler.seen), "the messages are handled")
 
 
 async def test_publishing_and_consuming_resume_after_a_broker_hung(
     rabbitmq: RabbitMQ, amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "PROBE_SECONDS", 0.2)
-    monkeypatch.setattr(connection, "CALL_SECONDS", 1.0)
     handler = Handler()
     async with publishing(amqp_url) as publisher, consuming(amqp_url) as consumer:
         await consumer.subscribe(subscription(model, handler))
         rabbitmq.freeze()
         try:
-            with pytest.raises(BrokerUnavailable):
-                await asyncio.wait_for(publish(publisher, model), 5)
-            await until(lambda: not publisher.connection.is_up and not consumer.connection.is_up, "both notice it")
+            with monkeypatch.context() as patch:
+                patch.setattr(connection, "CALL_SECONDS", 1.0)
+                with pytest.raises(BrokerUnavailable):
+                    await asyncio.wait_for(publish(publisher, model), 10)
+                await until(lambda: not publisher.connection.is_up and not consumer.connection.is_up, "both notice it")
         finally:
             rabbitmq.thaw()
         await until(lambda: publisher.connection.is_up and consumer.connection.is_up, "both are connected again")

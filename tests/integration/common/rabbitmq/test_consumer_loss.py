@@ -8,12 +8,13 @@ from aio_pika.abc import AbstractChannel
 
 from common.jobs import Priority
 from common.rabbitmq import connection, topology
-from common.rabbitmq.consumer import Consumer, Subscription
+from common.rabbitmq.consumer import Consumer
+from common.rabbitmq.subscription import Subscription
 from tests.integration.brokers import connected, consuming, running
 from tests.integration.handlers import Handler, declare_all, publish_wake_up, subscription
 from tests.integration.proxy import proxied
 from tests.integration.waiting import until
-from tests.support.process_metrics import count
+from tests.support.telemetry.process_metrics import count
 
 
 async def test_a_deleted_queue_is_declared_again(amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,8 +24,8 @@ async def test_a_deleted_queue_is_declared_again(amqp_url: str, model: str, monk
         await consumer.subscribe(subscription(model, handler))
         async with connected(amqp_url) as channel:
             await channel.queue_delete(topology.job_queue(model, Priority.NORMAL))
-        await until(lambda: not consumer.connection.is_up, "the loss is noticed")
-        await until(lambda: consumer.connection.is_up, "the consumer is connected again")
+        await until(lambda: consumer.consumed == 0, "the loss is noticed")
+        await until(lambda: consumer.consumed == 1, "the queue is consumed again")
         job = await publish_wake_up(amqp_url, model)
         await until(lambda: handler.seen == [job], "the message is handled")
         assert [count(f"charonia_{name}") for name in ("queues_expected", "queues_consumed")] == [1, 1]
@@ -54,7 +55,7 @@ async def test_a_subscription_made_during_the_setup_is_consumed_too(amqp_url: st
         async with connected(amqp_url) as channel:
             await declare_all(channel, model)
         job = await publish_wake_up(amqp_url, model)
-        await until(lambda: handler.seen == [job], "the message is handled", 5)
+        await until(lambda: handler.seen == [job], "the message is handled")
         await consumer.stop(5)
     finally:
         task.cancel()
@@ -66,7 +67,9 @@ async def test_a_consumer_lost_silently_is_noticed(amqp_url: str, model: str, mo
     handler = Handler()
     async with consuming(amqp_url) as consumer:
         await consumer.subscribe(subscription(model, handler))
-        queue, tag = consumer._consumed[-1]
+        assert consumer._pool is not None
+        ((name, channel),) = consumer._pool.take_turn(1)
+        queue, tag = channel.consumed[name]
         await queue.cancel(tag)  # the broker takes this for our own wish, and does not tell us
         job = await publish_wake_up(amqp_url, model)
         await until(lambda: handler.seen == [job], "the message is handled")
@@ -91,11 +94,12 @@ async def test_a_connection_lost_silently_is_opened_again(
             )
         )
         async with running(consumer.connection):
+            lost = consumer._pool
             proxy.silence()
             await until(lambda: not consumer.connection.is_up, "the loss is noticed")
-            await until(lambda: consumer.connection.is_up, "the consumer is connected again", 10)
+            await until(lambda: consumer.connection.is_up, "the consumer is connected again", 40)
+            assert lost is not None
+            await until(lambda: not lost._tasks, "the lost connection consumes nothing any more")
             # The broker has not noticed the loss, so the lost consumer still gets its prefetch.
             jobs = [await publish_wake_up(amqp_url, model) for _ in range(2)]
-            await until(
-                lambda: bool(set(handler.seen) & set(jobs)), "what the lost consumer does not hold is handled", 5
-            )
+            await until(lambda: bool(set(handler.seen) & set(jobs)), "what the lost consumer does not hold is handled")

@@ -12,7 +12,7 @@ from common.rabbitmq import connection, dead_messages, topology
 from common.rabbitmq.consumer import QUEUE_HEADER, REASON_HEADER
 from tests.integration.brokers import connected, count, drain, publishing
 from tests.integration.waiting import until
-from tests.support import process_metrics
+from tests.support.telemetry import process_metrics
 
 
 async def test_dead_messages_are_counted_listed_and_requeued(amqp_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ from common.errors import BrokerUnavailable, Unroutable
 from common.jobs import Priority
 from common.rabbitmq import connection, topology
 from common.rabbitmq.publisher import Publisher
-from deploy.local.rabbitmq import RabbitMQ
+from deploy.local.servers.rabbitmq import RabbitMQ
 from tests.integration.brokers import connected, drain, publishing
 from tests.integration.waiting import until
-from tests.support.process_metrics import count
+from tests.support.telemetry.process_metrics import count
 
 
 async def publish(publisher: Publisher, model: str) -> str:

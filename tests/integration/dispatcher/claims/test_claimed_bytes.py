@@ -48,7 +48,8 @@ async def submit_sizes(database: Database, tenant: UUID, sizes: Sequence[int]) -
     """Submit jobs with inputs of these sizes, to be claimed in this order."""
     new_ids = sorted(ids.new() for _ in sizes)
     return [
-        await submit(database, tenant, id=each, tensors=bytes(size)) for each, size in zip(new_ids, sizes, strict=True)
+        await submit(database, tenant, id=each, tensors=b"", file_bytes=size)
+        for each, size in zip(new_ids, sizes, strict=True)
     ]
 
 

@@ -15,7 +15,7 @@ from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import QUERIES
 from services.dispatcher.models.fair_share import NIL
 from services.dispatcher.models.served_model import ServedModel
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.jobs import (
     LEASE,
     PACKED,

@@ -188,16 +188,16 @@ async def test_an_old_batch_is_removed_after_its_jobs(
     await end(world, old)
     assert await completer.scan() == 2
     await world.database.fetch("DELETE FROM jobs WHERE id = $1", old)
-    assert await purge_once(world.database, 3600.0) == 3
+    assert await remove_once(world.database, 3600.0) == 3
     await world.database.fetch("UPDATE batches SET finished_at = finished_at - interval '2 hours'")
-    assert await purge_once(world.database, 3600.0) == 2
+    assert await remove_once(world.database, 3600.0) == 2
     left = await world.database.fetch("SELECT id FROM batches WHERE finished_at IS NULL")
     assert [record["id"] for record in left] == [young]
 
 
-async def purge_once(database: Database, retention: float) -> int:
+async def remove_once(database: Database, retention: float) -> int:
     """Return how many batches are left."""
-    await RetentionStore(database).purge_batches(retention, 10, 10)
+    await RetentionStore(database).remove_batches(retention, 10, 10)
     return len(await database.fetch("SELECT id FROM batches"))
 
 
@@ -214,6 +214,6 @@ async def test_batches_are_removed_with_a_limited_number_of_items_at_a_time(
     assert await completer.scan() == 5
     await world.database.fetch("DELETE FROM jobs")
     await world.database.fetch("UPDATE batches SET finished_at = finished_at - interval '2 hours'")
-    removed = [await RetentionStore(world.database).purge_batches(3600.0, 10, 8) for _ in range(4)]
+    removed = [await RetentionStore(world.database).remove_batches(3600.0, 10, 8) for _ in range(4)]
     assert removed == [2, 2, 1, 0]
     assert await world.database.fetch("SELECT FROM batch_items") == []

@@ -56,7 +56,7 @@ async def test_a_job_is_removed_when_its_own_retention_is_over(
         await end(database, await submit(database, tenant), 2),
         await submit(database, tenant, retain=HOUR),
     }
-    assert await own_retention.purge(store) == 5
+    assert await own_retention.remove_retained(store) == 5
     assert await list_jobs(database) == kept
 
 
@@ -68,7 +68,7 @@ async def test_a_tenants_retention_holds_for_its_ended_jobs(database: Database, 
     late = await end(database, await submit(database, short), 2)
     await database.fetch("UPDATE jobs SET finished_at = now() WHERE id = $1", late)  # it waited for long
     kept = {late, await end(database, await submit(database, other), 2), await submit(database, short)}
-    assert await own_retention.purge(store) == 2
+    assert await own_retention.remove_retained(store) == 2
     assert await list_jobs(database) == kept
 
 
@@ -79,7 +79,7 @@ async def test_a_job_with_a_pending_delivery_stays(
     waiting = await end(database, await submit(database, tenant, retain=HOUR), 3)
     await database.fetch(PENDING, waiting)
     await end(database, await submit(database, tenant, retain=HOUR), 2)
-    assert await own_retention.purge(store) == 1
+    assert await own_retention.remove_retained(store) == 1
     assert await list_jobs(database) == {waiting}
 
 
@@ -90,13 +90,13 @@ async def test_a_batch_goes_with_its_last_job_but_not_before_it_is_completed(
     jobs = [new_job(tenant, retain=HOUR, batch_id=batch.id) for _ in range(2)]
     await BatchStore(database).add(batch, jobs)
     await end(database, jobs[0].id, 2)
-    assert await own_retention.purge(store) == 0
+    assert await own_retention.remove_retained(store) == 0
     await end(database, jobs[1].id, 0)
     await database.fetch("UPDATE batches SET finished_at = now()")
-    assert await own_retention.purge(store) == 1
+    assert await own_retention.remove_retained(store) == 1
     assert len(await database.fetch("SELECT FROM batches")) == 1
     await database.fetch("UPDATE jobs SET finished_at = now() - interval '2 hours'")
-    assert await own_retention.purge(store) == 1
+    assert await own_retention.remove_retained(store) == 1
     assert await database.fetch("SELECT FROM batches") == []
 
 
@@ -119,5 +119,5 @@ async def test_no_statement_removes_more_items_of_batches_than_fit(
         return found
 
     monkeypatch.setattr(database, "fetch", count)
-    assert await own_retention.purge(store) == 3
+    assert await own_retention.remove_retained(store) == 3
     assert removed == [1, 1, 1]

@@ -10,8 +10,8 @@ from common.postgres.database import Database
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance.sweeper_store import LOCK, QUERIES
 from services.dispatcher.models.store import ModelStore
-from services.dispatcher.retry import MAX_INTERRUPTIONS, PROBATION_SECONDS
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
+from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.jobs import LEASE, add_tenant, look, make_due, new_end, new_requeue, submit, take
 from tests.integration.stores import Stores
 from tests.integration.waiting import until_blocked

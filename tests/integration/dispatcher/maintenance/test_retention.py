@@ -55,17 +55,17 @@ async def test_old_jobs_are_removed_with_all_their_rows(database: Database, stor
     recent = await end_long_ago(database, stores, tenant, days=1)
     await submit(database, tenant)
     before = {table: await count(database, table) for table in TABLES}
-    assert (await stores.retention.purge_jobs(7 * DAY, 100)).removed == 1
+    assert (await stores.retention.remove_old_jobs(7 * DAY, 100)).removed == 1
     assert {table: await count(database, table) for table in TABLES} == {
         table: rows - 1 for table, rows in before.items()
     }
     assert await database.fetch("SELECT 1 FROM job_outputs WHERE job_id = $1", recent)
-    assert (await stores.retention.purge_jobs(7 * DAY, 100)).removed == 0
+    assert (await stores.retention.remove_old_jobs(7 * DAY, 100)).removed == 0
 
 
 async def test_the_oldest_jobs_are_removed_first(database: Database, stores: Stores, tenant: UUID) -> None:
     jobs = [await end_long_ago(database, stores, tenant, days) for days in (9, 30, 10)]
-    assert (await stores.retention.purge_jobs(7 * DAY, 2)).removed == 2
+    assert (await stores.retention.remove_old_jobs(7 * DAY, 2)).removed == 2
     (left,) = await database.fetch("SELECT id FROM jobs")
     assert left["id"] == jobs[0]
 
@@ -78,7 +78,7 @@ async def test_a_job_with_pending_webhooks_stays_and_blocks_no_other(
     jobs = [await end_long_ago(database, stores, tenant, days) for days in (30, 10, 9)]
     await database.fetch(under_way, jobs[0])
     async with asyncio.timeout(20):
-        assert await retention.purge_jobs(stores.retention, 7 * DAY) == 2
+        assert await retention.remove_old_jobs(stores.retention, 7 * DAY) == 2
     assert [row["id"] for row in await database.fetch("SELECT id FROM jobs")] == jobs[:1]
 
 
@@ -86,27 +86,27 @@ async def test_a_locked_job_is_removed_in_the_next_pass(database: Database, stor
     job = await end_long_ago(database, stores, tenant, days=9)
     async with asyncio.timeout(10), database.transaction() as holder:
         await holder.execute("SELECT 1 FROM jobs WHERE id = $1 FOR UPDATE", job)
-        assert await retention.purge_jobs(stores.retention, 7 * DAY) == 0
-    assert await retention.purge_jobs(stores.retention, 7 * DAY) == 1
+        assert await retention.remove_old_jobs(stores.retention, 7 * DAY) == 0
+    assert await retention.remove_old_jobs(stores.retention, 7 * DAY) == 1
 
 
 async def test_idempotency_keys_are_removed_after_a_day(database: Database, stores: Stores, tenant: UUID) -> None:
     for key in ("old", "new"):
         await submit(database, tenant, idempotency_key=key, fingerprint=bytes(32))
     await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours' WHERE key = 'old'")
-    assert await stores.retention.purge_keys(100) == 1
+    assert await stores.retention.remove_keys(100) == 1
     assert [row["key"] for row in await database.fetch("SELECT key FROM idempotency_keys")] == ["new"]
 
 
 async def test_a_key_that_is_used_again_meanwhile_stays(database: Database, stores: Stores, tenant: UUID) -> None:
-    """The purge finds the old key, and waits for a submit that uses it anew."""
+    """The removal finds the old key, and waits for a submit that uses it anew."""
     await submit(database, tenant, idempotency_key="again", fingerprint=bytes(32))
     await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
     async with database.transaction() as submitting:
         await add_jobs(submitting, [new_job(tenant, idempotency_key="again", fingerprint=bytes([1] * 32))])
-        purging = asyncio.create_task(stores.retention.purge_keys(100))
+        removing = asyncio.create_task(stores.retention.remove_keys(100))
         await until_blocked(database)
-    assert await purging == 0
+    assert await removing == 0
     assert [row["key"] for row in await database.fetch("SELECT key FROM idempotency_keys")] == ["again"]
 
 
@@ -116,6 +116,6 @@ async def test_old_entries_of_the_audit_log_are_removed_in_batches(
     async with database.transaction() as connection:
         await add_entries(connection, [AuditEntry(tenant, "test", "key.revoked", str(number)) for number in range(5)])
     await database.fetch("UPDATE audit_log SET at = now() - interval '366 days' WHERE action = 'key.revoked'")
-    removed = [await stores.retention.purge_audit_log(365 * DAY, 3) for _ in range(3)]
+    removed = [await stores.retention.remove_audit_log(365 * DAY, 3) for _ in range(3)]
     assert removed == [3, 2, 0]
     assert [record["action"] for record in await database.fetch("SELECT action FROM audit_log")] == ["tenant.created"]

@@ -12,8 +12,8 @@ from common.jobs import Status
 from common.postgres.database import Database
 from services.dispatcher.maintenance import usage
 from services.dispatcher.maintenance.usage_store import UsageStore
-from services.gateway.jobs.retry import RETRYABLE
-from services.gateway.jobs.transition_store import TransitionStore
+from services.gateway.jobs.transitions.retry import RETRYABLE
+from services.gateway.jobs.transitions.store import TransitionStore
 from tests.integration.jobs import PACKED, add_tenant, claim, new_end, new_requeue, submit
 from tests.integration.stores import Stores
 from tests.integration.usage import OUTPUTS, count_all, end, list_used
@@ -90,13 +90,12 @@ async def test_a_job_erased_before_it_is_counted_counts_without_its_outputs(worl
     assert await list_used(world.database, world.tenant) == [("echo", 1, 0, len(PACKED), 0, 0.25)]
 
 
-async def test_outputs_saved_by_an_attempt_before_a_cancel_are_not_counted(world: World, store: UsageStore) -> None:
-    job = await claim(world.database, await submit(world.database, world.tenant))
-    await world.stores.results.save_outputs([new_end(job, outputs=OUTPUTS)])
-    await world.stores.results.requeue_jobs([new_requeue(job)])
-    await world.cancel(job.row.id)
+async def test_outputs_in_files_are_counted(database: Database, store: UsageStore, tenant: UUID) -> None:
+    job = await submit(database, tenant)
+    await end(database, job)
+    await database.fetch("UPDATE job_outputs SET file_bytes = 1000 WHERE job_id = $1", job)
     await count_all(store, 1)
-    assert await list_used(world.database, world.tenant) == [("echo", 0, 0, len(PACKED), 0, 0.0)]
+    assert await list_used(database, tenant) == [("echo", 1, 0, len(PACKED), len(OUTPUTS) + 1000, 0.25)]
 
 
 async def test_a_canceled_and_an_expired_job_are_counted(world: World, store: UsageStore) -> None:

@@ -125,11 +125,11 @@ async def test_a_job_is_not_removed_before_it_is_counted(database: Database, sto
     for retain in (None, 3600.0):
         await end(database, await submit(database, tenant, retain=retain))
     await database.fetch("UPDATE jobs SET finished_at = finished_at - $1::interval", timedelta(days=2))
-    assert await retention.purge_jobs(RetentionStore(database), 86_400) == 0
-    assert await own_retention.purge(own) == 0
+    assert await retention.remove_old_jobs(RetentionStore(database), 86_400) == 0
+    assert await own_retention.remove_retained(own) == 0
     await count_all(store, 2)
-    assert await own_retention.purge(own) == 1
-    assert await retention.purge_jobs(RetentionStore(database), 86_400) == 1
+    assert await own_retention.remove_retained(own) == 1
+    assert await retention.remove_old_jobs(RetentionStore(database), 86_400) == 1
 
 
 async def test_after_a_restore_into_a_server_with_smaller_ids_nothing_counts_twice(
@@ -147,7 +147,22 @@ async def test_after_a_restore_into_a_server_with_smaller_ids_nothing_counts_twi
     await end(database, await submit(database, tenant))
     await count_all(store, 1)
     assert [used[:2] for used in await list_used(database, tenant)] == [("echo", 2), ("small", 1)]
-    assert await retention.purge_jobs(RetentionStore(database), -60.0) == 3
+    assert await retention.remove_old_jobs(RetentionStore(database), -60.0) == 3
+
+
+async def test_an_end_during_a_roll_up_is_counted_by_the_next(
+    database: Database, store: UsageStore, tenant: UUID
+) -> None:
+    """The roll-up sees it, although its transaction began later."""
+    await end(database, await submit(database, tenant))
+    async with database.transaction() as holder:
+        await holder.execute("INSERT INTO usage VALUES ($1, current_date, 'echo', 0, 0, 0, 0, 0, 0, 0)", tenant)
+        counting = asyncio.create_task(store.roll_up(100))
+        await until_blocked(database)
+        await end(database, await submit(database, tenant))
+    assert [each.jobs for each in await counting] == [1]
+    await count_all(store, 1)
+    assert [used[:2] for used in await list_used(database, tenant)] == [("echo", 2)]
 
 
 async def test_metrics_count_only_what_was_committed(

@@ -9,7 +9,7 @@ from common.postgres.database import Database
 from common.tensors import Datatype, Signature
 from services.dispatcher.maintenance.reconciler import Reconciler
 from services.dispatcher.models.store import ModelStore
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.models.store import ModelStore as Catalogue
 from tests.integration.jobs import TRACEPARENT, claim, look, submit
 from tests.integration.stores import Stores
@@ -71,7 +71,10 @@ async def test_the_reconciler_knows_the_queues_of_retired_models(
     async with stores.reconciler.try_lock() as connection:
         assert connection is not None
         found = await stores.reconciler.find_waiting_queues(connection, 0.0, 10)
-    assert found == [("echo", Priority.NORMAL, [TRACEPARENT], True), ("gone", Priority.NORMAL, [TRACEPARENT], False)]
+    assert found == [
+        ("echo", Priority.NORMAL, [TRACEPARENT], [served], True),
+        ("gone", Priority.NORMAL, [TRACEPARENT], [retired], False),
+    ]
     assert [job.row.id for job, _ in await stores.reconciler.find_unserved(["gone"], 10)] == [retired]
     await claim(database, retired)
     assert await stores.reconciler.find_unserved(["gone"], 10) == []

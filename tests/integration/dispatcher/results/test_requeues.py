@@ -8,7 +8,7 @@ import pytest
 from common.jobs import Failure, Status
 from common.postgres.database import Database
 from common.rabbitmq.messages import JobsQueued
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.jobs.store import JobStore
 from tests.integration.jobs import TRACEPARENT, claim, lapse, look, make_due, new_end, new_requeue, submit, take
 from tests.integration.stores import Stores
@@ -150,7 +150,7 @@ async def test_a_waiting_job_is_not_written(database: Database, stores: Stores, 
     async with stores.reconciler.try_lock() as connection:
         assert connection is not None
         assert await stores.reconciler.find_waiting_queues(connection, 0.0, 10) == [
-            ("echo", "normal", [TRACEPARENT], True)
+            ("echo", "normal", [TRACEPARENT], [job], True)
         ]
     assert await stores.sweeper.promote_jobs(10) == []
     assert await database.fetch(version, job) == before

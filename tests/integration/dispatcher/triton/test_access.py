@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from common.tensors import Datatype, Tensor
-from deploy.local.ports import free_ports
+from deploy.local.processes.ports import free_ports
+from deploy.local.servers.triton import Triton as Server
 from deploy.local.settings import Settings
-from deploy.local.triton import Triton as Server
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.connection import Access, Headers, TlsFiles
 from services.dispatcher.triton.errors import InferenceError, TritonUnavailable
 from tests.conftest import running
 from tests.integration.dispatcher.inference import LIMIT, run
-from tests.support.certificate_authority import Authority
+from tests.support.receivers.certificate_authority import Authority
 
 pytestmark = pytest.mark.triton
 

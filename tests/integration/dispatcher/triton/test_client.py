@@ -7,12 +7,13 @@ import msgspec
 import pytest
 
 from common.tensors import Datatype, Signature, Tensor
-from deploy.local.triton import Triton as Server
-from services.dispatcher.triton.client import ModelVersion, TritonClient
+from deploy.local.servers.triton import Triton as Server
+from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.dispatcher.inference import count_batches, fail, integer, read, run, text
 from tests.integration.waiting import until
 
-MODELS = {"echo", "mirror", "work", "tokens", "faulty", "ocr", "ocr_stream", "work_small"}
+MODELS = {"echo", "mirror", "work", "tokens", "faulty", "ocr", "ocr_stream", "work_small", "excerpt"}
 
 
 async def test_every_demo_model_is_ready(client: TritonClient) -> None:
@@ -28,6 +29,14 @@ async def test_a_description_has_the_batch_dimension_and_what_is_optional(client
     assert [(each.name, each.shape, each.optional) for each in tokens.inputs] == [
         ("text", [1], False),
         ("delay_ms", [1], True),
+    ]
+
+
+async def test_a_description_says_which_inputs_are_references(client: TritonClient) -> None:
+    described = await client.describe("excerpt", "1")
+    assert described is not None
+    assert [(each.name, each.reference) for each in described.inputs] == [
+        *(("audio", True), ("offset", False), ("length", False)),
     ]
 
 

@@ -8,12 +8,13 @@ import pytest
 
 from common import tensors
 from common.tensors import Datatype, Tensor
-from deploy.local.ports import free_ports
+from deploy.local.processes.ports import free_ports
+from deploy.local.servers.triton import Triton as Server
 from deploy.local.settings import Settings
-from deploy.local.triton import Triton as Server
 from services.dispatcher.triton.attempt import InferenceRequest, infer
-from services.dispatcher.triton.client import ModelVersion, TritonClient
+from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import InferenceError, TritonUnavailable
+from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.dispatcher.inference import LIMIT, fail, integer, read, run, text
 from tests.integration.waiting import until
 
@@ -73,11 +74,19 @@ async def test_an_input_that_does_not_fit_is_invalid(client: TritonClient, tenso
     assert (failure.code, failure.retryable) == ("invalid_input", False)
 
 
-async def test_an_unknown_model_is_not_retried(client: TritonClient) -> None:
-    described = ModelVersion("nope", "1", False, 0, 1, [], [])
+@pytest.mark.parametrize(
+    ("model", "version", "code"),
+    [("nope", None, "model_unavailable"), ("nope", "7", "model_unavailable"), ("echo", "7", "model_not_found")],
+)
+async def test_only_an_unknown_version_is_an_error_of_the_request(
+    client: TritonClient, model: str, version: str | None, code: str
+) -> None:
+    described = ModelVersion(model, "1", False, 0, 1, [], [])
     with pytest.raises(InferenceError) as caught:
-        await infer(client, InferenceRequest("job_1", "nope", None, tensors.pack([]), None, 10.0, LIMIT), described)
-    assert (caught.value.failure.code, caught.value.outage) == ("model_not_found", False)
+        await infer(client, InferenceRequest("job_1", model, version, tensors.pack([]), None, 10.0, LIMIT), described)
+    found = caught.value
+    away = code == "model_unavailable"  # the server may have restarted, and not have loaded its models yet
+    assert (found.failure.code, found.outage, found.refused, found.failure.retryable) == (code, away, away, away)
 
 
 async def test_a_message_over_the_limit_is_not_retried(client: TritonClient) -> None:

@@ -9,7 +9,7 @@ import pytest
 from common import ids
 from common.postgres.database import Connection, Database
 from services.gateway.auth.authentication import hash_key
-from services.gateway.auth.rate_limits import RateLimiter
+from services.gateway.auth.rate_limits import PERMIT, Permit, RateLimiter
 from services.gateway.auth.store import QUERIES, Key, KeyStore, RateLimitStore, Taken
 from services.gateway.http.problems import Problem
 from tests.integration.waiting import until_blocked
@@ -63,10 +63,11 @@ async def test_a_clock_that_was_set_back_leaves_no_bucket_empty_for_long(databas
 async def test_a_gateway_that_waits_for_another_sees_what_it_took(database: Database, key: UUID) -> None:
     async with database.transaction() as connection:
         assert (await take(connection, key, 5, 5)).permits == 5
+        await connection.execute(MOVE, 3600)  # so that nothing comes in meanwhile
         asking = asyncio.create_task(RateLimitStore(database).take_permits([(key, 5, 5)]))
         await until_blocked(database)
     found = await asking
-    assert found[key].permits < 5  # what came in meanwhile, at most
+    assert found[key].permits == 0
 
 
 async def test_two_gateways_together_give_no_more_than_the_limit(
@@ -102,6 +103,9 @@ async def test_buckets_are_made_when_they_are_first_asked(database: Database, ke
     await database.fetch("DELETE FROM rate_limits")  # as a crash of the server leaves it
     store = RateLimitStore(database)
     assert await store.take_permits([(key, 1, 5)]) == {}
-    await RateLimiter(store, 5).admit(Key(key, ids.new()), {})
+    scope: dict[str, Permit] = {}
+    await RateLimiter(store, 5).admit(Key(key, ids.new()), scope)
+    assert scope[PERMIT].remaining == 4
+    before = await database.fetch("SELECT * FROM rate_limits")
     await store.add_buckets([key])  # another gateway's, late
-    assert (await store.take_permits([(key, 5, 5)]))[key].permits == 4
+    assert await database.fetch("SELECT * FROM rate_limits") == before

@@ -9,24 +9,17 @@ from common import ids
 from common.postgres.database import Database
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
-from common.security.ssrf import AddressPolicy
 from common.tensors import Datatype, Signature
 from common.views.job import JobRow
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem
-from services.gateway.http.worker_processes import Workers
-from services.gateway.jobs.idempotency import IdempotencyKeys, parse_request_key
-from services.gateway.jobs.idempotency_store import IdempotencyStore
-from services.gateway.jobs.queue_limit_store import QueueLimitStore
-from services.gateway.jobs.queue_limits import QueueLimits
+from services.gateway.jobs.idempotency import parse_request_key
 from services.gateway.jobs.schemas import SubmitJob
-from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.submit import Submitter
-from services.gateway.models.catalogue import Catalogue
-from services.gateway.models.store import ModelStore
 from tests.integration.jobs import TRACEPARENT, claim, new_end
 from tests.integration.stores import Stores
+from tests.integration.submitters import new_body_lease, new_submitter
 
 REQUEST = SubmitJob(model="echo", inputs={"x": [[1.0]]}, metadata={"order": 7}, expires_in=60.0)
 FLAT = [Signature("x", Datatype.FP32, [-1, -1])]
@@ -37,23 +30,13 @@ def wake_ups() -> WakeUpPublisher:
     return WakeUpPublisher(Publisher("amqp://127.0.0.1:1/", "tests"))
 
 
-def new_submitter(database: Database, wake_ups: WakeUpPublisher, most: int = 100) -> Submitter:
-    """Return the submitter of a new gateway. At most `most` jobs of a tenant may wait."""
-    store = JobStore(database)
-    queues = QueueLimits(QueueLimitStore(database), most, 100, 1_000_000)
-    policy = AddressPolicy.parse((), allow_http=False)
-    repeats = IdempotencyKeys(IdempotencyStore(database))
-    return Submitter(store, Catalogue(ModelStore(database)), wake_ups, policy, queues, repeats, Workers())
-
-
 async def submit(
     submitter: Submitter, tenant: UUID, key: str | None = "key", request: SubmitJob = REQUEST
 ) -> tuple[JobRow, bool]:
     """Submit a job. Return it, and whether it was replayed."""
     body = msgspec.json.encode(request)
-    submitted = await submitter.submit(
-        body, await submitter.make_context(Key(ids.new(), tenant), TRACEPARENT, parse_request_key(key, body))
-    )
+    context = await submitter.make_context(Key(ids.new(), tenant), TRACEPARENT, parse_request_key(key, body))
+    submitted = await submitter.submit(body, context, new_body_lease())
     return submitted.row, submitted.replayed
 
 
@@ -106,10 +89,10 @@ async def test_a_key_outlives_its_job(database: Database, wake_ups: WakeUpPublis
     ended = new_end(await claim(database, first.id))
     await stores.results.end_jobs([ended])
     await database.fetch("UPDATE jobs SET finished_at = now() - interval '1 hour', ended_xid = NULL")
-    assert (await stores.retention.purge_jobs(60.0, 10)).removed == 1
-    assert await stores.retention.purge_keys(10) == 0
+    assert (await stores.retention.remove_old_jobs(60.0, 10)).removed == 1
+    assert await stores.retention.remove_keys(10) == 0
     assert await submit(submitter, tenant) == (first, True)
     assert await database.fetch("SELECT FROM jobs") == []
     await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
-    assert await stores.retention.purge_keys(10) == 1
+    assert await stores.retention.remove_keys(10) == 1
     assert not (await submit(submitter, tenant))[1]

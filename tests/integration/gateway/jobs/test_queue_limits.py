@@ -12,7 +12,7 @@ from services.dispatcher.results.store import ResultStore
 from services.gateway.auth.store import KeyStore
 from services.gateway.jobs.queue_limit_store import QueueLimitStore
 from services.gateway.jobs.schemas import SubmitJob
-from services.gateway.jobs.transition_store import TransitionStore
+from services.gateway.jobs.transitions.store import TransitionStore
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_requeue, submit
 
 REQUEST = SubmitJob(model="echo", inputs={"x": [[1.0]]})

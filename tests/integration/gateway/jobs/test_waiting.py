@@ -10,7 +10,7 @@ from common.jobs import Status
 from common.postgres.database import Database
 from common.views.job import WaitingFor, format_time
 from services.dispatcher.models.store import ModelStore as DispatcherStore
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.unloaded import Unloaded
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.waiting import WaitExplainer
@@ -147,7 +147,7 @@ async def test_a_dispatcher_that_says_nothing_is_gone(database: Database, stores
     text = f"no dispatcher runs this model since {format_time(row['seen_at'])}"
     assert await explain(database, job, tenant) == WaitingFor("dispatcher", text)
     assert [model.ready for model in await ModelStore(database).list_models()] == [False]
-    await stores.sessions.note_presence("w")
+    await stores.sessions.note_liveness("w")
     assert await explain(database, job, tenant) == WaitingFor("slot", "0 of 2 slots busy, 0 ahead")
     assert [model.ready for model in await ModelStore(database).list_models()] == [True]
 
@@ -184,6 +184,16 @@ async def test_a_model_that_does_not_load_has_the_reason(database: Database, sto
     await database.fetch("UPDATE unloaded_models SET updated_at = now() - interval '31 seconds'")
     text = "Triton is away, or does not have the model ready"
     assert await explain(database, job, tenant) == WaitingFor("triton", text)
+
+
+async def test_a_reason_is_not_that_of_a_dead_dispatcher(database: Database, stores: Stores, tenant: UUID) -> None:
+    dead = DispatcherStore(database, "dead")
+    await dead.save_models([])
+    await dead.save_unloaded({("echo", "2"): "Triton is loading it"})
+    await database.fetch(GONE)
+    await stores.models.save_models([(MODEL, False)])
+    text = "Triton is away, or does not have the model ready"
+    assert await explain(database, await submit(database, tenant), tenant) == WaitingFor("triton", text)
 
 
 async def test_an_ended_job_waits_for_nothing(database: Database, stores: Stores, tenant: UUID) -> None:

@@ -8,7 +8,7 @@ from common.jobs import Priority
 from common.postgres.database import Database
 from common.tensors import Datatype, Signature
 from services.dispatcher.models.store import ModelStore as DispatcherStore
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.models.store import ModelStore
 from tests.integration.jobs import claim, submit
 from tests.integration.stores import Stores
@@ -42,6 +42,7 @@ async def test_a_model_that_a_triton_failed_to_load_has_the_reason(database: Dat
     dispatcher, other = Stores(database).models, DispatcherStore(database, "other")
     await dispatcher.save_models([(ModelVersion("ocr", "1", False, 0, 1, [], []), True)])
     await dispatcher.save_unloaded({("ocr", "2"): "broken", ("torchy", "1"): "no torch", ("typo", ""): "no config"})
+    await other.save_models([])
     await other.save_unloaded({("ocr", "1"): "broken elsewhere"})
     rows = [(row.name, row.version, row.ready, row.declared, row.reason) for row in await store.list_models()]
     assert rows == [
@@ -54,6 +55,17 @@ async def test_a_model_that_a_triton_failed_to_load_has_the_reason(database: Dat
     assert [row.reason for row in await store.list_models()] == [None, "still broken"]
     await database.fetch("UPDATE unloaded_models SET updated_at = now() - interval '31 seconds'")
     assert [(row.name, row.version) for row in await store.list_models()] == [("ocr", "1")]
+
+
+async def test_a_reason_counts_only_while_its_dispatcher_lives(database: Database, store: ModelStore) -> None:
+    """Nobody clears what a stopped dispatcher said last, such as that Triton is loading a model."""
+    dispatcher, stopped = Stores(database).models, DispatcherStore(database, "stopped")
+    for each, reason in ((dispatcher, "broken"), (stopped, "loading")):
+        await each.save_models([])
+        await each.save_unloaded({("ocr", "1"): reason})
+    await stopped.save_unloaded({("ocr", "1"): "loading", ("gone", "1"): "loading"})
+    await database.fetch("UPDATE dispatchers SET seen_at = now() - interval '9 seconds' WHERE worker = 'stopped'")
+    assert [(row.name, row.reason) for row in await store.list_models()] == [("ocr", "broken")]
 
 
 async def test_waiting_jobs_are_counted_by_model_and_priority(

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from common.postgres.database import Database
 from services.dispatcher.models.store import ModelStore as DispatcherStore
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.models.store import RECENT_JOBS, ModelStore, Recent
 from services.gateway.models.workloads import WorkloadReader
 from tests.integration.jobs import add_tenant, claim, submit
@@ -73,7 +73,7 @@ async def test_recent_times_are_of_the_tenants_own_latest_jobs(database: Databas
 async def test_dispatchers_that_are_gone_for_a_day_are_forgotten(database: Database) -> None:
     stores = Stores(database)
     await stores.models.save_models([(ModelVersion("echo", "1", False, 0, 1, [], []), True)])
-    await stores.sessions.note_presence("other")
+    await stores.sessions.note_liveness("other")
     await database.fetch("UPDATE dispatchers SET seen_at = now() - interval '25 hours'")
     await stores.models.retire_models(1e9)
     assert [record["worker"] for record in await database.fetch("SELECT worker FROM dispatchers")] == ["w"]

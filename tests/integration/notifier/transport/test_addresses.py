@@ -17,7 +17,7 @@ from services.notifier.sender import Sender
 from tests.integration.notifier.conftest import Names
 from tests.integration.notifier.receiver import BODY, ENCRYPTOR, OK, claim, receive, write
 from tests.integration.waiting import until
-from tests.support.special_addresses import NOT_PUBLIC, ODD_LITERALS
+from tests.support.receivers.special_addresses import NOT_PUBLIC, ODD_LITERALS
 
 Connects = list[tuple[Any, ...]]
 SECONDS = 10.0  # deadline of an attempt; no test reaches it

@@ -18,11 +18,11 @@ from services.notifier.sender import Sender
 from tests.integration.notifier.conftest import Names
 from tests.integration.notifier.proxy import proxying
 from tests.integration.notifier.receiver import BODY, ENCRYPTOR, OK, Answer, Receiver, claim, receive, write
-from tests.support.certificate_authority import Authority
+from tests.support.receivers.certificate_authority import Authority
 
 PUBLIC = AddressPolicy(allow_http=True)  # no loopback for webhooks; the proxy is exempt
 SECONDS = 20.0  # deadline of an attempt; no test reaches it, except with SHORT
-SHORT = 1.5
+SHORT = 4.0
 DOWN = "http://127.0.0.1:1"  # a port without a listener
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 

@@ -7,7 +7,7 @@ import pytest
 from common.security.ssrf import AddressPolicy
 from services.notifier.attempt_result import AttemptError
 from services.notifier.sender import Sender
-from tests.integration.notifier.receiver import ENCRYPTOR, TIMEOUT, claim, receive, write
+from tests.integration.notifier.receiver import ENCRYPTOR, SECONDS, claim, receive, write
 
 METADATA = "169.254.169.254"
 # The policy allows the target, so only the refusal to follow keeps the sender away.
@@ -30,7 +30,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_to_the_metadata_of_a_cloud_never_connects(connected: list[str], status: int) -> None:
-    sender = Sender.open(ENCRYPTOR, OPEN, timeout=TIMEOUT, concurrency=10)
+    sender = Sender.open(ENCRYPTOR, OPEN, timeout=SECONDS, concurrency=10)
     head = f"HTTP/1.1 {status} Elsewhere\r\nLocation: http://{METADATA}/latest/meta-data/\r\nContent-Length: 0\r\n\r\n"
     async with receive(write(head.encode())) as receiver:
         for _ in range(2):  # also over a persistent connection

@@ -16,6 +16,7 @@ from tests.integration.notifier.receiver import (
     ENCRYPTOR,
     LOCAL,
     OK,
+    SECONDS,
     TIMEOUT,
     Answer,
     Receiver,
@@ -23,10 +24,8 @@ from tests.integration.notifier.receiver import (
     receive,
     write,
 )
-from tests.support.certificate_authority import Authority
-from tests.support.raw_server import RawServer
-
-SECONDS = 20.0  # deadline of an attempt; no test reaches it, except with TIMEOUT
+from tests.support.receivers.certificate_authority import Authority
+from tests.support.receivers.raw_server import RawServer
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import DatabaseUnavailable, Overloaded
 from common.postgres.batcher import MAX_BATCH_BYTES, MAX_PAUSE_SECONDS, Batcher
-from tests.support.process_metrics import count
+from tests.support.telemetry.process_metrics import count
 
 
 class Recorder:

@@ -1,6 +1,6 @@
-"""Signed URLs of outputs."""
+"""Signed URLs of outputs and files."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs
 from uuid import UUID
 
@@ -27,6 +27,12 @@ def test_what_was_signed_is_genuine_for_that_job_and_time_only() -> None:
     assert not grants.is_valid(OTHER, expires, signature)
     assert not grants.is_valid(JOB, expires + 1, signature)
     assert not grants.is_valid(JOB, expires, signature[:-1] + "é")
+
+
+def test_a_lifetime_may_be_shorter() -> None:
+    expires, signature = read(UrlSigner([KEY]).sign(JOB, AT, timedelta(minutes=5)))
+    assert expires == (AT + timedelta(minutes=5)).timestamp()
+    assert UrlSigner([KEY]).is_valid(JOB, expires, signature)
 
 
 def test_an_older_key_still_verifies_and_an_unknown_one_does_not() -> None:

@@ -1,4 +1,4 @@
-"""Where webhooks may go."""
+"""Which URLs may be called."""
 
 import socket
 
@@ -8,7 +8,7 @@ import pytest
 from common.errors import AddressRefused, SettingsError
 from common.security import ssrf
 from common.security.ssrf import AddressPolicy, check_address, check_host, check_url
-from tests.support.special_addresses import NOT_PUBLIC
+from tests.support.receivers.special_addresses import NOT_PUBLIC
 
 PUBLIC = AddressPolicy()
 LOOPBACK = AddressPolicy.parse(["127.0.0.0/8"], allow_http=True)
@@ -16,7 +16,7 @@ LOOPBACK = AddressPolicy.parse(["127.0.0.0/8"], allow_http=True)
 
 @pytest.mark.parametrize("address", NOT_PUBLIC)
 def test_addresses_that_are_not_public_are_refused(address: str) -> None:
-    with pytest.raises(AddressRefused, match="may not be sent"):
+    with pytest.raises(AddressRefused, match="are not allowed"):
         check_address(address, PUBLIC)
 
 

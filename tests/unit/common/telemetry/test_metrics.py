@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from common.telemetry.metrics import TICK_SECONDS, measure_loop_lag
-from tests.support.process_metrics import count
+from tests.support.telemetry.process_metrics import count
 
 
 async def test_a_loop_that_is_held_up_shows_as_lag() -> None:

@@ -21,6 +21,7 @@ REQUIRED = {
     "CHARONIA_PORT": "1",
     "CHARONIA_TRITON_URL": "t:1",
     "CHARONIA_URL_KEYS": "k",
+    "CHARONIA_STORE_URL": "file:///store",
 }
 AT = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -142,6 +143,22 @@ def test_a_url_replaces_outputs_over_the_limit(extra: int) -> None:
     else:
         assert len(body["data"]["outputs"][0]) == MAX_OUTPUTS - 4
         assert not {"outputs_url", "outputs_omitted"} & body["data"].keys()
+
+
+FILE = "file_01h455vb4pex5vsknk084sn02q"
+
+
+def test_files_of_outputs_get_urls_that_need_no_key_and_texts_do_not() -> None:
+    signer = UrlSigner(["key" * 11])
+    text = f'{{"file":"{FILE}"}}'
+    outputs = msgspec.json.encode([{"data": [text]}, {"file": FILE, "size": 7}, {"file": FILE}])
+    links = JobUrls("https://api.example.com", signer=signer)
+    url = f"https://api.example.com/v1/files/{FILE}/content?{signer.sign(ROW.id, AT)}"
+    shown = [{"data": [text]}, {"file": FILE, "url": url, "size": 7}, {"file": FILE, "url": url}]
+    assert json.loads(links.add_file_urls(outputs, AT)) == shown
+    assert links.add_file_urls(OUTPUTS, AT) is OUTPUTS
+    body = json.loads(render_event(ROW, links, "job.succeeded", AT, outputs, sequence=2))
+    assert body["data"]["outputs"] == shown
 
 
 def test_times_are_in_utc_with_milliseconds() -> None:

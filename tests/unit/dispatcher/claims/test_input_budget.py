@@ -70,7 +70,7 @@ async def test_small_jobs_always_find_room(budget: InputBudget) -> None:
     budget.note_next(OTHER, 2 * TOTAL)
     assert budget.reserve(OTHER) == (2 * TOTAL, TOTAL // module.PASSING_PART)
     load(budget, ECHO, in_turn=2)
-    assert budget.reserve(ECHO) == (0, 12)
+    assert budget.reserve(ECHO).passing == 12
     assert budget.reserve(ECHO) == (0, 0)
 
 
@@ -102,3 +102,99 @@ async def test_nobody_waits_for_long(budget: InputBudget, monkeypatch: pytest.Mo
     load(budget, ECHO, in_turn=100)
     budget.note_next(ECHO, 10 * TOTAL)
     await budget.wait(ECHO)
+
+
+async def test_only_one_queue_holds_a_job_beyond_its_share(budget: InputBudget) -> None:
+    budget.note_next(ECHO, 5000)
+    assert load(budget, ECHO) == Room(5000, 0)
+    assert budget.used == 5000
+    budget.note_next(OTHER, 5000)
+    assert budget.reserve(OTHER).in_turn < 5000
+    third = ("third", Priority.LOW)
+    assert load(budget, third, in_turn=10) == Room(10, 0)
+    assert load(budget, third, in_turn=10) == Room(10, 0)  # as beside any busy queue
+    budget.note_end(ECHO, Room(5000, 0))
+    assert budget.used < 5000
+
+
+async def test_another_large_job_follows_the_first(budget: InputBudget) -> None:
+    for queue in (ECHO, OTHER):
+        budget.note_next(queue, 5000)
+    load(budget, OTHER)
+    waiting = await start_waiting(budget)
+    assert not waiting.done()
+    budget.note_end(OTHER, Room(5000, 0))
+    await waiting
+    assert load(budget, ECHO) == Room(5000, 0)
+    budget.note_end(ECHO, Room(5000, 0))
+    assert budget.used == 0
+
+
+FETCHED: module.Queue = ("echo", Priority.NORMAL, "fetched")
+
+
+async def take(budget: InputBudget, queue: module.Queue, size: int) -> Room:
+    """Wait until there is room, and take it."""
+    if (room := budget.try_take(queue, size)) is not None:
+        return room
+    async with budget.turn(queue):
+        await budget.wait_for(queue, size)
+        found = budget.try_take(queue, size, is_next=True)
+    assert found is not None
+    return found
+
+
+async def test_bytes_that_become_known_later_wait_for_room(budget: InputBudget) -> None:
+    for _ in range(4):
+        load(budget, ECHO)  # 1200 of 1600
+    assert await take(budget, FETCHED, 1200) == Room(1200, 0)  # one job of a queue always fits
+    waiting = asyncio.create_task(take(budget, FETCHED, 100))
+    await asyncio.sleep(0)
+    assert await take(budget, FETCHED, 12) == Room(0, 12)  # a few bytes pass it
+    assert not waiting.done()
+    budget.release(FETCHED, Room(1200, 0))
+    assert await waiting == Room(100, 0)
+    budget.release(FETCHED, Room(100, 12))
+    for _ in range(4):
+        budget.note_end(ECHO, Room(300, 0))
+    assert budget.used == 0
+
+
+async def test_a_large_fetched_input_is_not_overtaken(budget: InputBudget) -> None:
+    await take(budget, FETCHED, 100)
+    large = asyncio.create_task(take(budget, FETCHED, 5000))  # more than there ever is
+    await asyncio.sleep(0)
+    behind = asyncio.create_task(take(budget, FETCHED, 20))
+    await asyncio.sleep(0)
+    budget.release(FETCHED, Room(100, 0))
+    assert await large == Room(5000, 0)
+    assert budget.used == 5000
+    assert not behind.done()
+    budget.release(FETCHED, Room(5000, 0))
+    assert await behind == Room(20, 0)
+
+
+async def test_a_canceled_wait_takes_nothing(budget: InputBudget) -> None:
+    await take(budget, FETCHED, 1200)
+    waiting = asyncio.create_task(take(budget, FETCHED, 1000))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    budget.release(FETCHED, Room(1200, 0))
+    assert budget.used == 0
+    assert await take(budget, FETCHED, 1000) == Room(1000, 0)
+
+
+async def test_nobody_overtakes_a_job_whose_turn_it_is(budget: InputBudget) -> None:
+    held = await take(budget, FETCHED, 20)
+    async with budget.turn(FETCHED):
+        await budget.wait_for(FETCHED, 1000)
+        assert budget.try_take(FETCHED, 100) is None
+        for _ in range(3):
+            load(budget, OTHER)
+        assert budget.try_take(FETCHED, 1000, is_next=True) is None  # others were quicker while it waited for a slot
+        budget.note_end(OTHER, Room(900, 0))
+        await budget.wait_for(FETCHED, 1000)
+        assert budget.try_take(FETCHED, 1000, is_next=True) == Room(1000, 0)
+    budget.release(FETCHED, Room(1000 + held.in_turn, 0))
+    assert budget.try_take(FETCHED, 100) == Room(100, 0)

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import DatabaseUnavailable
 from services.dispatcher.maintenance import retention
-from services.dispatcher.maintenance.retention_store import OLDEST, EndedJobCursor, PurgedBatch, RetentionStore
+from services.dispatcher.maintenance.retention_store import OLDEST, EndedJobCursor, RemovedBatch, RetentionStore
 
 LATER = EndedJobCursor(datetime(2026, 11, 21, tzinfo=UTC), UUID(int=1))
 
@@ -21,22 +21,22 @@ class FakeStore:
         self.plan = list(plan)
         self.calls: list[tuple[float, int, EndedJobCursor]] = []
 
-    async def purge_jobs(self, age: float, limit: int, after: EndedJobCursor) -> PurgedBatch:
+    async def remove_old_jobs(self, age: float, limit: int, after: EndedJobCursor) -> RemovedBatch:
         self.calls.append((age, limit, after))
         if not self.plan:
             raise asyncio.CancelledError
         planned = self.plan.pop(0)
         if isinstance(planned, Exception):
             raise planned
-        return PurgedBatch(planned, planned, LATER)
+        return RemovedBatch(planned, planned, LATER)
 
-    async def purge_keys(self, _limit: int) -> int:
+    async def remove_keys(self, _limit: int) -> int:
         return 0
 
-    async def purge_audit_log(self, _age: float, _limit: int) -> int:
+    async def remove_audit_log(self, _age: float, _limit: int) -> int:
         return 0
 
-    async def purge_batches(self, _age: float, _limit: int, _items: int) -> int:
+    async def remove_batches(self, _age: float, _limit: int, _items: int) -> int:
         return 0
 
 

@@ -12,7 +12,7 @@ import pytest
 from common.errors import DatabaseUnavailable
 from common.jobs import Status
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
-from services.dispatcher import retry
+from services.dispatcher import retry_policy
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance import sweeper as module
 from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
@@ -73,9 +73,9 @@ class World:
     def announce(self, rows: Sequence[WakeUp]) -> None:
         assert rows == []
 
-    async def record_failure(self, job: ClaimedJob, outcome: retry.Outcome, _at: datetime, _trace: str) -> None:
+    async def record_failure(self, job: ClaimedJob, outcome: retry_policy.Outcome, _at: datetime, _trace: str) -> None:
         self.tries[job.row.id] += 1
-        assert isinstance(outcome, retry.Lost)
+        assert isinstance(outcome, retry_policy.Lost)
         assert outcome.failure.code == "worker_lost"
         if job in self.stuck:
             await asyncio.Event().wait()

@@ -9,8 +9,9 @@ from common.jobs import Failure
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.models.store import ModelStore
-from services.dispatcher.triton.client import ModelVersion, TritonClient
+from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
+from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.quarantine import Quarantine
 from services.dispatcher.triton.statistics import Model, Times, Totals
 from services.dispatcher.triton.unloaded import LOADING, Unloaded

@@ -8,7 +8,7 @@ from common.jobs import Priority
 from common.rabbitmq.wake_ups import MAX_JOBS_PER_MESSAGE
 from services.dispatcher.models.breaker import Breaker
 from services.dispatcher.models.served_model import ServedModel
-from services.dispatcher.triton.client import ModelVersion
+from services.dispatcher.triton.model_version import ModelVersion
 from tests.unit.clock import Clock
 
 

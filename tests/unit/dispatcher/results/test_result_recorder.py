@@ -11,12 +11,15 @@ import pytest
 
 from common.errors import DatabaseUnavailable
 from common.jobs import Failure, Status
+from common.object_store.store import ObjectStore
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, event_wake_up
 from common.views.job import JobUrls
-from services.dispatcher import retry
+from services.dispatcher import retry_policy
 from services.dispatcher.results import result_writer
+from services.dispatcher.results.output_files import OutputFiles
+from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.store import AttemptStart, JobEnd, NewEvent, Requeue, ResultStore
@@ -77,7 +80,8 @@ def to_wake_up(event: NewEvent) -> WakeUp:
 def build(store: FakeStore) -> tuple[ResultRecorder, FakeWakeUps]:
     wake_ups, changes = FakeWakeUps(), ChangePublisher(Publisher("amqp://nobody/", "w"))
     writer = ResultWriter(cast("ResultStore", store), cast("WakeUpPublisher", wake_ups), changes)
-    return ResultRecorder(writer, JobUrls()), wake_ups
+    files = OutputFiles(cast("ResultStore", store), cast("ObjectStore", None))
+    return ResultRecorder(writer, files, cast("OutputLocations", None), JobUrls()), wake_ups
 
 
 async def test_a_start_is_announced_after_an_outage() -> None:
@@ -106,7 +110,7 @@ async def test_a_result_under_an_old_claim_is_not_announced() -> None:
 
 async def test_a_requeue_survives_an_outage() -> None:
     store = FakeStore(failures=3)
-    await build(store)[0].record_failure(claimed(), retry.Attempted(TRANSIENT), NOW, TRACE)
+    await build(store)[0].record_failure(claimed(), retry_policy.Attempted(TRANSIENT), NOW, TRACE)
     assert [back.failure for back in store.requeues] == [TRANSIENT]
     assert store.ends == []
 
@@ -115,21 +119,21 @@ async def test_each_failure_draws_its_own_delay(monkeypatch: pytest.MonkeyPatch)
     store, chances = FakeStore(failures=0), [0.25, 0.75]
     monkeypatch.setattr(random, "random", lambda: chances.pop(0))
     for _ in range(2):
-        await build(store)[0].record_failure(claimed(), retry.Attempted(TRANSIENT), NOW, TRACE)
+        await build(store)[0].record_failure(claimed(), retry_policy.Attempted(TRANSIENT), NOW, TRACE)
     assert [back.delay for back in store.requeues] == [0.25, 0.75]
 
 
 @pytest.mark.parametrize(
     ("outcome", "given_back", "interruptions", "probation"),
     [
-        (retry.Attempted(TRANSIENT), False, 0, None),
-        (retry.Interrupted(TRANSIENT), True, 3, retry.PROBATION_SECONDS),
-        (retry.Lost(TRANSIENT), True, 3, retry.PROBATION_SECONDS),
-        (retry.Refused(TRANSIENT), True, None, None),
+        (retry_policy.Attempted(TRANSIENT), False, 0, None),
+        (retry_policy.Interrupted(TRANSIENT), True, 3, retry_policy.PROBATION_SECONDS),
+        (retry_policy.Lost(TRANSIENT), True, 3, retry_policy.PROBATION_SECONDS),
+        (retry_policy.Refused(TRANSIENT), True, None, None),
     ],
 )
 async def test_only_a_crash_is_an_interruption(
-    outcome: retry.Outcome, given_back: bool, interruptions: int | None, probation: float | None
+    outcome: retry_policy.Outcome, given_back: bool, interruptions: int | None, probation: float | None
 ) -> None:
     store = FakeStore(failures=0)
     job = msgspec.structs.replace(claimed(), interruptions=2)
@@ -141,12 +145,14 @@ async def test_only_a_crash_is_an_interruption(
 @pytest.mark.parametrize(
     ("outcome", "ran", "counts"),
     [
-        (retry.Interrupted(TRANSIENT), 29.0, True),
-        (retry.Interrupted(TRANSIENT), 31.0, False),
-        (retry.Lost(TRANSIENT), 31.0, True),  # the last heartbeat still found it on probation
+        (retry_policy.Interrupted(TRANSIENT), 29.0, True),
+        (retry_policy.Interrupted(TRANSIENT), 31.0, False),
+        (retry_policy.Lost(TRANSIENT), 31.0, True),  # the last heartbeat still found it on probation
     ],
 )
-async def test_an_interruption_counts_for_a_job_on_probation(outcome: retry.Outcome, ran: float, counts: bool) -> None:
+async def test_an_interruption_counts_for_a_job_on_probation(
+    outcome: retry_policy.Outcome, ran: float, counts: bool
+) -> None:
     store = FakeStore(failures=0)
     job = msgspec.structs.replace(claimed(), interruptions=3, probation=30.0)
     await build(store)[0].record_failure(job, outcome, NOW + timedelta(seconds=ran), TRACE)
@@ -158,22 +164,22 @@ async def test_a_fallback_model_is_not_suspected() -> None:
     store = FakeStore(failures=0)
     job = msgspec.structs.replace(claimed(fallback_model="small"), interruptions=5, probation=120.0)
     job = msgspec.structs.replace(job, row=msgspec.structs.replace(job.row, attempt=5))
-    await build(store)[0].record_failure(job, retry.Interrupted(TRANSIENT), NOW, TRACE)
+    await build(store)[0].record_failure(job, retry_policy.Interrupted(TRANSIENT), NOW, TRACE)
     assert [(back.fallback, back.interruptions, back.probation) for back in store.requeues] == [("small", 0, None)]
 
 
 async def test_a_permanent_failure_falls_back_or_ends_the_job() -> None:
     store = FakeStore(failures=0)
     recorder, _ = build(store)
-    await recorder.record_failure(claimed(fallback_model="small"), retry.Attempted(PERMANENT), NOW, TRACE)
+    await recorder.record_failure(claimed(fallback_model="small"), retry_policy.Attempted(PERMANENT), NOW, TRACE)
     assert [(back.fallback, back.failure) for back in store.requeues] == [("small", PERMANENT)]
-    await recorder.record_failure(claimed(), retry.Attempted(PERMANENT), NOW, TRACE)
+    await recorder.record_failure(claimed(), retry_policy.Attempted(PERMANENT), NOW, TRACE)
     assert [(end.status, end.failure) for end in store.ends] == [(Status.FAILED, PERMANENT)]
 
 
 async def test_a_job_that_is_being_canceled_ends_canceled_instead_of_going_back() -> None:
     store = FakeStore(failures=0, fenced=True)
-    await build(store)[0].record_failure(claimed(), retry.Attempted(TRANSIENT), NOW, TRACE)
+    await build(store)[0].record_failure(claimed(), retry_policy.Attempted(TRANSIENT), NOW, TRACE)
     assert [(end.status, end.failure) for end in store.ends] == [(Status.CANCELED, None)]
 
 
@@ -186,7 +192,7 @@ async def test_the_start_is_recorded_before_what_follows(ends: bool) -> None:
     if ends:
         following = asyncio.create_task(recorder.succeed(job, InferenceResult("1", b"[]"), NOW, 5.0, TRACE))
     else:
-        following = asyncio.create_task(recorder.record_failure(job, retry.Attempted(TRANSIENT), NOW, TRACE))
+        following = asyncio.create_task(recorder.record_failure(job, retry_policy.Attempted(TRANSIENT), NOW, TRACE))
     while not store.starts:
         await asyncio.sleep(0)
         assert not store.ends

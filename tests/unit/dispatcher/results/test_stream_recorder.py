@@ -10,6 +10,7 @@ from services.dispatcher.results import stream_recorder as module
 from services.dispatcher.results.result_writer import save_with_retry
 from services.dispatcher.results.store import Step
 from services.dispatcher.results.stream_recorder import StreamRecorder
+from services.dispatcher.triton.tensors import Rendered
 from tests.unit.dispatcher.jobs import claimed
 
 JOB = claimed()
@@ -44,10 +45,10 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_everything_is_written_in_order_before_the_block_ends_despite_an_outage() -> None:
     writer = FakeWriter(failures=3)
     async with StreamRecorder(JOB, writer.write) as stream:
-        await stream.add(b"1")
+        await stream.add(Rendered(b"1"))
         await asyncio.sleep(0)
         for number in (b"2", b"3"):
-            await stream.add(number)
+            await stream.add(Rendered(number))
         writer.free.set()
     assert [each for steps in writer.taken for each in steps] == [b"1", b"2", b"3"]
 
@@ -61,7 +62,7 @@ async def test_numbers_count_from_one() -> None:
 
     async with StreamRecorder(JOB, write) as stream:
         for _ in range(50):
-            await stream.add(b"")
+            await stream.add(Rendered(b""))
     assert seen == list(range(1, 51))
 
 
@@ -69,11 +70,11 @@ async def test_a_model_waits_if_the_database_is_far_behind(monkeypatch: pytest.M
     monkeypatch.setattr(module, "MAX_WAITING", 2)
     writer = FakeWriter()
     async with StreamRecorder(JOB, writer.write) as stream:
-        await stream.add(b"1")
+        await stream.add(Rendered(b"1"))
         await asyncio.sleep(0)
         for number in (b"2", b"3"):
-            await stream.add(number)
-        late = asyncio.create_task(stream.add(b"4"))
+            await stream.add(Rendered(number))
+        late = asyncio.create_task(stream.add(Rendered(b"4")))
         await asyncio.sleep(0)
         assert not late.done()
         writer.free.set()
@@ -86,7 +87,7 @@ async def test_a_cancelled_attempt_drops_unwritten_responses() -> None:
 
     async def attempt() -> None:
         async with StreamRecorder(JOB, writer.write) as stream:
-            await stream.add(b"1")
+            await stream.add(Rendered(b"1"))
             await asyncio.Event().wait()
 
     task = asyncio.create_task(attempt())
@@ -103,7 +104,7 @@ async def test_a_failed_attempt_still_writes_its_responses() -> None:
 
     async def attempt() -> None:
         async with StreamRecorder(JOB, writer.write) as stream:
-            await stream.add(b"1")
+            await stream.add(Rendered(b"1"))
             raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
@@ -118,7 +119,7 @@ async def refuse(_steps: list[Step]) -> bool:
 async def test_a_response_that_cannot_be_written_fails_the_attempt() -> None:
     async def attempt() -> None:
         async with StreamRecorder(JOB, refuse) as stream:
-            await stream.add(b"1")
+            await stream.add(Rendered(b"1"))
 
     with pytest.raises(ValueError, match="refused"):
         await asyncio.wait_for(attempt(), 5)
@@ -132,7 +133,7 @@ async def test_a_model_does_not_wait_for_a_writer_that_has_failed(monkeypatch: p
         nonlocal added
         async with StreamRecorder(JOB, refuse) as stream:
             for _ in range(10):
-                await stream.add(b"")
+                await stream.add(Rendered(b""))
                 added += 1
 
     with pytest.raises(ValueError, match="refused"):
@@ -143,7 +144,7 @@ async def test_a_model_does_not_wait_for_a_writer_that_has_failed(monkeypatch: p
 async def test_the_error_of_an_attempt_wins_over_that_of_its_writer() -> None:
     async def attempt() -> None:
         async with StreamRecorder(JOB, refuse) as stream:
-            await stream.add(b"1")
+            await stream.add(Rendered(b"1"))
             raise LookupError("broken")
 
     with pytest.raises(LookupError, match="broken"):

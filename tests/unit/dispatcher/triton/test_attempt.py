@@ -1,6 +1,7 @@
 """A job's tensors become Triton's request; its responses become the result."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -11,12 +12,14 @@ from opentelemetry.trace import get_current_span, use_span
 from common import tensors
 from common.telemetry import tracing
 from common.tensors import Datatype, Signature, Tensor
+from common.views.outputs import OutputTensor
 from services.dispatcher.triton import quarantine as quarantine_module
 from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult, OnResponse, build_request, infer
-from services.dispatcher.triton.client import ModelVersion, Response, TritonClient
+from services.dispatcher.triton.client import Response, TritonClient
 from services.dispatcher.triton.errors import InferenceError
+from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.quarantine import Quarantine
-from services.dispatcher.triton.tensors import OutputTensor
+from services.dispatcher.triton.tensors import Rendered
 
 X = Tensor("x", Datatype.FP32, [1, 2], bytes(8))
 MAX_OUTPUTS = 1000  # bytes
@@ -105,9 +108,9 @@ async def test_streamed_responses_keep_their_order_and_number_and_are_passed_on_
     passed_on: list[bytes] = []
     triton = FakeTriton(response(7), [], response(8))
 
-    async def on_response(response: bytes) -> None:
+    async def on_response(response: Rendered) -> None:
         assert triton.read == len(passed_on) + 1
-        passed_on.append(response)
+        passed_on.append(response.json)
 
     found = await run(triton, model(decoupled=True), on_response)
     outputs = msgspec.json.decode(found.outputs)
@@ -130,8 +133,8 @@ async def test_a_response_other_than_declared_fails_once_the_stream_is_read(
     triton = FakeTriton(*responses)
     passed_on: list[bytes] = []
 
-    async def on_response(response: bytes) -> None:
-        passed_on.append(response)
+    async def on_response(response: Rendered) -> None:
+        passed_on.append(response.json)
 
     with pytest.raises(InferenceError, match=text) as caught:
         await run(triton, model(decoupled=decoupled), on_response)
@@ -183,14 +186,67 @@ async def test_a_timeout_is_an_outage_if_the_server_stalled(stalled: bool) -> No
     assert (caught.value.failure.code, caught.value.outage, caught.value.refused) == ("timeout", stalled, False)
 
 
+@pytest.mark.parametrize(
+    ("spent", "stalled", "code"),
+    [(0.4, False, "timeout"), (0.99, False, "input_timeout"), (1.5, False, "input_timeout"), (0.99, True, "timeout")],
+)
+async def test_a_timeout_after_a_long_read_is_not_the_models(spent: float, stalled: bool, code: str) -> None:
+    triton = FakeTriton()
+    triton.hangs, triton.stalled = True, stalled
+    request = msgspec.structs.replace(make_request(X), timeout=0.1, message=b"", spent=0.1 * spent)
+    with pytest.raises(InferenceError) as caught:
+        await asyncio.wait_for(infer(cast("TritonClient", triton), request, model(decoupled=False)), 5)
+    assert (caught.value.failure.code, caught.value.outage) == (code, stalled)
+
+
 async def test_an_attempt_ends_soon_after_its_model_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quarantine_module, "INTERRUPT_SECONDS", 0.0)
     triton = FakeTriton(response(7))
     triton.hangs = True
 
-    async def on_response(_response: bytes) -> None:
+    async def on_response(_response: Rendered) -> None:
         triton.quarantine.add("echo")
 
     with pytest.raises(InferenceError) as caught:
         await asyncio.wait_for(run(triton, model(decoupled=True), on_response), 5)
     assert (caught.value.failure.code, caught.value.outage, caught.value.refused) == ("model_crashed", True, False)
+
+
+async def test_a_wait_for_the_store_is_no_timeout() -> None:
+    triton = FakeTriton(response(7), response(8))
+    later = asyncio.get_running_loop().time() + 0.5  # a timeout would be over by then
+
+    async def on_response(_response: Rendered) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(later):
+                await asyncio.Event().wait()
+
+    request = msgspec.structs.replace(make_request(X), timeout=0.3)
+    found = await infer(cast("TritonClient", triton), request, model(decoupled=True), on_response)
+    assert len(msgspec.json.decode(found.outputs)) == 2
+
+
+async def test_the_timeout_counts_again_after_a_wait() -> None:
+    triton = FakeTriton(response(7))
+    triton.hangs = True
+
+    async def on_response(_response: Rendered) -> None:
+        await asyncio.sleep(0)
+
+    request = msgspec.structs.replace(make_request(X), timeout=0.1)
+    with pytest.raises(InferenceError) as caught:
+        await asyncio.wait_for(infer(cast("TritonClient", triton), request, model(decoupled=True), on_response), 5)
+    assert caught.value.failure.code == "timeout"
+
+
+async def test_a_stall_interrupts_a_wait_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quarantine_module, "INTERRUPT_SECONDS", 0.0)
+    triton = FakeTriton(response(7))
+
+    async def on_response(_response: Rendered) -> None:
+        triton.quarantine.add("echo")
+        await asyncio.Event().wait()
+
+    with pytest.raises(InferenceError) as caught:
+        await asyncio.wait_for(run(triton, model(decoupled=True), on_response), 5)
+    assert caught.value.failure.code == "model_crashed"

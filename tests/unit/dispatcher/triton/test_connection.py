@@ -9,7 +9,7 @@ from common.settings import load
 from services.dispatcher.app import read_access
 from services.dispatcher.settings import DispatcherSettings
 from services.dispatcher.triton.connection import Access, TlsFiles, load_credentials, parse_headers
-from tests.support.certificate_authority import Authority
+from tests.support.receivers.certificate_authority import Authority
 from tests.unit.dispatcher.test_settings import REQUIRED
 
 

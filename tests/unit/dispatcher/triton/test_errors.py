@@ -10,7 +10,7 @@ STOPPING = "Server is stopping, scheduler for model has stopped accepting new in
 
 # message, code of the failure, is it retryable, is the server or the model away
 MESSAGES = [
-    ("Request for unknown model: 'nope' is not found", "model_not_found", False, False),
+    ("Request for unknown model: 'nope' is not found", "model_unavailable", True, True),
     ("Request for unknown model: 'echo' version 7 is not found", "model_not_found", False, False),
     ("Request for unknown model: 'm' has no available versions", "model_unavailable", True, True),
     (

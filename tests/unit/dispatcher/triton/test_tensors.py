@@ -1,24 +1,19 @@
 """Raw output tensors as the JSON of the API."""
 
 import base64
+import hashlib
 import math
 import struct
 
 import msgspec
 import pytest
 
-from common.tensors import Datatype, Output, Signature
-from services.dispatcher.triton.tensors import (
-    PIECE,
-    PIECE_BYTES,
-    BadOutput,
-    OutputTensor,
-    TooLarge,
-    check_outputs,
-    render_output,
-    render_outputs,
-)
-from tests.support.outputs import LIMIT, read_output, render
+from common import ids
+from common.locations.location import Location
+from common.tensors import Datatype, Signature
+from common.views.outputs import PIECE, PIECE_BYTES, BadOutput, Output, OutputTensor, render_output
+from services.dispatcher.triton.tensors import InlineLimit, TooLarge, check_outputs, render_outputs
+from tests.support.api.outputs import LIMIT, read_output, render
 
 WHOLE: list[tuple[Datatype, bytes, list[object]]] = [
     (Datatype.BOOL, b"\x00\x01\x02", [False, True, True]),
@@ -107,7 +102,7 @@ def test_a_tensor_may_be_empty(datatype: Datatype) -> None:
 def test_only_a_streamed_output_has_the_number_of_its_response() -> None:
     tensor = OutputTensor("y", Datatype.UINT8, [1], b"\x07")
     assert b"response" not in render(tensor)
-    (streamed,) = msgspec.json.decode(render_outputs([tensor], 0, LIMIT, lambda: None))
+    (streamed,) = msgspec.json.decode(render_outputs([tensor], 0, LIMIT, InlineLimit(LIMIT), lambda: None).json)
     assert streamed["response"] == 0
 
 
@@ -144,8 +139,9 @@ def test_a_large_output_is_given_up_at_the_limit() -> None:
         nonlocal pauses
         pauses += 1
 
+    tensor = OutputTensor("y", Datatype.UINT8, [100 * PIECE], bytes(100 * PIECE))
     with pytest.raises(TooLarge):
-        render_outputs([OutputTensor("y", Datatype.UINT8, [100 * PIECE], bytes(100 * PIECE))], -1, 5 * PIECE, pause)
+        render_outputs([tensor], -1, 5 * PIECE, InlineLimit(LIMIT), pause)
     assert pauses == 3  # the head, and pieces of two bytes an element
 
 
@@ -203,3 +199,62 @@ def test_a_missing_output_is_refused_by_name() -> None:
 
 def test_a_streamed_response_may_have_some_of_the_outputs() -> None:
     check_outputs([Z], DECLARED, complete=False)
+
+
+def test_a_large_tensor_becomes_a_file_and_a_small_one_does_not() -> None:
+    large = OutputTensor("y", Datatype.UINT8, [1, 1025], bytes(1025))
+    found = render_outputs([large, large._replace(shape=[1024], data=bytes(1024))], 3, LIMIT, InlineLimit(1024), pass_)
+    (file,) = found.files
+    shown, inline = msgspec.json.decode(found.json, type=list[Output])
+    assert shown == Output(
+        *("y", Datatype.UINT8, [1, 1025]),
+        file=ids.encode(ids.Kind.FILE, file.id),
+        size=1025,
+        sha256=hashlib.sha256(bytes(1025)).hexdigest(),
+        response=3,
+    )
+    assert (file.size, file.sha256.hex(), bytes(file.data)) == (1025, shown.sha256, bytes(1025))
+    assert inline == Output("y", Datatype.UINT8, [1024], [0] * 1024, response=3)
+
+
+def test_with_a_location_every_output_goes_there() -> None:
+    tensors = [OutputTensor(name, Datatype.UINT8, [1], b"x") for name in ("y", "a/b")]
+    found = render_outputs(tensors, 2, LIMIT, InlineLimit(1024, Location("bucket", "out/job/1/")), pass_)
+    shown = msgspec.json.decode(found.json, type=list[Output])
+    digest = hashlib.sha256(b"x").hexdigest()
+    assert shown[0] == Output(
+        "y", Datatype.UINT8, [1], location="s3://bucket/out/job/1/y-2", size=1, sha256=digest, response=2
+    )
+    assert [str(file.location) for file in found.files] == [each.location for each in shown]
+    assert [bytes(file.data) for file in found.files] == [b"x", b"x"]
+
+
+def pass_() -> None:
+    """Do not pause."""
+
+
+@pytest.mark.parametrize(
+    ("elements", "content"),
+    [((b"\xff" * 2000,), b"\xff" * 2000), ((b"a", b"b" * 2000), packed(b"a", b"b" * 2000))],
+    ids=["one", "several"],
+)
+def test_a_file_of_bytes_is_the_element_or_all_elements_with_their_lengths(
+    elements: tuple[bytes, ...], content: bytes
+) -> None:
+    tensor = OutputTensor("y", Datatype.BYTES, [len(elements)], packed(*elements))
+    (file,) = render_outputs([tensor], -1, LIMIT, InlineLimit(1024), pass_).files
+    assert (bytes(file.data), file.size) == (content, len(content))
+
+
+@pytest.mark.parametrize("datatype", [Datatype.FP32, Datatype.BYTES])
+def test_a_large_tensor_that_does_not_fill_its_shape_is_refused(datatype: Datatype) -> None:
+    tensor = OutputTensor("y", datatype, [7], packed(bytes(2000)))
+    with pytest.raises(BadOutput, match="shape"):
+        render_outputs([tensor], -1, LIMIT, InlineLimit(1024), pass_)
+
+
+def test_many_tensors_become_files_once_they_are_large_together() -> None:
+    inline = InlineLimit(1024)
+    assert not inline.takes(1025)
+    assert [inline.takes(1000) for _ in range(5)] == [True] * 4 + [False]
+    assert [inline.takes(size) for size in (129, 128, 1)] == [False, True, True]

@@ -19,6 +19,7 @@ PUBLIC = (
     "/metrics",
     "/openapi.json",
     "/docs",
+    "/console",
 )  # beside what is served below these
 
 

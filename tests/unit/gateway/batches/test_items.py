@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.gateway.batches.items import Items, list_items, split_lines, split_list
-from services.gateway.http.body_limits import LEASE, BodyBudget, BodyDeadlines, BodyLease
+from services.gateway.http.limits.body_limits import LEASE, BodyBudget, BodyDeadlines, BodyLease
 from services.gateway.http.problems import Problem
 from services.gateway.http.worker_processes import LARGE
 from tests.unit.gateway.parsing import LENGTHS, FakeWorkers

@@ -13,9 +13,9 @@ from services.gateway.auth.authentication import unauthorized
 from services.gateway.batches.results import LINE_BYTES, PAGE_BYTES, PAGE_ITEMS, ResultReader, cut_page
 from services.gateway.batches.schemas import ItemProblem
 from services.gateway.batches.store import BatchStore, ResultRow
-from services.gateway.http import response_budget
-from services.gateway.http.response_budget import ResponseBudget
-from services.gateway.http.response_limits import ResponseLease
+from services.gateway.http.limits import response_budget
+from services.gateway.http.limits.response_budget import ResponseBudget
+from services.gateway.http.limits.response_limits import ResponseLease
 from tests.unit.gateway.samples import ROW
 
 TENANT = ids.new()

@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 from common import ids
 from common.jobs import Status
 from common.rabbitmq.publisher import Publisher
+from common.views.job import JobUrls
 from services.gateway.auth.store import Key
 from services.gateway.events.history import PAGE_BYTES, JobHistory, format_event_id, parse_event_id, to_event
 from services.gateway.events.store import START, EventPosition, EventStore, HistoryRow, JobSnapshot
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
-from services.gateway.http import response_budget
+from services.gateway.http.limits import response_budget
+from services.gateway.http.limits.response_budget import ResponseBudget
+from services.gateway.http.limits.response_limits import ResponseLease
 from services.gateway.http.problems import Problem
-from services.gateway.http.response_budget import ResponseBudget
-from services.gateway.http.response_limits import ResponseLease
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = ids.new()
@@ -43,7 +44,7 @@ def test_an_invalid_event_id_is_none(text: str) -> None:
 
 def test_an_output_event_has_its_outputs() -> None:
     row = HistoryRow(EventPosition(2, 1), "job.output", AT, b'[{"name":"y"}]', None, None, None, None)
-    event = to_event(JOB, row)
+    event = to_event(JOB, row, JobUrls())
     assert (event.id, event.type, event.is_end) == ("2.1", "job.output", False)
     assert msgspec.json.decode(event.body) == {
         "type": "job.output",
@@ -54,7 +55,7 @@ def test_an_output_event_has_its_outputs() -> None:
 
 def test_a_requeue_event_has_the_error() -> None:
     row = HistoryRow(EventPosition(2, 2), "job.queued", AT, None, 1, "echo", "timeout", "too long")
-    data = msgspec.json.decode(to_event(JOB, row).body)["data"]
+    data = msgspec.json.decode(to_event(JOB, row, JobUrls()).body)["data"]
     assert data == {
         "id": ids.encode(ids.Kind.JOB, JOB),
         "status": "queued",
@@ -65,7 +66,9 @@ def test_a_requeue_event_has_the_error() -> None:
 
 
 def test_a_terminal_event_is_the_webhook_body_byte_for_byte() -> None:
-    event = to_event(JOB, HistoryRow(EventPosition(2, 2**31 - 1), "job.failed", AT, b"{ }", None, None, None, None))
+    event = to_event(
+        JOB, HistoryRow(EventPosition(2, 2**31 - 1), "job.failed", AT, b"{ }", None, None, None, None), JobUrls()
+    )
     assert (event.body, event.is_end) == (b"{ }", True)
 
 
@@ -110,7 +113,7 @@ def build(store: FakeStore) -> Waiters:
 async def test_a_heartbeat_causes_no_query() -> None:
     store = FakeStore()
     waiters = build(store)
-    following = JobHistory(cast("EventStore", store), waiters, 0.001).follow(JOB, KEY, make_lease(), START)
+    following = JobHistory(cast("EventStore", store), waiters, JobUrls(), 0.001).follow(JOB, KEY, make_lease(), START)
     events = [await anext(following) for _ in range(4)]
     await following.aclose()
     assert [event and event.type for event in events] == ["job.queued", None, None, None]
@@ -120,7 +123,7 @@ async def test_a_heartbeat_causes_no_query() -> None:
 async def test_a_stream_ends_when_the_key_is_revoked() -> None:
     store = FakeStore()
     waiters = build(store)
-    following = JobHistory(cast("EventStore", store), waiters, 30.0).follow(JOB, KEY, make_lease(), START)
+    following = JobHistory(cast("EventStore", store), waiters, JobUrls(), 30.0).follow(JOB, KEY, make_lease(), START)
     await anext(following)
     quiet = asyncio.create_task(anext(following, None))
     await waiters.wake_revoked()
@@ -131,7 +134,7 @@ async def test_a_stream_ends_when_the_key_is_revoked() -> None:
 
 async def test_a_stream_holds_room_for_a_large_response_until_it_is_sent() -> None:
     budget, store = ResponseBudget(2 * len(LARGE)), LargeStore()
-    following = JobHistory(cast("EventStore", store), build(store), 0.001).follow(
+    following = JobHistory(cast("EventStore", store), build(store), JobUrls(), 0.001).follow(
         JOB, KEY, ResponseLease(budget), START
     )
     events = [await anext(following) for _ in range(2)]
@@ -150,7 +153,9 @@ async def test_a_large_response_without_room_ends_the_stream(monkeypatch: pytest
     budget, store = ResponseBudget(len(LARGE)), LargeStore()
     await ResponseLease(budget).reserve(ids.new(), len(LARGE))
     waiters = build(store)
-    following = JobHistory(cast("EventStore", store), waiters, 30.0).follow(JOB, KEY, ResponseLease(budget), START)
+    following = JobHistory(cast("EventStore", store), waiters, JobUrls(), 30.0).follow(
+        JOB, KEY, ResponseLease(budget), START
+    )
     with pytest.raises(Problem) as caught:
         [event async for event in following]
     assert (caught.value.status, waiters.count) == (503, 0)
@@ -158,7 +163,7 @@ async def test_a_large_response_without_room_ends_the_stream(monkeypatch: pytest
 
 async def test_a_stream_ends_after_a_client_that_reads_too_slowly() -> None:
     lease, store = make_lease(), LargeStore()
-    following = JobHistory(cast("EventStore", store), build(store), 30.0).follow(JOB, KEY, lease, START)
+    following = JobHistory(cast("EventStore", store), build(store), JobUrls(), 30.0).follow(JOB, KEY, lease, START)
     await anext(following)
     await anext(following)
     lease.is_cut = True

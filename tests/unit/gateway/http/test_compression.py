@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
-from services.gateway.http.body_limits import LEASE, BodyBudget, BodyDeadlines, BodyLease
 from services.gateway.http.compression import choose_encoding, compress, decompress, read_body
+from services.gateway.http.limits.body_limits import LEASE, BodyBudget, BodyDeadlines, BodyLease
 from services.gateway.http.problems import Problem
 from services.gateway.http.worker_processes import LARGE
 

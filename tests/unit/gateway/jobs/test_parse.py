@@ -1,13 +1,19 @@
 """Large jobs are parsed by a worker process."""
 
+from collections.abc import Collection
+
 import msgspec
 import pytest
 
 from common import ids
+from common.locations.location import Location
 from services.gateway.auth.store import Key
+from services.gateway.http.problems import Problem
+from services.gateway.jobs import parse
 from services.gateway.jobs.idempotency_store import RequestKey
-from services.gateway.jobs.parse import parse_job
+from services.gateway.jobs.parse import NeedsFiles, parse_job
 from services.gateway.jobs.submit import Submitter
+from services.gateway.models.file_inputs import KnownFiles
 from tests.unit.gateway.parsing import LENGTHS, TRACEPARENT, FakeWorkers
 
 
@@ -18,3 +24,44 @@ async def test_a_large_job_is_parsed_by_a_worker(submitter: Submitter, workers: 
     job = await submitter.parse(body, context)
     assert (job.model, job.idempotency_key) == ("echo", "key")
     assert workers.ran == ([parse_job] if size == "large" else [])
+
+
+async def test_all_inputs_of_a_job_have_a_limit(submitter: Submitter, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = msgspec.json.encode({"model": "echo", "inputs": {"x": [0] * 100}})
+    context = await submitter.make_context(Key(ids.new(), ids.new()), TRACEPARENT)
+    monkeypatch.setattr(parse, "MAX_INPUT_BYTES", 400)
+    await submitter.parse(body, context)
+    monkeypatch.setattr(parse, "MAX_INPUT_BYTES", 399)
+    with pytest.raises(Problem, match="the inputs have 400 bytes; all of a job may have 399"):
+        await submitter.parse(body, context)
+
+
+FOLDER = Location("bucket", "out/")
+
+
+@pytest.mark.parametrize(
+    ("text", "writable", "detail"),
+    [
+        ("s3://bucket/out/", {FOLDER}, None),
+        ("s3://bucket/out/", (), "s3://bucket/out/ cannot be used: your tenant may not write there; an operator can"),
+        ("s3://bucket/out", {FOLDER}, "cannot be used: it must end with /"),
+        ("https://bucket/out/", {FOLDER}, "cannot be used: it must begin with s3://"),
+    ],
+)
+async def test_outputs_go_only_where_the_tenant_may_write(
+    submitter: Submitter, text: str, writable: Collection[Location], detail: str | None
+) -> None:
+    body = msgspec.json.encode({"model": "echo", "inputs": {"x": [0]}, "output": {"location": text}})
+    context = await submitter.make_context(Key(ids.new(), ids.new()), TRACEPARENT)
+    if text == str(FOLDER):
+        with pytest.raises(NeedsFiles) as needed:
+            parse_job(body, context)
+        assert needed.value.files == {FOLDER: False}
+        context = context._replace(files=KnownFiles({}, 0, writable=writable))
+    if detail is None:
+        assert parse_job(body, context).output_location == text
+        return
+    with pytest.raises(Problem) as refused:
+        parse_job(body, context)
+    (error,) = refused.value.errors
+    assert (error.pointer, error.detail.startswith(detail)) == ("/output/location", True)

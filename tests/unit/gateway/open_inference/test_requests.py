@@ -16,8 +16,9 @@ from services.gateway.jobs.schemas import SubmitJob
 from services.gateway.models.input_validation import read_inputs
 from services.gateway.models.schemas import InputTensor
 from services.gateway.open_inference.requests import ResponseFormat, parse_request
-from services.gateway.open_inference.responses import render_response
-from tests.support.outputs import render as render_stored
+from services.gateway.open_inference.responses import StoredOutput
+from services.gateway.open_inference.responses import render_response as render_parts
+from tests.support.api.outputs import render as render_stored
 
 ALL_RAW = ResponseFormat("", None, True)
 ALL_JSON = ResponseFormat("", None, False)
@@ -31,6 +32,12 @@ MANTISSAS = {Datatype.FP16: ("<H", 0x7C00), Datatype.BF16: ("<H", 0x7F80), Datat
 def parse(request: object, raw: bytes = b"", length: str | None = None) -> tuple[SubmitJob, ResponseFormat]:
     text = request if isinstance(request, bytes) else msgspec.json.encode(request)
     return parse_request(text + raw, length or (str(len(text)) if raw else None), "mirror", None, Y)
+
+
+def render_response(requested: ResponseFormat, model: str, version: str, stored: bytes) -> tuple[bytes, int | None]:
+    """Return a body without files."""
+    parts, length = render_parts(requested, model, version, stored)
+    return b"".join(part for part in parts if isinstance(part, bytes)), length
 
 
 def normalize_nans(raw: bytes, datatype: Datatype) -> bytes:
@@ -104,6 +111,33 @@ def test_outputs_have_the_requested_order_and_format() -> None:
     ]
 
 
+IN_FILES = msgspec.json.encode(
+    [
+        {"name": "n", "datatype": "FP32", "shape": [2], "file": "file_1", "size": 8, "sha256": ""},
+        {"name": "t", "datatype": "BYTES", "shape": [1], "file": "file_2", "size": 2, "sha256": ""},
+        {"name": "u", "datatype": "UINT8", "shape": [1], "data": [7]},
+    ]
+)
+
+
+def test_raw_tensors_of_files_are_parts_of_the_body() -> None:
+    (head, *parts), length = render_parts(ALL_RAW, "mirror", "1", IN_FILES)
+    assert isinstance(head, bytes)
+    assert len(head) == length
+    sizes = [each["parameters"]["binary_data_size"] for each in msgspec.json.decode(head)["outputs"]]
+    assert sizes == [8, 4 + 2, 1]
+    assert [part.file if isinstance(part, StoredOutput) else part for part in parts] == ["file_1", "file_2", b"\x07"]
+
+
+def test_files_become_json_if_that_is_requested() -> None:
+    contents = {"n": struct.pack("<2f", math.nan, 1.5), "t": b"ab"}
+    (body,), length = render_parts(ALL_JSON, "mirror", "1", IN_FILES, contents)
+    assert isinstance(body, bytes)
+    assert length is None
+    assert b'"shape":[2],"data":[NaN,1.5]' in body
+    assert b'"shape":[1],"data":["ab"]' in body
+
+
 def test_bytes_that_are_not_text_must_be_requested_raw() -> None:
     stored = render_stored(Tensor("y", Datatype.BYTES, [1], b"\x01\x00\x00\x00\xff"))
     with pytest.raises(Problem, match="output 'y' is not UTF-8: request it with binary_data"):
@@ -121,6 +155,7 @@ def test_unquoted_nan_and_infinity_are_numbers() -> None:
     job, _ = parse(b'{"inputs":[{"name":"x","shape":[3],"datatype":"FP32","data":[NaN,-Infinity,Infinity]}]}')
     (tensor,), errors = read_inputs(job.inputs, [Signature("x", Datatype.FP32, [-1])], 0)
     assert errors == []
+    assert isinstance(tensor.data, bytes)
     found = struct.unpack("<3f", tensor.data)
     assert math.isnan(found[0])
     assert found[1:] == (-math.inf, math.inf)

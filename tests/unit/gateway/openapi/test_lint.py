@@ -13,7 +13,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from services.gateway.commands.openapi import build_unconnected
 from services.gateway.openapi.document import PREFIX, describe
-from tests.support.openapi_schemas import list_operations, walk
+from tests.support.api.openapi_schemas import list_operations, walk
 
 TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "null": type(None)}
 

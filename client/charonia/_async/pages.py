@@ -1,0 +1,21 @@
+"""Lists: the items of all pages."""
+
+from collections.abc import AsyncGenerator
+
+from charonia._async.transport import AsyncTransport
+from charonia.calls import T, get
+from charonia.schemas import Page
+
+
+async def list_pages(
+    transport: AsyncTransport, path: str, kind: type[T], **query: str | int | None
+) -> AsyncGenerator[T, None]:
+    """Yield the items of a list, page by page."""
+    cursor: str | None = None
+    while True:
+        page: Page[T] = await transport.call(get(path, {**query, "cursor": cursor}), Page[kind])  # type: ignore[valid-type]
+        for item in page.items:
+            yield item
+        cursor = page.next_cursor
+        if cursor is None:
+            return

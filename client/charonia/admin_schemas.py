@@ -1,0 +1,229 @@
+"""What the API answers about webhooks, keys, statistics and usage. Fields that a newer gateway adds are ignored."""
+
+from datetime import date, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from charonia.schemas import FieldError, Percentiles, Priority
+
+Scope = Literal["submit", "read", "admin"]
+
+
+class WebhookData(msgspec.Struct, frozen=True, kw_only=True):
+    """A subscription. `secret` is shown only when it is created; `public_key` belongs to ed25519."""
+
+    id: str
+    url: str
+    events: list[str]
+    models: list[str] | None
+    description: str | None
+    headers: dict[str, str | None] | None
+    signing: Literal["hmac", "ed25519"]
+    rate_limit: int | None
+    ordered: bool = False
+    status: Literal["enabled", "disabled"]
+    disabled_at: datetime | None
+    disabled_reason: str | None
+    created_at: datetime
+    secret: str | None = None
+    old_secret_until: datetime | None = None
+    public_key: str | None = None
+    warnings: list[FieldError] = []
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """The tenant's secret, which signs the webhooks of single jobs."""
+
+    secret: str
+    old_secret_until: datetime | None = None
+
+
+class DeliveryAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt to deliver. `error` is None for success; `response` is the first bytes of the answer."""
+
+    number: int
+    started_at: datetime
+    latency_ms: int
+    status_code: int | None
+    error: str | None
+    response: str
+
+
+class TestedDelivery(DeliveryAttempt, frozen=True, kw_only=True):
+    """The attempt that a test made."""
+
+    delivery_id: str
+
+
+class DeliveryData(msgspec.Struct, frozen=True, kw_only=True):
+    """An event on its way to one receiver."""
+
+    id: str
+    event_id: str
+    event_type: str
+    job_id: str | None
+    webhook_id: str | None
+    url: str
+    status: Literal["pending", "succeeded", "exhausted", "canceled"]
+    created_at: datetime
+    next_attempt_at: datetime | None
+    finished_at: datetime | None
+    attempts: list[DeliveryAttempt]
+
+
+class SentBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What every attempt of a delivery sends, byte for byte."""
+
+    delivery_id: str
+    body: str
+
+
+class AttemptLatency(msgspec.Struct, frozen=True):
+    """How long attempts took that succeeded, in milliseconds: the median, and what 95 % did not exceed."""
+
+    p50: int | None
+    p95: int | None
+
+
+class DeliveryWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """How deliveries went within a time. `failed` ones were exhausted. `success_rate` is that of attempts."""
+
+    succeeded: int
+    failed: int
+    failed_attempts: int
+    success_rate: float | None
+    latency_ms: AttemptLatency
+
+
+class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """How the deliveries of a subscription went. With `counted_since`, only those created since then count."""
+
+    webhook_id: str
+    circuit: Literal["closed", "open"]
+    failing_since: datetime | None
+    pending: int
+    oldest_due_at: datetime | None
+    counted_since: datetime | None
+    last_60_minutes: DeliveryWindow
+    last_24_hours: DeliveryWindow
+
+
+class Recovery(msgspec.Struct, frozen=True, kw_only=True):
+    """The progress of a recovery."""
+
+    id: str
+    webhook_id: str
+    since: datetime
+    until: datetime
+    status: Literal["running", "done"]
+    recovered: int
+
+
+class KeyData(msgspec.Struct, frozen=True, kw_only=True):
+    """An API key. `key` is the key itself, shown only when it is made. `rate_limit` is in requests a second."""
+
+    id: str
+    name: str
+    scopes: list[Scope]
+    models: list[str] | None
+    rate_limit: int | None
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    key: str | None = None
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs that ended in the last `seconds`. Times are those of jobs that succeeded."""
+
+    seconds: float
+    ended: int
+    failed: int
+    ended_per_minute: float
+    failed_per_minute: float
+    queue_ms: Percentiles
+    inference_ms: Percentiles
+
+
+class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Your jobs of one model and priority. `scheduled` ones are among those `waiting`."""
+
+    model: str
+    priority: Priority
+    waiting: int
+    scheduled: int
+    running: int
+    oldest_waiting_at: datetime | None
+    last_5_minutes: Window
+    last_60_minutes: Window
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """Your jobs in numbers, as they were `at` a time."""
+
+    at: datetime
+    items: list[QueueStats]
+
+
+class MinuteStats(msgspec.Struct, frozen=True, kw_only=True):
+    """Your jobs in the minute that began `at` a time: ends within it, and what waited and ran at its end."""
+
+    at: datetime
+    ended: int
+    failed: int
+    waiting: int
+    running: int
+
+
+class HourStats(msgspec.Struct, frozen=True):
+    """Your jobs of the last hour by minute, oldest first, as they were `at` a time. The last minute is not over."""
+
+    at: datetime
+    items: list[MinuteStats]
+
+
+class UsageData(msgspec.Struct, frozen=True, kw_only=True):
+    """What you used of one model on one day (UTC). `jobs` counts the ended jobs by status."""
+
+    day: date
+    model: str
+    jobs: dict[str, int]
+    inference_seconds: float
+    bytes_in: int
+    bytes_out: int
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Who changed what, and when."""
+
+    id: str
+    at: datetime
+    actor: str
+    action: str
+    target: str
+    changes: dict[str, Any]
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a job's life. It belongs to the last span before it of less `depth`. Times are in milliseconds."""
+
+    name: str
+    service: str
+    depth: int
+    at_ms: float
+    took_ms: float | None
+    started_at: datetime
+    finished_at: datetime | None
+    failed: bool
+    detail: str | None
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """The trace of a job. `truncated` tells that the oldest attempts or deliveries are left out."""
+
+    job_id: str
+    trace_id: str
+    status: str
+    spans: list[Span]
+    truncated: bool

@@ -1,0 +1,1 @@
+"""The command line: `charonia`. It needs the extra `charonia[cli]`."""

@@ -1,0 +1,68 @@
+"""Reads the inputs of a job from arguments such as `image=@scan.png`. Pure, but for files."""
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from charonia.errors import ConfigurationError
+from charonia.schemas import ModelInfo
+
+HELP = """NAME=VALUE is text, or JSON for numbers. NAME=@FILE is the content of a file, and @- that of standard input. \
+NAME:=VALUE is always JSON. NAME=@@TEXT is text that begins with @."""
+
+
+class InvalidArgument(ConfigurationError):
+    """An argument has the wrong form."""
+
+
+def read_inputs(arguments: Iterable[str], model: ModelInfo | None) -> dict[str, Any]:
+    """Return the inputs by name. Without a model, every value is JSON if it can be. Raise InvalidArgument."""
+    kinds = {each.name: each.datatype for each in model.inputs} if model else {}
+    inputs: dict[str, Any] = {}
+    for argument in arguments:
+        name, separator, text = argument.partition("=")
+        is_json = name.endswith(":")
+        name = name.removesuffix(":")
+        if not separator or not name:
+            raise InvalidArgument(f"{argument!r} is no input; write NAME=VALUE, such as image=@scan.png")
+        if name in inputs:
+            raise InvalidArgument(f"the input {name!r} is given twice")
+        inputs[name] = read_value(name, text, None if is_json else kinds.get(name), is_json=is_json)
+    return inputs
+
+
+def read_value(name: str, text: str, datatype: str | None, *, is_json: bool = False) -> Any:
+    """Return the value of an input. Raise InvalidArgument if it cannot be read."""
+    if is_json:
+        return _parse(name, text)
+    if text.startswith("@@"):
+        return text[1:]
+    if text.startswith("@"):
+        return read_file(name, text[1:])
+    if datatype == "BYTES":
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        if datatype is None:
+            return text
+        return _parse(name, text)
+
+
+def read_file(name: str, path: str) -> Any:
+    """Return a path that the library reads, or what is on standard input. Raise InvalidArgument."""
+    if path == "-":
+        return sys.stdin.buffer.read()
+    found = Path(path).expanduser()
+    if not found.is_file():
+        raise InvalidArgument(f"the input {name!r}: there is no file {path!r}; write {name}=@@{path} for this text")
+    return found
+
+
+def _parse(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise InvalidArgument(f"the input {name!r}: {text[:100]!r} is no number and no JSON") from None

@@ -1,0 +1,80 @@
+"""Listens to all events: prints them, or forwards them to a local server."""
+
+import os
+import shlex
+from typing import Annotated
+
+import typer
+
+from charonia.cli import options
+from charonia.cli.arguments import InvalidArgument
+from charonia.cli.registry import command
+from charonia.cli.session import Session
+from charonia.webhook_signatures import SECRET
+
+EventsOption = Annotated[
+    options.Texts,
+    typer.Option(metavar="TYPE", help="Only events of this type, or of a pattern such as job.*. Repeatable."),
+]
+AfterOption = Annotated[
+    options.Text, typer.Option(metavar="POSITION", help="Go on after this event, as Ctrl-C says it. [default: now]")
+]
+SecretOption = Annotated[
+    options.Text,
+    typer.Option(
+        metavar="TEXT",
+        envvar=SECRET,
+        show_envvar=False,
+        help=f"Sign with this whsec_…, or with that in {SECRET}. [default: a new one]",
+    ),
+]
+GiveUpOption = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="How long to try an event that the server does not accept.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, rich_help_panel="Webhooks")(listen)
+
+
+def listen(
+    session: Session,
+    forward: Annotated[options.Text, typer.Option(metavar="URL", help="Where to send each event as a webhook.")] = None,
+    events: EventsOption = None,
+    after: AfterOption = None,
+    since_oldest: Annotated[
+        bool, typer.Option("--since-oldest", help="Begin with the oldest event that is kept.")
+    ] = False,
+    secret: SecretOption = None,
+    give_up_after: GiveUpOption = 3600,
+) -> None:
+    """Print all events as they come, or forward them to a server on this machine.
+
+    For example: `charonia listen --forward http://localhost:3000/hook`. It needs no public address. Each event is sent
+    until the server answers 2xx within 15 seconds. The next event of the same job is sent after that.
+    """
+    import asyncio  # here, because few commands need it
+
+    from charonia.cli.listen.listener import Listener
+    from charonia.cli.listen.local_receiver import check_secret, check_target
+
+    if after is not None and since_oldest:
+        raise InvalidArgument("--after and --since-oldest exclude each other; give one of them")
+    only_new = after is None and not since_oldest
+    listener = Listener(session, events, after)
+    if forward is None:
+        run = listener.print_all(only_new=only_new)
+    else:
+        target, chosen = check_target(forward), None if secret is None else check_secret(secret)
+        run = listener.forward_all(target, chosen, give_up_after, only_new=only_new)
+    try:
+        asyncio.run(run)
+    except KeyboardInterrupt:
+        session.note("")  # after the ^C of the terminal
+        raise
+    finally:
+        arguments = ["charonia", "listen", *(["--forward", forward] if forward else [])]
+        arguments += [part for each in events or () for part in ("--events", each)]
+        given = forward is not None and secret is not None and secret != os.environ.get(SECRET)
+        listener.note_end(shlex.join(arguments), needs_secret=given)

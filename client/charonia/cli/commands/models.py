@@ -1,0 +1,88 @@
+"""Looks at models."""
+
+from collections.abc import Sequence
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+from rich.text import Text
+
+from charonia.cli import options
+from charonia.cli.completion import complete_models
+from charonia.cli.registry import command
+from charonia.cli.session import Session
+from charonia.cli.terminal.tables import Cell, make_table, print_fields, print_list, show_ms, show_status
+from charonia.schemas import ModelInfo, Percentiles, TensorInfo
+
+Name = Annotated[options.Text, typer.Argument(help="The name of a model.", autocompletion=complete_models)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, "models", opens=True, rich_help_panel="Models")(show_models)
+
+
+def show_models(session: Session, name: Name = None) -> None:
+    """List the models, or show one with its inputs and outputs."""
+    if name is None:
+        columns = ["NAME", "STATUS", "INPUTS", "OUTPUTS", "WAITING", "RUNNING"]
+        table = make_table(columns, right=columns[4:], flexible=["INPUTS", "OUTPUTS"])
+        print_list(session, session.client.models.list(), table, show_row, "no models; Triton serves none to this key")
+        session.open_page("/models")
+        return
+    model = session.client.models[name]
+    if session.as_json:
+        session.print_json(model)
+    else:
+        print_model(session, model)
+    session.open_page(f"/models/{quote(model.name, safe='')}")
+
+
+def find_status(model: ModelInfo) -> str:
+    """Return the state of a model in a word."""
+    if model.paused:
+        return "paused"
+    return "ready" if model.ready else "away"
+
+
+def show_row(model: ModelInfo) -> Sequence[Cell]:
+    return (
+        model.name,
+        show_status(find_status(model)),
+        ", ".join(each.name for each in model.inputs),
+        ", ".join(each.name for each in model.outputs),
+        str(sum(model.queue.values())),
+        str(model.running),
+    )
+
+
+def print_model(session: Session, model: ModelInfo) -> None:
+    """Print a model for people, with a command that runs it."""
+    waiting = ", ".join(f"{count} {priority}" for priority, count in model.queue.items() if count)
+    fields: list[tuple[str, Cell | None]] = [
+        ("model", model.name + (", streaming" if model.streaming else "")),
+        ("status", show_status(find_status(model))),
+        ("reason", None if model.reason is None else Text(model.reason, "red")),
+        ("versions", ", ".join(each.version for each in model.versions)),
+        ("batch", f"up to {model.max_batch_size}" if model.max_batch_size else None),
+        ("waiting", waiting or "0"),
+        ("running", f"{model.running} of {model.slots} slots"),
+    ]
+    fields += [("input" if number == 0 else "", show_tensor(each)) for number, each in enumerate(model.inputs)]
+    fields += [("output" if number == 0 else "", show_tensor(each)) for number, each in enumerate(model.outputs)]
+    if model.recent is not None and model.recent.jobs:
+        fields.append(("waited", show_percentiles(model.recent.queue_ms)))
+        fields.append(("inference", show_percentiles(model.recent.inference_ms)))
+    print_fields(session, fields)
+    arguments = " ".join(f"{each.name}=…" for each in model.inputs if not each.optional)
+    session.note(f"run it: charonia run {model.name} {arguments}")
+
+
+def show_tensor(tensor: TensorInfo) -> str:
+    shape = "×".join("any" if size == -1 else str(size) for size in tensor.shape)
+    notes = [text for text, shown in (("optional", tensor.optional), ("a file", tensor.reference)) if shown]
+    return f"{tensor.name} {tensor.datatype} {shape}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def show_percentiles(found: Percentiles) -> str:
+    return f"p50 {show_ms(found.p50)}, p95 {show_ms(found.p95)} of your latest jobs"

@@ -1,0 +1,1 @@
+"""Follows all events: prints them, or sends them to a local server."""

@@ -1,0 +1,110 @@
+"""Follows the feed of all events, and hands each to a printer or to a local server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from charonia import AsyncCharonia
+from charonia.cli.listen.event_lines import EventLines
+from charonia.cli.listen.fed_events import FedEvent, Progress, read_fed
+from charonia.cli.listen.forwarding import CONCURRENCY, Forwarding
+from charonia.cli.listen.local_receiver import LocalReceiver
+from charonia.cli.session import CALL_SECONDS, Session
+from charonia.webhook_signatures import new_secret
+
+Take = Callable[[FedEvent], Awaitable[None]]
+
+
+class Listener:
+    """One run of `listen`. `progress` says where the next one goes on."""
+
+    def __init__(self, session: Session, types: Sequence[str] | None, after: str | None) -> None:
+        """`after` is a position; None for the oldest event."""
+        self.progress = Progress(after)
+        self.lines = EventLines(session)
+        self._session = session
+        self._types = types
+        self._greeting = ["listening; Ctrl-C ends it"]  # until the gateway has accepted the call
+        self._is_connected = False
+        self._made_secret: str | None = None
+
+    async def print_all(self, *, only_new: bool) -> None:
+        """Print the events, without an end."""
+        async with AsyncCharonia(profile=self._session.profile, timeout=CALL_SECONDS) as client:
+            await self._find_begin(client, only_new=only_new)
+            await self._follow(client, self._print)
+
+    async def forward_all(self, url: str, secret: str | None, give_up_after: float, *, only_new: bool) -> None:
+        """Forward the events to a URL, without an end."""
+        async with AsyncCharonia(profile=self._session.profile, timeout=CALL_SECONDS) as client:
+            await self._find_begin(client, only_new=only_new)
+            self._greeting = [f"forwarding to {url}; Ctrl-C ends it"]
+            if secret is None:
+                secret = self._made_secret = new_secret()
+                self._greeting.append(f"secret of this run: {secret}")
+            async with LocalReceiver(url, secret, CONCURRENCY) as receiver:
+                forwarding = Forwarding(receiver, give_up_after, self.lines.show_delivery, self._finish)
+                workers = [forwarding.work() for _ in range(CONCURRENCY)]
+                await run_until_one_ends([self._follow(client, forwarding.add), *workers])
+
+    async def _find_begin(self, client: AsyncCharonia, *, only_new: bool) -> None:
+        if only_new:
+            self.progress.position = await client.events.find_end(types=self._types)
+
+    async def _follow(self, client: AsyncCharonia, take: Take) -> None:
+        messages = client.events.read_messages(self._types, self.progress.position, None, self._note_break)
+        async with aclosing(messages):
+            async for message in messages:
+                self._note_connection()
+                if message is not None:
+                    event = read_fed(message)
+                    self.progress.begin(event.position)
+                    await take(event)
+
+    async def _print(self, event: FedEvent) -> None:
+        self.lines.show_event(event)
+        self._finish(event)
+
+    def _finish(self, event: FedEvent) -> None:
+        self.progress.finish(event.position)
+
+    def _note_connection(self) -> None:
+        """Say what happens now: once."""
+        self._is_connected = True
+        for line in self._greeting:
+            self._session.note(line)
+        self._greeting = []
+
+    def _note_break(self) -> None:
+        """Say that the gateway is away: once until it is back."""
+        if self._is_connected:
+            self._is_connected = False
+            self._session.note("the gateway closed the connection; connecting again, no event is lost")
+
+    def note_end(self, command: str, *, needs_secret: bool) -> None:
+        """Say with which command to go on, unless it was refused. A secret that the user gave is never printed."""
+        if self._greeting:
+            return
+        if self.lines.given_up:
+            self._session.note(f"events given up, which the server did not accept: {self.lines.given_up}")
+        position = self.progress.position
+        where = "--since-oldest" if position is None else f"--after {position}"
+        if self._made_secret is not None:  # the start has shown it, so that the next run can sign alike
+            where += f" --secret {self._made_secret}"
+        if needs_secret:
+            self._session.note("to sign alike, give the same --secret again")
+        self._session.note(f"go on from here: {command} {where}")
+
+
+async def run_until_one_ends(work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run work that has no end, until an error ends one. Raise the error once all have stopped."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for each in ended:
+            each.result()
+    finally:
+        for each in tasks:
+            each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

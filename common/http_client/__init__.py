@@ -1,0 +1,1 @@
+"""HTTP to servers that clients name: connections to checked addresses, limits on responses, names for errors."""

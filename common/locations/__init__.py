@@ -1,0 +1,1 @@
+"""Buckets beside Charonia's own store: what operators let each tenant read and write there."""

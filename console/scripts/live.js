@@ -1,0 +1,31 @@
+// One stream of the tenant's events for all parts of the page that are live.
+
+import { follow } from "./stream.js";
+
+/** @type {Set<(event: import("./stream.js").ServerEvent) => void>} */
+const feedListeners = new Set();
+
+/** @type {AbortController | null} */
+let feed = null;
+
+/**
+ * Call a function with each new event of the tenant. The stream is open as long as anything listens.
+ * @param {(event: import("./stream.js").ServerEvent) => void} listener
+ * @returns {() => void} ends it
+ */
+export function onTenantEvent(listener) {
+  feedListeners.add(listener);
+  if (!feed) {
+    feed = new AbortController();
+    const onEvent = (/** @type {import("./stream.js").ServerEvent} */ event) =>
+      feedListeners.forEach((each) => each(event));
+    follow("/v1/events?after=latest", { onEvent, signal: feed.signal, endless: true });
+  }
+  return () => {
+    feedListeners.delete(listener);
+    if (!feedListeners.size) {
+      feed?.abort();
+      feed = null;
+    }
+  };
+}

@@ -1,0 +1,46 @@
+// The models of the catalogue.
+
+import { html } from "../../vendor/preact.js";
+import { call } from "../api.js";
+import { formatCount } from "../format.js";
+import { useLoad } from "../load.js";
+import { linkTo } from "../navigation.js";
+import { List } from "../parts/list.js";
+import { Empty, Show } from "../parts/notices.js";
+import { StatusBadge } from "../parts/status.js";
+
+const REFRESH_MS = 10_000;
+
+/** @typedef {import("../types.js").Model} Model */
+
+/** @param {Model} model */
+export function nameState(model) {
+  return model.paused ? "paused" : model.ready ? "ready" : "away";
+}
+
+/** @param {Model} model */
+export function countWaiting(model) {
+  return model.queue.high + model.queue.normal + model.queue.low;
+}
+
+/** @type {import("../parts/list.js").Column[]} */
+const MODEL_COLUMNS = [
+  { title: "Model", cell: (/** @type {Model} */ model) => model.name },
+  { title: "State", cell: (/** @type {Model} */ model) => html`<${StatusBadge} of=${nameState(model)} title=${model.reason ?? undefined} />` },
+  { title: "Waiting", number: true, cell: (/** @type {Model} */ model) => formatCount(countWaiting(model)) },
+  { title: "Running", number: true, cell: (/** @type {Model} */ model) => `${formatCount(model.running)} of ${formatCount(model.slots)}` },
+  { title: "Versions", wide: true, cell: (/** @type {Model} */ model) => model.versions.map((each) => each.version).join(", ") },
+  { title: "Inputs", wide: true, cell: (/** @type {Model} */ model) => html`<span class="reason">${model.inputs.map((each) => each.name).join(", ")}</span>` },
+];
+
+export function ModelsPage() {
+  const models = useLoad(async (signal) => (await call("GET", "/v1/models", { signal })).items, [], { every: REFRESH_MS });
+  return html`<h1>Models</h1>
+    <${Show} of=${models}>
+      ${(/** @type {Model[]} */ items) =>
+        items.length
+          ? html`<${List} label="Models" columns=${MODEL_COLUMNS} rows=${items} idOf=${(/** @type {Model} */ model) => model.name}
+              linkOf=${(/** @type {Model} */ model) => linkTo(`/models/${encodeURIComponent(model.name)}`)} />`
+          : html`<${Empty}><p>There are no models yet.</p><p>Start a dispatcher beside a Triton that has some.</p><//>`}
+    <//>`;
+}

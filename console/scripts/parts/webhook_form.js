@@ -1,0 +1,61 @@
+// The fields of a subscription, for a new one and for a change.
+
+import { html, useState } from "../../vendor/preact.js";
+import { Dialog } from "./dialog.js";
+import { Trouble } from "./notices.js";
+
+/** @typedef {import("../types.js").Webhook} Webhook */
+
+/**
+ * Each field keeps what the user typed when the page is drawn again: its value is only a default.
+ * @param {object} props
+ * @param {string} props.title
+ * @param {string} props.button
+ * @param {Webhook} [props.webhook] the present one; without it, one is made
+ * @param {(body: Record<string, unknown>) => Promise<void>} props.save
+ * @param {() => void} props.onClose
+ */
+export function WebhookForm({ title, button, webhook, save, onClose }) {
+  const [error, setError] = useState(/** @type {Error | null} */ (null));
+  const [busy, setBusy] = useState(false);
+  async function submit(/** @type {SubmitEvent} */ event) {
+    event.preventDefault();
+    if (busy) return;
+    setBusy(true);
+    setError(null);
+    try {
+      await save(readFields(new FormData(/** @type {HTMLFormElement} */ (event.target)), webhook));
+      onClose();
+    } catch (failure) {
+      setError(/** @type {Error} */ (failure));
+      setBusy(false);
+    }
+  }
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <form class="fields" onSubmit=${submit}>
+      <label>URL <input name="url" type="url" required placeholder="https://example.com/hook" spellcheck=${false} defaultValue=${webhook?.url ?? ""} /></label>
+      <label>Events, separated by commas <input name="events" required defaultValue=${webhook?.events.join(", ") ?? "job.succeeded, job.failed"} spellcheck=${false} /></label>
+      <p class="hint">Such as job.succeeded, job.failed, batch.completed. <code>job.*</code> is every event of a job.</p>
+      <label>Models, separated by commas <input name="models" placeholder="All" spellcheck=${false} defaultValue=${webhook?.models?.join(", ") ?? ""} /></label>
+      <label>Description <input name="description" placeholder="A note of yours" maxlength="1000" defaultValue=${webhook?.description ?? ""} /></label>
+      <label>At most so many attempts a second <input name="rate_limit" type="number" min="1" max="10000" placeholder="No limit" defaultValue=${webhook?.rate_limit ?? ""} /></label>
+      <label class="line"><input name="ordered" type="checkbox" defaultChecked=${webhook?.ordered ?? false} /> Send the events of a job in order</label>
+      <${Trouble} error=${error} />
+      <p class="actions"><button type="submit" class="primary" aria-disabled=${busy}>${busy ? "Working …" : button}</button></p>
+    </form>
+  <//>`;
+}
+
+/**
+ * @param {FormData} form
+ * @param {Webhook | undefined} webhook the present one
+ * @returns {Record<string, unknown>} the body of the call. An empty field is left out, or clears what is there.
+ */
+function readFields(form, webhook) {
+  const text = (/** @type {string} */ name) => String(form.get(name)).trim();
+  const list = (/** @type {string} */ name) => text(name).split(",").map((part) => part.trim()).filter(Boolean);
+  const optional = { models: list("models"), description: text("description"), rate_limit: text("rate_limit") ? Number(text("rate_limit")) : "" };
+  const given = Object.entries(optional).filter(([, value]) => value.toString() !== "" || webhook);
+  const cleared = given.map(([name, value]) => [name, value.toString() === "" ? null : value]);
+  return { url: text("url"), events: list("events"), ordered: form.has("ordered"), ...Object.fromEntries(cleared) };
+}

@@ -1,0 +1,182 @@
+// The shapes of the API, as far as the console reads them. docs/reference/api.md describes them.
+
+/** @typedef {{ pointer: string, detail: string }} FieldError a JSON pointer into the body, and what is wrong there */
+/** @typedef {"queued" | "processing" | "canceling" | "succeeded" | "failed" | "canceled" | "expired"} Status */
+/** @typedef {{ code: string, message: string, retryable: boolean }} Failure */
+/** @typedef {{ code: string, detail: string }} WaitingFor */
+/** @typedef {{ queue_ms: number | null, inference_ms: number | null, total_ms: number | null }} Metrics */
+
+/**
+ * An input or an output of a job.
+ * @typedef {object} TensorView
+ * @property {string} name
+ * @property {string} datatype
+ * @property {number[]} shape
+ * @property {any[]} [data]
+ * @property {string} [file]
+ * @property {string} [url]
+ * @property {number} [size]
+ * @property {string} [location]
+ * @property {string} [source]
+ * @property {number} [offset]
+ */
+
+/** @typedef {{ inputs: TensorView[] | null, inputs_omitted?: string }} JobInputs */
+
+/**
+ * @typedef {object} Attempt
+ * @property {number} attempt
+ * @property {number} count
+ * @property {"succeeded" | "failed" | "canceled" | "returned"} status
+ * @property {string} model
+ * @property {string} worker
+ * @property {string} started_at
+ * @property {string} finished_at
+ * @property {number} duration_ms
+ * @property {string | null} error_code
+ * @property {string | null} error_message
+ */
+
+/**
+ * @typedef {object} Job
+ * @property {string} id
+ * @property {Status} status
+ * @property {string} model
+ * @property {string | null} version
+ * @property {"high" | "normal" | "low"} priority
+ * @property {number} attempt
+ * @property {number} max_attempts
+ * @property {string} created_at
+ * @property {string} run_at
+ * @property {string | null} started_at
+ * @property {string | null} finished_at
+ * @property {string | null} expires_at
+ * @property {TensorView[] | null} outputs
+ * @property {Failure | null} error
+ * @property {number | null} queue_position
+ * @property {WaitingFor | null} waiting_for
+ * @property {"none" | "pending" | "succeeded" | "failed"} webhook_status
+ * @property {Record<string, unknown>} metadata
+ * @property {string} trace_id
+ * @property {Metrics} metrics
+ * @property {{ self: string, cancel: string, events: string, deliveries: string, trace: string | null }} urls
+ * @property {"in_lists" | "too_large" | "erased"} [outputs_omitted]
+ * @property {string} [outputs_url]
+ */
+
+/** @typedef {{ name: string, datatype: string, shape: number[], optional: boolean, reference: boolean }} Tensor */
+
+/**
+ * @typedef {object} Model
+ * @property {string} name
+ * @property {boolean} ready
+ * @property {string | null} reason
+ * @property {boolean} streaming
+ * @property {number} max_batch_size
+ * @property {{ version: string, ready: boolean, reason: string | null }[]} versions
+ * @property {Tensor[]} inputs
+ * @property {Tensor[]} outputs
+ * @property {Record<"high" | "normal" | "low", number>} queue
+ * @property {number} slots
+ * @property {number} running
+ * @property {boolean} paused
+ */
+
+/**
+ * @template T
+ * @typedef {{ items: T[], next_cursor: string | null }} Page
+ */
+
+export const STATUSES = ["queued", "processing", "canceling", "succeeded", "failed", "canceled", "expired"];
+
+/**
+ * @typedef {object} Webhook
+ * @property {string} id
+ * @property {string} url
+ * @property {string[]} events
+ * @property {string[] | null} models
+ * @property {string | null} description
+ * @property {string[] | null} headers
+ * @property {"hmac" | "ed25519"} signing
+ * @property {number | null} rate_limit
+ * @property {boolean} ordered
+ * @property {"enabled" | "disabled"} status
+ * @property {string | null} disabled_at
+ * @property {string | null} disabled_reason
+ * @property {string} created_at
+ * @property {string} [secret]
+ * @property {string} [public_key]
+ * @property {string} [old_secret_until]
+ * @property {FieldError[]} [warnings]
+ */
+
+/** @typedef {{ p50: number | null, p95: number | null }} Percentiles */
+
+/**
+ * @typedef {object} DeliveryWindow
+ * @property {number} succeeded
+ * @property {number} failed
+ * @property {number} failed_attempts
+ * @property {number | null} success_rate of attempts, from 0 to 1
+ * @property {Percentiles} latency_ms
+ */
+
+/**
+ * @typedef {object} WebhookHealth
+ * @property {string} webhook_id
+ * @property {"closed" | "open"} circuit
+ * @property {string | null} failing_since
+ * @property {number} pending
+ * @property {string | null} oldest_due_at
+ * @property {string | null} counted_since
+ * @property {DeliveryWindow} last_60_minutes
+ * @property {DeliveryWindow} last_24_hours
+ */
+
+/**
+ * @typedef {object} Recovery
+ * @property {string} id
+ * @property {string} since
+ * @property {string} until
+ * @property {"running" | "done"} status
+ * @property {number} recovered
+ */
+
+/**
+ * @typedef {object} StatsWindow
+ * @property {Percentiles} queue_ms
+ * @property {Percentiles} inference_ms
+ * @property {number} ended
+ * @property {number} failed
+ * @property {number} ended_per_minute
+ * @property {number} failed_per_minute
+ */
+
+/**
+ * @typedef {object} StatsItem
+ * @property {string} model
+ * @property {string} priority
+ * @property {number} waiting
+ * @property {number} scheduled
+ * @property {number} running
+ * @property {string | null} oldest_waiting_at
+ * @property {StatsWindow} last_5_minutes
+ * @property {StatsWindow} last_60_minutes
+ */
+
+/** @typedef {{ at: string, ended: number, failed: number, waiting: number, running: number }} StatsMinute */
+
+/**
+ * @typedef {object} ApiKey
+ * @property {string} id
+ * @property {string} name
+ * @property {string[]} scopes
+ * @property {string[] | null} models
+ * @property {number | null} rate_limit
+ * @property {string} created_at
+ * @property {string | null} expires_at
+ * @property {string | null} last_used_at
+ * @property {string} [key]
+ */
+
+/** @typedef {{ id: string, size: number, sha256: string, content_type: string, created_at: string, expires_at: string }} StoredFile */

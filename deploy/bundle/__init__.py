@@ -1,0 +1,1 @@
+"""Builds archives that install the whole stack without a network; `installer.py` is what runs there."""

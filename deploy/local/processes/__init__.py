@@ -1,0 +1,1 @@
+"""Child processes: their start, output, ports, clock and end."""

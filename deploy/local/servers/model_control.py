@@ -1,0 +1,122 @@
+"""Loads and unloads models of a Triton in explicit mode, over HTTP on loopback.
+
+Each model is loaded by a call of its own. With `--load-model=*` the server opens no port until every model is loaded,
+and a Python process that dies before it begins is waited for without end.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from urllib.parse import quote
+
+from deploy.local.errors import NotReady
+from deploy.local.processes.ports import HOST
+
+CALL_SECONDS = 10.0
+LOAD_SECONDS = 600.0  # in which Triton answers to a load
+WAIT_SECONDS = 90.0  # for the models of a server that starts
+QUIET_SECONDS = 20.0  # without a model that was loaded, after which the others are waited for no longer
+POLL_SECONDS = 0.05
+READY, LOADING, UNKNOWN = "READY", "LOADING", ""
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """A version of a model in the repository. `state` is empty for a model that nobody has loaded yet."""
+
+    name: str
+    version: str
+    state: str
+    reason: str
+
+
+class ModelControl:
+    """The models of the server that has this HTTP port."""
+
+    def __init__(self, port: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._port = port
+        self._clock = clock
+
+    def list_models(self) -> list[IndexEntry]:
+        """Return all models of the repository, without hidden folders; raise NotReady if the server does not answer."""
+        entries = [
+            IndexEntry(each["name"], each.get("version", ""), each.get("state", UNKNOWN), each.get("reason", ""))
+            for each in json.loads(self._post("index", CALL_SECONDS))
+        ]
+        return [each for each in entries if each.state or not each.name.startswith(".")]
+
+    def load(self, model: str, seconds: float = LOAD_SECONDS) -> None:
+        """Load a model; raise NotReady, with Triton's reason, if it cannot be loaded."""
+        self._post(f"models/{quote(model, safe='')}/load", seconds)
+
+    def unload(self, model: str) -> None:
+        """Begin to unload a model: requests in flight end first. Raises NotReady."""
+        self._post(f"models/{quote(model, safe='')}/unload", CALL_SECONDS)
+
+    def load_new(self) -> None:
+        """Load every model that nobody has loaded, all at once. Wait until they are loaded or have failed.
+
+        A model that takes long is loaded in the background.
+        """
+        names = {each.name for each in self.list_models() if each.state == UNKNOWN}
+        loads = [threading.Thread(target=self._try_load, args=(name,), daemon=True) for name in sorted(names)]
+        for load in loads:
+            load.start()
+        deadline, quiet_since, before = self._clock() + WAIT_SECONDS, self._clock(), len(loads)
+        while left := sum(load.is_alive() for load in loads):
+            now = self._clock()
+            if left < before:
+                before, quiet_since = left, now
+            if now > min(deadline, quiet_since + QUIET_SECONDS):
+                return
+            time.sleep(POLL_SECONDS)
+
+    def find_problems(self) -> dict[str, str]:
+        """Return why models are not ready; raise NotReady if the server does not answer."""
+        return {each.name: explain(each) for each in self.list_models() if each.state != READY}
+
+    def _try_load(self, model: str) -> None:
+        try:
+            self.load(model)
+        except NotReady:
+            return  # the index has the reason
+
+    def _post(self, what: str, seconds: float) -> str:
+        connection = HTTPConnection(HOST, self._port, timeout=seconds)
+        try:
+            connection.request("POST", f"/v2/repository/{what}")
+            answer = connection.getresponse()
+            text = answer.read().decode(errors="replace")
+        except TimeoutError:
+            raise NotReady(f"Triton has not answered within {seconds:g} s") from None
+        except (OSError, HTTPException) as error:
+            raise NotReady(f"Triton does not answer: {error}") from error
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise NotReady(read_error(text))
+        return text
+
+
+def explain(entry: IndexEntry) -> str:
+    """Return why a model is not ready."""
+    if entry.state == UNKNOWN:
+        return "its config.pbtxt is missing or wrong; Triton's log has the reason"
+    if entry.state == LOADING:
+        return "still loading; if that does not end, its model.py is missing or its process crashes: see Triton's log"
+    return first_part(entry.reason) or entry.state.lower()
+
+
+def read_error(text: str) -> str:
+    """Return the message of an answer, without the trace of Python that may follow."""
+    try:
+        return first_part(json.loads(text)["error"])
+    except (ValueError, KeyError, TypeError):
+        return text
+
+
+def first_part(message: str) -> str:
+    return message.split("\n\nAt:\n")[0].strip()

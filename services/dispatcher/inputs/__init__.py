@@ -1,0 +1,1 @@
+"""The inputs of jobs that are in files, as bytes or by reference."""

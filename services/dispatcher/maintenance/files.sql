@@ -1,0 +1,24 @@
+-- name: lock_expired_files
+-- Locks up to $1 files whose time is over. Leaves out one while a submit that reads it is under way.
+SELECT id FROM files WHERE expires_at <= now() ORDER BY expires_at LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: claim_expired_files
+-- Marks locked files ($1) as being deleted, but not those that jobs need which wait or run. Looks at all of them again in
+-- $2 seconds. Returns each, with whether it is to be deleted now.
+UPDATE files
+SET status = CASE
+      WHEN EXISTS (
+        SELECT
+        FROM job_files used
+        JOIN jobs j ON j.id = used.job_id
+        WHERE used.file_id = files.id AND j.finished_at IS NULL
+      ) THEN status
+      ELSE 'deleting'
+    END,
+    expires_at = now() + make_interval(secs => $2)
+WHERE id = ANY ($1::uuid[])
+RETURNING id, tenant_id, status = 'deleting' AS expired;
+
+-- name: remove_files
+-- Removes files ($1) whose content is gone. If a presigned URL can still write one, its row stays for a later sweep.
+DELETE FROM files WHERE id = ANY ($1::uuid[]) AND status = 'deleting' AND coalesce(writable_until, '-infinity') <= now();

@@ -1,0 +1,126 @@
+"""Decides what happens to a job after a failed attempt. Pure."""
+
+from typing import assert_never
+
+import msgspec
+
+from common.jobs import Failure
+
+# A job that runs while Triton or its dispatcher dies gets its attempt back. But after this many interruptions in a row
+# it may be what kills them. From then on it is suspected poison and on probation: no other suspect runs where one crash
+# could hit both, and an interruption counts. A job that runs for this long is no longer suspected. The time doubles
+# with each further interruption, so that a job that kills slowly is found too.
+MAX_INTERRUPTIONS = 3
+PROBATION_SECONDS = 30.0
+REFUSED_DELAY_SECONDS = 0.25
+
+
+class Interrupted(msgspec.Struct, frozen=True):
+    """Triton or the model went away during the attempt. The job is probably not the cause."""
+
+    failure: Failure
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The dispatcher died or was cut off during the attempt, some time after its last heartbeat."""
+
+    failure: Failure
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The attempt never began, or left no trace: Triton or the object store was away, or a queue was full.
+
+    The job cannot be the cause.
+
+    The job waits for `delay` seconds at least, and for twice as many at most.
+    """
+
+    failure: Failure
+    delay: float = REFUSED_DELAY_SECONDS
+
+
+class Attempted(msgspec.Struct, frozen=True):
+    """The attempt itself failed."""
+
+    failure: Failure
+
+
+Outcome = Interrupted | Lost | Refused | Attempted
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """A job's counts, including this attempt, and its `retry`. Delays are in seconds.
+
+    `suspected`: the job was on probation when the attempt ended.
+    """
+
+    attempt: int
+    max_attempts: int
+    suspected: bool
+    initial_delay: float
+    max_delay: float
+    fallback_model: str | None
+
+
+class GiveBack(msgspec.Struct, frozen=True):
+    """Queue the job again, due after `delay` seconds. The attempt does not count."""
+
+    delay: float
+
+
+class Again(msgspec.Struct, frozen=True):
+    """Queue the job again, due after `delay` seconds."""
+
+    delay: float
+
+
+class FallBack(msgspec.Struct, frozen=True):
+    """Queue the job again at once, for one attempt on another model."""
+
+    model: str
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """Fail the job for good."""
+
+
+def decide(policy: Policy, outcome: Outcome, chance: float) -> GiveBack | Again | FallBack | Fail:
+    """Return the decision. `chance` is a random number in [0, 1) for full jitter, which spreads retries over time."""
+    if isinstance(outcome, Refused):
+        return GiveBack(outcome.delay * (1 + chance))
+    if isinstance(outcome, Interrupted | Lost) and not policy.suspected:
+        return GiveBack(0.0)
+    if outcome.failure.retryable and policy.attempt < policy.max_attempts:
+        ceiling = min(policy.max_delay, policy.initial_delay * 2.0 ** min(policy.attempt - 1, 60))
+        return Again(ceiling * chance)
+    if policy.fallback_model is not None:
+        return FallBack(policy.fallback_model)
+    return Fail()
+
+
+def is_suspected(probation: float | None, outcome: Outcome, ran: float) -> bool:
+    """Return whether a job was on probation when its attempt ended, after `ran` seconds.
+
+    It is not known when a lost attempt ended. So the probation holds that the last heartbeat left.
+    """
+    return probation is not None and (isinstance(outcome, Lost) or ran < probation)
+
+
+def count_interruptions(before: int, outcome: Outcome) -> int | None:
+    """Return the number of interruptions in a row after an attempt. None: as before, it never began."""
+    match outcome:
+        case Interrupted() | Lost():
+            return before + 1
+        case Attempted():
+            return 0
+        case Refused():
+            return None
+        case never:
+            assert_never(never)
+
+
+def find_probation(interruptions: int) -> float | None:
+    """Return for how many seconds of its next attempt a job is suspected. None: it is not."""
+    if interruptions < MAX_INTERRUPTIONS:
+        return None
+    return PROBATION_SECONDS * 2.0 ** min(interruptions - MAX_INTERRUPTIONS, 30)

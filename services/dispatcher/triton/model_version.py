@@ -1,0 +1,62 @@
+"""What a version of a model declares. Pure."""
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from common.tensors import Datatype, Signature
+
+REFERENCE = "charonia.reference"  # the parameter that names the inputs of which a model takes URLs
+
+
+class ModelVersion(msgspec.Struct, frozen=True):
+    """What a ready version of a model declares. Shapes include the batch dimension."""
+
+    name: str
+    version: str
+    decoupled: bool
+    max_batch_size: int
+    instances: int
+    inputs: list[Signature]
+    outputs: list[Signature]
+
+    @property
+    def takes_references(self) -> bool:
+        """Whether the model takes a URL as one of its inputs."""
+        return any(signature.reference for signature in self.inputs)
+
+
+def read_version(name: str, version: str, metadata: Any, config: Any) -> ModelVersion:
+    """Return what Triton's answers for a version declare."""
+    optional = {tensor.name for tensor in config.input if tensor.optional}
+    references = read_references(config)
+    return ModelVersion(
+        name=name,
+        version=version,
+        decoupled=config.model_transaction_policy.decoupled,
+        max_batch_size=config.max_batch_size,
+        instances=sum(group.count for group in config.instance_group) or 1,  # an ensemble has none
+        inputs=[read_signature(tensor, optional, references) for tensor in metadata.inputs],
+        outputs=[read_signature(tensor) for tensor in metadata.outputs],
+    )
+
+
+def read_references(config: Any) -> list[str]:
+    """Return the names in the parameter REFERENCE of a model's configuration."""
+    if REFERENCE not in config.parameters:
+        return []
+    names = config.parameters[REFERENCE].string_value.split(",")
+    return [name.strip() for name in names if name.strip()]
+
+
+def find_wrong_references(version: ModelVersion, config: Any) -> list[str]:
+    """Return the names in the parameter REFERENCE that are no inputs of BYTES. They have no effect."""
+    right = {signature.name for signature in version.inputs if signature.reference}
+    return [name for name in read_references(config) if name not in right]
+
+
+def read_signature(tensor: Any, optional: Collection[str] = (), references: Collection[str] = ()) -> Signature:
+    datatype = Datatype(tensor.datatype)
+    reference = tensor.name in references and datatype is Datatype.BYTES
+    return Signature(tensor.name, datatype, list(tensor.shape), tensor.name in optional, reference)

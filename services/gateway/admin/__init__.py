@@ -1,0 +1,1 @@
+"""What administrators of a tenant use: API keys, and the audit log of changes."""

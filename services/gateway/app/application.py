@@ -1,0 +1,106 @@
+"""The application: the services behind their routes, within the middleware."""
+
+from dataclasses import dataclass
+
+from litestar import Litestar, Router
+from litestar.routes import WebSocketRoute
+from litestar.types import ASGIApp
+
+from services.gateway.admin.audit import routes as audit
+from services.gateway.admin.keys import routes as keys
+from services.gateway.app.composition import Connections, Services, compose
+from services.gateway.auth.authentication import AuthenticationMiddleware
+from services.gateway.auth.rate_limits import RateLimitHeadersMiddleware
+from services.gateway.batches import routes as batches
+from services.gateway.events import router as events
+from services.gateway.events.feed import routes as feed
+from services.gateway.files import routes as files
+from services.gateway.http import console, health, welcome
+from services.gateway.http.bodies import ApiRequest
+from services.gateway.http.draining import DrainMiddleware, DrainState
+from services.gateway.http.error_responses import HANDLERS
+from services.gateway.http.limits.body_limits import BodyBudget, BodyDeadlines, BodyLimitsMiddleware
+from services.gateway.http.limits.response_budget import ResponseBudget
+from services.gateway.http.limits.response_limits import ResponseLimitsMiddleware
+from services.gateway.http.methods import HeadMiddleware, answer_options
+from services.gateway.http.parameters import check_parameters
+from services.gateway.http.problems import PROTOCOL
+from services.gateway.http.telemetry import TelemetryMiddleware
+from services.gateway.http.websockets import UnknownSocketMiddleware
+from services.gateway.http.worker_processes import LARGE
+from services.gateway.jobs import router as jobs
+from services.gateway.models import routes as models
+from services.gateway.open_inference import router as open_inference
+from services.gateway.openapi import document
+from services.gateway.reports.stats import routes as stats
+from services.gateway.reports.traces import routes as traces
+from services.gateway.reports.usage import routes as usage
+from services.gateway.settings import GatewaySettings
+from services.gateway.webhooks import router as webhooks
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """The application, the same with its middleware, and what a shutdown changes."""
+
+    app: Litestar
+    asgi: ASGIApp
+    drain: DrainState
+    deadlines: BodyDeadlines
+
+
+def build(settings: GatewaySettings, connections: Connections) -> Gateway:
+    """Compose the gateway around its open connections."""
+    drain, deadlines = DrainState(), BodyDeadlines()
+    app = make_app(settings, compose(settings, connections, drain))
+    budget = BodyBudget(settings.max_bodies)
+    sockets = [route.path_format for route in app.routes if isinstance(route, WebSocketRoute)]
+    # Around Litestar, to see requests that match no route; the last is the outermost.
+    asgi: ASGIApp = RateLimitHeadersMiddleware(app)
+    asgi = UnknownSocketMiddleware(asgi, sockets)
+    asgi = HeadMiddleware(asgi)
+    asgi = BodyLimitsMiddleware(asgi, budget, deadlines)
+    asgi = ResponseLimitsMiddleware(asgi, ResponseBudget(settings.max_responses))
+    asgi = DrainMiddleware(asgi, drain)
+    asgi = TelemetryMiddleware(asgi)
+    return Gateway(app, asgi, drain, deadlines)
+
+
+def make_app(settings: GatewaySettings, services: Services) -> Litestar:
+    authenticator = services.authenticator
+    api = Router(
+        "/v1",
+        route_handlers=[
+            jobs.make_router(services.jobs, settings.max_body),
+            events.make_router(services.events),
+            feed.make_router(services.feed),
+            models.make_router(services.models),
+            batches.make_router(services.batches, settings.max_batch),
+            files.make_router(services.files),
+            webhooks.make_router(services.webhooks),
+            traces.make_router(services.traces),
+            usage.make_router(services.usage),
+            stats.make_router(services.stats),
+            audit.make_router(services.audit),
+            keys.make_router(services.keys),
+        ],
+        request_max_body_size=min(settings.max_body, LARGE),  # of bodies that Litestar decodes in place
+        middleware=[lambda app: AuthenticationMiddleware(app, authenticator, check_parameters)],
+    )
+    protocol = Router(
+        PROTOCOL,
+        route_handlers=[open_inference.make_router(services.inference)],
+        middleware=[lambda app: AuthenticationMiddleware(app, authenticator)],
+    )
+    return Litestar(
+        route_handlers=[
+            *(api, protocol, console.router, welcome.router),
+            *(health.make_router(services.readiness), document.router),
+        ],
+        request_class=ApiRequest,
+        before_request=answer_options,
+        exception_handlers=HANDLERS,
+        request_max_body_size=settings.max_body,
+        logging_config=None,  # logging is configured already
+        openapi_config=document.make_config(),
+    )

@@ -1,0 +1,249 @@
+"""Creates the services of each capability around open connections, each once."""
+
+from dataclasses import dataclass
+
+from common.locations.allowed import AllowedLocations
+from common.locations.buckets import Buckets
+from common.object_store.store import ObjectStore
+from common.postgres.database import Database
+from common.rabbitmq.change_publisher import ChangePublisher
+from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.wake_ups import WakeUpPublisher
+from common.security.encryption import Encryptor
+from common.security.signed_urls import UrlSigner
+from common.security.ssrf import AddressPolicy
+from common.views.job import JobUrls
+from services.gateway.admin.audit.routes import AuditServices
+from services.gateway.admin.audit.store import AuditStore
+from services.gateway.admin.keys.revocation import RevocationAnnouncer
+from services.gateway.admin.keys.routes import KeyServices
+from services.gateway.auth.authentication import Authenticator, KeyCache
+from services.gateway.auth.rate_limits import RateLimiter
+from services.gateway.auth.store import KeyStore, RateLimitStore
+from services.gateway.batches.routes import BatchServices
+from services.gateway.batches.store import BatchStore
+from services.gateway.batches.submit import BatchSubmitter
+from services.gateway.batches.waiting import BatchWaiting
+from services.gateway.events.dependencies import EventServices
+from services.gateway.events.feed.feed import EventFeed
+from services.gateway.events.feed.routes import FeedServices
+from services.gateway.events.history import JobHistory
+from services.gateway.events.store import EventStore
+from services.gateway.events.waiters import Waiters
+from services.gateway.files.dependencies import FileServices
+from services.gateway.files.presigned import PresignedUploads
+from services.gateway.files.quota import Quota
+from services.gateway.files.store import FileStore
+from services.gateway.files.uploads import Uploader, UploadLimits
+from services.gateway.http.draining import DrainState
+from services.gateway.http.health import Readiness
+from services.gateway.http.worker_processes import Workers
+from services.gateway.jobs.dependencies import JobServices
+from services.gateway.jobs.idempotency import IdempotencyKeys
+from services.gateway.jobs.idempotency_store import IdempotencyStore
+from services.gateway.jobs.inputs.file_store import InputFileStore
+from services.gateway.jobs.inputs.files import InputFiles
+from services.gateway.jobs.inputs.large_input_store import LargeInputStore
+from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
+from services.gateway.jobs.inputs.locations import InputLocations
+from services.gateway.jobs.inputs.stored_limit import StoredLimit
+from services.gateway.jobs.queue_limit_store import QueueLimitStore
+from services.gateway.jobs.queue_limits import QueueLimits
+from services.gateway.jobs.store import JobStore
+from services.gateway.jobs.submit import Submitter
+from services.gateway.jobs.transitions.cancel import Canceler
+from services.gateway.jobs.transitions.erasure import Eraser
+from services.gateway.jobs.transitions.retry import Retrier
+from services.gateway.jobs.waiting import WaitExplainer
+from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.queue_depths import QueueDepths
+from services.gateway.models.routes import ModelServices
+from services.gateway.models.store import ModelStore
+from services.gateway.models.workloads import WorkloadReader
+from services.gateway.open_inference.dependencies import InferenceServices
+from services.gateway.open_inference.inference import Inference
+from services.gateway.reports.stats.reader import StatsReader
+from services.gateway.reports.stats.routes import StatsServices
+from services.gateway.reports.stats.store import StatsStore
+from services.gateway.reports.traces.routes import TraceServices
+from services.gateway.reports.traces.store import TraceStore
+from services.gateway.reports.usage.routes import UsageServices
+from services.gateway.reports.usage.store import UsageStore
+from services.gateway.settings import GatewaySettings
+from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.gateway.webhooks.dependencies import WebhookServices
+from services.gateway.webhooks.health_store import HealthStore
+from services.gateway.webhooks.secret_rotation import SecretRotation
+from services.gateway.webhooks.store import WebhookStore
+
+
+@dataclass(frozen=True)
+class Connections:
+    """What the gateway holds open, and the tasks and processes that work for all requests."""
+
+    database: Database
+    publisher: Publisher
+    wake_ups: WakeUpPublisher
+    waiters: Waiters
+    feed: EventFeed
+    keys: KeyCache
+    workers: Workers
+    objects: ObjectStore
+    buckets: Buckets
+
+
+@dataclass(frozen=True)
+class Services:
+    """The services of each capability."""
+
+    authenticator: Authenticator
+    readiness: Readiness
+    models: ModelServices
+    events: EventServices
+    feed: FeedServices
+    jobs: JobServices
+    batches: BatchServices
+    files: FileServices
+    webhooks: WebhookServices
+    traces: TraceServices
+    usage: UsageServices
+    stats: StatsServices
+    keys: KeyServices
+    audit: AuditServices
+    inference: InferenceServices
+
+
+def compose(settings: GatewaySettings, connections: Connections, drain: DrainState) -> Services:
+    """Create every service once."""
+    database = connections.database
+    checks = {"database": database.check, "broker": connections.publisher.connection.check}
+    authenticator = Authenticator(connections.keys, RateLimiter(RateLimitStore(database), settings.rate_limit))
+    nodes = {"database": lambda: database.node, "broker": lambda: connections.publisher.connection.node}
+    readiness = Readiness(checks, nodes, drain)
+    model_store = ModelStore(database)
+    catalogue, workloads = Catalogue(model_store), WorkloadReader(model_store)
+    policy = AddressPolicy.parse(settings.allowed_networks, settings.allow_http)
+    event_services = EventServices(
+        authenticator, JobHistory(EventStore(database), connections.waiters, make_urls(settings), settings.heartbeat)
+    )
+    job_services = compose_jobs(settings, connections, event_services, catalogue, WaitExplainer(workloads), policy)
+    inference = Inference(
+        *(job_services.submitter, job_services.canceler, job_services.store),
+        *(connections.waiters, settings.infer_wait),
+    )
+    return Services(
+        authenticator=authenticator,
+        readiness=readiness,
+        models=ModelServices(catalogue, QueueDepths(model_store), workloads, model_store),
+        events=event_services,
+        feed=FeedServices(authenticator, connections.feed),
+        jobs=job_services,
+        batches=compose_batches(settings, connections, job_services),
+        files=compose_files(settings, connections, job_services),
+        webhooks=compose_webhooks(settings, database, job_services.store, policy, catalogue),
+        traces=TraceServices(TraceStore(database), DeliveryStore(database)),
+        usage=UsageServices(UsageStore(database)),
+        stats=StatsServices(StatsReader(StatsStore(database))),
+        keys=KeyServices(
+            KeyStore(database),
+            settings.rate_limit,
+            RevocationAnnouncer(connections.publisher, connections.keys, connections.waiters),
+        ),
+        audit=AuditServices(AuditStore(database)),
+        inference=InferenceServices(
+            *(authenticator, readiness, catalogue, inference, connections.workers, connections.objects),
+            max_body=settings.max_body,
+        ),
+    )
+
+
+def make_urls(settings: GatewaySettings) -> JobUrls:
+    return JobUrls(settings.public_url.rstrip("/"), settings.trace_url, UrlSigner(settings.url_keys))
+
+
+def compose_jobs(
+    settings: GatewaySettings,
+    connections: Connections,
+    events: EventServices,
+    catalogue: Catalogue,
+    waits: WaitExplainer,
+    policy: AddressPolicy,
+) -> JobServices:
+    database, wake_ups = connections.database, connections.wake_ups
+    store = JobStore(database)
+    changes = ChangePublisher(connections.publisher)
+    urls = make_urls(settings)
+    limits = QueueLimits(
+        QueueLimitStore(database), settings.max_queued, settings.max_queued_per_model, settings.max_queued_bytes
+    )
+    keys = IdempotencyKeys(IdempotencyStore(database))
+    locations = InputLocations(AllowedLocations(database, settings.store_url), connections.buckets)
+    files = InputFiles(InputFileStore(database), connections.objects, locations, settings.max_tensor)
+    return JobServices(
+        authenticator=events.authenticator,
+        store=store,
+        submitter=Submitter(
+            *(store, catalogue, wake_ups, policy, limits, keys, connections.workers, files),
+            compose_large_inputs(settings, connections),
+        ),
+        canceler=Canceler(database, wake_ups, changes, urls),
+        retrier=Retrier(database, catalogue, wake_ups, changes),
+        eraser=Eraser(database),
+        waiters=connections.waiters,
+        events=events,
+        waits=waits,
+        signer=UrlSigner(settings.url_keys),
+        urls=urls,
+    )
+
+
+def compose_large_inputs(settings: GatewaySettings, connections: Connections) -> LargeInputWriter:
+    store = LargeInputStore(connections.database)
+    limit = StoredLimit(store, settings.max_stored)
+    return LargeInputWriter(store, connections.objects, limit, settings.inline_output)
+
+
+def compose_batches(settings: GatewaySettings, connections: Connections, services: JobServices) -> BatchServices:
+    store = BatchStore(connections.database)
+    return BatchServices(
+        authenticator=services.authenticator,
+        submitter=BatchSubmitter(store, services.submitter, connections.wake_ups),
+        store=store,
+        waiting=BatchWaiting(store, connections.waiters),
+        workers=connections.workers,
+        urls=services.urls,
+        max_item=settings.max_body,
+    )
+
+
+def compose_files(settings: GatewaySettings, connections: Connections, services: JobServices) -> FileServices:
+    store = FileStore(connections.database, Quota(settings.max_files, settings.max_stored))
+    limits = UploadLimits(settings.max_file, settings.file_retention, settings.max_file_retention)
+    return FileServices(
+        authenticator=services.authenticator,
+        store=store,
+        objects=connections.objects,
+        uploader=Uploader(store, connections.objects, limits),
+        presigned=PresignedUploads(store, connections.objects, settings.max_file),
+        signer=services.signer,
+        redirects=settings.store_redirects,
+    )
+
+
+def compose_webhooks(
+    settings: GatewaySettings, database: Database, job_store: JobStore, policy: AddressPolicy, catalogue: Catalogue
+) -> WebhookServices:
+    encryptor = Encryptor(settings.encryption_keys)
+    return WebhookServices(
+        database=database,
+        jobs=job_store,
+        webhooks=WebhookStore(database),
+        deliveries=DeliveryStore(database),
+        health=HealthStore(database),
+        rotation=SecretRotation(database, encryptor),
+        encryptor=encryptor,
+        policy=policy,
+        catalogue=catalogue,
+        attempt_seconds=settings.delivery_timeout,
+        max_webhooks=settings.max_webhooks_per_tenant,
+    )

@@ -1,0 +1,40 @@
+"""Types of events, and patterns of them such as `job.*`, as callbacks, subscriptions and the feed take them. Pure."""
+
+import re
+from collections.abc import Sequence
+
+from common.jobs import JOB_EVENT_TYPES, list_patterns
+from services.gateway.http.problems import FieldError
+from services.gateway.http.validation.allowed_values import show
+from services.gateway.http.validation.suggestions import suggest
+
+
+def expand(patterns: Sequence[str]) -> list[str]:
+    """Return the event types of a job that the patterns match."""
+    return [each for each in JOB_EVENT_TYPES if not set(patterns).isdisjoint(list_patterns(each))]
+
+
+def find_event_errors(patterns: Sequence[str]) -> list[FieldError]:
+    """Return one error for each pattern that matches no event of a job."""
+    return [
+        FieldError(f"/webhook/events/{index}", explain_pattern(pattern, JOB_EVENT_TYPES))
+        for index, pattern in enumerate(patterns)
+        if not expand([pattern])
+    ]
+
+
+def list_all_patterns(types: Sequence[str]) -> tuple[str, ...]:
+    """Return every pattern that matches one of these event types."""
+    return tuple(dict.fromkeys(pattern for event_type in types for pattern in list_patterns(event_type)))
+
+
+def document_patterns(types: Sequence[str]) -> dict[str, str]:
+    """Return the JSON schema of a pattern that matches one of these event types."""
+    return {"pattern": f"^({'|'.join(map(re.escape, list_all_patterns(types)))})$"}
+
+
+def explain_pattern(pattern: str, types: Sequence[str]) -> str:
+    """Return why a pattern is wrong that matches none of these event types."""
+    text = f"must be one of {', '.join(types)}, or a pattern such as job.*; got {show(pattern)}"
+    meant = suggest(pattern, types)
+    return f"{text}; did you mean '{meant}'?" if meant else text

@@ -1,0 +1,1 @@
+"""Files: large values that clients upload once and use in jobs by reference."""

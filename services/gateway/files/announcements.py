@@ -1,0 +1,56 @@
+"""What a client says about a file that it uploads."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from litestar import Request
+
+from services.gateway.files.digests import read_digest
+from services.gateway.files.schemas import BINARY, MEDIA_TYPE, PresignUpload
+from services.gateway.files.uploads import Announced
+from services.gateway.http.bodies import decode_body, read_chunks
+from services.gateway.http.limits.body_limits import too_large
+from services.gateway.http.negotiation import FORM, check_json, refuse
+from services.gateway.http.problems import FieldError, invalid
+
+MAX_JSON = 16 * 1024  # bytes
+
+
+def read_announced(headers: Mapping[str, str], digest: str | None, sha256: str | None, kept: float) -> Announced:
+    """Return what headers and parameters say. Raises Problem (415, 422)."""
+    length = headers.get("content-length", "")
+    size = int(length) if length.isascii() and length.isdigit() else None
+    return Announced(read_content_type(headers), size, read_digest(digest, sha256), kept)
+
+
+def read_content_type(headers: Mapping[str, str]) -> str:
+    """Return the type of a file. Raises Problem (415) for a form or an encoded body, 422 for no media type."""
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise refuse(f"the body's Content-Encoding is '{encoding[:100]}'; send it without an encoding")
+    text = headers.get("content-type", "").strip()
+    if text.lower().startswith("multipart/"):
+        raise refuse("the body is a form; send the bytes of the file alone, as curl --data-binary @FILE does")
+    if not text or text.lower() == FORM:  # curl's default
+        return BINARY
+    check_media_type("Content-Type", text)
+    return text
+
+
+async def read_presign(request: Request[Any, Any, Any]) -> PresignUpload:
+    """Return the body of a request for a presigned URL. Raises Problem (400, 408, 413, 415, 422)."""
+    check_json(request.headers)
+    body = bytearray()
+    async for chunk in read_chunks(request):
+        body += chunk
+        if len(body) > MAX_JSON:
+            raise too_large(MAX_JSON)
+    wanted: PresignUpload = decode_body(bytes(body), PresignUpload)
+    check_media_type("/content_type", wanted.content_type)  # the pattern lets a line break pass at the end
+    return wanted
+
+
+def check_media_type(pointer: str, text: str) -> None:
+    if not re.fullmatch(MEDIA_TYPE, text):
+        raise invalid(FieldError(pointer, "must be a media type such as image/png"))

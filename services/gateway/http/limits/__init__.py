@@ -1,0 +1,1 @@
+"""Limits on the memory and the time that requests and responses take."""

@@ -1,0 +1,1 @@
+"""The inputs of jobs: inline, in files, or in a tenant's bucket."""

@@ -1,0 +1,80 @@
+"""Looks up the files that submits refer to."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+from uuid import UUID
+
+from common.errors import StoreNotFound
+from common.locations.location import Location
+from common.object_store.keys import file_key
+from common.object_store.store import ObjectStore
+from services.gateway.http.problems import FieldError, Problem, invalid
+from services.gateway.jobs.inputs.file_store import InputFileStore
+from services.gateway.jobs.inputs.locations import (
+    READS,
+    InputLocations,
+    describe_content,
+    gather_within,
+    limit_seconds,
+)
+from services.gateway.jobs.parse import NeedsFiles, SubmitContext
+from services.gateway.jobs.store import JobFile
+from services.gateway.models.file_inputs import KnownFile, KnownFiles
+
+T = TypeVar("T")
+
+
+class InputFiles:
+    """The files of tenants, as inputs of jobs."""
+
+    def __init__(self, store: InputFileStore, objects: ObjectStore, locations: InputLocations, max_tensor: int) -> None:
+        """`max_tensor` limits one tensor from a file or URL, in bytes."""
+        self.store = store
+        self._objects = objects
+        self._locations = locations
+        self.max_tensor = max_tensor
+
+    async def parse(self, parse: Callable[[SubmitContext], Awaitable[T]], context: SubmitContext) -> T:
+        """Return what `parse` returns. If that needs files, look them up and call it again.
+
+        Raises what `parse` raises, and Unavailable.
+        """
+        try:
+            return await parse(context)
+        except NeedsFiles as needed:
+            files = needed.files
+        return await parse(await self.add_to(context, files))
+
+    async def add_to(self, context: SubmitContext, needed: Mapping[UUID | Location, bool]) -> SubmitContext:
+        """Return the context with the files and objects that its tenant may read, and the folders it may write to.
+
+        `needed`: each with whether it may be an .npy file.
+        """
+        locations = {each: npy for each, npy in needed.items() if isinstance(each, Location)}
+        objects = await self._locations.describe(
+            context.tenant_id, {each: npy for each, npy in locations.items() if not each.is_folder}
+        )
+        writable = await self._locations.find_writable(
+            context.tenant_id, [each for each in locations if each.is_folder]
+        )
+        sizes = await self.store.find(context.tenant_id, [each for each in needed if isinstance(each, UUID)])
+        reads = asyncio.Semaphore(READS)
+
+        async def describe(file_id: UUID, size: int) -> KnownFile | None:
+            async with reads:
+                try:
+                    key = file_key(context.tenant_id, file_id)
+                    return await describe_content(self._objects, key, size, may_be_npy=needed[file_id])
+                except StoreNotFound:  # a sweeper deleted it just now
+                    return None
+
+        described = await gather_within(limit_seconds(len(sizes)), {each[0]: describe(*each) for each in sizes.items()})
+        found = {file_id: file for file_id, file in described.items() if file is not None}
+        return context._replace(files=KnownFiles(found, self.max_tensor, context.policy, objects, writable))
+
+
+def file_gone(file: JobFile) -> Problem:
+    """Return the refusal of a job whose file was deleted while it was submitted."""
+    text = "file not found: it was deleted, or has expired, just now; upload it again with POST /v1/files"
+    return invalid(FieldError(file.pointer, text))

@@ -1,0 +1,55 @@
+"""The inputs of a job as the API shows them."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from common.ids import FileId, JobId
+from common.tensors import Datatype
+from common.views.outputs import Elements
+
+InputsOmitted = Literal["erased"]
+# Inputs as JSON. Raw: they are rendered in pieces, and then get the URLs of files.
+Inputs = Annotated[
+    msgspec.Raw, Meta(extra_json_schema={"type": "array", "items": {"$ref": "#/components/schemas/Input"}})
+]
+
+
+class Input(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An input tensor. It has `data`, or the `file`, the `source` or the `location` with its elements."""
+
+    name: str
+    """The name of the input."""
+    datatype: Datatype
+    """The type of each element."""
+    shape: list[int]
+    """The size of each dimension, with the batch dimension first."""
+    data: Elements | UnsetType = UNSET
+    """The elements in row-major order, flat. BYTES are text, or `{"base64"}` where they are not UTF-8."""
+    file: FileId | UnsetType = UNSET
+    """The file with the elements, raw and little-endian: one that the submit named, or one of a large input.
+
+    One element of BYTES is the content itself. Of several, each follows its length in 4 bytes, little-endian.
+    """
+    url: Annotated[str, Meta(extra_json_schema={"pattern": "^(https?://[^/]+.*)?/v1/"})] | UnsetType = UNSET
+    """Where to download the file, while it exists. The URL needs no key, for 7 days."""
+    source: Annotated[str, Meta(extra_json_schema={"pattern": "^https?://"})] | UnsetType = UNSET
+    """The URL that each attempt fetches, without its query, which may have a signature."""
+    location: Annotated[str, Meta(extra_json_schema={"pattern": "^s3://"})] | UnsetType = UNSET
+    """The object with the elements, in your bucket."""
+    offset: int | UnsetType = UNSET
+    """Where the content begins in the file or object: after the header of an .npy file, or after a length."""
+    size: int | UnsetType = UNSET
+    """The bytes of the content, from `offset` to the end of the file or object."""
+
+
+class InputsView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The inputs of a job, as it was submitted."""
+
+    id: JobId
+    """The id of the job."""
+    inputs: Inputs | None
+    """The inputs, in the order of the model's configuration; null if `inputs_omitted` says why."""
+    inputs_omitted: InputsOmitted | UnsetType = UNSET
+    """Why `inputs` is null: `erased`."""

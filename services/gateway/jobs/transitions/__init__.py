@@ -1,0 +1,1 @@
+"""What changes a job after its submit: cancel, retry and erase."""

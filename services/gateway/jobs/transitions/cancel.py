@@ -1,0 +1,69 @@
+"""Cancels jobs: queued ones at once, running ones through their dispatcher."""
+
+from uuid import UUID
+
+import msgspec
+from opentelemetry.trace import Link, get_current_span
+
+from common import ids, job_spans
+from common.jobs import TERMINAL, Status, number_event
+from common.postgres.database import Connection, Database
+from common.rabbitmq.change_publisher import ChangePublisher
+from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, cancel_wake_up, event_wake_up
+from common.telemetry import tracing
+from common.telemetry.metrics import jobs_ended
+from common.views.job import JobRow, JobUrls, render_event
+from services.gateway.http.problems import conflict, not_found
+from services.gateway.jobs.transitions.store import LockedJob, TransitionStore
+
+
+class Canceler:
+    def __init__(self, database: Database, wake_ups: WakeUpPublisher, changes: ChangePublisher, urls: JobUrls) -> None:
+        self._database = database
+        self._store = TransitionStore(database)
+        self._wake_ups = wake_ups
+        self._changes = changes
+        self._urls = urls
+
+    async def cancel(self, tenant_id: UUID, job_id: UUID) -> JobRow:
+        """Cancel the job, and return it: `canceled` if it was queued, else `canceling`.
+
+        Raises Problem: 404, or 409 for an ended job. A second call changes nothing.
+        """
+        async with self._database.transaction() as connection:
+            found = await self._store.lock_job(connection, job_id, tenant_id)
+            if found is None:
+                raise not_found("job")
+            row, wake_up = await self._write(connection, found)
+        if row.status is Status.CANCELED:
+            jobs_ended.labels(row.model, row.status).inc()
+        tracing.add_link(row.traceparent)
+        self._changes.notify([job_id])
+        self._wake_ups.announce([wake_up] if wake_up else [])
+        return row
+
+    async def _write(self, connection: Connection, found: LockedJob) -> tuple[JobRow, WakeUp | None]:
+        """Write the transition of a locked job. Return the job and the wake-up to announce."""
+        row, status = found.row, found.row.status
+        if status in TERMINAL:
+            raise conflict(f"the job is {status}; only a job that has not ended can be canceled")
+        if status is Status.QUEUED:
+            row = msgspec.structs.replace(row, status=Status.CANCELED, finished_at=found.now)
+            with job_spans.start_span_at(job_spans.queued_since(row), "queued", row, link_request()) as trace:
+                job_spans.set_outcome(row.status)
+                event_id, kind = ids.new(), f"job.{row.status}"
+                sequence = number_event(kind, found.claim)
+                body = render_event(row, self._urls, kind, found.now, None, sequence=sequence)
+                await self._store.cancel_queued(connection, row, (event_id, kind, body, trace, sequence))
+            return row, event_wake_up(event_id, kind, trace)
+        if status is Status.PROCESSING:
+            row = msgspec.structs.replace(row, status=Status.CANCELING)
+            await self._store.cancel_running(connection, row.id)
+            return row, cancel_wake_up(row.id, row.traceparent)
+        return row, None  # it is canceling already
+
+
+def link_request() -> list[Link]:
+    """Return a link to the span of the current request."""
+    here = get_current_span().get_span_context()
+    return [Link(here)] if here.is_valid else []

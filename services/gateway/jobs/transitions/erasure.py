@@ -1,0 +1,52 @@
+"""Erases the payload of an ended job. The job itself stays, with its status and times."""
+
+import asyncio
+from http import HTTPStatus
+from uuid import UUID
+
+from common.jobs import TERMINAL
+from common.postgres.database import Database
+from services.gateway.http.problems import LATER, Problem, conflict, not_found
+from services.gateway.jobs.transitions.store import TransitionStore
+
+DELIVERY_WAIT_SECONDS = 5.0  # for running deliveries to end
+POLL_SECONDS = 0.1
+
+
+class Eraser:
+    def __init__(self, database: Database, delivery_wait: float = DELIVERY_WAIT_SECONDS) -> None:
+        """`delivery_wait` is in seconds."""
+        self._database = database
+        self._store = TransitionStore(database)
+        self._delivery_wait = delivery_wait
+
+    async def erase(self, tenant_id: UUID, job_id: UUID) -> bool:
+        """Erase the job. Afterwards nothing of it is sent. Return False if it was erased before.
+
+        Raises Problem: 404, or 409 for a job that has not ended or whose delivery takes too long.
+        """
+        deadline = asyncio.get_running_loop().time() + self._delivery_wait
+        while True:
+            erased = await self._try_erase(tenant_id, job_id)
+            if erased is not None:
+                return erased
+            if asyncio.get_running_loop().time() >= deadline:
+                text = "a webhook of the job is being sent; try again soon"
+                raise Problem(HTTPStatus.CONFLICT, "conflict", text, headers=LATER)
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _try_erase(self, tenant_id: UUID, job_id: UUID) -> bool | None:
+        """Erase the job as `erase` does. Return None, and do nothing, during a delivery."""
+        async with self._database.transaction() as connection:
+            found = await self._store.lock_job(connection, job_id, tenant_id)
+            if found is None:
+                raise not_found("job")
+            if found.row.status not in TERMINAL:
+                raise conflict(f"the job is {found.row.status}; cancel it, or wait until it has ended")
+            if found.erased:
+                return False
+            events = await self._store.lock_events(connection, job_id)
+            if await self._store.is_delivering(connection, job_id, events):
+                return None
+            await self._store.erase_job(connection, job_id, events)
+        return True

@@ -1,0 +1,1 @@
+"""What users read to see how it goes: statistics, usage and the trace of a job."""

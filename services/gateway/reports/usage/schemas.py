@@ -1,0 +1,51 @@
+"""Response bodies of the usage call."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+CURSOR = "^[A-Za-z0-9_-]{26,}$"  # a digest, a day and a model in base64
+UsageCursor = Annotated[str, Meta(extra_json_schema={"pattern": CURSOR})]
+
+
+class EndedJobs(msgspec.Struct, frozen=True):
+    """How many jobs ended, by status. A job that is retried ends again, and counts again.
+
+    A job that is retried within seconds of its end counts only with the next one.
+    """
+
+    succeeded: int
+    """The jobs that ended as `succeeded`."""
+    failed: int
+    """The jobs that ended as `failed`."""
+    canceled: int
+    """The jobs that ended as `canceled`."""
+    expired: int
+    """The jobs that ended as `expired`."""
+
+
+class UsageView(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tenant used of one model on one day."""
+
+    day: Annotated[str, Meta(extra_json_schema={"format": "date"})]
+    """The day in UTC on which the jobs ended."""
+    model: str
+    """The name of the model."""
+    jobs: EndedJobs
+    """The jobs that ended."""
+    inference_seconds: float
+    """How long the successful attempts took together."""
+    bytes_in: int
+    """The inputs of the ended jobs in bytes: packed tensors, parameters and metadata."""
+    bytes_out: int
+    """The outputs of the jobs, in bytes of JSON and of files."""
+
+
+class UsagePage(msgspec.Struct, frozen=True):
+    """A page of usage."""
+
+    items: list[UsageView]
+    """The usage by day and model, newest day first."""
+    next_cursor: UsageCursor | None
+    """The `cursor` of the next page; null on the last one."""

@@ -1,0 +1,1 @@
+"""Periodic work: cleanup, overdue deliveries, ended subscriptions, and a clock that is set back."""

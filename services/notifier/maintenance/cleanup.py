@@ -1,0 +1,40 @@
+"""Deletes rows that no delivery needs."""
+
+import asyncio
+
+from common.errors import Unavailable
+from common.postgres.database import Database
+from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
+from services.notifier.store import cleanup
+
+BATCH = 200
+PAUSE_SECONDS = 0.5  # between two full batches
+IDLE_SECONDS = 60.0  # when little is left
+
+log = Log("cleanup")
+
+
+async def run_cleanup(database: Database, retention: float) -> None:
+    """Delete old rows in batches until cancelled.
+
+    Operational events and recoveries are kept for `retention` seconds. Expired secrets and unused
+    endpoints are not kept.
+    """
+    outage = Outage()
+    while True:
+        deleted = []
+        try:
+            deleted = [
+                await cleanup.delete_old_events(database, retention, BATCH),
+                await cleanup.delete_old_recoveries(database, retention, BATCH),
+                await cleanup.delete_expired_secrets(database),
+                await cleanup.delete_unused_endpoints(database, BATCH),
+            ]
+            outage.end()
+        except Unavailable as error:
+            if outage.begin():
+                log.warning("cleanup.database_unavailable", error=error)
+        if any(deleted):
+            log.info("cleanup.deleted", count=sum(deleted))
+        await asyncio.sleep(PAUSE_SECONDS if max(deleted, default=0) >= BATCH else IDLE_SECONDS)

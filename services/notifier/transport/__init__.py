@@ -1,1 +1,0 @@
-"""HTTP to receivers: connections to checked addresses, limits on responses, names for errors."""

@@ -1,0 +1,21 @@
+"""The command line with the key of a new tenant."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from deploy.local.stack import Stack
+from tests.support.command_line import CommandLine
+from tests.support.stacks.key_command import make_key
+
+
+@pytest.fixture
+async def key(stack: Stack) -> str:
+    """A key of a new tenant, which has no jobs yet."""
+    return await make_key(stack, f"cli-{uuid.uuid4().hex[:8]}")
+
+
+@pytest.fixture
+def charonia(stack: Stack, key: str, tmp_path: Path) -> CommandLine:
+    return CommandLine(stack, key, tmp_path)

@@ -1,0 +1,64 @@
+"""Every example of the guide works, one after the other; completion names commands and models."""
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from deploy.local.settings import ROOT
+from deploy.local.stack import Stack
+from tests.support.api.model_inputs import LINES
+from tests.support.command_line import CommandLine, make_environment
+
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
+GUIDE = ROOT / "docs" / "how-to" / "use-the-command-line.md"
+
+
+def test_every_example_works(stack: Stack, key: str, tmp_path: Path) -> None:
+    shutil.copy(ROOT / "deploy" / "local" / "demo.png", tmp_path / "scan.png")
+    command = f'charonia() {{ "{sys.executable}" -m charonia.cli "$@"; }}\n'
+    script = "set -euo pipefail\n" + command + "".join(BLOCK.findall(GUIDE.read_text()))
+    found = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=make_environment(stack.url, key, tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert "\n".join(LINES) in found.stdout
+    plain = found.stdout.replace(".0]", "]")  # versions of jq differ here
+    assert '[1,"two",[[4]]]' in plain
+    assert plain.endswith("[[4]]\n")
+
+
+def complete(charonia: CommandLine, words: str) -> "tuple[list[str], str]":
+    """Return what bash would offer after these words, and what the command says besides."""
+    variables = {"_CHARONIA_CLI_COMPLETE": "complete_bash", "_CHARONIA_COMPLETE": "complete_bash"}
+    code = "import sys; sys.argv = ['charonia']; from charonia.cli.main import main; main()"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env=charonia.environment | variables | {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return found.stdout.split(), found.stderr
+
+
+def test_the_shell_completes_commands_and_models(charonia: CommandLine) -> None:
+    commands, _ = complete(charonia, "charonia ")
+    assert {"run", "submit", "watch", "batch", "jobs", "models"} <= set(commands)
+    assert complete(charonia, "charonia run ec") == (["echo"], "")
+
+
+def test_completion_says_nothing_without_a_gateway(charonia: CommandLine, tmp_path: Path) -> None:
+    charonia.environment = make_environment("http://127.0.0.1:9", "ch_x", tmp_path)
+    began = time.monotonic()
+    assert complete(charonia, "charonia run ec") == ([], "")
+    assert time.monotonic() - began < 10  # two seconds, and the start of Python on a busy machine

@@ -1,0 +1,102 @@
+"""A browser for all tests of the console, and for each test a tenant that has nothing yet."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+from playwright.async_api import Browser, Locator, Page, ViewportSize, expect
+
+from common.postgres.database import Database
+from deploy.local.stack import Stack
+from tests.acceptance.conftest import open_client
+from tests.support.api.api_client import Api
+from tests.support.api.tenants import make_tenant
+from tests.support.browser import PageWatch, open_browser
+
+WAIT_MS = 20_000
+WIDE = ViewportSize(width=1200, height=800)
+
+
+@dataclass(frozen=True)
+class Console:
+    """A page that is signed in, and a client of the same tenant."""
+
+    page: Page
+    watch: PageWatch
+    api: Api
+    key: str
+    root: str
+
+    async def open(self, path: str, heading: str = "") -> None:
+        """Go to a page, and wait until its heading is there."""
+        await self.page.goto(self.root + path)
+        await expect(self.page.get_by_role("heading", level=1, name=heading)).to_be_visible()
+        await expect(self.page.get_by_text("Loading …")).to_have_count(0)
+
+    async def follow(self, name: str) -> None:
+        """Go to a page by its link in the menu."""
+        await self.page.get_by_role("navigation").get_by_role("link", name=name, exact=True).click()
+
+    async def confirm(self, button: str, within: Locator | None = None) -> None:
+        """Press a button that asks, and say yes."""
+        await (within or self.page).get_by_role("button", name=button, exact=True).click()
+        await self.page.get_by_role("dialog").get_by_role("button", name=button, exact=True).click()
+        await expect(self.page.get_by_role("dialog")).to_be_hidden()
+
+
+@pytest.fixture(scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    expect.set_options(timeout=WAIT_MS)
+    async with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+async def tenant_key(stack: Stack) -> str:
+    """The key of a tenant of this test."""
+    return await make_tenant(stack, "console")
+
+
+@pytest.fixture
+async def signed_out(stack: Stack, browser: Browser, tenant_key: str) -> AsyncIterator[Console]:
+    """The console before somebody has signed in."""
+    async with open_console(stack, browser, tenant_key) as console:
+        yield console
+
+
+@pytest.fixture
+async def console(signed_out: Console) -> Console:
+    await sign_in(signed_out.page, signed_out.root, signed_out.key)
+    return signed_out
+
+
+@asynccontextmanager
+async def open_console(stack: Stack, browser: Browser, key: str, url: str = "") -> AsyncIterator[Console]:
+    """Open a tab of its own. It may cause no error, and may call no other origin."""
+    origin = url or stack.url
+    context = await browser.new_context(viewport=WIDE)
+    context.set_default_timeout(WAIT_MS)
+    page = await context.new_page()
+    watch = PageWatch(page, origin)
+    async with open_client(stack, key, origin) as api:
+        yield Console(page, watch, api, key, f"{origin}/console")
+    await context.close()
+    assert watch.complaints == []
+
+
+@asynccontextmanager
+async def open_database(stack: Stack) -> AsyncIterator[Database]:
+    database = await Database.connect(stack.postgres.url, application="tests")
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def sign_in(page: Page, root: str, key: str) -> None:
+    """Sign in as people do."""
+    await page.goto(root)
+    await page.get_by_label("API key").fill(key)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("heading", level=1, name="Overview")).to_be_visible()

@@ -1,0 +1,106 @@
+"""The overview shows what happens now and happened in the last hour, and leads to it."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from playwright.async_api import Locator, Page, expect
+
+from tests.acceptance.console.conftest import Console
+from tests.support.api.api_client import Job, read
+from tests.support.api.model_inputs import fault, work
+from tests.support.receivers.webhook_receiver import Receiver
+from tests.support.waiting import eventually
+
+FIRST_PAINT = 8  # requests
+FAILURES_TO_OPEN = 20  # a circuit, in a row
+ECHO = {"x": [[1.0]]}
+ONCE = {"max_attempts": 1}
+LIST_REQUESTS = """() => performance.getEntriesByType("resource")
+  .toSorted((one, other) => one.startTime - other.startTime).map((each) => each.name)"""
+
+
+def find_tile(page: Page, title: str) -> Locator:
+    return page.get_by_role("main").get_by_role("link", name=re.compile(f"^{title}"))
+
+
+async def test_overview_without_jobs_says_how_to_run_one(console: Console) -> None:
+    page = console.page
+    for title in ("Waiting", "Running", "Ended a minute", "Failed a minute"):
+        await expect(find_tile(page, title)).to_contain_text(re.compile("0.*none"))
+    await expect(find_tile(page, "Dead letters")).to_contain_text("0")
+    await expect(page.get_by_role("region", name="In trouble")).to_have_count(0)
+    await page.get_by_role("link", name="Run a model").click()
+    await expect(page.get_by_role("heading", level=1, name="Run")).to_be_visible()
+
+
+async def test_first_paint_needs_few_requests(console: Console) -> None:
+    page = console.page
+    await page.goto(console.root)
+    await expect(page.locator("svg.hour")).to_have_count(4)
+    await expect(page.locator("svg.hour.done rect").first).to_be_attached()
+    urls = [console.root, *await page.evaluate(LIST_REQUESTS)]
+    charts = next(place for place, url in enumerate(urls) if url.endswith("/v1/stats/minutes"))
+    assert charts <= FIRST_PAINT, urls
+
+
+async def test_numbers_follow_the_jobs_and_lead_to_their_lists(console: Console) -> None:
+    page, api = console.page, console.api
+    await expect(find_tile(page, "Ended a minute")).to_contain_text("none")
+    await api.run("faulty", fault("invalid"), retry=ONCE)
+    running = await api.submit("work", work(60_000))
+    waiting = await api.submit("echo", ECHO, run_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
+    await expect(find_tile(page, "Ended a minute")).to_contain_text("at most 1, at")
+    await expect(page.locator("svg.hour.failed title").filter(has_text=re.compile(": 1$"))).to_have_count(1)
+    await expect(find_tile(page, "Running")).to_contain_text(re.compile("Running1jobs now"))
+    await expect(find_tile(page, "Waiting")).to_contain_text("1 scheduled")
+    await expect(find_tile(page, "Dead letters")).to_contain_text("1")
+    for job in (waiting, running):
+        read(await api.http.post(f"/v1/jobs/{job.id}/cancel"), 202, Job)
+    assert (await api.wait(running.id)).status == "canceled"
+    await expect(find_tile(page, "Running")).to_contain_text(re.compile("Running0jobs now"))
+    await find_tile(page, "Failed a minute").click()
+    await expect(page).to_have_url(re.compile(r"/console/jobs\?status=failed&period=1h$"))
+    await expect(page.get_by_role("cell", name="faulty")).to_be_visible()
+
+
+async def test_disabled_webhook_is_in_trouble(console: Console, receiver: Receiver) -> None:
+    page, inbox = console.page, receiver.inbox(410)
+    await expect(find_tile(page, "Webhooks in trouble")).to_contain_text("0 of 0")
+    async with console.api.subscribed(inbox.url, events=["job.succeeded"]):
+        await console.api.run("echo", ECHO)
+        await expect(find_tile(page, "Webhooks in trouble")).to_contain_text("1 of 1")
+        trouble = page.get_by_role("region", name="In trouble").get_by_role("listitem").filter(has_text=inbox.url)
+        await expect(trouble).to_contain_text("The receiver answered 410")
+        await trouble.get_by_role("link").click()
+        await expect(page.get_by_role("heading", level=1, name=inbox.url)).to_be_visible()
+
+
+async def test_webhook_with_an_open_circuit_is_in_trouble(console: Console, receiver: Receiver) -> None:
+    api, inbox = console.api, receiver.inbox(*[500] * 2 * FAILURES_TO_OPEN)
+    async with api.subscribed(inbox.url, events=["job.succeeded"]) as webhook:
+        for job in [await api.submit("echo", ECHO) for _ in range(8)]:
+            await api.wait(job.id)
+
+        async def is_open() -> bool:
+            health = (await api.http.get(f"/v1/webhooks/{webhook.id}/health")).json()
+            return bool(health["circuit"] == "open")
+
+        await eventually(is_open, "the circuit is open")
+        await console.page.reload()
+        await expect(find_tile(console.page, "Webhooks in trouble")).to_contain_text("1 of 1")
+        trouble = console.page.get_by_role("region", name="In trouble").get_by_role("listitem")
+        await expect(trouble).to_contain_text("circuit open")
+
+
+async def test_webhook_that_somebody_disabled_is_in_no_trouble(console: Console, receiver: Receiver) -> None:
+    page, api = console.page, console.api
+    async with (
+        api.subscribed(receiver.inbox().url, events=["job.started"]) as off,
+        api.subscribed(receiver.inbox(410).url, events=["job.succeeded"]),
+    ):
+        await api.http.post(f"/v1/webhooks/{off.id}/disable")
+        await api.run("echo", ECHO)
+        await expect(find_tile(page, "Webhooks in trouble")).to_contain_text("1 of 2")
+        await find_tile(page, "Webhooks in trouble").click()
+        await expect(page).to_have_url(re.compile(r"/console/webhooks\?state=trouble$"))
+        await expect(page.get_by_role("link", name="In trouble 1")).to_be_visible()

@@ -1,0 +1,69 @@
+"""Who may see what."""
+
+from playwright.async_api import expect
+
+from deploy.local.stack import Stack
+from tests.acceptance.conftest import open_client
+from tests.acceptance.console.conftest import Console
+from tests.support.api.model_inputs import work
+from tests.support.api.tenants import make_tenant
+
+
+async def test_wrong_key_is_refused_with_a_reason(signed_out: Console) -> None:
+    signed_out.watch.allow("401")
+    page = signed_out.page
+    await page.goto(f"{signed_out.root}/jobs")
+    await page.get_by_label("API key").fill("ch_wrong")
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("alert")).to_contain_text("key")
+    await page.get_by_label("API key").fill(signed_out.key)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("heading", level=1, name="Jobs")).to_be_visible()
+
+
+async def test_revoked_key_signs_out(console: Console, stack: Stack) -> None:
+    console.watch.allow("401")
+    made = (await console.api.http.post("/v1/keys", json={"name": "other", "scopes": ["admin"]})).json()
+    (own,) = [key for key in (await console.api.http.get("/v1/keys")).json()["items"] if key["id"] != made["id"]]
+    async with open_client(stack, made["key"]) as other:
+        assert (await other.http.delete(f"/v1/keys/{own['id']}")).status_code == 204
+    # The page finds out by itself: it reads the statistics again and again.
+    await expect(console.page.get_by_role("alert")).to_contain_text("You were signed out")
+    assert await console.page.evaluate("sessionStorage.length") == 0
+    await expect(console.page.get_by_role("navigation")).to_have_count(0)
+
+
+async def test_sign_out_forgets_the_key(console: Console) -> None:
+    await console.page.get_by_role("button", name="Sign out").click()
+    await expect(console.page.get_by_label("API key")).to_be_visible()
+    assert await console.page.evaluate("sessionStorage.length + localStorage.length") == 0
+    await console.page.reload()
+    await expect(console.page.get_by_label("API key")).to_be_visible()
+
+
+async def test_job_of_another_tenant_is_not_found(console: Console, stack: Stack) -> None:
+    console.watch.allow("404")
+    async with open_client(stack, await make_tenant(stack, "console-other")) as other:
+        job = await other.submit("work", work(1))
+    await console.page.goto(f"{console.root}/jobs/{job.id}")
+    await expect(console.page.get_by_role("alert").first).to_contain_text("not found")
+    await expect(console.page.get_by_text("work", exact=True)).to_have_count(0)
+
+
+async def test_text_that_is_no_key_is_not_sent(signed_out: Console) -> None:
+    page = signed_out.page
+    await page.goto(signed_out.root)
+    await page.get_by_label("API key").fill("ключ")
+    await page.get_by_role("button", name="Sign in").press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("This is no API key")
+    await expect(page.get_by_role("button", name="Sign in")).to_be_focused()
+
+
+async def test_second_click_makes_no_second_key(console: Console) -> None:
+    page = console.page
+    await console.open("/keys", "Keys")
+    await page.get_by_role("button", name="New key").click()
+    await page.get_by_role("dialog").get_by_label("Name").fill("only")
+    await page.get_by_role("dialog").get_by_role("button", name="Create").dblclick()
+    await expect(page.get_by_text("it is not shown again")).to_be_visible()
+    await expect(page.get_by_role("row").filter(has_text="only")).to_have_count(1)

@@ -1,0 +1,113 @@
+"""Somebody new does four tasks. They follow only what they can read, and each test prints how long its task takes."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+from playwright.async_api import Locator, expect
+
+from deploy.local.settings import ROOT
+from deploy.local.stack import Stack
+from tests.acceptance.console.conftest import Console, open_database
+from tests.support.api.model_inputs import LINES, fault, work
+from tests.support.database.backlog import parse_endpoint_id
+from tests.support.receivers.webhook_receiver import Receiver
+
+IMAGE = ROOT / "deploy" / "local" / "demo.png"
+ONCE = {"max_attempts": 1}
+MAKE_OLDER = """
+UPDATE deliveries SET created_at = created_at - interval '1 day', finished_at = finished_at - interval '1 day'
+WHERE endpoint_id = $1
+"""
+
+
+@contextmanager
+def timed(task: str) -> Iterator[None]:
+    """Print how long a task takes. `pytest -rP` shows it."""
+    began = time.monotonic()
+    yield
+    print(f"{task}: {time.monotonic() - began:.1f} s")
+
+
+async def test_run_ocr_on_an_image(console: Console) -> None:
+    page = console.page
+    with timed("run OCR on an image"):
+        await console.follow("Run")
+        await page.get_by_label("Model").select_option("ocr")
+        await page.get_by_label("image", exact=True).set_input_files(IMAGE)
+        await page.get_by_role("button", name="Run", exact=True).click()
+        await expect(page.get_by_role("listitem").filter(has_text=LINES[0])).to_be_visible()
+
+
+async def test_find_out_why_a_job_waits(console: Console) -> None:
+    page = console.page
+    job = await console.api.submit("work", work(1), run_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
+    with timed("find out why a job waits"):
+        await console.follow("Jobs")
+        await page.get_by_label("Status").select_option("queued")
+        await page.get_by_role("link", name=job.id).click()
+        await expect(page.get_by_text("scheduled for").first).to_be_visible()
+    await console.api.http.post(f"/v1/jobs/{job.id}/cancel")
+
+
+async def test_send_the_failed_deliveries_of_yesterday_again(
+    console: Console, stack: Stack, own_receiver: Receiver
+) -> None:
+    page, inbox, other = console.page, own_receiver.inbox(), own_receiver.inbox()
+    webhook = await fail_deliveries(console, stack, own_receiver, inbox.url)
+    await console.api.http.post("/v1/webhooks", json={"url": other.url, "events": ["job.succeeded"]})
+    assert webhook
+    with timed("send yesterday's failed deliveries of one endpoint again"):
+        await console.follow("Webhooks")
+        await page.get_by_role("link", name=inbox.url).click()
+        await page.get_by_label("Status").select_option("failed (exhausted)")
+        await page.get_by_label("Day").select_option("Yesterday")
+        failed = page.get_by_role("listitem").filter(has_text="job.succeeded")
+        await expect(failed).to_have_count(2)
+        for _ in range(2):
+            await send_first_again(console, failed)
+        await expect(page.get_by_text("No delivery matches the filter")).to_be_visible()
+    assert len(await inbox.wait(2)) == 2
+    assert other.deliveries == []
+
+
+async def fail_deliveries(console: Console, stack: Stack, receiver: Receiver, url: str) -> str:
+    """Make a subscription with two deliveries that failed yesterday, and return its id."""
+    receiver.close()
+    made = await console.api.http.post("/v1/webhooks", json={"url": url, "events": ["job.succeeded"]})
+    webhook: str = made.json()["id"]
+    for _ in range(2):
+        await console.api.run("echo", {"x": [[1.0]]})
+    for each in await console.api.list_all_deliveries(f"/v1/webhooks/{webhook}"):
+        await console.api.wait_for_delivery(each.id, "exhausted")
+    async with open_database(stack) as database:
+        await database.fetch(MAKE_OLDER, parse_endpoint_id(webhook))
+    receiver.open()
+    return webhook
+
+
+async def send_first_again(console: Console, failed: Locator) -> None:
+    before = await failed.count()
+    await failed.first.get_by_text("job.succeeded").click()
+    await console.confirm("Send again", failed.first)
+    await expect(failed).to_have_count(before - 1)
+
+
+async def test_replay_a_class_of_dead_letters_on_another_model(console: Console) -> None:
+    page = console.page
+    dead = [await console.api.submit("work", work(4_000), timeout=1, retry=ONCE) for _ in range(3)]
+    other = await console.api.run("faulty", fault("invalid"), retry=ONCE)
+    for job in dead:
+        assert (await console.api.wait(job.id)).status == "failed"
+    with timed("replay a class of dead letters on another model"):
+        await console.follow("Dead letters")
+        await page.get_by_role("link", name="timeout of work").click()
+        await page.get_by_role("button", name="Replay all that match").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Model").select_option("work_small")
+        await dialog.get_by_role("button", name="Replay all that match").click()
+        await expect(page.get_by_text("3 jobs replayed")).to_be_visible()
+    for job in dead:
+        assert (await console.api.wait(job.id)).model == "work_small"  # whose queue is full with one request
+    assert (await console.api.get(other.id)).status == "failed"

@@ -1,0 +1,41 @@
+"""A subscription from its first test to its recovery."""
+
+from playwright.async_api import expect
+
+from tests.acceptance.console.conftest import Console
+from tests.support.receivers.webhook_receiver import Receiver
+
+
+async def test_webhook_is_made_tested_fails_and_is_recovered(console: Console, own_receiver: Receiver) -> None:
+    page, inbox = console.page, own_receiver.inbox()
+    await console.open("/webhooks", "Webhooks")
+    await page.get_by_role("button", name="New subscription").click()
+    await page.get_by_role("dialog").get_by_label("URL").fill(inbox.url)
+    await page.get_by_role("dialog").get_by_role("button", name="Create").click()
+    await expect(page.get_by_role("heading", level=1, name=inbox.url)).to_be_visible()
+    await expect(page.get_by_text("it is not shown again")).to_be_visible()
+    await page.get_by_role("button", name="Send a test").click()
+    await expect(page.get_by_text("delivered: 204")).to_be_visible()
+    assert len(inbox.deliveries) == 1
+
+    own_receiver.close()
+    job = await console.api.run("echo", {"x": [[1.0]]})
+    failed = page.get_by_role("listitem").filter(has_text="job.succeeded")
+    await expect(failed.get_by_text("exhausted", exact=True)).to_be_visible()
+    await failed.get_by_text("job.succeeded").click()
+    await expect(failed.get_by_text("connect_refused").first).to_be_visible()
+    await expect(failed.get_by_role("link", name=job.id)).to_be_visible()
+
+    own_receiver.open()
+    await console.confirm("Recover a period")
+    await expect(failed.get_by_text("succeeded", exact=True).first).to_be_visible()
+    (sent,) = [each for each in await inbox.wait(2) if job.id.encode() in each.request.body]
+    assert sent.id
+
+
+async def test_webhook_that_does_not_exist_is_not_found(console: Console) -> None:
+    console.watch.allow("404")
+    await console.page.goto(f"{console.root}/webhooks/whk_00000000000000000000000000")
+    await expect(console.page.get_by_role("heading", level=1, name="Webhook not found")).to_be_visible()
+    await console.page.get_by_role("link", name="Go to the webhooks").click()
+    await expect(console.page.get_by_role("heading", level=1, name="Webhooks", exact=True)).to_be_visible()

@@ -1,0 +1,76 @@
+"""A model or a server that dies or hangs fails at most the job that caused it. The others run when it is back."""
+
+import asyncio
+from collections.abc import Sequence
+
+from deploy.local.stack import Stack
+from tests.support.api.api_client import Api, Job
+from tests.support.api.model_inputs import fault, work
+from tests.support.telemetry.scraped_metrics import wait_for_metric
+from tests.support.waiting import eventually
+
+ONCE = {"max_attempts": 1}  # a used attempt would fail the job
+FROZEN_SECONDS = 20.0
+MAX_DELAY_SECONDS = 12.0  # two probes, one for each tenant, with up to 5 s before each
+
+
+async def test_model_that_dies_fails_only_the_job_that_kills_it(supervised: Stack, api: Api) -> None:
+    killer = await api.submit("faulty", fault("kill"), retry=ONCE)
+    others = [await api.submit("faulty", fault("ok"), retry=ONCE) for _ in range(50)]
+    await check_succeeded(api, others)
+    failed = await api.wait(killer.id, within=60)
+    assert (failed.status, failed.attempt, failed.error and failed.error.code) == ("failed", 1, "model_crashed")
+    attempts = [(each.status, each.error_code) for each in await api.list_attempts(killer.id)]
+    assert attempts == [("returned", "model_crashed")] * 3 + [("failed", "model_crashed")]
+    assert (await api.run("faulty", fault("ok"), retry=ONCE)).status == "succeeded"  # although nobody restarted it
+
+
+async def test_jobs_of_a_frozen_triton_run_again_and_get_their_own_answers(supervised: Stack, api: Api) -> None:
+    submitted = [await api.submit("work", work(300 + number), timeout=3, retry=ONCE) for number in range(30)]
+    await wait_for_metric(supervised.triton.metrics_url, "work_executions_total", 1, request_id=submitted[0].id)
+    clock = asyncio.get_running_loop().time
+    await asyncio.to_thread(supervised.triton.process.freeze)
+    try:
+        thaw_at = clock() + FROZEN_SECONDS
+        submitted += [await api.submit("work", work(330 + number), timeout=3, retry=ONCE) for number in range(30)]
+
+        async def poll() -> bool:
+            return clock() >= thaw_at
+
+        await eventually(poll, "Triton has been frozen for long", FROZEN_SECONDS + 5)
+    finally:
+        await asyncio.to_thread(supervised.triton.process.thaw)
+    await check_succeeded(api, submitted)
+    ended = [await api.get(job.id) for job in submitted]
+    assert [job.output("slept") for job in ended] == [[300 + number] for number in range(60)]
+
+
+async def test_model_that_hangs_stops_its_jobs_and_uses_up_no_attempt_of_the_others(
+    supervised: Stack, api: Api
+) -> None:
+    await api.run("faulty", fault("ok"))
+    hanging = await api.submit("faulty", fault("hang", 6000), timeout=1, retry=ONCE)
+    await api.wait(hanging.id, "processing")
+    others = [await api.submit("faulty", fault("ok"), timeout=1.5, retry=ONCE) for _ in range(20)]
+    await check_succeeded(api, others)
+    assert (await api.wait(hanging.id)).status == "failed"
+    attempts = [each.status for job in others for each in await api.list_attempts(job.id)]
+    assert attempts.count("succeeded") == 20
+    assert 1 <= attempts.count("returned") <= 5  # one at a time, and only so often
+
+
+async def test_timeouts_of_one_tenant_delay_another_by_seconds_only(api: Api, other_tenant: Api) -> None:
+    hasty = [await api.submit("faulty", fault("hang", 300), timeout=0.1, retry=ONCE) for _ in range(30)]
+    await asyncio.gather(*(api.wait(job.id, "failed", "queued") for job in hasty[:2]))
+    job = await other_tenant.wait((await other_tenant.submit("faulty", fault("ok"), retry=ONCE)).id)
+    assert (job.status, job.attempt) == ("succeeded", 1)
+    assert job.finished_at is not None
+    assert (job.finished_at - job.created_at).total_seconds() < MAX_DELAY_SECONDS
+    for each in hasty:
+        await api.http.post(f"/v1/jobs/{each.id}/cancel")
+    await api.run("faulty", fault("ok"))  # closes the breaker for the other tests
+
+
+async def check_succeeded(api: Api, jobs: Sequence[Job]) -> None:
+    ended = [await api.wait(job.id, within=60) for job in jobs]
+    assert [(job.status, job.attempt) for job in ended] == [("succeeded", 1)] * len(jobs)

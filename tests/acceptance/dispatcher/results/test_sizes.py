@@ -1,0 +1,47 @@
+"""Outputs of many megabytes end their jobs, and hold up nobody else's."""
+
+import asyncio
+import hashlib
+
+import pytest
+
+from deploy.local.stack import Stack
+from tests.support.api.api_client import Api
+from tests.support.api.model_inputs import fault
+from tests.support.stacks.own_dispatcher import replace_dispatcher
+
+MB = 1_000_000
+
+
+async def run_large(api: Api, size: int) -> None:
+    """Run a job whose output has so many bytes, and read it."""
+    submitted = await api.submit("faulty", fault("large", size))
+    job = await api.wait(submitted.id, within=60.0)
+    assert job.status == "succeeded", job.error
+    output = job.file("result")
+    assert (output.size, output.sha256) == (size, hashlib.sha256(bytes(size)).hexdigest())
+    digest, seen = hashlib.sha256(), 0
+    async with api.http.stream("GET", output.url or "") as response:
+        async for piece in response.aiter_raw():
+            digest.update(piece)
+            seen += len(piece)
+    assert (seen, digest.hexdigest()) == (size, output.sha256)
+
+
+@pytest.mark.parametrize("size", [60 * MB, 200 * MB])
+async def test_a_large_output_ends_its_job_while_others_end_theirs(
+    breakable: Stack, api: Api, other_tenant: Api, size: int
+) -> None:
+    async with replace_dispatcher(breakable, CHARONIA_MAX_MESSAGE=str(256 * 1024 * 1024)):
+        large = asyncio.create_task(run_large(api, size))
+        ended = 0
+        while not large.done():
+            assert (await other_tenant.run("echo", {"x": [[1.0]]})).status == "succeeded"
+            ended += 1
+        await large
+        assert ended > 1
+
+
+async def test_a_larger_answer_than_a_dispatcher_takes_fails_its_job(api: Api) -> None:
+    job = await api.run("faulty", fault("large", 65 * 1024 * 1024))
+    assert (job.status, job.error and job.error.code) == ("failed", "too_large")

@@ -1,0 +1,1 @@
+"""Clients of the API, and what they send and expect."""

@@ -1,0 +1,1 @@
+"""Rows written directly into a database, and a search in them."""

@@ -1,0 +1,1 @@
+"""Loses answers of PostgreSQL, one for each named statement of the services, and makes every statement run."""

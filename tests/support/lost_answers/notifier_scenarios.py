@@ -1,0 +1,116 @@
+"""Scenarios of what notifiers do by themselves. The rows that lead to it are written past the proxy."""
+
+from typing import cast
+
+from common import ids
+from common.rabbitmq.wake_ups import WakeUpPublisher
+from services.gateway.events.feed.store import FeedStore
+from services.notifier.maintenance.overdue_deliveries import OverdueDeliveries
+from services.notifier.store import cleanup
+from services.notifier.store.new_deliveries import NewDeliveryStore
+from tests.support.api.model_inputs import fault
+from tests.support.lost_answers.job_scenarios import ONCE
+from tests.support.lost_answers.maintenance_scenarios import DAYS
+from tests.support.lost_answers.world import DELIVERY_SECONDS, World, parse, repeat
+from tests.support.waiting import eventually
+
+
+async def clean_up(world: World) -> None:
+    """Events without a job, recoveries, secrets and endpoints that nothing needs."""
+    own, tenant = world.own, world.removed_id
+    await own.execute(
+        "INSERT INTO events (id, tenant_id, type, created_at, body, traceparent) VALUES "
+        "(gen_random_uuid(), $1, 'webhook.test', now() - interval '400 days', '', '')",
+        tenant,
+    )
+    await own.execute(
+        "INSERT INTO old_secrets (id, tenant_id, secret, until) "
+        "VALUES (gen_random_uuid(), $1, '', now() - interval '1 s')",
+        tenant,
+    )
+    made = (await world.removed.call("POST", "/v1/webhooks", 201, json={"url": world.inbox().url})).json()
+    await own.execute(
+        "INSERT INTO recoveries (id, webhook_id, since, until, next_at, created_at) VALUES (gen_random_uuid(), $1, "
+        "now() - interval '400 days', now(), NULL, now() - interval '400 days')",
+        parse(ids.Kind.WEBHOOK, made["id"]),
+    )
+    async with world.database() as database:
+        await own.execute(
+            "UPDATE events SET xid = '9000000000000000000' WHERE tenant_id = $1 AND job_id IS NULL", tenant
+        )
+        await repeat(lambda: FeedStore(database).adopt_restored(10))
+        await repeat(lambda: cleanup.delete_old_events(database, 30 * DAYS, 10))
+        await repeat(lambda: cleanup.delete_old_recoveries(database, 30 * DAYS, 10))
+        await repeat(lambda: cleanup.delete_expired_secrets(database))
+        await own.execute(
+            "INSERT INTO endpoints (id, tenant_id, origin) VALUES (gen_random_uuid(), $1, 'http://nobody')", tenant
+        )
+        await repeat(lambda: cleanup.delete_unused_endpoints(database, 10))
+
+
+class Silent:
+    """Publishes nothing: the notifier finds events by itself."""
+
+    def announce(self, _messages: object) -> None:
+        pass
+
+
+async def exhaust(world: World) -> None:
+    """A delivery behind an open circuit is given up after a whole schedule; the check of its endpoint was lost."""
+    client, inbox = world.client, world.inbox(*[500] * 9)
+    body = {"url": inbox.url, "events": ["job.failed"], "models": ["faulty"]}
+    made = (await client.call("POST", "/v1/webhooks", 201, json=body)).json()
+    endpoint = parse(ids.Kind.WEBHOOK, made["id"])
+    await world.own.execute(
+        "UPDATE endpoints SET failures = 30, failing_since = now() - interval '1 day', "
+        "open_until = now() + interval '1 hour' WHERE id = $1",
+        endpoint,
+    )
+    await client.submit("faulty", fault("invalid"), "failed", retry=ONCE)
+
+    async def is_scheduled() -> bool:
+        return bool(
+            await world.own.fetch(
+                "UPDATE deliveries SET schedule_started_at = now() - interval '1 day' "
+                "WHERE endpoint_id = $1 AND next_at IS NOT NULL RETURNING id",
+                endpoint,
+            )
+        )
+
+    await eventually(is_scheduled, "the delivery is scheduled", DELIVERY_SECONDS)
+    async with world.database() as database:
+        await world.own.execute("UPDATE endpoints SET next_at = NULL WHERE id = $1", endpoint)
+        await repeat(lambda: NewDeliveryStore(database).check_missed_endpoints(30))
+        overdue = OverdueDeliveries(database, cast("WakeUpPublisher", Silent()), [1.0], endpoint_concurrency=32)
+        await repeat(overdue.exhaust)
+
+    async def is_exhausted() -> bool:
+        (row,) = await world.own.fetch(
+            "SELECT count(*) FROM deliveries WHERE endpoint_id = $1 AND status = 'exhausted'", endpoint
+        )
+        return bool(row[0])
+
+    await eventually(is_exhausted, "the delivery is exhausted", DELIVERY_SECONDS)
+
+
+async def set_clock_back(world: World) -> None:
+    """The database's clock seems to be set back. It moves all due times, so nothing else runs beside it."""
+    made = (await world.removed.call("POST", "/v1/webhooks", 201, json={"url": world.inbox().url})).json()
+    await world.own.execute(
+        "INSERT INTO recoveries (id, webhook_id, since, until, next_at) VALUES "
+        "(gen_random_uuid(), $1, now() - interval '1 day', now(), now() + interval '1 day')",
+        parse(ids.Kind.WEBHOOK, made["id"]),
+    )
+    await world.own.execute("UPDATE clock SET latest_at = now() + interval '100 s'")
+    moved = [
+        f"notifier/store: {name}" for name in ("lock_all_endpoints", "move_due_times_back", "measure_clock_setback")
+    ]
+
+    async def is_moved() -> bool:
+        return not world.loser.list_missing(moved)
+
+    await eventually(is_moved, "the due times are moved back", 30)
+
+
+SCENARIOS = (clean_up, exhaust)
+LAST = (set_clock_back,)

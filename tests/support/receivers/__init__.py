@@ -1,0 +1,1 @@
+"""Receivers of webhooks and other HTTP servers, well-behaved or not."""

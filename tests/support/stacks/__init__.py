@@ -1,0 +1,1 @@
+"""Services beside those of a stack, and what operators do with a stack."""

@@ -1,0 +1,34 @@
+"""The commands of operators, run with a stack's settings."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from deploy.local.servers.postgres import connect_as
+from deploy.local.settings import ROOT
+from deploy.local.stack import Stack
+
+
+async def run_keys(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return await run_command(stack, "keys", *arguments)
+
+
+async def run_command(stack: Stack, command: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    url = connect_as("operator", stack.postgres.url)
+    return await run_with(stack.environment | {"CHARONIA_DATABASE_URL": url}, command, *arguments)
+
+
+async def run_with(environment: Mapping[str, str], command: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command with this environment, which has the operator's database URL."""
+    argv = [sys.executable, "-m", f"services.gateway.commands.{command}", *arguments]
+    return await asyncio.to_thread(
+        subprocess.run, argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=30
+    )
+
+
+async def make_key(stack: Stack, tenant: str, *options: str) -> str:
+    """Create a key and return it. `options` are arguments of the command."""
+    made = await run_keys(stack, "create", tenant, *options)
+    assert (made.returncode, made.stderr) == (0, "")
+    return made.stdout.strip()

@@ -1,0 +1,63 @@
+"""Every end of the command line has a documented code, and says what is wrong in a line."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy.local.settings import ROOT
+
+USAGE, LOCAL = 2, 5
+# A gateway that answers nothing: these commands end before they call one.
+NOWHERE = {"CHARONIA_URL": "http://127.0.0.1:9", "CHARONIA_KEY": "ch_x", "PYTHONPATH": str(ROOT / "client")}
+
+
+def run_in_shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a shell command in which `charonia` is the command line."""
+    script = f'charonia() {{ {sys.executable} -m charonia.cli "$@"; }}; {command}'
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), **NOWHERE}
+    return subprocess.run(
+        ["bash", "-c", script], env=environment, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "text"),
+    [
+        ("charonia --help > /dev/full", LOCAL, os.strerror(errno.ENOSPC)),
+        ("charonia --help >&-", LOCAL, os.strerror(errno.EBADF)),
+        ("charonia login --url http://a <&-", LOCAL, os.strerror(errno.EBADF)),
+        ("charonia run echo x=1 --output /dev/null/a", USAGE, "name a folder you can write to"),
+        ("charonia watch job_1 --output /dev/null/a", USAGE, "name a folder you can write to"),
+        ("charonia run echo x=1 --idempotency-key ä", USAGE, "write visible ASCII characters"),
+        ("echo 1 | charonia batch echo /dev/stdin -o results", USAGE, "is no plain file"),
+        ("charonia batch echo <(echo 1) -o results", USAGE, "is no plain file"),
+        ("echo 1 | charonia batch echo - -o results", USAGE, "is no plain file"),
+        ("charonia job ''", USAGE, "job: an empty text was given"),
+        ("charonia cancel job_1 ''", USAGE, "jobs: an empty text was given"),
+    ],
+)
+def test_a_mistake_is_one_line_with_a_code(command: str, code: int, text: str, tmp_path: Path) -> None:
+    found = run_in_shell(command, tmp_path)
+    assert (found.returncode, found.stdout) == (code, "")
+    assert text in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+
+
+def test_a_closed_standard_error_keeps_the_code(tmp_path: Path) -> None:
+    found = run_in_shell("charonia job '' 2>&-", tmp_path)
+    assert (found.returncode, found.stdout, found.stderr) == (USAGE, "", "")
+
+
+def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
+    found = run_in_shell("charonia --help | true; exit ${PIPESTATUS[0]}", tmp_path)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
+
+
+def test_the_help_lists_all_codes(tmp_path: Path) -> None:
+    shown = " ".join(run_in_shell("charonia --help", tmp_path).stdout.split())
+    for code in (0, 1, 2, 3, 4, 5, 130):
+        assert f" {code} " in shown[shown.index("Exit codes") :]

@@ -1,0 +1,41 @@
+"""What Triton's description of a model says, above all its parameter `charonia.reference`."""
+
+import pytest
+from tritonclient.grpc import model_config_pb2, service_pb2
+
+from services.dispatcher.triton.model_version import ModelVersion, find_wrong_references, read_version
+
+INPUTS = {"audio": "BYTES", "video": "BYTES", "rate": "INT32"}
+
+
+def describe(parameters: dict[str, str]) -> tuple[ModelVersion, list[str]]:
+    metadata = service_pb2.ModelMetadataResponse(name="asr", versions=["1"])
+    config = model_config_pb2.ModelConfig(name="asr")
+    for name, datatype in INPUTS.items():
+        metadata.inputs.add(name=name, datatype=datatype, shape=[1])
+        config.input.add(name=name, optional=name == "video")
+    for name, value in parameters.items():
+        config.parameters[name].string_value = value
+    version = read_version("asr", "1", metadata, config)
+    return version, find_wrong_references(version, config)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "references", "wrong"),
+    [
+        ({}, [], []),
+        ({"charonia.reference": ""}, [], []),
+        ({"charonia.reference": "audio"}, ["audio"], []),
+        ({"charonia.reference": "video, audio,"}, ["audio", "video"], []),
+        ({"charonia.reference": "audio,rate,text"}, ["audio"], ["rate", "text"]),
+        ({"reference": "audio"}, [], []),
+    ],
+)
+def test_a_parameter_names_the_inputs_that_a_model_reads_itself(
+    parameters: dict[str, str], references: list[str], wrong: list[str]
+) -> None:
+    version, found = describe(parameters)
+    assert [each.name for each in version.inputs if each.reference] == references
+    assert version.takes_references is bool(references)
+    assert found == wrong
+    assert [each.optional for each in version.inputs] == [False, True, False]
