@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import shutil
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from tests.support.s3.server import S3
 DEFAULTS = Settings()
 SLOWEST_FIRST = ("tests/acceptance", "tests/storm", "tests/cluster_storm", "tests/integration", "tests/unit")
 NEEDS_TRITON = {"triton", "stack"}
+FREE_BYTES = 1_000_000_000  # what all workers write between two tests
+DISKS = (tempfile.gettempdir(), "/var/lib")  # with root's tests, PostgreSQL has its data in the second
 
 
 # How long a test takes depends on what runs beside it.
@@ -43,6 +47,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if NEEDS_TRITON.intersection(getattr(item, "fixturenames", ())) or item.nodeid.startswith("tests/acceptance"):
             item.add_marker(pytest.mark.triton)
+
+
+def pytest_runtest_logstart() -> None:
+    """End the whole run when a disk is nearly full. Tests would fail in ways that name no cause."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return  # the main process sees this call, too
+    for folder in DISKS:
+        if (free := shutil.disk_usage(folder).free) < FREE_BYTES:
+            pytest.exit(f"{folder} has {free / 1e6:.0f} MB left; tests need {FREE_BYTES / 1e6:.0f} MB", returncode=1)
 
 
 @pytest.hookimpl(wrapper=True)

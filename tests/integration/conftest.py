@@ -1,6 +1,6 @@
 """A migrated database for each test, and a virtual host for each module."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -12,6 +12,7 @@ from common.postgres.migrate import migrate
 from deploy.local.servers.postgres import Postgres
 from deploy.local.servers.rabbitmq import RabbitMQ
 from tests.integration.jobs import add_tenant
+from tests.support.database.temporary import temporary_database
 
 TEMPLATE = "migrated"
 
@@ -24,8 +25,9 @@ async def template(postgres: Postgres) -> str:
 
 
 @pytest.fixture
-def database_url(postgres: Postgres, template: str) -> str:
-    return postgres.create_database(f"test_{uuid4().hex}", template)
+def database_url(postgres: Postgres, template: str) -> Iterator[str]:
+    with temporary_database(postgres, template) as url:
+        yield url
 
 
 @pytest.fixture
@@ -43,9 +45,10 @@ async def tenant(database: Database) -> UUID:
 @pytest.fixture(scope="module")
 async def schema(postgres: Postgres, template: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
     """A connection to a migrated database, shared by the tests of a module that change nothing."""
-    connection = await asyncpg.connect(postgres.create_database(f"schema_{uuid4().hex}", template))
-    yield connection
-    await connection.close()
+    with temporary_database(postgres, template) as url:
+        connection = await asyncpg.connect(url)
+        yield connection
+        await connection.close()
 
 
 @pytest.fixture(scope="module")

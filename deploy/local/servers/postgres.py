@@ -21,7 +21,8 @@ DATABASE = USER = "charonia"
 CONNECTIONS = 200
 PASSWORD = "password"  # noqa: S105 - the name of the file
 ROLES = ("gateway", "dispatcher", "notifier", "operator")  # of the schema: see common/postgres/roles.py
-FAST = {"fsync": "off", "full_page_writes": "off"}  # a killed server loses no commit, because the system has them
+# A killed server loses no commit, because the system has them. It keeps little WAL, because tests run many servers.
+FAST = {"fsync": "off", "full_page_writes": "off", "max_wal_size": "256MB"}
 
 
 _OWN_URL = re.compile(rf"postgresql://{USER}:([^@]+)@{re.escape(HOST)}:")  # of a server of this module

@@ -4,10 +4,9 @@ import asyncio
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import asyncpg
 import httpx
@@ -21,6 +20,7 @@ from common.postgres.schema_version import Migration, list_migrations, parse_mig
 from deploy.local.processes.ports import free_ports
 from deploy.local.servers.postgres import Postgres
 from tests.integration.proxy import HOST, Proxy
+from tests.support.database.temporary import temporary_database
 
 OURS = list_migrations()
 NEXT = OURS[-1].number + 1
@@ -40,8 +40,9 @@ Connection = asyncpg.Connection  # generic in its stubs only
 
 
 @pytest.fixture
-def empty_url(postgres: Postgres) -> str:
-    return postgres.create_database(f"empty_{uuid4().hex}")
+def empty_url(postgres: Postgres) -> Iterator[str]:
+    with temporary_database(postgres) as url:
+        yield url
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeAlias
-from uuid import uuid4
 
 import asyncpg
 import msgspec
@@ -14,6 +13,7 @@ from deploy.local.servers.postgres import Postgres
 from tests.integration.common.postgres.test_queries import QUERIES
 from tests.integration.deliveries import EVENT
 from tests.support.database.seed import QUERIES as SEEDING
+from tests.support.database.temporary import temporary_database
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 BIG = (
@@ -152,21 +152,22 @@ HISTORIES: dict[str, list[Callable[[Connection, object], Awaitable[None]]]] = {
 @pytest.fixture(params=HISTORIES)
 async def database(request: pytest.FixtureRequest, postgres: Postgres, template: str) -> AsyncIterator[Connection]:
     """Big tables with statistics as old as the name says."""
-    connection = await asyncpg.connect(postgres.create_database(f"plans_{uuid4().hex}", template))
-    for table in BIG:
-        await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")  # autovacuum also analyzes
-    await connection.execute("SET session_replication_role = replica")  # skips the checks of foreign keys
-    # Reading a small table is cheaper than a few look-ups. These costs make its pages as expensive as those of a big
-    # one.
-    await connection.execute("SET seq_page_cost = 200; SET random_page_cost = 4")
-    for name, value in PLANNING.items():
-        await connection.execute(f"SET {name} = {value}")
-    tenant = ids.new()
-    await connection.execute("INSERT INTO tenants (id, name, webhook_secret) VALUES ($1, 'many', '')", tenant)
-    for step in HISTORIES[request.param]:
-        await step(connection, tenant)
-    yield connection
-    await connection.close()
+    with temporary_database(postgres, template) as url:
+        connection = await asyncpg.connect(url)
+        for table in BIG:
+            await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")  # autovacuum also analyzes
+        await connection.execute("SET session_replication_role = replica")  # skips the checks of foreign keys
+        # Reading a small table is cheaper than a few look-ups. These costs make its pages as expensive as those of a
+        # big one.
+        await connection.execute("SET seq_page_cost = 200; SET random_page_cost = 4")
+        for name, value in PLANNING.items():
+            await connection.execute(f"SET {name} = {value}")
+        tenant = ids.new()
+        await connection.execute("INSERT INTO tenants (id, name, webhook_secret) VALUES ($1, 'many', '')", tenant)
+        for step in HISTORIES[request.param]:
+            await step(connection, tenant)
+        yield connection
+        await connection.close()
 
 
 async def test_every_query_uses_an_index(database: Connection) -> None:

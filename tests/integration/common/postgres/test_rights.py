@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
 from typing import TypeAlias
-from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -19,6 +18,7 @@ from deploy.local.servers.postgres import Postgres, connect_as, role_passwords
 from tests.integration.common.postgres.test_queries import QUERIES, ROOT
 from tests.integration.deliveries import EVENT
 from tests.support.database.seed import add_subscribers
+from tests.support.database.temporary import temporary_database
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 WHERE = "the section Rights of common/postgres/migrations/0001_schema.sql"
@@ -200,11 +200,10 @@ async def test_a_role_adds_events_with_their_deliveries_even_with_tables_of_the_
 
 async def test_an_owner_that_is_no_superuser_may_migrate(postgres: Postgres) -> None:
     postgres.query("CREATE ROLE plain LOGIN PASSWORD 'secret'")
-    name = f"plain_{uuid4().hex}"
-    url = postgres.create_database(name)
-    postgres.query(f'ALTER DATABASE "{name}" OWNER TO plain')
-    login = f"postgresql://plain:secret@{url.rpartition('@')[2]}"
-    assert await migrate(login) != []
+    with temporary_database(postgres) as url:
+        postgres.query(f'ALTER DATABASE "{url.rpartition("/")[2]}" OWNER TO plain')
+        login = f"postgresql://plain:secret@{url.rpartition('@')[2]}"
+        assert await migrate(login) != []
 
 
 async def test_a_login_without_rights_is_named(postgres: Postgres, database_url: str) -> None:
