@@ -8,6 +8,7 @@ import { onTenantEvent } from "./live.js";
 const SHORTEST_MS = 2_000; // between two reads of the same thing
 const LONGEST_MS = 30_000; // while it stays the same
 const RETRY_MS = 5_000; // after an error that passes by itself
+const FOLLOW_UP_MS = 10_000; // after the read for an event: shared counts may be a few seconds older than the event
 
 /**
  * @template T
@@ -26,7 +27,7 @@ const RETRY_MS = 5_000; // after an error that passes by itself
  * @param {readonly unknown[]} inputs
  * @param {{ every?: number, live?: boolean | ((event: import("./stream.js").ServerEvent) => boolean) }} [options] `every`: also
  *   again after so many ms while the tab is visible, and after longer and longer while nothing changes. `live`: also after
- *   each event of the tenant, or each that it takes, at most once in two seconds.
+ *   each event of the tenant, or each that it takes, at most once in two seconds, and once more ten seconds later.
  * @returns {Loaded<T>}
  */
 export function useLoad(read, inputs, options = {}) {
@@ -37,7 +38,7 @@ export function useLoad(read, inputs, options = {}) {
   const reloadSoon = useRef(() => {});
   useEffect(() => {
     const ended = new AbortController();
-    let [running, again, last] = [false, false, 0];
+    let [running, again, last, stirred] = [false, false, 0, false];
     let [pause, present] = [every, ""];
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
@@ -62,7 +63,10 @@ export function useLoad(read, inputs, options = {}) {
       running = false;
       if (ended.signal.aborted) return;
       if (again) runSoon();
-      else if (pause) timer = setTimeout(runSoon, pause);
+      else if (pause) {
+        timer = setTimeout(runSoon, stirred ? Math.min(pause, FOLLOW_UP_MS) : pause);
+        stirred = false;
+      }
     }
     function runSoon() {
       if (document.hidden || running) {
@@ -78,7 +82,12 @@ export function useLoad(read, inputs, options = {}) {
     [reload.current, reloadSoon.current] = [run, runSoon];
     document.addEventListener("visibilitychange", onVisible);
     const takes = typeof live === "function" ? live : () => true;
-    const stopListening = live ? onTenantEvent((event) => takes(event) && runSoon()) : () => {};
+    function onEvent(/** @type {import("./stream.js").ServerEvent} */ event) {
+      if (!takes(event)) return;
+      stirred = true;
+      runSoon();
+    }
+    const stopListening = live ? onTenantEvent(onEvent) : () => {};
     run();
     return () => {
       ended.abort();
