@@ -1,5 +1,7 @@
 """The log file of a process: its tail for error messages, its new lines for the terminal."""
 
+import os
+import shutil
 import threading
 import time
 from collections import deque
@@ -7,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-LARGE = 10_000_000  # bytes; a larger file is renamed at the next start; one old file is kept
+LARGE = 10_000_000  # bytes; a larger file becomes the old one, which is kept until the next
 LINE = 65_536  # bytes; a longer line is shown in parts
 POLL_SECONDS = 0.1
 
@@ -27,7 +29,7 @@ class Log:
         """Open the file for a new run of the child, which appends to it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.exists() and self.path.stat().st_size > LARGE:
-            self.path.replace(self.path.with_suffix(".log.1"))
+            self.path.replace(self._old_path)
         file = self.path.open("ab")
         self._start = file.tell()
         return file
@@ -43,7 +45,7 @@ class Log:
         return "\n".join(line.decode(errors="replace") for line in last)
 
     def follow(self, ended: Callable[[], bool]) -> None:
-        """Call the listener, if there is one, with each new line until the child ends."""
+        """Call the listener, if there is one, with each new line until the child ends. Keep the file below LARGE."""
         if self._on_line is not None:
             follower = threading.Thread(
                 target=self._follow, args=(self._on_line, self._start, ended), name=f"follow-{self._name}", daemon=True
@@ -56,6 +58,9 @@ class Log:
             partial = b""
             while True:
                 last = ended()  # checked before reading, so that the last lines are read below
+                is_large = file.tell() > LARGE
+                if is_large:
+                    shutil.copyfile(self.path, self._old_path)
                 while chunk := file.readline(LINE):
                     partial += chunk
                     if partial.endswith(b"\n") or len(partial) >= LINE:
@@ -63,4 +68,12 @@ class Log:
                         partial = b""
                 if last:
                     return
+                if is_large:  # the child has it open, so it cannot be renamed; what came after the copy is only shown
+                    os.truncate(self.path, 0)
+                    file.seek(0)
+                    self._start = 0
                 time.sleep(POLL_SECONDS)
+
+    @property
+    def _old_path(self) -> Path:
+        return self.path.with_suffix(".log.1")
