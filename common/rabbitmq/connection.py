@@ -142,6 +142,9 @@ class BrokerConnection:
 
     async def run(self) -> None:
         """Connect, and connect again after each loss, until cancelled."""
+        task = asyncio.current_task()
+        assert task is not None, "only a task awaits"
+        before = task.cancelling()
         while True:
             self._lost.clear()
             self._cause = None
@@ -155,6 +158,8 @@ class BrokerConnection:
                 await asyncio.sleep(RECONNECT_SECONDS)
                 continue
             try:
+                if task.cancelling() > before:
+                    raise asyncio.CancelledError  # aio-pika swallows it if the connection is open at that moment
                 await self._use(connection)
             finally:
                 self.current = None

@@ -5,12 +5,17 @@ import contextlib
 import gc
 import logging
 import warnings
+from typing import cast
+from unittest.mock import create_autospec
 
 import pytest
+from aio_pika.abc import AbstractConnection
 from aio_pika.exceptions import AMQPConnectionError, ChannelInvalidStateError
 
 from common.errors import BrokerUnavailable
 from common.rabbitmq import connection
+
+DEADLINE_SECONDS = 10.0
 
 
 async def fail(error: BaseException) -> None:
@@ -62,6 +67,26 @@ async def test_a_cancellation_that_a_call_swallows_still_counts() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_cancellation_that_connecting_swallows_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = create_autospec(AbstractConnection)
+
+    async def swallow(*_: object) -> AbstractConnection:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return cast(AbstractConnection, opened)
+
+    async def set_up(_connection: AbstractConnection) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(connection, "connect_to", swallow)
+    task = asyncio.create_task(connection.BrokerConnection("amqp://127.0.0.1:1/", "tests", set_up, set_up).run())
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await asyncio.wait([task], timeout=DEADLINE_SECONDS) == ({task}, set())
+    assert task.cancelled()
+    opened.close.assert_awaited_once_with()
 
 
 def test_a_failed_connection_is_collected_without_a_loop(caplog: pytest.LogCaptureFixture) -> None:
