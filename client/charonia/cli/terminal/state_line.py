@@ -55,8 +55,9 @@ class StateLine:
         """Show a state."""
         if not waits:
             self._waits_no_more.set()
-        if self._status is not None:
-            self._status.update(Shown(text, self._began))
+        status = self._status  # another thread may stop it
+        if status is not None:
+            status.update(Shown(text, self._began))
 
     def stop(self) -> None:
         """Remove the line for good, so that something else can be printed."""
@@ -67,7 +68,7 @@ class StateLine:
 
     def _poll(self) -> None:
         while not self._waits_no_more.wait(POLL_SECONDS):
-            with contextlib.suppress(CharoniaError):
+            with contextlib.suppress(CharoniaError, RuntimeError):  # the second: the command has closed the client
                 job = self._session.client.jobs.get(self._job_id).data
                 if not self._waits_no_more.is_set():
                     self.show(describe_wait(job), waits=True)
