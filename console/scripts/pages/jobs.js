@@ -7,6 +7,7 @@ import { canCancel, canRetry, hasEnded } from "../job_states.js";
 import { useLoad } from "../load.js";
 import { linkTo, navigate, useLocation } from "../navigation.js";
 import { Ask } from "../parts/dialog.js";
+import { FilterField } from "../parts/filter_field.js";
 import { List } from "../parts/list.js";
 import { ModelChoice } from "../parts/model_choice.js";
 import { Empty, Show, Trouble } from "../parts/notices.js";
@@ -95,7 +96,7 @@ function JobFilter({ filter }) {
         ${Object.entries(PERIODS).map(([value, [title]]) => html`<option value=${value}>${title}</option>`)}
       </select>
     </label>
-    <label>Batch <input name="batch" type="search" value=${filter.batch ?? ""} placeholder="Any" spellcheck=${false} /></label>
+    <label>Batch <${FilterField} name="batch" value=${filter.batch ?? ""} /></label>
   </form>`;
 }
 
@@ -103,7 +104,7 @@ function JobFilter({ filter }) {
 function ModelFilter({ value }) {
   const [wanted, setWanted] = useState(false);
   const models = useLoad(async (signal) => (wanted ? (await call("GET", "/v1/models", { signal })).items : []), [wanted]);
-  return html`<label>Model <input name="model" type="search" list="models" value=${value} placeholder="Any" spellcheck=${false} onFocus=${() => setWanted(true)} /></label>
+  return html`<label>Model <${FilterField} name="model" value=${value} list="models" onFocus=${() => setWanted(true)} /></label>
     <datalist id="models">${(models.value ?? []).map((/** @type {import("../types.js").Model} */ model) => html`<option value=${model.name} />`)}</datalist>`;
 }
 

@@ -71,7 +71,7 @@ function NewKey({ onClose, onMade }) {
       <label>Name <input name="name" required maxlength="100" /></label>
       <fieldset>
         <legend>It may</legend>
-        ${Object.entries(SCOPES).map(([scope, meaning]) => html`<label class="line"><input type="checkbox" name="scopes" value=${scope} checked=${scope !== "admin"} /> ${scope}: ${meaning}</label>`)}
+        ${Object.entries(SCOPES).map(([scope, meaning]) => html`<label class="line"><input type="checkbox" name="scopes" value=${scope} defaultChecked=${scope !== "admin"} /> ${scope}: ${meaning}</label>`)}
       </fieldset>
       <label>Models, separated by commas <input name="models" placeholder="All that your key may run" spellcheck=${false} /></label>
       <label>Expires <input name="expires" type="datetime-local" /></label>

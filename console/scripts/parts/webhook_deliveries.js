@@ -35,7 +35,7 @@ export function WebhookDeliveries({ webhook, onChange }) {
   const page = useLoad(
     (signal) => call("GET", `${api}/deliveries`, { query: { status: filter.status, created_after: from, created_before: to, limit: PAGE_SIZE, cursor }, signal }),
     [webhook.id, filter.status, from, to, cursor],
-    cursor ? {} : { every: REFRESH_MS },
+    cursor ? {} : { every: REFRESH_MS, live: true },
   );
   const changed = () => {
     page.reload();

@@ -18,3 +18,13 @@ async def test_filter_by_model_suggests_names(console: Console) -> None:
     await model.fill("echo")
     await model.press("Enter")
     await expect(page.get_by_role("link", name=job.id)).to_be_visible()
+
+
+async def test_text_that_is_typed_stays_while_the_list_is_read_again(console: Console) -> None:
+    page = console.page
+    await console.open("/jobs", "Jobs")
+    model = page.get_by_label("Model")
+    await model.press_sequentially("ech")
+    job = await console.api.run("echo", {"x": [[1.0]]})
+    await expect(page.get_by_role("link", name=job.id)).to_be_visible()
+    await expect(model).to_have_value("ech")
