@@ -9,7 +9,7 @@ POLL_SECONDS = 0.05
 T = TypeVar("T")
 
 
-async def eventually(poll: Callable[[], Awaitable[T | None]], description: str, within: float = 20.0) -> T:
+async def eventually(poll: Callable[[], Awaitable[T | None]], description: str, within: float = 45.0) -> T:
     """Return what `poll` returns once it is true. Fail after `within` seconds."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + within

@@ -37,7 +37,8 @@ async def test_large_number_is_sent_as_it_was_written(console: Console, kind: st
 
 async def test_long_stream_is_one_text(console: Console) -> None:
     words = [f"word{number}" for number in range(WORDS)]
-    job = await console.api.run("tokens", {"text": [" ".join(words)]})
+    job = await console.api.submit("tokens", {"text": [" ".join(words)]})
+    await console.api.wait(job.id, within=120)
     await console.open(f"/jobs/{job.id}")
     outputs = console.page.get_by_role("region", name="Outputs", exact=True)
     await expect(outputs).to_contain_text(" ".join(words[-3:]))

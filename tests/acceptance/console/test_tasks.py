@@ -96,10 +96,12 @@ async def send_first_again(console: Console, failed: Locator) -> None:
 
 async def test_replay_a_class_of_dead_letters_on_another_model(console: Console) -> None:
     page = console.page
-    dead = [await console.api.submit("work", work(4_000), timeout=1, retry=ONCE) for _ in range(3)]
+    dead = []
+    for _ in range(3):
+        dead.append(await console.api.run("work", work(4_000), timeout=1, retry=ONCE))
+        await console.api.run("work", work(1))  # two timeouts in a row would pause the model
+    assert [job.status for job in dead] == ["failed"] * 3
     other = await console.api.run("faulty", fault("invalid"), retry=ONCE)
-    for job in dead:
-        assert (await console.api.wait(job.id)).status == "failed"
     with timed("replay a class of dead letters on another model"):
         await console.follow("Dead letters")
         await page.get_by_role("link", name="timeout of work").click()

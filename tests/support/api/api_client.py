@@ -158,7 +158,7 @@ class Api:
             found += page.items
         return found
 
-    async def wait(self, job_id: str, *statuses: Status, within: float = 20.0) -> Job:
+    async def wait(self, job_id: str, *statuses: Status, within: float = 45.0) -> Job:
         """Return the job once it has one of these statuses. The default is any terminal status."""
 
         async def poll() -> Job | None:

@@ -64,7 +64,7 @@ async def run_all(api: Api) -> list[Job]:
         *[await api.submit("faulty", fault("unavailable"), **once) for _ in range(3)],
         *[await api.submit("faulty", fault("wrong_shape"), **once) for _ in range(2)],
     ]
-    return list(await asyncio.gather(*(api.wait(job.id, within=60) for job in submitted)))
+    return list(await asyncio.gather(*(api.wait(job.id, within=120) for job in submitted)))
 
 
 async def move_back(stack: Stack, jobs: Sequence[Job]) -> None:

@@ -20,7 +20,7 @@ def find_worker(member: Server, pid: int) -> str:
     return found[-1] if found else ""
 
 
-async def wait_for_event(member: Server, event: str, after: int, within: float = 20.0) -> None:
+async def wait_for_event(member: Server, event: str, after: int, within: float = 45.0) -> None:
     """Return once there are more than `after` lines with this event."""
 
     async def poll() -> bool:

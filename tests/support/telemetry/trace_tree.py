@@ -7,7 +7,7 @@ from textwrap import dedent
 from tests.support.telemetry.otlp_collector import Span, Spans
 from tests.support.waiting import POLL_SECONDS
 
-WITHIN = 20.0  # seconds
+WITHIN = 45.0  # seconds
 INDENT = "  "
 SEND = "send charonia.jobs"
 
