@@ -70,14 +70,15 @@ async def breakable(stack: Stack) -> AsyncIterator[Stack]:
 @pytest.fixture
 async def supervised(breakable: Stack) -> AsyncIterator[Stack]:
     """The shared stack, in which Triton is started again if it ends by itself: a freeze or a reload may crash it."""
-    supervisor = asyncio.create_task(keep_triton(breakable))
+    ended = asyncio.Event()
+    supervisor = asyncio.create_task(keep_triton(breakable, ended))
     yield breakable
-    supervisor.cancel()
-    await asyncio.wait([supervisor])
+    ended.set()  # a cancelled task would leave the thread of a start running
+    await supervisor
 
 
-async def keep_triton(stack: Stack) -> None:
-    while True:
+async def keep_triton(stack: Stack, ended: asyncio.Event) -> None:
+    while not ended.is_set():
         if not stack.triton.process.running:
             await asyncio.to_thread(stack.triton.start)
         await asyncio.sleep(SUPERVISION_SECONDS)
@@ -124,7 +125,7 @@ async def gateways(stack: Stack) -> AsyncIterator[list[str]]:
 async def open_client(stack: Stack, key: str, url: str = "") -> AsyncIterator[Api]:
     """Open a client with this key. Without `url` it calls the stack's own gateway."""
     headers = {"Authorization": f"Bearer {key}"}
-    async with httpx.AsyncClient(base_url=url or stack.url, headers=headers, timeout=10) as http:
+    async with httpx.AsyncClient(base_url=url or stack.url, headers=headers, timeout=45) as http:
         yield Api(http)
 
 

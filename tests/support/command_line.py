@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,12 +38,32 @@ def run_sources(command: str) -> str:
     return command.replace(INSTALLED, f"PYTHONPATH={ROOT / 'client'} {' '.join(ARGV)}")
 
 
+def read_lines(process: "subprocess.Popen[str]", count: int, seconds: float = 60) -> list[Any]:
+    """Return the next JSON lines of a command. Kill it if they take longer."""
+    assert process.stdout is not None
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        lines = [process.stdout.readline() for _ in range(count)]
+    finally:
+        timer.cancel()
+    assert all(lines), f"no {count} lines within {seconds:g} s: {lines}"
+    return [json.loads(line) for line in lines]
+
+
 class CommandLine:
     """The command line with a key of a stack."""
 
     def __init__(self, stack: Stack, key: str, home: Path) -> None:
         self.home = home
         self.environment = make_environment(stack.url, key, home)
+        self._started: list[subprocess.Popen[str]] = []
+
+    def close(self) -> None:
+        """End the started commands that still run."""
+        for process in self._started:
+            with process:  # this closes its pipes
+                process.kill()
 
     def run(self, *arguments: str, stdin: str = "", timeout: float = 60, **environment: str) -> Finished:
         """Run a command in pipes until its end."""
@@ -70,8 +91,8 @@ class CommandLine:
         return found.stdout + found.stderr
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        """Start a command in pipes."""
-        return subprocess.Popen(
+        """Start a command in pipes. close() ends it."""
+        process = subprocess.Popen(
             [*ARGV, *arguments],
             env=self.environment,
             cwd=self.home,
@@ -81,6 +102,8 @@ class CommandLine:
             text=True,
             preexec_fn=heed_interrupts,
         )
+        self._started.append(process)
+        return process
 
     @contextlib.contextmanager
     def on_terminal(self, *arguments: str, **environment: str) -> Iterator["Terminal"]:
@@ -125,7 +148,8 @@ class Terminal:
 
     def interrupt(self) -> None:
         """Press Ctrl-C."""
-        self.type("\x03")
+        with contextlib.suppress(OSError):  # the command has ended
+            self.type("\x03")
 
     def wait_for(self, text: str, seconds: float = 30) -> str:
         """Return what is written once it has this text."""
@@ -138,12 +162,15 @@ class Terminal:
             assert self._read(until), f"no {wanted} in:\n{self.text}"
         return self.text
 
-    def interrupt_until_end(self, times: int = 30) -> int:
-        """Press Ctrl-C once a second until the command ends. Python may miss one just before it reads a line."""
+    def interrupt_until_end(self, times: int = 5) -> int:
+        """Press Ctrl-C until the command ends. Python may miss one just before it reads a line.
+
+        The pauses are long: another Ctrl-C during a slow exit gives a traceback.
+        """
         for _ in range(times):
             self.interrupt()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                return self.wait(1)
+                return self.wait(10)
         raise AssertionError(f"{times} interrupts did not end:\n{self.text}")
 
     def wait(self, seconds: float = 60) -> int:

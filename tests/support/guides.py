@@ -56,7 +56,7 @@ def _run(stack: Stack, folder: Path, key: str, *argv: str) -> str:
         env=make_environment(stack, folder, key),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert (found.returncode, found.stderr) == (0, "")

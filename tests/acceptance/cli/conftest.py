@@ -1,6 +1,7 @@
 """The command line with the key of a new tenant."""
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,5 +18,7 @@ async def key(stack: Stack) -> str:
 
 
 @pytest.fixture
-def charonia(stack: Stack, key: str, tmp_path: Path) -> CommandLine:
-    return CommandLine(stack, key, tmp_path)
+def charonia(stack: Stack, key: str, tmp_path: Path) -> Iterator[CommandLine]:
+    charonia = CommandLine(stack, key, tmp_path)
+    yield charonia
+    charonia.close()

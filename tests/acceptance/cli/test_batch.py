@@ -1,5 +1,6 @@
 """Many items on the command line: whatever ends the command, each item runs once and has one line."""
 
+import contextlib
 import json
 import shutil
 import signal
@@ -160,31 +161,32 @@ async def test_limits_are_waited_for(stack: Stack, tmp_path: Path) -> None:
         stack, f"batch-{tmp_path.parent.name}-{tmp_path.name}"[-60:].replace("_", "-"), "--rate-limit=5"
     )
     charonia = CommandLine(stack, key, tmp_path)
-    write_items(tmp_path, *range(40))
-    assert charonia.run(*make_command("echo", "--concurrency=4"), timeout=120).returncode == 0
-    assert len(read_results(tmp_path)) == 40
+    write_items(tmp_path, *range(20))
+    assert charonia.run(*make_command("echo", "--concurrency=4"), timeout=300).returncode == 0
+    assert len(read_results(tmp_path)) == 20
 
 
 async def test_a_chunk_that_never_fits_the_queue_is_split(stack: Stack, tmp_path: Path) -> None:
     tenant = "batch-queue-limit"
     charonia = CommandLine(stack, await make_key(stack, tenant), tmp_path)
     assert (await run_keys(stack, "tenant", tenant, "--max-queued", "7")).returncode == 0
-    write_items(tmp_path, *range(50))
-    found = charonia.run(*make_command("echo"), timeout=120)
+    write_items(tmp_path, *range(20))
+    found = charonia.run(*make_command("echo"), timeout=300)
     assert (found.returncode, found.stderr) == (0, "")
-    assert [line["outputs"]["y"] for line in read_results(tmp_path)] == [[[2.0 * number]] for number in range(50)]
+    assert [line["outputs"]["y"] for line in read_results(tmp_path)] == [[[2.0 * number]] for number in range(20)]
 
 
 async def test_a_revoked_key_ends_the_run(stack: Stack, tmp_path: Path) -> None:
     tenant = f"revoked-{time.time_ns()}"
-    charonia = CommandLine(stack, await make_key(stack, tenant), tmp_path)
+    key = await make_key(stack, tenant)
     listed = (await run_keys(stack, "list", tenant)).stdout
     key_id = next(word for word in listed.split() if word.startswith("key_"))
     write_items(tmp_path, *({"ms": 1000} for _ in range(300)))
-    process = charonia.start(*make_command("work", "--concurrency=8"))
-    wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
-    assert (await run_keys(stack, "revoke", key_id)).returncode == 0
-    _, told = process.communicate(timeout=60)
+    with contextlib.closing(CommandLine(stack, key, tmp_path)) as charonia:
+        process = charonia.start(*make_command("work", "--concurrency=8"))
+        wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
+        assert (await run_keys(stack, "revoke", key_id)).returncode == 0
+        _, told = process.communicate(timeout=60)
     assert process.returncode == 4
     assert "Set another key" in told
     assert "run the same command again" in told

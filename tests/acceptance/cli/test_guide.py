@@ -26,7 +26,7 @@ def test_every_example_works(stack: Stack, key: str, tmp_path: Path) -> None:
         env=make_environment(stack.url, key, tmp_path),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert found.returncode == 0, found.stderr

@@ -1,6 +1,5 @@
 """`charonia listen` prints all events, and forwards them to a server on this machine."""
 
-import json
 import re
 import secrets
 import shlex
@@ -18,7 +17,7 @@ import pytest
 from charonia import Charonia, JobEvent
 
 from deploy.local.stack import Stack
-from tests.support.command_line import CommandLine
+from tests.support.command_line import CommandLine, read_lines
 from tests.support.receivers.slow_receiver import SlowInbox
 from tests.support.receivers.threaded_server import ReceivedRequest, Reply
 from tests.support.receivers.webhook_receiver import Delivery, Receiver
@@ -207,8 +206,7 @@ async def test_events_are_printed(charonia: CommandLine, client: Charonia) -> No
         assert (len(line), done.id not in terminal.text) == (80, True)
         assert line.split()[1:4] == ["job.failed", failed.id, "faulty"]
     listening = charonia.start("listen", "--since-oldest")
-    assert listening.stdout is not None
-    lines = [json.loads(listening.stdout.readline()) for _ in range(3)]
+    lines = read_lines(listening, 3)
     code, notes = stop(listening)
     assert code == INTERRUPTED
     assert f"go on from here: charonia listen --after {lines[-1]['position']}" in notes
@@ -225,8 +223,7 @@ async def test_an_event_that_is_not_accepted_is_given_up(
     server.refused = refused
     arguments = ("--forward", server.url, "--since-oldest", "--secret", SECRET)
     listening = charonia.start("listen", *arguments, "--give-up-after", "2")
-    assert listening.stdout is not None
-    lines = [json.loads(listening.stdout.readline()) for _ in range(3)]
+    lines = read_lines(listening, 3)
     assert [(each["id"], each["status_code"], each["given_up"]) for each in lines] == [
         (refused, 500, False),
         (refused, 500, True),

@@ -30,8 +30,10 @@ def test_a_terminal_is_refreshed_until_a_key(charonia: CommandLine, pressed: str
         terminal.wait_for("waiting 0  running 0")
         assert ALTERNATE in terminal.raw
         (job,) = charonia.read("submit", "work", "ms=60000")
-        terminal.wait_for("running 1")
-        charonia.read("cancel", job["id"])
+        try:
+            terminal.wait_for("running 1")
+        finally:
+            charonia.read("cancel", job["id"])
         terminal.type(pressed)
         assert terminal.wait(15) == 0
         assert terminal.raw.rindex(NORMAL) > terminal.raw.rindex(ALTERNATE)

@@ -10,7 +10,7 @@ import pytest
 from charonia import Charonia
 
 from deploy.local.stack import Stack
-from tests.acceptance.client.test_outages import restart
+from tests.acceptance.client.conftest import Restart
 from tests.support.stacks.key_command import make_key
 
 
@@ -64,7 +64,7 @@ def test_the_feed_has_all_events_in_order(own_client: Charonia) -> None:
         next(own_client.events.follow(after=f"evt_{26 * '0'}"))
 
 
-def test_the_feed_goes_on_after_the_gateway_was_killed(breakable: Stack, key: str) -> None:
+def test_the_feed_goes_on_after_the_gateway_was_killed(breakable: Stack, key: str, restart: Restart) -> None:
     with Charonia(breakable.url, key) as client:
         jobs = [client.submit("work", ms=20 * number) for number in range(60)]
         found = []
@@ -72,7 +72,7 @@ def test_the_feed_goes_on_after_the_gateway_was_killed(breakable: Stack, key: st
             assert isinstance(event, charonia.JobEvent)
             found.append(event.data.id)
             if len(found) in (10, 35):
-                starting = restart(breakable)
+                starting = restart()
             if len(found) == len(jobs):
                 break
         starting.join()

@@ -195,11 +195,13 @@ def test_an_item_that_is_too_large_for_a_batch_is_in_the_next_one(
 
 
 def test_a_map_ends_if_no_item_does(client: Charonia) -> None:
-    with pytest.raises(charonia.DeadlineExceeded, match="the next result took over 3 s"):
-        list(client.map("work", [60_000], timeout=3))
-    for job in client.jobs.list(model="work"):
-        if not job.has_ended:
-            client.jobs.get(job.id).cancel()
+    try:
+        with pytest.raises(charonia.DeadlineExceeded, match="the next result took over 3 s"):
+            list(client.map("work", [60_000], timeout=3))
+    finally:
+        for job in client.jobs.list(model="work"):
+            if not job.has_ended:
+                client.jobs.get(job.id).cancel()
 
 
 def test_the_time_that_the_caller_takes_is_no_deadline_of_a_map(
@@ -283,8 +285,10 @@ def test_the_callers_trace_goes_along(client: Charonia) -> None:
 
 def test_events_end_in_time_though_nothing_comes(client: Charonia) -> None:
     job = client.submit("work", ms=60_000)
-    began_at = time.monotonic()
-    with pytest.raises(charonia.DeadlineExceeded):
-        list(job.events(timeout=1))
-    assert time.monotonic() - began_at < 15
-    job.cancel()
+    try:
+        began_at = time.monotonic()
+        with pytest.raises(charonia.DeadlineExceeded):
+            list(job.events(timeout=1))
+        assert time.monotonic() - began_at < 15
+    finally:
+        job.cancel()

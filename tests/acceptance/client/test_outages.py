@@ -13,6 +13,7 @@ import pytest
 from charonia import AsyncCharonia, Charonia
 
 from deploy.local.stack import Stack
+from tests.acceptance.client.conftest import Restart
 from tests.support.stacks.key_command import make_key, run_keys
 from tests.support.stacks.own_gateway import another_gateway
 
@@ -59,24 +60,6 @@ async def key(stack: Stack) -> str:
     return await make_key(stack, f"client-{uuid.uuid4().hex[:8]}")
 
 
-def restart(stack: Stack) -> threading.Thread:
-    """Kill the gateway now, and start it again, in a thread."""
-    stack.gateways[0].kill()
-    thread = threading.Thread(target=stack.gateways[0].start)
-    thread.start()
-    return thread
-
-
-def restart_later(stack: Stack, seconds: float) -> threading.Timer:
-    def kill_and_start() -> None:
-        stack.gateways[0].kill()
-        stack.gateways[0].start()
-
-    timer = threading.Timer(seconds, kill_and_start)
-    timer.start()
-    return timer
-
-
 def test_lost_answers_double_no_job(stack: Stack, key: str) -> None:
     transport = LossyTransport([lose_answer, answer_503, answer_502])
     with httpx.Client(transport=transport) as http:
@@ -109,8 +92,9 @@ async def test_a_rate_limit_is_waited_for(stack: Stack) -> None:
         calls = (hasty.models.list() for _ in range(20))
         found = await asyncio.gather(*calls, return_exceptions=True)  # all of them: the client is closed afterwards
     errors = [each for each in found if isinstance(each, BaseException)]
-    assert {type(each) for each in errors} == {charonia.RateLimited}
-    assert all("with a longer timeout" in str(each) for each in errors)
+    assert charonia.RateLimited in {type(each) for each in errors}
+    assert {type(each) for each in errors} <= {charonia.RateLimited, charonia.DeadlineExceeded}
+    assert all("with a longer timeout" in str(each) for each in errors if isinstance(each, charonia.RateLimited))
 
 
 def test_an_outage_of_the_database_is_waited_for(breakable: Stack, key: str) -> None:
@@ -119,43 +103,46 @@ def test_an_outage_of_the_database_is_waited_for(breakable: Stack, key: str) -> 
         breakable.postgres.stop()
         starting = threading.Timer(2, breakable.postgres.start)
         starting.start()
-        assert client.run("echo", x=1)["y"] == [[2.0]]
-        starting.join()
+        try:
+            assert client.run("echo", x=1)["y"] == [[2.0]]
+        finally:
+            starting.join()
         assert len(list(client.jobs.list())) == 1
 
 
-def test_a_stream_goes_on_after_the_gateway_was_killed(breakable: Stack, key: str) -> None:
+def test_a_stream_goes_on_after_the_gateway_was_killed(breakable: Stack, key: str, restart: Restart) -> None:
     with Charonia(breakable.url, key) as client:
         found = []
         for part in client.stream("tokens", text=TEXT, delay_ms=PAUSE_MS):
             found.append(part.text)
             if len(found) == 5:
-                starting = restart(breakable)
+                starting = restart()
         starting.join()
         assert found == WORDS
         assert len(list(client.jobs.list())) == 1
 
 
-async def test_an_asynchronous_stream_goes_on_after_the_gateway_was_killed(breakable: Stack, key: str) -> None:
+async def test_an_asynchronous_stream_goes_on_after_the_gateway_was_killed(
+    breakable: Stack, key: str, restart: Restart
+) -> None:
     async with AsyncCharonia(breakable.url, key) as client:
         found = []
         async for part in client.stream("tokens", text=TEXT, delay_ms=PAUSE_MS):
             found.append(part.text)
             if len(found) == 5:
-                breakable.gateways[0].kill()
-                starting = asyncio.create_task(asyncio.to_thread(breakable.gateways[0].start))
-        await starting
+                starting = restart()
+        await asyncio.to_thread(starting.join)
         assert found == WORDS
 
 
-def test_events_go_on_after_the_gateway_was_killed(breakable: Stack, key: str) -> None:
+def test_events_go_on_after_the_gateway_was_killed(breakable: Stack, key: str, restart: Restart) -> None:
     with Charonia(breakable.url, key) as client:
         job = client.submit("tokens", text=TEXT, delay_ms=PAUSE_MS)
         events = []
         for event in job.events():
             events.append(event)
             if len(events) == 5:
-                starting = restart(breakable)
+                starting = restart()
         starting.join()
         assert [each.type for each in events] == [
             *("job.queued", "job.started"),
@@ -165,22 +152,22 @@ def test_events_go_on_after_the_gateway_was_killed(breakable: Stack, key: str) -
         assert len({each.id for each in events}) == len(events)
 
 
-def test_a_run_survives_a_killed_gateway(breakable: Stack, key: str) -> None:
+def test_a_run_survives_a_killed_gateway(breakable: Stack, key: str, restart: Restart) -> None:
     with Charonia(breakable.url, key) as client:
-        restarting = restart_later(breakable, 1)
+        restarting = restart(after=1)
         assert client.run("work", ms=5000)["slept"] == [[5000]]
         restarting.join()
         assert len(list(client.jobs.list())) == 1
 
 
-def test_a_map_of_many_jobs_survives_a_killed_gateway(breakable: Stack, key: str) -> None:
+def test_a_map_of_many_jobs_survives_a_killed_gateway(breakable: Stack, key: str, restart: Restart) -> None:
     with Charonia(breakable.url, key) as client:
         indexes = []
         for done in client.map("echo", range(2000), concurrency=400):
             assert done["y"] == [[2.0 * done.item]]
             indexes.append(done.index)
             if len(indexes) in (300, 1200):
-                starting = restart(breakable)
+                starting = restart()
         starting.join()
         assert sorted(indexes) == list(range(2000))
         assert sum(1 for _ in client.jobs.list()) == 2000
@@ -225,7 +212,7 @@ async def test_the_feed_goes_on_after_the_gateway_was_frozen_over_the_deadline_o
 
     async with (
         another_gateway(stack) as gateway,
-        AsyncCharonia(gateway.url, key, timeout=0.5) as client,
+        AsyncCharonia(gateway.url, key, timeout=2) as client,
         AsyncCharonia(stack.url, key) as other,
         aclosing(client.events.read_messages(None, None, 60, note_break)) as messages,
     ):

@@ -33,11 +33,13 @@ async def hold_queue(stack: Stack) -> AsyncIterator[None]:
         async def is_full() -> bool:
             return any(request.done() for request in requests)
 
-        await eventually(is_full, "a request is refused")
-        yield
-        for request in requests:
-            request.cancel()
-        await asyncio.wait(requests)
+        try:
+            await eventually(is_full, "a request is refused")
+            yield
+        finally:
+            for request in requests:
+                request.cancel()
+            await asyncio.wait(requests)
 
 
 async def test_jobs_for_a_full_queue_are_seldom_tried(breakable: Stack, api: Api) -> None:

@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 
 ECHO = {"x": [[1.0]]}
 TAKEOVER_SECONDS = 15.0  # a lease takes 4
-STARTED_SECONDS = 20.0
+STARTED_SECONDS = 60.0
 
 
 def build_maintenance(stack: Stack, **environment: str) -> Service:

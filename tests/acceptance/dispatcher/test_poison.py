@@ -63,7 +63,7 @@ async def wait_for_requeue(api: Api, job: str, attempts: int) -> None:
     async def poll() -> bool:
         return len(await api.list_attempts(job)) == attempts
 
-    await eventually(poll, f"attempt {attempts} has ended", within=30)
+    await eventually(poll, f"attempt {attempts} has ended", within=120)
 
 
 async def check_trace(collector: Collector, trace_id: str) -> None:

@@ -33,7 +33,7 @@ async def test_job_of_a_killed_dispatcher_completes_in_another_attempt(
     breakable: Stack, api: Api, collector: Collector
 ) -> None:
     executions = breakable.triton.metrics_url, "work_executions_total"
-    submitted = await api.submit("work", work(5000), retry=RETRY)
+    submitted = await api.submit("work", work(8000), retry=RETRY)
     await wait_for_metric(*executions, 1, request_id=submitted.id)
     await collector.wait(submitted.trace_id, {"queued jobs.work"})
     dispatcher = breakable.dispatchers[0]
@@ -43,7 +43,7 @@ async def test_job_of_a_killed_dispatcher_completes_in_another_attempt(
 
     await asyncio.to_thread(dispatcher.start)
     job = await api.wait(submitted.id)
-    assert (job.status, job.attempt, job.error, job.output("slept")) == ("succeeded", 1, None, [5000])
+    assert (job.status, job.attempt, job.error, job.output("slept")) == ("succeeded", 1, None, [8000])
     assert await read_metric(*executions, request_id=job.id) == 2
     await wait_for_tree(collector, job.trace_id, KILLED)
 

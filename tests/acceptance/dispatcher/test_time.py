@@ -29,10 +29,14 @@ async def test_scheduled_jobs_start_on_time(api: Api) -> None:
 
 
 async def test_scheduled_jobs_start_on_time_after_a_dispatcher_was_killed(breakable: Stack, api: Api) -> None:
-    submitted = await schedule(api, timedelta(seconds=10))
-    await asyncio.to_thread(breakable.dispatchers[0].kill)
-    await asyncio.to_thread(breakable.dispatchers[0].start)
-    assert datetime.now(UTC) < submitted[0].run_at, "the restart took too long for this test"
+    delay = timedelta(seconds=10)
+    while True:
+        submitted = await schedule(api, delay)
+        await asyncio.to_thread(breakable.dispatchers[0].kill)
+        await asyncio.to_thread(breakable.dispatchers[0].start)
+        if datetime.now(UTC) < submitted[0].run_at:
+            break
+        delay *= 2  # the restart was late: this machine is slow
     await check_start_times(api, submitted)
 
 

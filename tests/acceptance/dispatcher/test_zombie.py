@@ -28,23 +28,23 @@ async def test_dispatcher_frozen_past_its_leases_records_nothing_and_keeps_worki
     breakable: Stack, second_dispatcher: Service, api: Api, receiver: Receiver
 ) -> None:
     inbox, first = receiver.inbox(), breakable.dispatchers[0]
-    short = await api.submit("faulty", fault("hang", 1500), retry=RETRY, webhook={"url": inbox.url})
+    short = await api.submit("faulty", fault("hang", 6000), retry=RETRY, webhook={"url": inbox.url})
     await api.wait(short.id, "processing")
-    long = await api.submit("work", work(4000), retry=RETRY, webhook={"url": inbox.url})
+    long = await api.submit("work", work(10_000), retry=RETRY, webhook={"url": inbox.url})
     await wait_for_metric(breakable.triton.metrics_url, "work_executions_total", 1, request_id=long.id)
     await asyncio.to_thread(first.freeze)
     try:
         # The broker would do this itself after 20 to 30 s without a heartbeat.
         await asyncio.to_thread(breakable.rabbitmq.ctl, "close_all_connections", "a dispatcher is frozen")
         await asyncio.to_thread(second_dispatcher.start)
-        await api.wait(short.id)
+        await api.wait(short.id, within=60)
         assert (await api.get(long.id)).status == "processing"
     finally:
         await asyncio.to_thread(first.thaw)
     # One job has ended meanwhile and the other runs elsewhere, so both results are too late.
     await wait_for_metric(f"{first.url}/metrics", "charonia_stale_results_total", 2)
     for job in (short, long):
-        ended = await api.wait(job.id)
+        ended = await api.wait(job.id, within=60)
         assert (ended.status, ended.attempt, ended.error) == ("succeeded", 1, None)
         lost, won = await api.list_attempts(job.id)
         assert (lost.attempt, lost.status, lost.error_code) == (1, "returned", "worker_lost")

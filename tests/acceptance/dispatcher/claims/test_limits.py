@@ -15,8 +15,8 @@ from tests.support.waiting import eventually
 JOBS = 30
 JOB_MS = 50
 MOST = 2  # jobs that run at a time
-# Without a wake-up at each end, the reconciler would start two jobs in half a second: all of them in 7.5 s.
-SECONDS = 5.0
+# Without a wake-up at each end, the reconciler would start two jobs in half a second: all 60 in 15 s.
+SECONDS = 10.0
 
 
 @asynccontextmanager

@@ -26,13 +26,13 @@ async def test_model_that_dies_fails_only_the_job_that_kills_it(supervised: Stac
 
 
 async def test_jobs_of_a_frozen_triton_run_again_and_get_their_own_answers(supervised: Stack, api: Api) -> None:
-    submitted = [await api.submit("work", work(300 + number), timeout=3, retry=ONCE) for number in range(30)]
+    submitted = [await api.submit("work", work(300 + number), timeout=10, retry=ONCE) for number in range(30)]
     await wait_for_metric(supervised.triton.metrics_url, "work_executions_total", 1, request_id=submitted[0].id)
     clock = asyncio.get_running_loop().time
     await asyncio.to_thread(supervised.triton.process.freeze)
     try:
         thaw_at = clock() + FROZEN_SECONDS
-        submitted += [await api.submit("work", work(330 + number), timeout=3, retry=ONCE) for number in range(30)]
+        submitted += [await api.submit("work", work(330 + number), timeout=10, retry=ONCE) for number in range(30)]
 
         async def poll() -> bool:
             return clock() >= thaw_at
@@ -50,7 +50,7 @@ async def test_model_that_hangs_stops_its_jobs_and_uses_up_no_attempt_of_the_oth
 ) -> None:
     await api.run("faulty", fault("ok"))
     hanging = await api.submit("faulty", fault("hang", 6000), timeout=1, retry=ONCE)
-    await api.wait(hanging.id, "processing")
+    await api.wait(hanging.id, "processing", "failed")
     others = [await api.submit("faulty", fault("ok"), timeout=1.5, retry=ONCE) for _ in range(20)]
     await check_succeeded(api, others)
     assert (await api.wait(hanging.id)).status == "failed"
