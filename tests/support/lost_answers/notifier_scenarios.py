@@ -69,18 +69,24 @@ async def exhaust(world: World) -> None:
     await client.submit("faulty", fault("invalid"), "failed", retry=ONCE)
 
     async def is_scheduled() -> bool:
-        return bool(
-            await world.own.fetch(
-                "UPDATE deliveries SET schedule_started_at = now() - interval '1 day' "
-                "WHERE endpoint_id = $1 AND next_at IS NOT NULL RETURNING id",
-                endpoint,
-            )
-        )
+        waiting = "SELECT FROM deliveries WHERE endpoint_id = $1 AND next_at IS NOT NULL"
+        return bool(await world.own.fetch(waiting, endpoint))
 
     await eventually(is_scheduled, "the delivery is scheduled", DELIVERY_SECONDS)
     async with world.database() as database:
-        await world.own.execute("UPDATE endpoints SET next_at = NULL WHERE id = $1", endpoint)
-        await repeat(lambda: NewDeliveryStore(database).check_missed_endpoints(30))
+
+        async def is_missed() -> bool:
+            """The notifier may correct the check first."""
+            await world.own.execute("UPDATE endpoints SET next_at = NULL WHERE id = $1", endpoint)
+            await repeat(lambda: NewDeliveryStore(database).check_missed_endpoints(30))
+            return not world.loser.list_missing(["notifier/store: check_missed_endpoints"])
+
+        await eventually(is_missed, "the answer of the check is lost", DELIVERY_SECONDS)
+        await world.own.execute(
+            "UPDATE deliveries SET schedule_started_at = now() - interval '1 day' "
+            "WHERE endpoint_id = $1 AND next_at IS NOT NULL",
+            endpoint,
+        )
         overdue = OverdueDeliveries(database, cast("WakeUpPublisher", Silent()), [1.0], endpoint_concurrency=32)
         await repeat(overdue.exhaust)
 

@@ -49,7 +49,7 @@ async def subscribe(world: World) -> None:
 
 async def recover(world: World) -> None:
     """Deliveries that fail, exhaust and are recovered."""
-    client, inbox = world.client, world.inbox(500, 500, 500)
+    client, inbox = world.client, world.inbox(*[500] * 100)  # an attempt whose recording fails too often is repeated
     body = {"url": inbox.url, "events": ["job.canceled"], "models": ["ocr"]}
     made = (await client.call("POST", "/v1/webhooks", 201, json=body)).json()
     path = f"/v1/webhooks/{made['id']}"
@@ -60,6 +60,7 @@ async def recover(world: World) -> None:
         return bool((await client.get(f"{path}/deliveries", status="exhausted"))["items"])
 
     await eventually(is_exhausted, "the delivery is exhausted", DELIVERY_SECONDS)
+    inbox.answers.clear()
     wanted = {"since": "2026-01-01T00:00:00Z"}
     recovery = (await client.call("POST", f"{path}/recover", 202, json=wanted)).json()
 
