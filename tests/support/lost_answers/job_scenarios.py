@@ -11,7 +11,7 @@ from common import ids
 from common.postgres import database_metrics
 from services.gateway.jobs.store import JobStore
 from tests.support.api.model_inputs import fault, tokens, work
-from tests.support.lost_answers.world import PAUSE_SECONDS, Client, World, parse, repeat
+from tests.support.lost_answers.world import DELIVERY_SECONDS, PAUSE_SECONDS, Client, World, parse, repeat
 from tests.support.waiting import eventually
 
 ECHO = {"x": [[1.0]]}
@@ -81,6 +81,14 @@ async def read_waiting_job(world: World) -> None:
 
 
 async def cancel_running(world: World) -> None:
+    """A job that runs. It may go back to the queue just before, so another one follows until an answer was lost."""
+    await cancel_one(world)
+    async with asyncio.timeout(DELIVERY_SECONDS):
+        while world.loser.list_missing(["gateway/jobs/transitions: cancel_running"]):
+            await cancel_one(world)
+
+
+async def cancel_one(world: World) -> None:
     client = world.client
     job = await client.submit("work", work(60_000), "canceled")
     await client.wait(job, "processing")
