@@ -127,7 +127,7 @@ class Inbox:
         self.deliveries.append(Delivery(request, time.time()))
         return self.answers.popleft() if self.answers else HTTPStatus.NO_CONTENT
 
-    async def wait(self, count: int = 1, within: float = 45.0) -> list[Delivery]:
+    async def wait(self, count: int = 1, within: float = 20.0) -> list[Delivery]:
         """Return the deliveries once there are at least `count`."""
 
         async def poll() -> bool:
@@ -136,7 +136,7 @@ class Inbox:
         await eventually(poll, f"{count} webhooks at {self.url}", within)
         return list(self.deliveries)
 
-    async def wait_for(self, jobs: Sequence[Job], secret: str, within: float = 45.0) -> None:
+    async def wait_for(self, jobs: Sequence[Job], secret: str, within: float = 20.0) -> None:
         """Return once there is a webhook for each of these jobs. Fail if one is for another job."""
         deliveries = await self.wait(len(jobs), within)
         assert {delivery.verify(secret).data.id for delivery in deliveries} == {job.id for job in jobs}
