@@ -10,7 +10,7 @@ from pathlib import Path
 
 from deploy.local.errors import NotReady, ProcessDied
 from deploy.local.processes.log import Listener, Log
-from deploy.local.processes.tree import alive, members, send
+from deploy.local.processes.tree import alive, freeze, members, send
 
 POLL_SECONDS = 0.05
 REAP_SECONDS = 5.0  # in which the system removes a killed process
@@ -107,12 +107,13 @@ class Process:
 
     def freeze(self) -> None:
         """Freeze it and all processes that it has started (SIGSTOP): connections stay open, nothing answers."""
-        self._signal(signal.SIGSTOP)
-        self._signal(signal.SIGSTOP)  # again, for processes that started in the meantime
+        if (child := self._child) is not None and self.running:
+            freeze(lambda: members(child.pid))
 
     def thaw(self) -> None:
         """Undo freeze()."""
-        self._signal(signal.SIGCONT)
+        if self._child is not None and self.running:
+            send(members(self._child.pid), signal.SIGCONT)
 
     def wait_ready(self, probe: Callable[[], bool], timeout: float) -> None:
         """Wait until `probe` is true; raise ProcessDied, or NotReady after `timeout` seconds."""
@@ -153,10 +154,6 @@ class Process:
             )
         self._child, self._gone = child, False
         self.log.follow(lambda: child.poll() is not None)
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._child is not None and self.running:
-            send(members(self._child.pid), number)
 
     def _context(self) -> str:
         return f"; the end of {self.log.path}:\n{self.log.tail()}"

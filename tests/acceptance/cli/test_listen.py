@@ -243,7 +243,7 @@ async def test_a_revoked_key_ends_it(stack: Stack, tmp_path: Path, receiver: Rec
         text = terminal.wait_for("secret of this run: whsec_")
         with Charonia(stack.url, key) as client:
             job = client.run("echo", x=1).job
-        terminal.wait_for("204")
+        terminal.wait_for(f"{job.id}  204")
         (forwarded,) = inbox.deliveries
         (secret,) = re.findall(r"whsec_\S+", text)
         event = library.verify(forwarded.request.body, forwarded.request.headers, secret)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from deploy.local.errors import NotReady
 from deploy.local.processes.command import run
-from deploy.local.processes.tree import alive, send
+from deploy.local.processes.tree import alive, freeze, send
 from tests.support.cluster.namespaces import SHARED_MEMORY
 
 BRIDGE = "cluster"
@@ -63,8 +63,7 @@ class Machine:
 
     def freeze(self) -> None:
         """Stop all its processes: connections stay open, nothing answers."""
-        send(self.find_processes(), signal.SIGSTOP)
-        send(self.find_processes(), signal.SIGSTOP)  # again, for processes that started in the meantime
+        freeze(self.find_processes)
 
     def thaw(self) -> None:
         """Undo freeze()."""

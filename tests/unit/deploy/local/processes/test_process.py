@@ -59,3 +59,15 @@ def test_a_frozen_child_can_be_stopped(tmp_path: Path) -> None:
     child.wait_ready(lambda: "here" in child.log.tail(), timeout=10)
     child.freeze()
     assert child.stop(timeout=10) == -signal.SIGTERM
+
+
+def test_a_frozen_child_does_nothing_more(tmp_path: Path) -> None:
+    code = "import itertools, threading\nfor n in itertools.count(): threading.Thread(target=print, args=(n,), kwargs={'flush': True}).start()"
+    child = process(tmp_path, code)
+    child.start()
+    child.wait_ready(lambda: "1" in child.log.tail(), timeout=10)
+    child.freeze()
+    before = child.log.tail()
+    with pytest.raises(NotReady):
+        child.wait_ready(lambda: child.log.tail() != before, timeout=0.2)
+    child.kill()
