@@ -62,7 +62,8 @@ def test_a_frozen_child_can_be_stopped(tmp_path: Path) -> None:
 
 
 def test_a_frozen_child_does_nothing_more(tmp_path: Path) -> None:
-    code = "import itertools, threading\nfor n in itertools.count(): threading.Thread(target=print, args=(n,), kwargs={'flush': True}).start()"
+    start = "threading.Thread(target=print, args=(n,), kwargs={'flush': True}).start()"
+    code = f"import itertools, threading\nfor n in itertools.count(): {start}"
     child = process(tmp_path, code)
     child.start()
     child.wait_ready(lambda: "1" in child.log.tail(), timeout=10)
