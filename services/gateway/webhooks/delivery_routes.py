@@ -128,7 +128,10 @@ async def get_delivery_body(request: Caller, delivery_id: str, services: Service
     responses=document(*WITH_ID, HTTPStatus.CONFLICT),
 )
 async def redeliver(request: Caller, delivery_id: str, services: Services) -> DeliveryView:
-    """Send the delivery again under the same `webhook-id`. If that fails, the retry schedule starts again."""
+    """Send the delivery again under the same `webhook-id`. If that fails, the retry schedule starts again.
+
+    An attempt that runs now counts as this one. If it fails, its schedule goes on.
+    """
     parsed, tenant_id = parse_id(ids.Kind.DELIVERY, delivery_id), request.user.tenant_id
     async with services.database.transaction() as connection:
         locked = await services.deliveries.lock(connection, parsed, tenant_id)
