@@ -110,6 +110,7 @@ class Postgres(Server):
         """Refuse writes in every session, as a standby does after a failover."""
         self.query(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if on else 'off'}")
         self.query("SELECT pg_reload_conf()")
+        self.query("SELECT 1")  # a new session: the server answers it after it has told all others
 
     def delete(self) -> None:
         """Stop it and delete its data, which may be outside the stack's directory (see account.py)."""
