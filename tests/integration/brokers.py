@@ -43,6 +43,13 @@ async def consuming(url: str) -> AsyncIterator[Consumer]:
         await consumer.stop(5)
 
 
+def find_tag(consumer: Consumer, queue: str) -> str | None:
+    """Return the tag of a queue's consumer: another one whenever the queue is consumed again. None while it is not."""
+    assert consumer._pool is not None
+    found = dict(consumer._pool.take_turn(consumer.consumed)).get(queue)
+    return None if found is None else found.consumed[queue][1]
+
+
 @contextlib.asynccontextmanager
 async def connected(url: str) -> AsyncIterator[aio_pika.abc.AbstractChannel]:
     """Open a channel of the test's own."""

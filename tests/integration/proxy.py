@@ -29,7 +29,7 @@ class Proxy:
 
     def silence(self) -> None:
         """Stop forwarding on the present connections, and leave them open. New connections work."""
-        for pipe in self.pipes:
+        for pipe in tuple(self.pipes):  # a copy, because the tests also call this in a thread
             pipe.cancel()
 
     def cut_off(self) -> None:

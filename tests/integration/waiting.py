@@ -23,10 +23,10 @@ async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, seco
         await asyncio.sleep(0.02)
 
 
-async def until_blocked(database: Database) -> None:
-    """Return when a statement waits for a lock."""
+async def until_blocked(database: Database, statements: int = 1) -> None:
+    """Return when so many statements wait for a lock."""
 
     async def blocked() -> bool:
-        return bool(await database.fetch(BLOCKED))
+        return len(await database.fetch(BLOCKED)) >= statements
 
-    await until(blocked, "a statement waits for a lock")
+    await until(blocked, f"{statements} statements wait for a lock")

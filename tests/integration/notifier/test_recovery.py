@@ -10,6 +10,7 @@ from common import ids
 from common.postgres.database import Database
 from services.gateway.http.validation.timestamps import EARLIEST, LATEST
 from services.gateway.webhooks.store import RecoveryRow, WebhookStore
+from services.notifier import recovery as module
 from services.notifier.store.endpoints import lock_endpoints
 from tests.integration.deliveries import add_due, examine, look_at, subscribe
 from tests.integration.notifier.steps import FAILED, GIVEN_UP, OK, Steps
@@ -77,15 +78,16 @@ async def test_each_failed_delivery_is_sent_once_oldest_first(
 
 
 async def test_it_continues_where_another_notifier_stopped(
-    database: Database, tenant: UUID, webhook: UUID, steps: Steps
+    database: Database, tenant: UUID, webhook: UUID, steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    other = Steps(database, rate=BATCH)
+    monkeypatch.setattr(module, "TICK_SECONDS", 60.0)  # the pause after a batch; none is over by itself here
     await add_due(database, tenant, webhook, 5)
     await exhaust_all(database, steps, webhook)
     recovery = await add_recovery(database, webhook)
     assert await tick(database, steps)
     await steps.attempt(OK)
     assert (await find(database, tenant, webhook, recovery))[4:] == (3, False)
-    other = Steps(database, rate=BATCH)
     assert not await other.recovery.advance()  # not due yet
     assert await tick(database, other)
     assert len(await other.attempt(OK)) == 2
@@ -200,6 +202,6 @@ async def test_two_notifiers_advance_a_recovery_once(
     async with database.transaction() as connection:
         await lock_endpoints(connection, [webhook])
         advancing = [asyncio.create_task(Steps(database, rate=BATCH).recovery.advance()) for _ in range(2)]
-        await until_blocked(database)
+        await until_blocked(database, 2)  # both have found it
     assert await asyncio.gather(*advancing) == [True, True]
     assert (await find(database, tenant, webhook, recovery)).recovered == BATCH

@@ -54,6 +54,7 @@ async def test_waits_for_a_connection_and_connections_in_use_are_counted(databas
     before = count("charonia_database_wait_seconds_sum") or 0.0
     async with pool.acquire() as connection:
         waiting = asyncio.create_task(ask(pool))
+        await asyncio.sleep(0)  # now it waits, so its time includes that of the statement
         await connection.execute("SELECT pg_sleep(0.2)")
         assert (count("charonia_database_connections"), count("charonia_database_connections_limit")) == (1, 1)
     await waiting

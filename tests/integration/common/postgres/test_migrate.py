@@ -165,8 +165,8 @@ async def test_a_migration_gives_up_a_lock_that_stays_held(
 async def test_a_migration_tries_again_for_a_lock(
     session: "Connection[asyncpg.Record]", database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOCK_TIMEOUT", 0.1)
-    monkeypatch.setattr(module, "LOCK_PAUSE", 0.0)
+    for name, value in (("LOCK_TIMEOUT", 0.1), ("LOCK_PAUSE", 0.0), ("LOCK_ATTEMPTS", 100)):
+        monkeypatch.setattr(module, name, value)
     failed = asyncio.Event()
     apply = module._apply
 

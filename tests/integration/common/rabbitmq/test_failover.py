@@ -72,6 +72,12 @@ async def nodes(brokers: list[RabbitMQ], monkeypatch: pytest.MonkeyPatch) -> Asy
         yield Nodes(f"{login}@{first.replace(address, hosts)}", *found)
 
 
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first node has more time for the first connection, because a busy machine may need two seconds."""
+    monkeypatch.setattr(connection, "QUICK_CONNECT_SECONDS", connection.CALL_SECONDS)
+
+
 @asynccontextmanager
 async def behind_proxy(broker: RabbitMQ) -> AsyncIterator[Node]:
     async with proxied(broker.url) as proxy:
@@ -89,6 +95,7 @@ async def publish(publisher: Publisher) -> None:
     await publisher.publish(key, "", b"{}", message_id=ids.new(), headers={})
 
 
+@pytest.mark.usefixtures("unhurried")
 @pytest.mark.parametrize("fault", [Node.kill, Node.freeze, Node.cut_off])
 async def test_a_lost_node_is_noticed_and_another_takes_over(
     nodes: Nodes, model: str, fault: Callable[[Node], None]
@@ -105,6 +112,7 @@ async def test_a_lost_node_is_noticed_and_another_takes_over(
         await until(lambda: handler.seen == [job], "the message is handled")
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_node_that_is_lost_while_queues_are_declared_is_noticed(nodes: Nodes, model: str) -> None:
     async def declare(channel: AbstractChannel) -> None:
         if consumer.connection._nodes.name == nodes.first.name:
@@ -135,6 +143,7 @@ async def test_a_command_finds_the_node_that_answers(
         assert str(opened.transport.connection.url.port) in nodes.second.name
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_a_node_that_blocks_publishers_keeps_them(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A memory alarm is the whole cluster's."""
     monkeypatch.setattr(liveness, "PING_SECONDS", 0.05)

@@ -72,7 +72,7 @@ async def test_publishing_fails_in_time_during_a_memory_alarm_and_works_after_it
             await asyncio.to_thread(rabbitmq.raise_memory_alarm)
             publish_all = asyncio.gather(*(publish(publisher, "late") for _ in range(3)), return_exceptions=True)
             outcomes = await asyncio.wait_for(publish_all, 5)
-            assert count("charonia_broker_blocked") == 1
+            await until(lambda: count("charonia_broker_blocked") == 1, "the broker has told that it blocks")
         finally:
             await asyncio.to_thread(rabbitmq.clear_memory_alarm)
         assert [type(outcome) for outcome in outcomes] == [BrokerUnavailable] * 3

@@ -16,7 +16,7 @@ from common.rabbitmq.messages import Message
 from common.rabbitmq.subscription import Subscription
 from common.settings import QueueType
 from deploy.local.servers.rabbitmq import RabbitMQ
-from tests.integration.brokers import connected, consuming, running
+from tests.integration.brokers import connected, consuming, find_tag, running
 from tests.integration.handlers import Handler, publish_wake_up, subscription
 from tests.integration.waiting import until
 
@@ -35,8 +35,9 @@ async def consumer(amqp_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 @pytest.mark.parametrize("queue_type", get_args(QueueType))
 async def test_a_hundred_models_take_few_channels(
-    rabbitmq: RabbitMQ, amqp_url: str, model: str, queue_type: QueueType
+    rabbitmq: RabbitMQ, amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch, queue_type: QueueType
 ) -> None:
+    monkeypatch.setattr(connection, "PROBE_SECONDS", 600.0)  # a probe has a channel of its own for a moment
     consumer, names = Consumer(amqp_url, model, queue_type), [f"{model}.{number}" for number in range(MODELS)]
     handler = Handler()
     for name in names:
@@ -45,17 +46,19 @@ async def test_a_hundred_models_take_few_channels(
             queue = topology.job_queue(name, priority)
             await consumer.subscribe(Subscription(queue, 1, declare, handler, group=name))
     async with running(consumer.connection):
-        await until(lambda: consumer.consumed == len(Priority) * MODELS, "all queues are consumed")
+        await until(lambda: consumer.consumed == len(Priority) * MODELS, "all queues are consumed", 60)
         jobs = {await publish_wake_up(amqp_url, name) for name in (names[0], names[-1])}
         await until(lambda: set(handler.seen) == jobs, "messages are handled")
-        found = await asyncio.to_thread(rabbitmq.ctl, "list_channels", "vhost", "consumer_count")
-        vhost, counts = amqp_url.rpartition("/")[2], list[int]()
-        for line in found.splitlines():
-            name, _, count = line.partition("\t")
-            if name == vhost:
-                counts.append(int(count))
-        assert sum(counts) == len(Priority) * MODELS
-        assert len(counts) == CHANNELS + 1, "with the channel of the dead letters"
+        vhost = amqp_url.rpartition("/")[2]
+
+        async def are_few() -> bool:
+            found = await asyncio.to_thread(rabbitmq.ctl, "list_channels", "vhost", "consumer_count")
+            lines = (line.partition("\t") for line in found.splitlines())
+            counts = [int(count) for name, _, count in lines if name == vhost]
+            # Channels that were closed may be listed for a moment. One more is that of the dead letters.
+            return (sum(counts), len(counts)) == (len(Priority) * MODELS, CHANNELS + 1)
+
+        await until(are_few, f"{CHANNELS} channels have all consumers")
         await consumer.stop(5)
 
 
@@ -102,10 +105,10 @@ async def test_a_deleted_queue_leaves_its_neighbours_at_work(amqp_url: str, mode
     await consumer.subscribe(subscription(model, handler := Handler()))
     job = await publish_wake_up(amqp_url, neighbour)
     await until(lambda: slow.seen == [job], "the neighbour's message is taken")
+    lost = find_tag(consumer, queue := topology.job_queue(model, Priority.NORMAL))
     async with connected(amqp_url) as channel:
-        await channel.queue_delete(topology.job_queue(model, Priority.NORMAL))
-    await until(lambda: consumer.consumed == 1, "the loss is noticed")
-    await until(lambda: consumer.consumed == 2, "the queue is consumed again")
+        await channel.queue_delete(queue)
+    await until(lambda: find_tag(consumer, queue) not in (lost, None), "the queue is consumed again")
     again = await publish_wake_up(amqp_url, model)
     await until(lambda: handler.seen == [again], "its message is handled")
     gate.set()
