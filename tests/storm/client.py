@@ -42,14 +42,17 @@ class Client:
         self._gateways = gateways
         self._next_gateway = itertools.cycle(gateways)
 
-    async def _post(self, path: str, body: Mapping[str, object] | None = None) -> tuple[int | None, bytes, bool]:
+    async def _post(
+        self, path: str, body: Mapping[str, object] | None = None, seconds: float = CALL_SECONDS
+    ) -> tuple[int | None, bytes, bool]:
         """Send one POST to one gateway.
 
         Return the status, the body, and whether the outcome is certain: a response, or a refused connection.
         """
         content = None if body is None else msgspec.json.encode(body)
+        url, timeout = next(self._next_gateway) + path, aiohttp.ClientTimeout(total=seconds)
         try:
-            async with self._session.post(next(self._next_gateway) + path, data=content) as response:
+            async with self._session.post(url, data=content, timeout=timeout) as response:
                 return response.status, await response.read(), True
         except aiohttp.ClientConnectorError as error:
             return None, str(error).encode(), True
@@ -72,7 +75,7 @@ class Client:
 
     async def create(self, path: str, body: Mapping[str, object], kind: type[T]) -> T:
         """Return the response to a POST while all gateways are healthy. Raise NoResponse otherwise."""
-        status, content, _ = await self._post(path, body)
+        status, content, _ = await self._post(path, body, READ_SECONDS)
         if status != HTTPStatus.CREATED:
             raise NoResponse(f"POST {path}: {status} {content.decode(errors='replace')}")
         return msgspec.json.decode(content, type=kind)

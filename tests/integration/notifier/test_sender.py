@@ -11,6 +11,7 @@ import pytest
 from cryptography.fernet import Fernet
 from standardwebhooks import Webhook
 
+from common.http_client import client
 from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy
 from services.notifier.attempt_result import AttemptError
@@ -144,14 +145,23 @@ async def test_a_port_without_a_listener(sender: Sender) -> None:
     assert (await sender.send(claim(f"http://127.0.0.1:{port}/"))).error == AttemptError.CONNECT_REFUSED
 
 
-async def test_a_host_that_does_not_accept_the_connection(hurried: Sender) -> None:
+@pytest.fixture
+async def impatient(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sender]:
+    """A sender that waits for a connection for a tenth of its deadline, so that no stall reaches both at once."""
+    monkeypatch.setattr(client, "CONNECT_SHARE", 0.1)
+    sender = Sender.open(ENCRYPTOR, LOCAL, timeout=SECONDS, concurrency=10)
+    yield sender
+    await sender.close()
+
+
+async def test_a_host_that_does_not_accept_the_connection(impatient: Sender) -> None:
     with contextlib.ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(4):  # more than its backlog; Linux then drops new connections
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
-        result = await hurried.send(claim(f"http://127.0.0.1:{full.getsockname()[1]}/"))
+        result = await impatient.send(claim(f"http://127.0.0.1:{full.getsockname()[1]}/"))
     assert result.error == AttemptError.CONNECT_TIMEOUT
 
 

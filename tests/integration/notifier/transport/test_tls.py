@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from common.http_client import client
 from services.notifier.attempt_result import AttemptError, AttemptResult
 from services.notifier.sender import Sender
 from tests.integration.notifier.conftest import Names
@@ -17,7 +18,6 @@ from tests.integration.notifier.receiver import (
     LOCAL,
     OK,
     SECONDS,
-    TIMEOUT,
     Answer,
     Receiver,
     claim,
@@ -109,14 +109,14 @@ async def test_no_common_cipher(authority: Authority) -> None:
     assert await refuse(context) == AttemptError.TLS_PROTOCOL
 
 
-async def attempt(serve: Answer, timeout: float = SECONDS) -> AttemptResult:
+async def attempt(serve: Answer) -> AttemptResult:
     """Attempt a delivery to a server without TLS."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError):
             await serve(reader, writer)
 
-    sender = Sender.open(ENCRYPTOR, LOCAL, timeout=timeout, concurrency=10)
+    sender = Sender.open(ENCRYPTOR, LOCAL, timeout=SECONDS, concurrency=10)
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     result = await sender.send(claim(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"))
     server.close()
@@ -145,9 +145,11 @@ async def test_a_server_that_closes_during_the_handshake() -> None:
     assert (result.error, result.internal) == (AttemptError.CONNECTION_RESET, False)
 
 
-async def test_a_server_that_never_answers_the_handshake() -> None:
+async def test_a_server_that_never_answers_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "CONNECT_SHARE", 0.1)  # of the deadline, so that no stall reaches both at once
+
     async def wait(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    result = await attempt(wait, TIMEOUT)
+    result = await attempt(wait)
     assert (result.error, result.internal) == (AttemptError.CONNECT_TIMEOUT, False)
