@@ -3,6 +3,7 @@
 There is no broker: wake-ups are recorded.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -221,7 +222,10 @@ class World:
         return set(retried)
 
     async def sweep(self, *, late: bool = False) -> None:
-        await (self.late_sweeper if late else self.sweeper).sweep()
+        """Sweep once, and wait also for the ends that go on beside the next sweeps."""
+        sweeper = self.late_sweeper if late else self.sweeper
+        await sweeper.sweep()
+        await asyncio.gather(*sweeper._ending.values())
 
     async def show(self, job: UUID) -> str:
         """Return the whole row as text."""
