@@ -23,6 +23,8 @@ DEFAULTS = Settings()
 SLOWEST_FIRST = ("tests/acceptance", "tests/storm", "tests/cluster_storm", "tests/integration", "tests/unit")
 NEEDS_TRITON = {"triton", "stack"}
 FREE_BYTES = 1_000_000_000  # what all workers write between two tests
+# A transaction of any database hides the newest ends and events, and autovacuum begins some at any time.
+QUIET = {"autovacuum": "off"}
 DISKS = (tempfile.gettempdir(), "/var/lib")  # with root's tests, PostgreSQL has its data in the second
 
 
@@ -70,7 +72,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     """A PostgreSQL server. Tests create their own databases with `create_database`."""
-    server = Postgres(tmp_path_factory.mktemp("postgres"), *free_ports(1), durable=False)
+    server = Postgres(tmp_path_factory.mktemp("postgres"), *free_ports(1), durable=False, options=QUIET)
     try:
         with running(server):
             yield server
