@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from common.errors import DatabaseUnavailable, Overloaded
-from common.postgres.batcher import MAX_BATCH_BYTES, MAX_PAUSE_SECONDS, Batcher
+from common.postgres import batcher as module
+from common.postgres.batcher import MAX_BATCH_BYTES, Batcher
 from tests.support.telemetry.process_metrics import count
 
 
@@ -46,13 +47,14 @@ async def test_callers_gather_while_a_flush_is_under_way() -> None:
     assert recorder.batches == [[1], [2, 3, 4]]
 
 
-async def test_callers_gather_during_the_pause_after_a_batch_of_several() -> None:
+async def test_callers_gather_during_the_pause_after_a_batch_of_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_PAUSE_SECONDS", 0.4)  # longer than a few turns of the loop ever take
     recorder = Recorder()
     recorder.gate.clear()
     batcher = Batcher(recorder.flush, name="test")
     first = asyncio.gather(batcher.submit(0), batcher.submit(1))
     await recorder.started.wait()
-    asyncio.get_running_loop().call_later(MAX_PAUSE_SECONDS, recorder.gate.set)
+    asyncio.get_running_loop().call_later(0.2, recorder.gate.set)
     await first
     await asyncio.gather(*(later(batcher, item) for item in (2, 3)))
     assert recorder.batches == [[0, 1], [2, 3]]
@@ -74,7 +76,7 @@ async def later(batcher: Batcher[int, int], item: int) -> int:
 
 async def test_a_delay_lets_items_gather_before_a_flush() -> None:
     recorder = Recorder()
-    batcher = Batcher(recorder.flush, name="test", delay=0.001)
+    batcher = Batcher(recorder.flush, name="test", delay=0.3)  # longer than a few turns of the loop ever take
     await asyncio.gather(*(later(batcher, item) for item in (1, 2, 3)))
     assert recorder.batches == [[1, 2, 3]]
 

@@ -92,6 +92,9 @@ async def test_a_cancellation_that_connecting_swallows_still_counts(monkeypatch:
 def test_a_failed_connection_is_collected_without_a_loop(caplog: pytest.LogCaptureFixture) -> None:
     """Its error keeps it until no loop runs any more."""
     caplog.set_level(logging.CRITICAL, "aiormq.connection")  # a log record would keep the error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()  # what other tests left
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner, warnings.catch_warnings(record=True) as caught:
         with pytest.raises(connection.CONNECTION_ERRORS) as raised:
             runner.run(connection.connect("amqp://127.0.0.1:1/", "tests"))

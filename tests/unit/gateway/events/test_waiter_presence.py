@@ -59,7 +59,7 @@ async def test_a_change_before_the_announcement_arrives_is_found(
     store: FakeStore, waiters: Waiters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There are no more rechecks than RECHECK_SECONDS has pauses."""
-    monkeypatch.setattr(module, "RECHECK_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(module, "RECHECK_SECONDS", (0.5, 0.5))  # far longer than the turns of the loop between
     first, second = (asyncio.create_task(waiters.wait(job, KEY, LONG)) for job in (JOB, OTHER))
     await run_pending()
     store.queries.clear()

@@ -60,6 +60,7 @@ def test_a_recovery_goes_on_when_nobody_waits(stop: type[BaseException], capsys:
     assert "the recovery goes on; look at it: charonia deliveries --webhook whk_1" in found.err
 
 
-def test_a_wait_has_a_deadline() -> None:
+def test_a_wait_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliveries, "POLL_SECONDS", 0.1)
     with pytest.raises(DeadlineExceeded, match="500 deliveries of whk_1"):
-        deliveries.recover(make_session(HALF), "whk_1", "2h", timeout=0.05)
+        deliveries.recover(make_session(HALF), "whk_1", "2h", timeout=1.0)

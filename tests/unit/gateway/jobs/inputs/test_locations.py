@@ -52,7 +52,7 @@ async def test_settings_that_open_no_bucket_are_a_refusal() -> None:
 
 
 @asynccontextmanager
-async def serve_bucket(monkeypatch: pytest.MonkeyPatch, answer: str) -> AsyncIterator[Buckets]:
+async def serve_bucket(monkeypatch: pytest.MonkeyPatch, answer: str, deadline: float) -> AsyncIterator[Buckets]:
     """Serve a bucket that answers every call so."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -65,7 +65,7 @@ async def serve_bucket(monkeypatch: pytest.MonkeyPatch, answer: str) -> AsyncIte
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.setenv(variable, "x")
-        buckets = Buckets(0.5)
+        buckets = Buckets(deadline)
         yield buckets
         buckets.close()
 
@@ -95,14 +95,14 @@ async def test_a_whole_batch_of_objects_is_looked_up_some_at_a_time() -> None:
 
 
 async def test_a_bucket_in_another_region_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serve_bucket(monkeypatch, "301 Moved Permanently\r\nx-amz-bucket-region: eu-west-1") as buckets:
+    async with serve_bucket(monkeypatch, "301 Moved Permanently\r\nx-amz-bucket-region: eu-west-1", 20.0) as buckets:
         (reason,) = (await open_locations(buckets).describe(TENANT, {OBJECT: False})).values()
     assert isinstance(reason, str)
     assert "must be in the region of AWS_REGION" in reason
 
 
 async def test_a_bucket_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serve_bucket(monkeypatch, "503 Slow Down") as buckets:
+    async with serve_bucket(monkeypatch, "503 Slow Down", 0.5) as buckets:
         with pytest.raises(Problem) as caught:
             await open_locations(buckets).describe(TENANT, {OBJECT: False})
     assert (caught.value.status, caught.value.code) == (HTTPStatus.SERVICE_UNAVAILABLE, "unavailable")
