@@ -223,10 +223,13 @@ async def test_the_next_job_begins_while_a_result_is_saved(dispatcher: LocalDisp
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short deadlines. Ask for this before the database."""
+async def hasty(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
+    """A pool with short deadlines. Ask for this after the dispatcher, whose own pool has long ones."""
     monkeypatch.setattr(database_module, "STATEMENT_SECONDS", 1.5)
     monkeypatch.setattr(result_writer, "RETRY_SECONDS", 0.01)
+    pool = await Database.connect(database_url, application="tests")
+    yield pool
+    await pool.close()
 
 
 async def test_a_cancel_works_while_outputs_are_saved(
@@ -258,10 +261,20 @@ async def test_a_job_whose_outputs_cannot_be_stored_is_given_back(
     assert state.interruptions == 0
 
 
-@pytest.mark.usefixtures("hasty")
-async def test_the_lease_of_a_job_whose_end_cannot_be_written_is_not_renewed(dispatcher: LocalDispatcher) -> None:
-    job = await dispatcher.start(LOCKED)
+async def test_the_lease_of_a_job_whose_end_cannot_be_written_is_not_renewed(
+    dispatcher: LocalDispatcher, hasty: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked, save = asyncio.Event(), OutputFiles.save
+
+    async def save_when_locked(*values: Any) -> None:
+        await locked.wait()
+        await save(*values)
+
+    monkeypatch.setattr(OutputFiles, "save", save_when_locked)
+    monkeypatch.setattr(dispatcher.world.stores.results, "_database", hasty)
+    job = await dispatcher.start(1)
     async with dispatcher.world.database.transaction(60.0) as other:
         await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", job)
+        locked.set()
         await dispatcher.until_idle(3 * SOON)  # after all tries to write the end
     assert (await dispatcher.look(job)).status is Status.PROCESSING

@@ -123,7 +123,7 @@ async def test_a_small_job_of_another_tenant_passes_a_large_one_that_finds_no_ro
     database: Database, tenant: UUID, model: ServedModel
 ) -> None:
     """The first tenant's job may run for hours. The other tenant runs nothing, so it is next."""
-    large = [await submit(database, tenant, tensors=bytes(2000)) for _ in range(2)]
+    large = sorted([await submit(database, tenant, tensors=bytes(2000)) for _ in range(2)])
     claims = make_claims(database, 4000)
     first = await claim(claims, model, Priority.NORMAL)
     assert first is not None

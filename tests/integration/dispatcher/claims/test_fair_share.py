@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from common import ids
 from common.jobs import Priority
 from common.postgres.database import Database
 from services.dispatcher.claims.claimed_job import ClaimedJob
@@ -113,8 +114,10 @@ async def test_expired_jobs_of_many_tenants_do_not_hide_the_others(database: Dat
 
 async def test_an_older_job_that_is_committed_later_comes_next(database: Database, tenants: list[UUID]) -> None:
     """Such as a retry, a scheduled job or a job of a slow gateway."""
-    late = new_job(tenants[0])
-    first, _ = [await submit(database, tenants[0]) for _ in range(2)]
-    assert [job.row.id for job in await take(database)] == [first]
+    oldest, *others = sorted(ids.new() for _ in range(3))
+    late = new_job(tenants[0], id=oldest)
+    for each in others:
+        await submit(database, tenants[0], id=each)
+    assert [job.row.id for job in await take(database)] == others[:1]
     await JobStore(database).submit_jobs([late])
     assert [job.row.id for job in await take(database)] == [late.id]

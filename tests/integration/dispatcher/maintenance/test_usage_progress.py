@@ -5,12 +5,11 @@ import contextlib
 from datetime import timedelta
 from uuid import UUID
 
-import asyncpg
 import pytest
 from prometheus_client import REGISTRY
 
 from common import ids
-from common.postgres.database import Connection, Database
+from common.postgres.database import Database
 from services.dispatcher.maintenance import own_retention, retention, usage
 from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
 from services.dispatcher.maintenance.retention_store import RetentionStore
@@ -18,6 +17,7 @@ from services.dispatcher.maintenance.usage_store import UsageStore
 from services.dispatcher.results.store import ResultStore
 from tests.integration.jobs import add_tenant, claim, new_end, submit, take
 from tests.integration.stores import Stores
+from tests.integration.transactions import OpenTransaction
 from tests.integration.usage import count_all, end, list_used
 from tests.integration.waiting import until, until_blocked
 
@@ -31,16 +31,6 @@ UPDATE jobs
 SET ended_xid = (CASE WHEN id = $1 THEN '9000000000000' ELSE '9000000000002' END)::xid8
 WHERE ended_xid IS NOT NULL
 """
-
-
-class OpenTransaction(Database):
-    """Runs statements in a transaction that somebody else ends."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
-        return await self._connection.fetch(query, *values)
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ async def test_an_erased_job_takes_its_files_along(world: World) -> None:
 def local(database: Database, tenant: UUID, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world whose store is away while `root` is no folder."""
     monkeypatch.setattr(output_files, "RETRY_SECONDS", 0.01)
-    return World(database, ObjectStore((tmp_path / "root").as_uri(), deadline=1.0), tenant)
+    return World(database, ObjectStore((tmp_path / "root").as_uri(), deadline=10.0), tenant)
 
 
 def take_away(root: Path) -> None:

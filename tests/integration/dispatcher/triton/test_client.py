@@ -78,13 +78,13 @@ async def test_concurrent_calls_get_their_own_results(client: TritonClient) -> N
 
 
 async def test_an_attempt_ends_at_its_timeout_and_frees_the_model(client: TritonClient) -> None:
-    given = (text("text", "a b c d e f g h"), integer("delay_ms", 5_000))
+    given = (text("text", "a b c d e f g h"), integer("delay_ms", 30_000))
     started = asyncio.get_running_loop().time()
     failure = await fail(client, "tokens", *given, timeout=0.3)
     assert (failure.code, failure.retryable) == ("timeout", True)
-    # The only instance is free again long before eight delays have passed.
+    # The only instance is free again long before its delay has passed.
     assert read(await run(client, "tokens", text("text", "next"))) == [["next"]]
-    assert asyncio.get_running_loop().time() - started < 4.5
+    assert asyncio.get_running_loop().time() - started < 20
 
 
 async def test_a_cancelled_attempt_frees_the_model(client: TritonClient, triton: Server) -> None:

@@ -55,8 +55,9 @@ async def test_older_jobs_of_the_tenant_come_first(database: Database, store: Jo
 
 async def test_a_job_that_waits_for_its_time_has_no_position(database: Database, store: JobStore, tenant: UUID) -> None:
     """Neither one that backs off, nor a scheduled one, is in the queue."""
-    scheduled = await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
-    failed = await submit(database, tenant)
+    older, newer = sorted(ids.new() for _ in range(2))
+    scheduled = await submit(database, tenant, id=older, run_at=datetime.now(UTC) + timedelta(hours=1))
+    failed = await submit(database, tenant, id=newer)
     backs_off = new_requeue(await claim(database, failed), delay=3600.0)
     await ResultStore(database).requeue_jobs([backs_off])
     assert [await find(store, job, tenant) for job in (scheduled, failed)] == [None, None]

@@ -14,6 +14,7 @@ from services.gateway.reports.stats.reader import StatsReader
 from services.gateway.reports.stats.store import Queue, StatsStore, Waiting
 from tests.integration.jobs import add_tenant, claim, new_end, submit
 from tests.integration.stores import Stores
+from tests.integration.transactions import OpenTransaction
 
 ENDED = """
 INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay, traceparent,
@@ -77,8 +78,9 @@ async def test_ended_jobs_are_measured_over_five_and_sixty_minutes(database: Dat
 
 async def test_only_the_latest_ends_are_looked_at(database: Database, tenant: UUID) -> None:
     """The rates stay right: they are of the time that these jobs cover."""
-    await database.fetch(ENDED, tenant, 1000, 0, "succeeded")
-    found = await StatsStore(database).measure_ended(tenant, 200)
+    async with database.transaction() as connection:  # within which now() stands still
+        await connection.execute(ENDED, tenant, 1000, 0, "succeeded")
+        found = await StatsStore(OpenTransaction(connection)).measure_ended(tenant, 200)
     assert {minutes: (each.jobs, round(each.covered)) for (_, minutes), each in found.items()} == {
         5: (200, 200),
         60: (200, 200),
@@ -118,10 +120,11 @@ async def test_jobs_are_counted_by_minute(database: Database, tenant: UUID) -> N
 
 async def test_only_the_minutes_of_the_latest_ends_are_shown(database: Database, tenant: UUID) -> None:
     """A minute is whole or left out."""
-    (end,) = await database.fetch(END)
-    for number in range(20):
-        await database.fetch(JOB, end["at"], tenant, number + 0.5, number + 0.5, number + 0.5, "succeeded")
-    changes = await StatsStore(database).count_by_minute(tenant, MANY, 10)
+    async with database.transaction() as connection:  # so that no other minute begins
+        (end,) = await connection.fetch(END)
+        for number in range(20):
+            await connection.execute(JOB, end["at"], tenant, number + 0.5, number + 0.5, number + 0.5, "succeeded")
+        changes = await StatsStore(OpenTransaction(connection)).count_by_minute(tenant, MANY, 10)
     assert [each.ended for each in count_up(changes, 10)] == 9 * [1]
 
 
