@@ -3,10 +3,13 @@
 import asyncio
 from uuid import UUID
 
+import pytest
+
 from common import ids
 from common.jobs import Status
 from common.postgres.database import Database
 from services.gateway.auth.store import Key
+from services.gateway.events import waiters as module
 from services.gateway.events.store import EventStore
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
@@ -19,9 +22,10 @@ LONG, SOON = 60.0, 10.0  # seconds: the poll would come after 15
 
 
 async def test_a_change_without_a_message_is_found_soon_after_a_wait_begins(
-    database: Database, tenant: UUID, amqp_url: str
+    database: Database, tenant: UUID, amqp_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process that ended the job does not know of the wait yet."""
+    monkeypatch.setattr(module, "RECHECK_SECONDS", (0.2, 5.0))  # the last one also after a slow cancel
     world = World(database, tenant)
     job = await submit(database, tenant)
     async with publishing(amqp_url) as publisher:
