@@ -40,7 +40,7 @@ async def get_batch(api: Api, batch_id: str) -> Batch:
     return read(await api.http.get(f"/v1/batches/{batch_id}"), 200, Batch)
 
 
-async def wait_for_batch(api: Api, batch_id: str, within: float = 30.0) -> Batch:
+async def wait_for_batch(api: Api, batch_id: str, within: float = 45.0) -> Batch:
     """Return the batch once it is completed."""
 
     async def completed() -> Batch | None:

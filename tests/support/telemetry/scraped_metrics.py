@@ -5,10 +5,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.waiting import eventually
 
+ANSWER_SECONDS = 30.0
+
 
 async def read_metric(url: str, name: str, **labels: str) -> float:
     """Return the sum of the samples with this name and these labels, or 0 if there is none."""
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=ANSWER_SECONDS) as http:
         text = (await http.get(url)).raise_for_status().text
     return sum(
         sample.value

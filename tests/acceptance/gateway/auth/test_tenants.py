@@ -34,7 +34,7 @@ def make_problem(status: int, title: str, code: str, detail: str, instance: str)
     ids=["none", "not bearer", "wrong"],
 )
 async def test_calls_without_a_valid_key_are_refused(stack: Stack, headers: Mapping[str, str], detail: str) -> None:
-    async with httpx.AsyncClient(base_url=stack.url, headers=headers) as http:
+    async with httpx.AsyncClient(base_url=stack.url, headers=headers, timeout=30) as http:
         response = await http.post("/v1/jobs", json={"model": "echo", "inputs": ECHO})
     assert response.json() == make_problem(401, "Unauthorized", "unauthorized", detail, "/v1/jobs")
     assert response.status_code == 401

@@ -136,7 +136,7 @@ async def test_a_signed_url_needs_no_key(owner: Api, stack: Stack, gateway: str)
     file_id = ids.parse(ids.Kind.FILE, file["id"])
     assert file_id is not None
     signer, now = UrlSigner([stack.environment["CHARONIA_URL_KEYS"]]), datetime.now(UTC)
-    async with httpx.AsyncClient(base_url=gateway) as http:
+    async with httpx.AsyncClient(base_url=gateway, timeout=30) as http:
         path = f"/v1/files/{file['id']}/content"
         assert (await http.get(path)).status_code == 401
         assert (await http.get(f"{path}?{signer.sign(file_id, now)}")).content == b"content"

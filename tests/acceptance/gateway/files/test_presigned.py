@@ -36,7 +36,7 @@ async def presign(api: Api, status: int = 201, **wanted: Any) -> dict[str, Any]:
 
 
 async def put(upload: dict[str, Any], content: bytes) -> None:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=30) as http:
         response = await http.request(upload["method"], upload["url"], content=content, headers=upload["headers"])
     assert response.is_success, response.text
 
@@ -56,7 +56,7 @@ async def test_a_file_goes_to_the_store_and_comes_from_it(owner: Api) -> None:
     assert (await owner.http.get(path)).json() == file
     redirected = await owner.http.get(f"{path}/content")
     assert (redirected.status_code, redirected.content) == (307, b"")
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=30) as http:
         response = await http.get(redirected.headers["Location"])
     assert (response.headers["Content-Type"], response.content == CONTENT) == ("audio/flac", True)
     assert (await owner.http.delete(path)).status_code == 204
@@ -102,7 +102,7 @@ async def test_an_upload_goes_on_while_its_gateway_is_down(stack: Stack, bucket:
     async with another_gateway(stack, **bucket) as gateway, open_client(stack, key, gateway.url) as api:
         made = await presign(api, size=len(CONTENT))
         headers = made["upload"]["headers"] | {"Content-Length": str(len(CONTENT))}
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=30) as http:
             sending = asyncio.create_task(http.put(made["upload"]["url"], content=send(), headers=headers))
             await began.wait()
             await asyncio.to_thread(gateway.kill)

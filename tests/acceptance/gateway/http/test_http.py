@@ -24,7 +24,7 @@ async def test_head_has_the_status_and_headers_of_get(api: Api, path: str) -> No
 async def test_head_of_a_stream_ends(api: Api, stack: Stack) -> None:
     """Both requests share a connection. The second response shows that no body followed the first."""
     job = await api.submit("work", {"ms": [[60_000]]})
-    async with httpx.AsyncClient(base_url=stack.url, headers=api.http.headers, limits=ONE) as http:
+    async with httpx.AsyncClient(base_url=stack.url, headers=api.http.headers, limits=ONE, timeout=30) as http:
         response = await http.head(f"/v1/jobs/{job.id}/events", headers={"Accept": "text/event-stream"})
         assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
         read(await http.post(f"/v1/jobs/{job.id}/cancel"), 202, Job)
@@ -72,7 +72,7 @@ async def test_times_without_a_zone_are_refused_in_filters(api: Api) -> None:
 
 async def test_the_root_says_what_this_is_and_where_to_go_on(stack: Stack) -> None:
     """Without a key: it is the first thing that a new user opens."""
-    async with httpx.AsyncClient(base_url=stack.url) as http:
+    async with httpx.AsyncClient(base_url=stack.url, timeout=30) as http:
         response = await http.get("/")
         assert response.status_code == 200
         welcome = response.json()

@@ -29,7 +29,7 @@ def sign(stack: Stack, job: Job, age: timedelta) -> dict[str, str]:
 
 
 async def fetch(stack: Stack, job: Job, query: dict[str, str]) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=stack.url) as http:
+    async with httpx.AsyncClient(base_url=stack.url, timeout=30) as http:
         return await http.get(f"/v1/jobs/{job.id}/outputs", params=query)
 
 

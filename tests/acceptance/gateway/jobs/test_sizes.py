@@ -48,7 +48,7 @@ async def test_job_with_a_megabyte_of_inputs_and_outputs_succeeds(
     sent = event.data.file("y")
     assert (sent.file, sent.sha256) == (output.file, output.sha256)
     assert sent.url is not None
-    async with httpx.AsyncClient() as http:  # without a key
+    async with httpx.AsyncClient(timeout=30) as http:  # without a key
         fetched = await http.get(sent.url)
         assert (fetched.status_code, fetched.content) == (
             200,

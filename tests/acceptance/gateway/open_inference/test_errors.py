@@ -115,7 +115,7 @@ async def test_invalid_output_of_a_model_is_a_server_error(stack: Stack) -> None
 async def test_every_error_has_the_format_of_triton(
     stack: Stack, method: str, path: str, status: int, message: str
 ) -> None:
-    async with httpx.AsyncClient(base_url=stack.url) as http:
+    async with httpx.AsyncClient(base_url=stack.url, timeout=30) as http:
         response = await http.request(method, path)
     assert (response.status_code, response.json()) == (status, {"error": message})
     assert response.headers["content-type"] == "application/json"

@@ -37,7 +37,7 @@ async def test_gateway_follows_its_document_for_generated_requests(stack: Stack,
 
 async def test_document_has_the_schemas_that_bodies_are_checked_against(stack: Stack) -> None:
     """Schemas made by Litestar alone would lack bounds."""
-    async with httpx.AsyncClient(base_url=stack.url) as http:
+    async with httpx.AsyncClient(base_url=stack.url, timeout=30) as http:
         document = (await http.get("/openapi.json")).json()
     assert document["components"]["schemas"] == describe_schemas()
 

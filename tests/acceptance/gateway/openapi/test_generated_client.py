@@ -34,7 +34,7 @@ def package(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG)
     document = tmp_path / "openapi.json"
-    document.write_bytes(httpx.get(f"{stack.url}/openapi.json").content)
+    document.write_bytes(httpx.get(f"{stack.url}/openapi.json", timeout=30).content)
     command = [
         *(str(Path(sys.executable).with_name("openapi-python-client")), "generate", "--path", str(document)),
         *("--meta", "none", "--config", str(config), "--output-path", str(tmp_path / PACKAGE)),

@@ -25,7 +25,7 @@ class PageLinks(HTMLParser):
 
 
 async def test_page_loads_everything_from_the_gateway(stack: Stack) -> None:
-    async with httpx.AsyncClient(base_url=stack.url) as browser:
+    async with httpx.AsyncClient(base_url=stack.url, timeout=30) as browser:
         page = await browser.get("/docs")
         assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
         policy = dict(rule.split(" ", 1) for rule in page.headers["content-security-policy"].split("; "))

@@ -90,7 +90,7 @@ async def test_only_ended_jobs_are_erased_and_their_outputs_urls_stop_working(ap
     await erase(api, waiting)
     event = (await inbox.wait())[0].verify(await api.callback_secret())
     assert event.data.outputs_url is not None
-    async with httpx.AsyncClient() as anybody:
+    async with httpx.AsyncClient(timeout=30) as anybody:
         assert (await anybody.get(event.data.outputs_url)).status_code == 200
         await erase(api, job)
         assert (await anybody.get(event.data.outputs_url)).status_code == 404
