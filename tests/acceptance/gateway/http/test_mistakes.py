@@ -2,6 +2,7 @@
 
 import base64
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -49,7 +50,7 @@ async def test_mistake_is_answered_with_what_to_do(api: Api, mistake: Mistake) -
 
 async def test_outputs_that_do_not_exist_are_explained(api: Api) -> None:
     failed = await api.run("faulty", fault("invalid"))
-    queued = await api.submit("echo", {"x": [[1.0]]}, run_at="2027-01-01T00:00:00Z")
+    queued = await api.submit("echo", {"x": [[1.0]]}, run_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
     texts = {
         failed.id: "the job failed, so it has no outputs; its `error` says why",
         queued.id: "the job is queued, so it has no outputs yet; wait for its end with GET /v1/jobs/{id}?wait=60",

@@ -25,6 +25,7 @@ from tests.support.api.triton_client import (
     mirror_inputs,
     request_outputs,
 )
+from tests.support.waiting import eventually
 
 MODELS = ["echo", "excerpt", "faulty", "mirror", "ocr", "ocr_stream", "tokens", "work", "work_small"]
 ECHO = "/v2/models/echo/infer"
@@ -142,7 +143,11 @@ async def test_model_metadata_is_that_of_triton(stack: Stack, model: str) -> Non
         assert client.get_model_metadata(model, "1", **keys) == metadata
         return metadata, client.get_model_config(model, **keys), versions
 
+    async def is_ready() -> bool:
+        return bool(await gateway.call(lambda client: client.is_model_ready(model, headers=dict(KEY))))
+
     gateway, triton = gateway_and_triton(stack)
+    await eventually(is_ready, "the gateway knows that Triton is up, which an earlier test may have stopped")
     (metadata, config, ready), (their_metadata, their_config, their_ready) = (
         await gateway.call(use),
         await triton.call(use),

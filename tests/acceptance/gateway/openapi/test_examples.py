@@ -48,10 +48,12 @@ async def tenant(stack: Stack, receiver: Receiver) -> AsyncIterator[Tenant]:
             return next((item["id"] for item in items if item["status"] == "succeeded"), None)
 
         later = (datetime.now(UTC) + LATER).isoformat()
+        batch = await create("/v1/batches", [{"model": "echo", "inputs": {"x": [[1]]}}])
+        await http.get(f"/v1/batches/{batch}", params={"wait": 30})  # only then it has results
         ids = {
             "job_id": job,
             "webhook_id": webhook,
-            "batch_id": await create("/v1/batches", [{"model": "echo", "inputs": {"x": [[1]]}}]),
+            "batch_id": batch,
             "recovery_id": await create(f"/v1/webhooks/{webhook}/recover", {"since": "2026-01-01T00:00:00Z"}),
             "delivery_id": await eventually(find_delivery, "the webhook of the job has been delivered"),
             "waiting_job_id": await create("/v1/jobs", {"model": "work", "inputs": work(1), "run_at": later}),

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import os
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -47,7 +48,7 @@ class Tenant(NamedTuple):
         return [(record["status"], record["job_id"] is not None) for record in found]
 
     def list_objects(self) -> list[str]:
-        return [path.name for path in self.folder.rglob("*") if path.is_file()]
+        return [name for _, _, names in os.walk(self.folder) for name in names]  # folders may vanish meanwhile
 
     async def measure_largest_row(self) -> int:
         return int(await self.database.fetchval(LARGEST_ROW, self.id))
