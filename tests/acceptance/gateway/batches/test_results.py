@@ -74,7 +74,7 @@ async def test_a_wait_ends_soon_after_the_last_job(api: Api) -> None:
     began = time.monotonic()
     ended = await wait(api, batch.id)
     assert ended.status == "completed"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30  # not after all of the wait
     assert (await wait(api, batch.id)) == ended
     assert (await api.http.get(f"/v1/batches/{batch.id}", params={"wait": 61})).status_code == 422
 

@@ -59,12 +59,12 @@ async def test_stream_resumes_after_the_last_event_id(api: Api, http: httpx.Asyn
 
 async def test_stream_resumes_on_another_gateway(breakable: Stack, api: Api, http: httpx.AsyncClient) -> None:
     """The client reads the rest from another gateway, after the last event it has."""
-    submitted = await api.submit("tokens", tokens(WORDS, 200))
     events: list[StreamedEvent] = []
     async with (
         another_gateway(breakable) as second,
         httpx.AsyncClient(base_url=second.url, headers=KEY, timeout=30) as other,
     ):
+        submitted = await api.submit("tokens", tokens(WORDS, 300))  # now: the second gateway takes seconds to start
         stopping: asyncio.Task[int | None] | None = None
         async with aclosing(stream_events(http, submitted.id)) as stream:
             async for each in stream:

@@ -16,6 +16,7 @@ from tests.support.api.api_client import Api, Job, Jobs, read
 from tests.support.api.model_inputs import work
 from tests.support.stacks.own_gateway import another_gateway
 from tests.support.telemetry.scraped_metrics import read_metric, wait_for_metric
+from tests.support.telemetry.service_logs import count_events, wait_for_event
 from tests.support.waiting import eventually
 
 KEY = {"Authorization": f"Bearer {DEVELOPMENT_KEY}"}
@@ -69,8 +70,9 @@ async def test_client_that_does_not_read_is_disconnected(
     """The client keeps its connection open, and the gateway closes it."""
     metrics = f"{impatient_gateway.url}/metrics"
     with closing(open_unread(impatient_gateway)) as connection:
+        before = count_events(impatient_gateway, "client.stalled")
         connection.sendall(build_request(f"/v1/jobs/{large_job.id}/events", {"Accept": "text/event-stream"} | upgrade))
-        await wait_for_metric(metrics, "charonia_waiters", 1)
+        await wait_for_event(impatient_gateway, "client.stalled", before)
 
         async def poll() -> bool:
             return await read_metric(metrics, "charonia_waiters") == 0

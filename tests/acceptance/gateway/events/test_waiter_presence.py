@@ -26,7 +26,7 @@ from tests.support.telemetry.service_logs import count_events, wait_for_event
 from tests.support.waiting import eventually
 
 ECHO = {"x": [[1.0]]}
-PRESENCE_SECONDS = 8.0  # longer than the job that a client waits for in a test
+PRESENCE_SECONDS = 10.0  # longer than the job that a client waits for in a test
 SHORT_PRESENCE = {
     "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "support" / "short_presence"), str(ROOT)]),
     "TEST_MEMORY": str(PRESENCE_SECONDS),

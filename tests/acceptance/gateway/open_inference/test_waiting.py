@@ -7,7 +7,7 @@ import numpy as np
 
 from deploy.local.services import Service
 from deploy.local.stack import Stack
-from tests.support.api.api_client import Api
+from tests.support.api.api_client import Api, Job, read
 from tests.support.api.triton_client import KEY, InferenceServer, echo_input, gateway_and_triton
 from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.stacks.own_gateway import another_gateway
@@ -37,35 +37,42 @@ async def disconnect(call: asyncio.Task[httpx.Response]) -> None:
     assert call.cancelled()
 
 
+async def check_continues(api: Api, job_id: str) -> None:
+    """Check that nobody has canceled a long job, and end it."""
+    assert (await api.get(job_id)).status in ("queued", "processing")
+    read(await api.http.post(f"/v1/jobs/{job_id}/cancel"), 202, Job)
+    await api.wait(job_id)
+
+
 async def test_job_continues_when_the_wait_ends(stack: Stack, api: Api) -> None:
     async with (
         another_gateway(stack, CHARONIA_INFER_WAIT="0.5") as impatient,
         httpx.AsyncClient(base_url=impatient.url, headers=KEY, timeout=30) as http,
     ):
-        response = await http.post(INFER, json=build_request(2000))
+        response = await http.post(INFER, json=build_request(60_000))
     job_id = response.headers["x-charonia-job"]
     message = f"{job_id} did not end within 0.5 s; it continues: get it at /v1/jobs/{job_id}"
     assert (response.status_code, response.json()) == (504, {"error": message})
-    assert (await api.wait(job_id)).output("slept") == [2000]
+    await check_continues(api, job_id)
 
 
 async def test_stopping_gateway_says_that_the_job_continues(stack: Stack, api: Api) -> None:
     async with (
-        another_gateway(stack, CHARONIA_DRAIN="4") as other,
+        another_gateway(stack, CHARONIA_DRAIN="8") as other,
         httpx.AsyncClient(base_url=other.url, headers=KEY, timeout=30) as http,
     ):
         assert await is_ready(other)
-        inferring = asyncio.create_task(http.post(INFER, json=build_request(8000)))
+        inferring = asyncio.create_task(http.post(INFER, json=build_request(60_000)))
         await wait_for_metric(f"{other.url}/metrics", "charonia_jobs_submitted_total", 1)
         stopping = asyncio.create_task(asyncio.to_thread(other.stop))
-        await eventually(lambda: is_not_ready(other), "the gateway says that it is not ready", within=4)
+        await eventually(lambda: is_not_ready(other), "the gateway says that it is not ready", within=8)
         response = await inferring
         await stopping
     job_id = response.headers["x-charonia-job"]
     message = f"this gateway is stopping; {job_id} continues: get it at /v1/jobs/{job_id}"
     assert (response.status_code, response.json()) == (503, {"error": message})
     assert response.headers["retry-after"] == "5"
-    assert (await api.wait(job_id)).status == "succeeded"
+    await check_continues(api, job_id)
 
 
 async def test_running_job_is_canceled_when_its_caller_disconnects(stack: Stack, api: Api, receiver: Receiver) -> None:

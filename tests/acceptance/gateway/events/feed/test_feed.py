@@ -17,7 +17,7 @@ from tests.support.stacks.own_gateway import another_gateway
 
 ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
 STREAM = {"Accept": "text/event-stream"}
-SOON = 5.0  # seconds
+SOON = 20.0  # seconds: far below those of the long poll
 
 
 async def read_feed(api: Api, **query: object) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Reader:
         async def has_seen() -> bool:
             return len(self.seen) >= count
 
-        await eventually(has_seen, f"{count} events arrive", 30)
+        await eventually(has_seen, f"{count} events arrive")
 
 
 @contextlib.asynccontextmanager
