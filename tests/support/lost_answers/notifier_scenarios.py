@@ -115,7 +115,7 @@ async def set_clock_back(world: World) -> None:
     async def is_moved() -> bool:
         return not world.loser.list_missing(moved)
 
-    await eventually(is_moved, "the due times are moved back", 30)
+    await eventually(is_moved, "the due times are moved back", DELIVERY_SECONDS)
 
 
 SCENARIOS = (clean_up, exhaust)

@@ -23,6 +23,7 @@ from tests.support.lost_answers.messages import (
 )
 
 COMPLETE = (b"C", b"s")  # a command is complete, or has sent the one row that the client asked for
+STOP_SECONDS = 30.0  # also for the start
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -41,6 +42,14 @@ class Fault(NamedTuple):
     place: Place
 
 
+class Loss(NamedTuple):
+    """A lost answer: when its transaction began, and when it was lost. Times are Unix times."""
+
+    fault: Fault
+    began: float
+    at: float
+
+
 class AnswerLoser:
     """Listens inside `with`, in a thread of its own. `statements` are the texts to know, by name."""
 
@@ -52,7 +61,7 @@ class AnswerLoser:
         self._is_silent = False
         self._lock = threading.Lock()
         self._fired: set[Fault] = set()  # of those that are armed
-        self.lost: list[tuple[Fault, float]] = []  # every answer, with its Unix time
+        self.lost: list[Loss] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._sessions: set[asyncio.Task[None]] = set()
@@ -78,15 +87,18 @@ class AnswerLoser:
         with self._lock:
             return fault in self._armed
 
-    def fire(self, faults: Collection[Fault], rows: int) -> bool:
-        """Return whether to lose an answer with this number of rows. Each fault happens once."""
+    def fire(self, faults: Collection[Fault], rows: int, began: float) -> bool:
+        """Return whether to lose an answer with this number of rows, of a transaction that began at this Unix time.
+
+        Each fault happens once.
+        """
         with self._lock:
             due = self._armed.intersection(faults)
             if not due or rows == 0:
                 return False
             self._armed -= due
             self._fired |= due
-            self.lost += [(fault, time.time()) for fault in due]
+            self.lost += [Loss(fault, began, time.time()) for fault in due]
             self._armed |= {Fault(fault.statement, Place.COMMIT) for fault in due if fault.place is Place.INSIDE}
             return True
 
@@ -100,11 +112,11 @@ class AnswerLoser:
 
     def __enter__(self) -> "AnswerLoser":
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(5)
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(STOP_SECONDS)
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(5)
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -144,6 +156,7 @@ class Session:
         self._prepared: dict[str, str | None] = {}
         self._bound: str | None = None
         self._in_transaction = False
+        self._began = 0.0  # Unix time of the transaction
         self._at_commit: set[Fault] = set()  # due at the end of this transaction
         self._running: Fault | None = None  # of the statement that runs
         self._is_held = False
@@ -176,6 +189,8 @@ class Session:
             await self._to_server.drain()
 
     def _note_request(self, message: Message) -> None:
+        if message.kind in (b"E", b"Q") and not self._in_transaction:
+            self._began = time.time()
         match message.kind:
             case b"P":
                 name, text = split_strings(message.body, 2)
@@ -231,7 +246,7 @@ class Session:
         """Return whether the answer that ends now is lost. An error is not: it has no command that completed."""
         if not any(message.kind in COMPLETE for message in self._held):
             return False
-        return self._loser.fire([self._running] if self._running else self._at_commit, rows)
+        return self._loser.fire([self._running] if self._running else self._at_commit, rows, self._began)
 
     def _note_ready(self, status: bytes) -> None:
         self._in_transaction = status != b"I"

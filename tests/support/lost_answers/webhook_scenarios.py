@@ -39,7 +39,7 @@ async def subscribe(world: World) -> None:
     await client.get(path)
     job = await client.submit("faulty", fault("ok"), retry=ONCE)
     await client.wait(job)
-    await inbox.wait(within=45)
+    await inbox.wait(within=DELIVERY_SECONDS)
     await client.call("POST", f"{path}/test", 200)
     await client.call("POST", f"{path}/rotate", 200, 409, json={"grace_period": 60})
     await client.call("POST", f"{path}/rotate", 200, 409, json={"grace_period": 0})
@@ -160,7 +160,7 @@ async def use_files(world: World) -> None:
     for size, status in ((5, 200), (6, 409)):
         made = (await client.call("POST", "/v1/files", 201, params=PRESIGN, json={"size": size})).json()
         upload = made["upload"]
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=40) as http:
             put = await http.request(upload["method"], upload["url"], content=b"12345", headers=upload["headers"])
         assert put.is_success
         await client.call("GET", f"/v1/files/{made['id']}", status, 404 if status == 409 else status)
