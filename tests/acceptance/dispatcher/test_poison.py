@@ -16,11 +16,11 @@ RETURNED = 3  # returned attempts of each job, which do not count
 async def test_job_that_kills_triton_fails_without_failing_others(
     breakable: Stack, api: Api, collector: Collector
 ) -> None:
-    # These jobs are long enough to run whenever Triton dies.
+    # These jobs are long enough to run whenever Triton dies, unless the machine stands still meanwhile.
     running = [await api.submit("work", work(1000), retry=ONCE) for _ in range(2)]
     running.append(await api.submit("tokens", {"text": ["two words"], "delay_ms": [500]}, retry=ONCE))
     for job in running:
-        await api.wait(job.id, "processing")
+        await api.wait(job.id, "processing", "succeeded")
     poison = await api.submit("faulty", fault("crash_server"), retry=ONCE)
     queued = [await api.submit("faulty", fault("ok"), retry=ONCE) for _ in range(3)]
     queued += [await api.submit("echo", {"x": [[1.0]]}, retry=ONCE) for _ in range(3)]
@@ -73,8 +73,11 @@ async def check_trace(collector: Collector, trace_id: str) -> None:
     """
 
     async def poll() -> list[Span] | None:
+        """The dispatcher may export the last attempt later than the notifier its event."""
         spans = collector.trace(trace_id)
-        return spans if "process notifier.events" in {span.name for span in spans} else None
+        outcomes = {span.attributes.get("charonia.outcome") for span in spans if span.name == "process jobs.faulty"}
+        has_event = "process notifier.events" in {span.name for span in spans}
+        return spans if has_event and "failed" in outcomes else None
 
     spans = await eventually(poll, "the end of the job is in its trace")
     check_spans(spans)

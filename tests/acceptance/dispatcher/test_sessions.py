@@ -97,7 +97,7 @@ async def test_jobs_of_a_killed_leader_run_again_on_another_dispatcher(
 async def test_a_frozen_dispatcher_keeps_its_jobs(
     breakable: Stack, dispatcher: Service, second: Service, api: Api
 ) -> None:
-    job = await api.submit("work", work(1000), retry=RETRY)
+    job = await api.submit("work", work(5000), retry=RETRY)  # it still runs when the dispatcher is frozen
     await wait_for_metric(breakable.triton.metrics_url, "work_executions_total", 1, request_id=job.id)
     await asyncio.to_thread(dispatcher.freeze)
     try:

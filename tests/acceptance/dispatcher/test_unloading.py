@@ -51,8 +51,8 @@ async def test_jobs_wait_for_an_unloaded_model_without_using_attempts(stack: Sta
         await eventually(poll, "the catalogue says that the model is not ready")
         late = [await api.submit("work", work(10), retry=ONCE) for _ in range(3)]
         assert (await api.run("echo", {"x": [[1.0]]})).status == "succeeded"
-        waiting = [await api.get(job.id) for job in (*early, *late)]
-        assert [(job.status, job.attempt, job.started_at) for job in waiting] == [("queued", 0, None)] * 6
+        waiting = [await api.wait(job.id, "queued") for job in (*early, *late)]  # the first go back just now
+        assert [(job.attempt, job.started_at) for job in waiting] == [(0, None)] * 6
     back = datetime.now(UTC)
     jobs = [await api.wait(job.id) for job in (running, *early, *late)]
     assert [(job.status, job.attempt) for job in jobs] == [("succeeded", 1)] * 7
@@ -80,9 +80,10 @@ async def test_job_fails_when_its_model_does_not_return(breakable: Stack, api: A
         return (await api.http.get("/v1/models/work")).status_code
 
     async with replace_dispatcher(breakable, CHARONIA_MODEL_GRACE="1"):
+        # Submitted before the model leaves the catalogue, a second after the unload, and due after that.
+        later = (datetime.now(UTC) + timedelta(seconds=8)).isoformat()
+        submitted = await api.submit("work", work(10), run_at=later, webhook={"url": inbox.url})
         async with unloaded(breakable, "work"):
-            later = (datetime.now(UTC) + timedelta(seconds=8)).isoformat()
-            submitted = await api.submit("work", work(10), run_at=later, webhook={"url": inbox.url})
             await wait_for_status(read_status, 404, "the model has left the catalogue")
             refused = await api.http.post("/v1/jobs", json={"model": "work", "inputs": work(10)})
             assert (refused.status_code, refused.json()["type"]) == (404, "urn:charonia:problem:model_not_found")

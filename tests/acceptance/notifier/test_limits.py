@@ -1,5 +1,6 @@
 """An endpoint gets no more attempts at once, or per second, than its limits allow."""
 
+import asyncio
 from datetime import timedelta
 
 from tests.support.api.api_client import Api
@@ -22,8 +23,8 @@ async def test_endpoint_concurrency_is_limited_and_does_not_delay_others(api: Ap
 
     async with api.subscribed(slow.url, events=EVENTS), api.subscribed(quick.url, events=EVENTS):
         try:
-            for _ in range(JOBS):
-                await api.submit("echo", ECHO)
+            # At once: the first attempts time out after 15 s.
+            await asyncio.gather(*(api.submit("echo", ECHO) for _ in range(JOBS)))
             await quick.wait(JOBS)
             await eventually(is_full, f"{ENDPOINT_CONCURRENCY} attempts are in flight")
         finally:

@@ -38,7 +38,7 @@ async def hang(stack: Stack) -> None:
     """Freeze the broker until every service has given up its connection."""
     stack.rabbitmq.freeze()
     try:
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=SOON) as http:
             for service in stack.services:
 
                 async def has_noticed(url: str = f"{service.url}/readyz") -> bool:
@@ -116,7 +116,9 @@ async def test_jobs_after_an_outage_do_not_wait_for_the_reconciler(
     before = await read_metric(*repeated)
     jobs = [await api.run("echo", ECHO, webhook={"url": inbox.url}) for _ in range(5)]
     await check_outcomes(jobs, api, inbox)
-    assert await read_metric(*repeated) - before <= 1  # the round on reconnection may count a job that just came
+    # Without wake-ups of their own, it would be all five. The round on reconnection may count a job that just came, and
+    # another round one that has waited for two seconds because the machine stood still.
+    assert await read_metric(*repeated) - before <= 2
 
 
 async def test_running_job_does_not_run_again_when_its_wake_up_may_be_redelivered(breakable: Stack, api: Api) -> None:

@@ -28,6 +28,7 @@ from tests.support.telemetry.expected_traces import (
     TRITON,
 )
 from tests.support.telemetry.otlp_collector import Collector, GrpcCollector, Span
+from tests.support.telemetry.scraped_metrics import wait_for_metric
 from tests.support.telemetry.trace_tree import render_tree, wait_for_tree
 from tests.support.waiting import eventually
 
@@ -78,11 +79,11 @@ async def test_trace_has_each_attempt_at_a_job_and_at_its_webhook(
 
 
 async def test_cancellation_is_in_the_trace_of_the_job_and_its_request_links_to_it(
-    api: Api, collector: Collector
+    stack: Stack, api: Api, collector: Collector
 ) -> None:
     client, canceler = TracedClient(), TracedClient()
     job = await api.post({"model": "work", "inputs": work(30_000)}, client.headers)
-    await api.wait(job.id, "processing")
+    await wait_for_metric(stack.triton.metrics_url, "work_executions_total", 1, request_id=job.id)
     await cancel(api, job, canceler)
     await wait_for_tree(collector, client.trace, CANCELED, client.span)
     await check_link(collector, canceler, "SERVER POST /v1/jobs/{job_id}/cancel", job)
@@ -174,7 +175,10 @@ def grpc_collector() -> Iterator[GrpcCollector]:
 async def test_spans_are_exported_over_grpc(stack: Stack, grpc_collector: GrpcCollector) -> None:
     client = TracedClient()
     variables = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": grpc_collector.url}
-    async with another_gateway(stack, **variables) as gateway, httpx.AsyncClient(base_url=gateway.url) as http:
+    async with (
+        another_gateway(stack, **variables) as gateway,
+        httpx.AsyncClient(base_url=gateway.url, timeout=45) as http,
+    ):
         headers = client.headers | {"Authorization": f"Bearer {DEVELOPMENT_KEY}"}
         read(await http.post("/v1/jobs", json=ECHO, headers=headers), 202, Job)
         gateway_part = SUCCEEDED.partition("    INTERNAL")[0]  # the other services export over HTTP

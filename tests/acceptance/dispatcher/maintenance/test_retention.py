@@ -25,7 +25,7 @@ async def test_ended_job_is_removed_after_its_retention(breakable: Stack, api: A
 
 
 async def test_job_is_removed_after_its_own_retention(api: Api, other_tenant: Api) -> None:
-    brief = await api.run("echo", {"x": [[1.0]]}, retain=1)
+    brief = await api.submit("echo", {"x": [[1.0]]}, retain=1)  # only a job that has ended is removed
     kept = await api.run("echo", {"x": [[1.0]]}, retain=3600)
     item = {"model": "echo", "inputs": {"x": [[1.0]]}, "retain": 1}
     batch = (await other_tenant.http.post("/v1/batches", json=[item])).json()["id"]

@@ -9,7 +9,7 @@ from tests.support.telemetry.scraped_metrics import read_metric
 from tests.support.waiting import eventually
 
 MODEL = "work_small"  # runs up to 4 requests at once and lets one wait
-JOB_MS = 10_000  # the model takes a tenth of it: long enough that all jobs meet in Triton
+JOB_MS = 20_000  # the model takes a tenth of it: long enough that all jobs meet in Triton, and the limit stays low
 ONCE = {"max_attempts": 1}  # a used attempt would fail the job
 
 

@@ -6,7 +6,7 @@ from tests.support.api.model_inputs import work
 from tests.support.waiting import eventually
 
 BACKLOG = 800  # jobs, of which eight run at once
-JOB_MS = 50
+JOB_MS = 100  # so that the backlog lasts ten seconds
 PROBES = 4  # jobs, one after the other; all while the backlog lasts
 SLOTS = 16  # backlog jobs that run at once
 MOST_STARTED_BEFORE = 3 * SLOTS  # by order of submission it would be hundreds

@@ -35,7 +35,7 @@ def find_path(url: str) -> str:
 async def download(api: Api, output: Output) -> bytes:
     """Return the content of a file, without a key."""
     assert output.url is not None
-    async with httpx.AsyncClient(base_url=api.http.base_url, follow_redirects=True) as stranger:
+    async with httpx.AsyncClient(base_url=api.http.base_url, follow_redirects=True, timeout=45) as stranger:
         answer = await stranger.get(find_path(output.url))
     assert answer.status_code == 200, answer.text
     return answer.content
