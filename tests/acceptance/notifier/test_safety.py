@@ -155,7 +155,7 @@ async def test_redirect_to_cloud_metadata_is_not_followed(services: RestrictedSe
             attempts = [await send(restricted_api, each) for each in ids]
     assert [(each.error, each.status_code) for each in attempts] == [("http_status", status) for status in REDIRECTS]
     assert set(services.read_connections()[before:]) == {ALLOWED}
-    assert len(receiver.received) == len(REDIRECTS)
+    assert b"".join(receiver.received).count(b"POST /") == len(REDIRECTS)  # a request may come in pieces
 
 
 async def test_nothing_is_sent_to_a_server_without_a_valid_certificate(
