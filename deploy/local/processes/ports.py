@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from deploy.local.errors import PortTaken
 
 HOST = "127.0.0.1"
-# Below the range for outgoing connections, which could take such a port.
-PORTS = range(20_000, 30_000)
+# Below the range for outgoing connections, which could take such a port, and none to which webhooks may not go.
+PORTS = range(12_000, 22_000)
 ATTEMPTS = 1000
 BLOCKS = 50  # tried from a base on
 HIGHEST = 65_535

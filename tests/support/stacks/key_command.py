@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from deploy.local.servers.postgres import connect_as
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
+from services.gateway.commands import keys
 
 
 async def run_keys(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -28,7 +29,7 @@ async def run_with(environment: Mapping[str, str], command: str, *arguments: str
 
 
 async def make_key(stack: Stack, tenant: str, *options: str) -> str:
-    """Create a key and return it. `options` are arguments of the command."""
-    made = await run_keys(stack, "create", tenant, *options)
-    assert (made.returncode, made.stderr) == (0, "")
-    return made.stdout.strip()
+    """Create a key and return it. `options` are arguments of the command, which runs in this process: it is quicker."""
+    url = connect_as("operator", stack.postgres.url)
+    settings = keys.KeySettings(url, (stack.environment["CHARONIA_ENCRYPTION_KEYS"],))
+    return await keys.create(settings, keys.parse(["create", tenant, *options]))
