@@ -192,7 +192,7 @@ class Tries:
         call = f"{self._call.method} {self._call.path}"
         if was_never_sent(error):
             self._retry_seconds -= time.monotonic() - self._next_try_at
-        if self._deadline.left == 0:
+        if self._deadline.left == 0 and not isinstance(error, httpx.ConnectError):  # nobody is there, late or not
             failure: CharoniaError = DeadlineExceeded(f"{call} took over {self._deadline.seconds:g} s ({shown})")
         elif self._call.repeatable:
             failure = ConnectionFailed(f"{call}: {shown}. Check that the gateway runs and that the URL is right")

@@ -99,6 +99,8 @@ def test_an_error_says_whether_the_call_may_have_had_an_effect() -> None:
     assert once.check_error(CONNECT) < 1
     with pytest.raises(errors.DeadlineExceeded, match=r"GET /x took over 0 s \(ReadError: broken\)"):
         Tries(Call("GET", "/x"), Deadline(0)).check_error(READ)
+    with pytest.raises(errors.ConnectionFailed, match="Check that the gateway runs"):
+        Tries(Call("GET", "/x"), Deadline(0)).check_error(CONNECT)
 
 
 @pytest.mark.parametrize(
