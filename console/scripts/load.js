@@ -8,7 +8,8 @@ import { onTenantEvent } from "./live.js";
 const SHORTEST_MS = 2_000; // between two reads of the same thing
 const LONGEST_MS = 30_000; // while it stays the same
 const RETRY_MS = 5_000; // after an error that passes by itself
-const FOLLOW_UP_MS = 10_000; // after the read for an event: shared counts may be a few seconds older than the event
+const FOLLOW_UP_MS = 10_000; // between the reads that follow the one for an event
+const FOLLOW_UPS = 3; // shared counts may be 30 seconds older than the event
 
 /**
  * @template T
@@ -27,7 +28,7 @@ const FOLLOW_UP_MS = 10_000; // after the read for an event: shared counts may b
  * @param {readonly unknown[]} inputs
  * @param {{ every?: number, live?: boolean | ((event: import("./stream.js").ServerEvent) => boolean) }} [options] `every`: also
  *   again after so many ms while the tab is visible, and after longer and longer while nothing changes. `live`: also after
- *   each event of the tenant, or each that it takes, at most once in two seconds, and once more ten seconds later.
+ *   each event of the tenant, or each that it takes, at most once in two seconds, and ten, twenty and thirty seconds later.
  * @returns {Loaded<T>}
  */
 export function useLoad(read, inputs, options = {}) {
@@ -38,7 +39,7 @@ export function useLoad(read, inputs, options = {}) {
   const reloadSoon = useRef(() => {});
   useEffect(() => {
     const ended = new AbortController();
-    let [running, again, last, stirred] = [false, false, 0, false];
+    let [running, again, last, stirred] = [false, false, 0, 0];
     let [pause, present] = [every, ""];
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
@@ -65,7 +66,7 @@ export function useLoad(read, inputs, options = {}) {
       if (again) runSoon();
       else if (pause) {
         timer = setTimeout(runSoon, stirred ? Math.min(pause, FOLLOW_UP_MS) : pause);
-        stirred = false;
+        stirred = Math.max(0, stirred - 1);
       }
     }
     function runSoon() {
@@ -84,7 +85,7 @@ export function useLoad(read, inputs, options = {}) {
     const takes = typeof live === "function" ? live : () => true;
     function onEvent(/** @type {import("./stream.js").ServerEvent} */ event) {
       if (!takes(event)) return;
-      stirred = true;
+      stirred = FOLLOW_UPS;
       runSoon();
     }
     const stopListening = live ? onTenantEvent(onEvent) : () => {};
