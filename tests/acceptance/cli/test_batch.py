@@ -64,7 +64,7 @@ def test_a_command_that_is_killed_goes_on(charonia: CommandLine, tmp_path: Path)
     kill_at(charonia, tmp_path, 1, *command)
     with (tmp_path / RESULTS).open("a") as file:
         file.write('{"index": 999, "status": "succ')  # as if killed while it wrote
-    kill_at(charonia, tmp_path, 500, *command)
+    kill_at(charonia, tmp_path, 300, *command)
     (summary,) = charonia.read(*command)
     assert (summary["items"], summary["failed"]) == (1000, 0)
     lines = read_results(tmp_path)
@@ -117,7 +117,7 @@ def test_a_full_disk_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) ->
 
 
 def test_ctrl_c_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, *({"ms": 500} for _ in range(60)))
+    write_items(tmp_path, *({"ms": 900} for _ in range(60)))
     command = make_command("work", "--concurrency=8")
     with charonia.on_terminal(*command) as terminal:
         terminal.wait_for("/60")
@@ -237,6 +237,7 @@ def test_another_run_is_refused(charonia: CommandLine, tmp_path: Path) -> None:
     command = make_command("work", "--concurrency=8")
     process = charonia.start(*command)
     wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
+    process.send_signal(signal.SIGSTOP)  # or it may end first
     both = charonia.run(*command)
     assert (both.returncode, "another `charonia batch`" in both.stderr) == (2, True)
     process.send_signal(signal.SIGKILL)

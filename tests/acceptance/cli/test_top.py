@@ -29,9 +29,9 @@ def test_a_terminal_is_refreshed_until_a_key(charonia: CommandLine, pressed: str
     with charonia.on_terminal("top") as terminal:
         terminal.wait_for("waiting 0  running 0")
         assert ALTERNATE in terminal.raw
-        (job,) = charonia.read("submit", "work", "ms=60000")
+        (job,) = charonia.read("submit", "work", "ms=600000")
         try:
-            terminal.wait_for("running 1")
+            terminal.wait_for("running 1", 60)  # the gateway repeats a count that was slow, for up to 30 s
         finally:
             charonia.read("cancel", job["id"])
         terminal.type(pressed)

@@ -106,7 +106,7 @@ def test_the_quickstart_ends_with_webhooks(
         exec(submit.replace(RECEIVER, receiver.address), session)  # noqa: S102 -- readers run it too
         for command in commands:
             run_shell(stack, tmp_path, command.replace(RECEIVER, receiver.address))
-        wait_for(lambda: receiver.log.count("job.succeeded JobData(") == 3, "three webhooks are verified")
+        wait_for(lambda: receiver.log.count("job.succeeded JobData(") >= 3, "three webhooks are verified")
         assert "data=[2.0, 5.0, 6.0]" in receiver.log
         assert session["job"].id in receiver.log
         forged = {"webhook-id": "dlv_1", "webhook-timestamp": str(int(time.time())), "webhook-signature": "v1,AAAA"}

@@ -223,9 +223,9 @@ def test_models_tell_their_signature(client: Charonia) -> None:
 
 
 def test_a_webhook_is_created_tested_verified_and_deleted(client: Charonia, receiver: Receiver) -> None:
-    inbox = receiver.inbox()
     signings: tuple[Literal["hmac", "ed25519"], ...] = ("hmac", "ed25519")
     for signing in signings:
+        inbox = receiver.inbox()  # the last delivery of the first round may come during the second
         webhook = client.webhooks.create(inbox.url, events=["job.*"], models=["echo"], signing=signing)
         secret = webhook.secret or webhook.public_key
         assert secret is not None

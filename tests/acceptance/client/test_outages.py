@@ -20,6 +20,7 @@ from tests.support.stacks.own_gateway import another_gateway
 WORDS = [f"word{number}" for number in range(30)]
 TEXT = " ".join(WORDS)
 PAUSE_MS = 200
+ROUNDS = 10
 
 
 class LossyTransport(httpx.BaseTransport):
@@ -88,10 +89,14 @@ async def test_a_rate_limit_is_waited_for(stack: Stack) -> None:
     async with AsyncCharonia(stack.url, key) as client:
         jobs = await asyncio.gather(*(client.submit("echo", x=number) for number in range(20)))
         assert len({job.id for job in jobs}) == 20
+    errors: list[BaseException] = []
     async with AsyncCharonia(stack.url, key, timeout=2) as hasty:
-        calls = (hasty.models.list() for _ in range(20))
-        found = await asyncio.gather(*calls, return_exceptions=True)  # all of them: the client is closed afterwards
-    errors = [each for each in found if isinstance(each, BaseException)]
+        for _ in range(ROUNDS):  # on a busy machine a deadline may come before all refusals
+            calls = (hasty.models.list() for _ in range(20))
+            found = await asyncio.gather(*calls, return_exceptions=True)  # all of them: the client is closed afterwards
+            errors += [each for each in found if isinstance(each, BaseException)]
+            if charonia.RateLimited in map(type, errors):
+                break
     assert charonia.RateLimited in {type(each) for each in errors}
     assert {type(each) for each in errors} <= {charonia.RateLimited, charonia.DeadlineExceeded}
     assert all("with a longer timeout" in str(each) for each in errors if isinstance(each, charonia.RateLimited))
@@ -179,13 +184,17 @@ async def test_a_revoked_key_ends_a_stream(stack: Stack) -> None:
     (key_id,) = re.findall(r"key_\w+", (await run_keys(stack, "list", name)).stdout)
 
     async def stream_and_revoke(client: AsyncCharonia) -> None:
-        async for part in client.stream("tokens", text=TEXT, delay_ms=PAUSE_MS):
+        async for part in client.stream("tokens", text=10 * f"{TEXT} ", delay_ms=PAUSE_MS):  # until it is canceled
             if part.index == 1:
                 assert (await run_keys(stack, "revoke", key_id)).returncode == 0
 
-    async with AsyncCharonia(stack.url, key) as client:
-        with pytest.raises(charonia.Unauthorized):
-            await stream_and_revoke(client)
+    async with AsyncCharonia(stack.url, key) as client, AsyncCharonia(stack.url, await make_key(stack, name)) as other:
+        try:
+            with pytest.raises(charonia.Unauthorized):
+                await stream_and_revoke(client)
+        finally:
+            async for job in other.jobs.list():
+                await (await other.jobs.get(job.id)).cancel()
 
 
 async def test_a_frozen_gateway_does_not_hold_a_call_over_its_deadline(stack: Stack, key: str) -> None:
@@ -207,12 +216,12 @@ async def test_the_feed_goes_on_after_the_gateway_was_frozen_over_the_deadline_o
     def note_break() -> None:
         nonlocal breaks
         breaks += is_frozen
-        if breaks >= 3:
+        if breaks >= 2:  # the first is of the stream
             gateway.thaw()
 
     async with (
         another_gateway(stack) as gateway,
-        AsyncCharonia(gateway.url, key, timeout=2) as client,
+        AsyncCharonia(gateway.url, key, timeout=4) as client,
         AsyncCharonia(stack.url, key) as other,
         aclosing(client.events.read_messages(None, None, 60, note_break)) as messages,
     ):
@@ -223,7 +232,7 @@ async def test_the_feed_goes_on_after_the_gateway_was_frozen_over_the_deadline_o
         async for message in messages:
             if message is not None:
                 break
-    assert breaks >= 3
+    assert breaks >= 2
     assert message is not None
     assert job.id in message.data
 

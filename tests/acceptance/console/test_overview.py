@@ -50,7 +50,7 @@ async def test_numbers_follow_the_jobs_and_lead_to_their_lists(console: Console)
     page, api = console.page, console.api
     await expect(find_tile(page, "Ended a minute")).to_contain_text("none")
     await api.run("faulty", fault("invalid"), retry=ONCE)
-    running = await api.submit("work", work(60_000))
+    running = await api.submit("work", work(600_000))
     waiting = await api.submit("echo", ECHO, run_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
     await expect(find_tile(page, "Ended a minute")).to_contain_text("at most 1, at")
     await expect(page.locator("svg.hour.failed title").filter(has_text=re.compile(": 1$"))).to_have_count(1)

@@ -27,7 +27,7 @@ COMMAND = "make screenshots"
 WIDTH, MOST_HIGH = 1000, 880
 HEIGHTS = {"console-run": 570, "console-job": 1300}  # below the texts of the image, below the last webhook
 MOST_BYTES = 150_000
-SECONDS = 20.0  # for a page to read everything again
+SECONDS = 60.0  # for a page to read everything again, however old the counts are that the gateway repeats
 IMAGE = ROOT / "deploy" / "local" / "demo.png"
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 

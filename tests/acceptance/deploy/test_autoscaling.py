@@ -31,7 +31,7 @@ POLL_SECONDS = 0.5
 WITHIN = 90.0  # seconds
 JOBS = 120
 JOB_MS = 300
-DRAINED_MS = 3000
+DRAINED_MS = 7000
 LONG = {"model": "tokens", "inputs": tokens(["word"] * 600, 200)}  # until it is canceled
 EXECUTIONS = "work_requests_total"  # the model's own count
 MODELS = ["work", "tok*"]
@@ -70,7 +70,9 @@ def kubernetes(tmp_path: Path) -> Iterator[KubernetesApi]:
 
 @pytest.fixture
 async def pool(breakable: Stack, kubernetes: KubernetesApi) -> AsyncIterator[Pool]:
-    environment = breakable.environment | {"CHARONIA_MODELS": ",".join(MODELS), "CHARONIA_SLOTS": str(SLOTS)}
+    own = {"CHARONIA_MODELS": ",".join(MODELS), "CHARONIA_SLOTS": str(SLOTS)}
+    own["CHARONIA_LEASE"] = "60"  # a pod that is not scheduled for some seconds loses no job
+    environment = breakable.environment | own
     pool = Pool(environment, free_ports(MAX_PODS), breakable.log_dir, kubernetes)
     yield pool
     await pool.close()
@@ -78,7 +80,7 @@ async def pool(breakable: Stack, kubernetes: KubernetesApi) -> AsyncIterator[Poo
 
 @pytest.fixture
 async def prometheus(breakable: Stack, maintenance: Service, tmp_path: Path) -> AsyncIterator[Prometheus]:
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=WITHIN) as http:
         services = [*breakable.gateways, *breakable.notifiers, maintenance]
         server = Prometheus(tmp_path, services, http, labels={"namespace": NAMESPACE})
         try:

@@ -78,7 +78,7 @@ class Trial:
         return httpx.post(f"{self.url}/v1/jobs", json={"model": model, "inputs": inputs}, headers=headers, timeout=40)
 
     def get_model(self, model: str) -> dict[str, Any]:
-        answer = httpx.get(f"{self.url}/v1/models/{model}", headers={"Authorization": "Bearer ch_dev"})
+        answer = httpx.get(f"{self.url}/v1/models/{model}", headers={"Authorization": "Bearer ch_dev"}, timeout=40)
         found: dict[str, Any] = answer.raise_for_status().json()
         return found
 
@@ -162,7 +162,7 @@ def test_up_says_what_is_broken_and_where_metrics_are(trial: Trial) -> None:
     metrics = re.findall(r"(http://\S+/metrics) \((\w+)\)", trial.output)
     assert {name for _, name in metrics} == {"gateway", "dispatcher", "notifier", "triton"}
     for url, _ in metrics:
-        assert httpx.get(url).is_success
+        assert httpx.get(url, timeout=40).is_success
     assert "CudaDriverHelper" not in trial.output
 
 
