@@ -1,7 +1,10 @@
 """A private Triton from the wheel of PyTriton, which has the server and its Python backend."""
 
 import os
+import re
 import shutil
+import signal
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +15,7 @@ from deploy.local.processes.command import run
 from deploy.local.processes.log import Listener
 from deploy.local.processes.ports import HOST
 from deploy.local.processes.process import Process
+from deploy.local.processes.tree import send
 from deploy.local.servers.http import answers_200
 from deploy.local.servers.model_control import ModelControl
 from deploy.local.servers.models_python import find_models_python
@@ -19,6 +23,8 @@ from deploy.local.servers.server import Server
 
 EXIT_TIMEOUT = 5  # seconds for running requests when the server stops
 LOADS = 16  # at a time; a load that hangs keeps its threads
+CRASH = re.compile(r"Signal \((4|6|7|8|11)\) received\.")
+CRASH_SECONDS = 3.0  # to write its stack
 PACKAGES = "packages"  # in the environment: for each other version of Python, a folder with packages
 NO_FLAGS: Mapping[str, str] = {}
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where POSIX shared memory is on Linux
@@ -102,8 +108,9 @@ class Triton(Server):
             env=self.environment,
             cwd=directory,
             log=directory.absolute() / "log" / f"{name}.log",
-            on_line=on_line,
+            on_line=self._note_line,
         )
+        self._on_line = on_line
 
     def prepare(self) -> None:
         """Make the folder of the Python backend."""
@@ -134,6 +141,19 @@ class Triton(Server):
     def kill(self) -> None:
         super().kill()
         self._clear_memory()
+
+    def _note_line(self, name: str, line: str) -> None:
+        """End a server that has crashed. It may hang while it writes its stack: the crash holds the lock of malloc."""
+        if CRASH.match(line) and (pid := self.process.pid):
+            timer = threading.Timer(CRASH_SECONDS, self._end, (pid,))
+            timer.daemon = True
+            timer.start()
+        if self._on_line is not None:
+            self._on_line(name, line)
+
+    def _end(self, pid: int) -> None:
+        if self.process.pid == pid and self.process.running:
+            send({pid}, signal.SIGKILL)
 
     def _clear_memory(self) -> None:
         """Remove what a dead server or model has left in shared memory."""
