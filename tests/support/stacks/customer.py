@@ -1,6 +1,5 @@
 """A tenant with a bucket of its own, beside the one of Charonia."""
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,13 +9,12 @@ import pytest
 
 from common.object_store.store import ObjectStore
 from deploy.local.stack import Stack
-from tests.acceptance.conftest import open_client, restore_stack
+from tests.acceptance.conftest import open_client
 from tests.integration.common.object_store.streams import read_all, stream
 from tests.support.api.api_client import Api
 from tests.support.s3.server import S3
 from tests.support.stacks.key_command import make_key, run_command
-from tests.support.stacks.own_dispatcher import replace_dispatcher
-from tests.support.stacks.own_gateway import another_gateway
+from tests.support.stacks.on_s3 import OnS3
 
 
 @dataclass(frozen=True)
@@ -59,22 +57,11 @@ class Customer:
 
 
 @asynccontextmanager
-async def open_customer(stack: Stack, s3: S3, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Customer]:
-    """Yield a customer of a gateway and a dispatcher whose own store is in S3 too. Nothing is allowed yet."""
-    name, bucket, own = (f"{kind}-{uuid.uuid4().hex[:8]}" for kind in ("customer", "bucket", "own"))
-    for each in (bucket, own):
-        s3.create_bucket(each)
-    for variable, value in s3.environment.items():
+async def open_customer(stack: Stack, moved: OnS3, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Customer]:
+    """Yield a new customer of a gateway and a dispatcher whose own store is in S3 too. Nothing is allowed yet."""
+    name, bucket = (f"{kind}-{uuid.uuid4().hex[:8]}" for kind in ("customer", "bucket"))
+    moved.s3.create_bucket(bucket)
+    for variable, value in moved.s3.environment.items():
         monkeypatch.setenv(variable, value)
-    environment = {"CHARONIA_STORE_URL": f"s3://{own}/some/prefix", **s3.environment}
-    key = await make_key(stack, name)
-    try:
-        async with (
-            another_gateway(stack, **environment) as gateway,
-            replace_dispatcher(stack, **environment),
-            open_client(stack, key, gateway.url) as api,
-        ):
-            yield Customer(api, name, bucket, own, stack, s3)
-            s3.thaw()
-    finally:
-        await asyncio.to_thread(restore_stack, stack)
+    async with open_client(stack, await make_key(stack, name), moved.gateway.url) as api:
+        yield Customer(api, name, bucket, moved.bucket, stack, moved.s3)

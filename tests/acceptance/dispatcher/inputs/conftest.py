@@ -1,50 +1,16 @@
-"""Stacks that keep files in a folder, and in S3."""
+"""Stacks that keep files in a folder, and in S3. Tests of one module share them where none breaks anything."""
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import pytest
 
-from deploy.local.services import Service
 from deploy.local.stack import Stack
-from tests.acceptance.conftest import open_client, restore_stack
+from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api
 from tests.support.s3.server import S3
 from tests.support.stacks.key_command import make_key
-from tests.support.stacks.own_dispatcher import replace_dispatcher
-from tests.support.stacks.own_gateway import another_gateway
-
-
-@dataclass(frozen=True)
-class OnS3:
-    """A gateway and a dispatcher that keep files in S3, and a client of a new tenant."""
-
-    api: Api
-    s3: S3
-    dispatcher: Service
-    bucket: str
-
-
-@asynccontextmanager
-async def move_to_s3(stack: Stack, s3: S3, **settings: str) -> AsyncIterator[OnS3]:
-    """Run a gateway and the only dispatcher of a stack on S3, with more settings."""
-    name = f"inputs-{uuid.uuid4().hex[:8]}"
-    s3.create_bucket(name)
-    environment = {"CHARONIA_STORE_URL": f"s3://{name}/some/prefix", **s3.environment, **settings}
-    key = await make_key(stack, name)
-    try:
-        async with (
-            another_gateway(stack, **environment) as gateway,
-            replace_dispatcher(stack, **environment) as dispatcher,
-            open_client(stack, key, gateway.url) as api,
-        ):
-            yield OnS3(api, s3, dispatcher, name)
-            s3.thaw()
-    finally:
-        await asyncio.to_thread(restore_stack, stack)
+from tests.support.stacks.on_s3 import OnS3, move_to_s3
 
 
 @pytest.fixture
@@ -53,12 +19,27 @@ async def on_s3(stack: Stack, s3: S3) -> AsyncIterator[OnS3]:
         yield found
 
 
-@pytest.fixture(params=["folder", "s3"])
-async def owner(request: pytest.FixtureRequest, stack: Stack) -> AsyncIterator[Api]:
-    """A client of a new tenant."""
+@pytest.fixture(scope="module")
+async def shared_on_s3(stack: Stack, s3: S3) -> AsyncIterator[OnS3]:
+    async with move_to_s3(stack, s3) as found:
+        yield found
+
+
+@pytest.fixture(params=["folder", "s3"], scope="module")
+async def url(request: pytest.FixtureRequest, stack: Stack) -> AsyncIterator[str]:
+    """The URL of a gateway. The dispatcher keeps files in the same store.
+
+    Tests that replace the dispatcher or break it come first in their module: this one replaces it until the end.
+    """
     if request.param == "s3":
         async with move_to_s3(stack, request.getfixturevalue("s3")) as found:
-            yield found.api
+            yield found.gateway.url
         return
-    async with open_client(stack, await make_key(stack, f"inputs-{uuid.uuid4().hex[:8]}")) as api:
+    yield stack.url
+
+
+@pytest.fixture
+async def owner(stack: Stack, url: str) -> AsyncIterator[Api]:
+    """A client of a new tenant."""
+    async with open_client(stack, await make_key(stack, f"inputs-{uuid.uuid4().hex[:8]}"), url) as api:
         yield api

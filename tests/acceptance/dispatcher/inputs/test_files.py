@@ -43,6 +43,40 @@ async def refuse(api: Api, inputs: Any, model: str = "ocr", status: int = 422) -
     return found
 
 
+async def test_a_file_that_a_job_needs_is_kept(stack: Stack) -> None:
+    async with open_client(stack, await make_key(stack, f"inputs-{uuid.uuid4().hex[:8]}")) as api:
+        file = await upload_file(api, IMAGE, expires_in=8.0)
+        waiting = await api.submit("ocr", {"image": {"file": file}}, run_at=later())
+        assert waiting.status == "queued"
+        expires_at = (await api.http.get(f"/v1/files/{file}")).json().get("expires_at")
+
+        async def is_kept() -> bool | None:
+            found = await api.http.get(f"/v1/files/{file}")  # 404 from its expiry until a sweeper looks at it
+            return (found.status_code == 200 and found.json()["expires_at"] != expires_at) or None
+
+        await eventually(is_kept, "the file is kept longer than it was to be", 40.0)
+        refused = await api.http.delete(f"/v1/files/{file}")
+        assert (refused.status_code, "cancel the job" in refused.json()["detail"]) == (409, True)
+        assert (await api.http.post(f"/v1/jobs/{waiting.id}/cancel")).status_code == 202
+        assert (await api.http.delete(f"/v1/files/{file}")).status_code == 204
+        problem = await refuse(api, {"image": {"file": file}})
+        assert problem["errors"][0]["pointer"] == "/inputs/image/file"
+
+
+async def test_limits_are_named(stack: Stack) -> None:
+    key = await make_key(stack, f"inputs-{uuid.uuid4().hex[:8]}")
+    limits = {"CHARONIA_MAX_TENSOR": "2048", "CHARONIA_MAX_QUEUED_BYTES": "3000"}
+    async with another_gateway(stack, **limits) as gateway, open_client(stack, key, gateway.url) as api:
+        large = await refuse(api, {"image": {"file": await upload_file(api, bytes(2049))}})
+        assert (large["errors"][0]["pointer"], "CHARONIA_MAX_TENSOR" in large["errors"][0]["detail"]) == (
+            *("/inputs/image/file", True),
+        )
+        fits = {"image": {"file": await upload_file(api, bytes(2048))}}
+        await api.submit("ocr", fits, run_at=later())
+        full = await refuse(api, fits, status=429)
+        assert "inputs of at most 3000 bytes may wait" in full["detail"]
+
+
 async def test_an_image_is_read_from_a_file(owner: Api) -> None:
     file = await upload_file(owner, IMAGE)
     job = await owner.run("ocr", {"image": {"file": file}})
@@ -92,26 +126,6 @@ async def test_a_batch_uses_one_file_many_times(owner: Api) -> None:
     assert (await owner.get(jobs[0].id)).output("y") == [2.0, 4.0]
 
 
-async def test_a_file_that_a_job_needs_is_kept(stack: Stack) -> None:
-    async with open_client(stack, await make_key(stack, f"inputs-{uuid.uuid4().hex[:8]}")) as api:
-        file = await upload_file(api, IMAGE, expires_in=8.0)
-        waiting = await api.submit("ocr", {"image": {"file": file}}, run_at=later())
-        assert waiting.status == "queued"
-        expires_at = (await api.http.get(f"/v1/files/{file}")).json().get("expires_at")
-
-        async def is_kept() -> bool | None:
-            found = await api.http.get(f"/v1/files/{file}")  # 404 from its expiry until a sweeper looks at it
-            return (found.status_code == 200 and found.json()["expires_at"] != expires_at) or None
-
-        await eventually(is_kept, "the file is kept longer than it was to be", 40.0)
-        refused = await api.http.delete(f"/v1/files/{file}")
-        assert (refused.status_code, "cancel the job" in refused.json()["detail"]) == (409, True)
-        assert (await api.http.post(f"/v1/jobs/{waiting.id}/cancel")).status_code == 202
-        assert (await api.http.delete(f"/v1/files/{file}")).status_code == 204
-        problem = await refuse(api, {"image": {"file": file}})
-        assert problem["errors"][0]["pointer"] == "/inputs/image/file"
-
-
 async def test_a_retry_without_its_file_fails_for_good(owner: Api) -> None:
     file = await upload_file(owner, b"no image")
     failed = await owner.run("ocr", {"image": {"file": file}})
@@ -137,17 +151,3 @@ async def test_the_file_of_another_tenant_is_not_found(owner: Api, stack: Stack,
     ):
         problem = await refuse(owner, inputs)
         assert "not yours" in problem["errors"][0]["detail"]
-
-
-async def test_limits_are_named(stack: Stack) -> None:
-    key = await make_key(stack, f"inputs-{uuid.uuid4().hex[:8]}")
-    limits = {"CHARONIA_MAX_TENSOR": "2048", "CHARONIA_MAX_QUEUED_BYTES": "3000"}
-    async with another_gateway(stack, **limits) as gateway, open_client(stack, key, gateway.url) as api:
-        large = await refuse(api, {"image": {"file": await upload_file(api, bytes(2049))}})
-        assert (large["errors"][0]["pointer"], "CHARONIA_MAX_TENSOR" in large["errors"][0]["detail"]) == (
-            *("/inputs/image/file", True),
-        )
-        fits = {"image": {"file": await upload_file(api, bytes(2048))}}
-        await api.submit("ocr", fits, run_at=later())
-        full = await refuse(api, fits, status=429)
-        assert "inputs of at most 3000 bytes may wait" in full["detail"]

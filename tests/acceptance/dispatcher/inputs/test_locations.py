@@ -8,14 +8,14 @@ import pytest
 
 from deploy.local.stack import Stack
 from tests.support.api.model_inputs import IMAGE, LINES
-from tests.support.s3.server import S3
 from tests.support.stacks.customer import Customer, open_customer
+from tests.support.stacks.on_s3 import OnS3
 
 
 @pytest.fixture
-async def customer(stack: Stack, s3: S3, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Customer]:
+async def customer(stack: Stack, shared_on_s3: OnS3, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Customer]:
     """A customer that may read the folder `in/` of its bucket."""
-    async with open_customer(stack, s3, monkeypatch) as customer:
+    async with open_customer(stack, shared_on_s3, monkeypatch) as customer:
         allowed = await customer.run_command("allow", customer.name, f"s3://{customer.bucket}/in/")
         assert allowed == (0, f"{customer.name}: s3://{customer.bucket}/in/ (read)")
         yield customer

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from tests.acceptance.dispatcher.inputs.conftest import OnS3
 from tests.support.api.input_files import upload_file
 from tests.support.api.model_inputs import IMAGE, LINES, work
+from tests.support.stacks.on_s3 import OnS3
 from tests.support.waiting import eventually
 
 

@@ -7,11 +7,11 @@ import uuid
 
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
-from tests.acceptance.dispatcher.inputs.conftest import OnS3
 from tests.support.api.api_client import Api
 from tests.support.api.input_files import upload_file
 from tests.support.api.model_inputs import IMAGE
 from tests.support.stacks.key_command import make_key
+from tests.support.stacks.on_s3 import OnS3
 from tests.support.stacks.own_dispatcher import replace_dispatcher
 from tests.support.stacks.own_gateway import another_gateway
 from tests.support.waiting import eventually
@@ -26,28 +26,6 @@ def excerpt(file: str, offset: int, length: int) -> dict[str, object]:
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-async def test_a_model_reads_a_part_of_a_file_by_its_url(owner: Api) -> None:
-    file = await upload_file(owner, CONTENT)
-    job = await owner.run("excerpt", excerpt(file, MIB + 1, MIB))
-    assert (job.status, job.attempt) == ("succeeded", 1), job.error
-    assert job.output("size") == [len(CONTENT)]
-    assert job.output("sha256") == [digest(CONTENT[MIB + 1 : 2 * MIB + 1])]
-    listed = [{"name": "audio", "datatype": "BYTES", "shape": [1], "data": {"file": file}}]
-    assert (await owner.run("excerpt", listed)).output("sha256") == [digest(CONTENT[: 64 * 1024])]
-    answer = (await owner.http.post("/v2/models/excerpt/infer", json={"inputs": listed})).json()
-    assert next(each["data"] for each in answer["outputs"] if each["name"] == "size") == [len(CONTENT)]
-
-
-async def test_a_model_says_that_it_takes_a_reference_and_no_data(api: Api) -> None:
-    model = (await api.http.get("/v1/models/excerpt")).json()
-    assert [each["name"] for each in model["inputs"] if each["reference"]] == ["audio"]
-    for value in ("https://example.com/recording.flac", {"base64": "AAAA"}):
-        refused = await api.http.post("/v1/jobs", json={"model": "excerpt", "inputs": {"audio": value}})
-        assert refused.status_code == 422
-        (error,) = refused.json()["errors"]
-        assert (error["pointer"], "POST /v1/files" in error["detail"]) == ("/inputs/audio", True)
 
 
 async def test_a_reference_counts_towards_no_limit_of_bytes(breakable: Stack) -> None:
@@ -82,6 +60,28 @@ async def test_a_model_gets_no_url_while_the_store_is_away(on_s3: OnS3) -> None:
     await asyncio.to_thread(on_s3.s3.thaw)
     done = await api.wait(job.id, within=40.0)
     assert (done.status, done.attempt, done.output("sha256")) == ("succeeded", 1, [digest(IMAGE)])
+
+
+async def test_a_model_reads_a_part_of_a_file_by_its_url(owner: Api) -> None:
+    file = await upload_file(owner, CONTENT)
+    job = await owner.run("excerpt", excerpt(file, MIB + 1, MIB))
+    assert (job.status, job.attempt) == ("succeeded", 1), job.error
+    assert job.output("size") == [len(CONTENT)]
+    assert job.output("sha256") == [digest(CONTENT[MIB + 1 : 2 * MIB + 1])]
+    listed = [{"name": "audio", "datatype": "BYTES", "shape": [1], "data": {"file": file}}]
+    assert (await owner.run("excerpt", listed)).output("sha256") == [digest(CONTENT[: 64 * 1024])]
+    answer = (await owner.http.post("/v2/models/excerpt/infer", json={"inputs": listed})).json()
+    assert next(each["data"] for each in answer["outputs"] if each["name"] == "size") == [len(CONTENT)]
+
+
+async def test_a_model_says_that_it_takes_a_reference_and_no_data(api: Api) -> None:
+    model = (await api.http.get("/v1/models/excerpt")).json()
+    assert [each["name"] for each in model["inputs"] if each["reference"]] == ["audio"]
+    for value in ("https://example.com/recording.flac", {"base64": "AAAA"}):
+        refused = await api.http.post("/v1/jobs", json={"model": "excerpt", "inputs": {"audio": value}})
+        assert refused.status_code == 422
+        (error,) = refused.json()["errors"]
+        assert (error["pointer"], "POST /v1/files" in error["detail"]) == ("/inputs/audio", True)
 
 
 async def test_a_part_after_the_end_fails_for_good(owner: Api) -> None:

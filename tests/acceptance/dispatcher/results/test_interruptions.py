@@ -7,10 +7,10 @@ import asyncpg
 import pytest
 
 from deploy.local.stack import Stack
-from tests.acceptance.dispatcher.inputs.conftest import OnS3, move_to_s3
 from tests.support.api.api_client import Api, Job
 from tests.support.api.model_inputs import fault, work
 from tests.support.s3.server import S3
+from tests.support.stacks.on_s3 import OnS3, move_to_s3
 from tests.support.waiting import eventually
 
 WRITING = "SELECT count(*) FROM files WHERE status = 'uploading' AND content_type = 'application/octet-stream'"

@@ -13,8 +13,8 @@ from tests.support.api.api_client import Job, Output
 from tests.support.api.event_stream import read_events
 from tests.support.api.model_inputs import tokens
 from tests.support.receivers.webhook_receiver import Receiver
-from tests.support.s3.server import S3
 from tests.support.stacks.customer import Customer, open_customer
+from tests.support.stacks.on_s3 import OnS3
 from tests.support.waiting import eventually
 
 INPUTS = {"x": [[1.0, 2.5]]}
@@ -23,9 +23,9 @@ FIELDS = {"name", "datatype", "shape", "location", "size", "sha256"}
 
 
 @pytest.fixture
-async def customer(stack: Stack, s3: S3, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Customer]:
+async def customer(stack: Stack, shared_on_s3: OnS3, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Customer]:
     """A customer that may write to the folder `out/` of its bucket."""
-    async with open_customer(stack, s3, monkeypatch) as customer:
+    async with open_customer(stack, shared_on_s3, monkeypatch) as customer:
         allowed = await customer.run_command("allow", customer.name, f"s3://{customer.bucket}/out/", "--write")
         assert allowed == (0, f"{customer.name}: s3://{customer.bucket}/out/ (write)")
         yield customer
