@@ -34,6 +34,8 @@ MAX_LIFETIME = timedelta(days=7)  # of a presigned URL; S3 takes no longer ones
 SLOWEST_DISK = 10 * 1024 * 1024  # bytes a second
 PROBE_PREFIX = "health"  # of no tenant
 
+_interrupted: list[object] = []  # listings with a request under way: obstore panics when Python frees them
+
 log = Log("object_store")
 
 
@@ -170,8 +172,12 @@ class ObjectStore:
         """Yield all objects whose first folders are `prefix`, in pages, in no order that holds for every store."""
         stream = obstore.list(self._backend, prefix, chunk_size=PAGE)
         while True:
-            async with self._step():
-                page = await anext(stream, None)
+            try:
+                async with self._step():
+                    page = await anext(stream, None)
+            except BaseException:
+                _interrupted.append(stream)
+                raise
             if page is None:
                 return
             yield [ObjectInfo(found["path"], found["size"], found["last_modified"]) for found in page]
@@ -194,8 +200,8 @@ class ObjectStore:
         """Raise StoreUnavailable or StoreDenied unless the store answers and its bucket or folder is there."""
         if (root := self._root) is not None and not os.access(root, os.R_OK | os.W_OK | os.X_OK):
             raise StoreDenied(f"The folder {root} is missing or not writable. Check the {self._advice}.")
-        async for _ in self.list_pages(PROBE_PREFIX):
-            return
+        async with self._step():
+            await obstore.list_with_delimiter_async(self._backend, PROBE_PREFIX)
 
     async def delete_unfinished(self, older_than: timedelta) -> int:
         """Delete what killed processes left of their puts to a local folder. Return how many there were.
