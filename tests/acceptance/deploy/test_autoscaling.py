@@ -21,6 +21,7 @@ from tests.support.cluster.autoscaler import Autoscaler
 from tests.support.cluster.kubernetes_api import KubernetesApi
 from tests.support.cluster.pool import Pool
 from tests.support.cluster.scaled_object import NAMESPACE, make_pool, render_scaled_objects
+from tests.support.stacks.example_tenant import stop_waiting
 from tests.support.telemetry.prometheus import Prometheus
 from tests.support.telemetry.scraped_metrics import read_metric
 from tests.support.waiting import eventually
@@ -40,10 +41,9 @@ COOLDOWN_SECONDS = 3
 
 @pytest.fixture
 async def scheduled(breakable: Stack, api: Api) -> AsyncIterator[Job]:
-    """A job for later."""
-    job = await api.submit("work", work(1), run_at=(datetime.now(UTC) + timedelta(hours=1)).isoformat())
-    yield job
-    await api.http.post(f"/v1/jobs/{job.id}/cancel")
+    """A job for later. All jobs are canceled at the end: what a failed test leaves would hold a model."""
+    yield await api.submit("work", work(1), run_at=(datetime.now(UTC) + timedelta(hours=1)).isoformat())
+    await stop_waiting(api)
 
 
 @pytest.fixture
@@ -79,9 +79,9 @@ async def pool(breakable: Stack, kubernetes: KubernetesApi) -> AsyncIterator[Poo
 
 
 @pytest.fixture
-async def prometheus(breakable: Stack, maintenance: Service, tmp_path: Path) -> AsyncIterator[Prometheus]:
+async def prometheus(breakable: Stack, maintenance: Service, pool: Pool, tmp_path: Path) -> AsyncIterator[Prometheus]:
     async with httpx.AsyncClient(timeout=WITHIN) as http:
-        services = [*breakable.gateways, *breakable.notifiers, maintenance]
+        services = [*breakable.gateways, *breakable.notifiers, maintenance, *pool.services]  # any may count the jobs
         server = Prometheus(tmp_path, services, http, labels={"namespace": NAMESPACE})
         try:
             await asyncio.to_thread(server.start)

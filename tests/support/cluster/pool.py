@@ -35,6 +35,7 @@ class Pool:
             for port in ports
             for name in [f"pool-{port}"]
         ]
+        self.services = tuple(self._free)  # also those that do not run
         self._stops: list[asyncio.Task[int | None]] = []
         self.pods: list[Service] = []
         self.removals: list[Removal] = []
