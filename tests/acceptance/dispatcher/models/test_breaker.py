@@ -57,7 +57,7 @@ async def test_model_that_hangs_stops_its_jobs_and_uses_up_no_attempt_of_the_oth
     assert (await api.wait(hanging.id)).status == "failed"
     attempts = [each.status for job in others for each in await api.list_attempts(job.id)]
     assert attempts.count("succeeded") == 20
-    assert 1 <= attempts.count("returned") <= 5  # one at a time, and only so often
+    assert 1 <= attempts.count("returned") <= 10  # most jobs waited for the model and did not try it
 
 
 async def test_timeouts_of_one_tenant_delay_another_by_seconds_only(api: Api, other_tenant: Api) -> None:
