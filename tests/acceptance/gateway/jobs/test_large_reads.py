@@ -62,14 +62,15 @@ async def test_readers_of_a_large_result_take_a_bounded_amount_of_memory(stack: 
 async def test_a_tenant_whose_readers_are_slow_leaves_room_for_another(stack: Stack, api: Api, path: str) -> None:
     job_id = await make_large(stack, api, SIZE)
     async with AsyncExitStack() as cleanup:
-        gateway = await cleanup.enter_async_context(another_gateway(stack, CHARONIA_MAX_RESPONSES=f"{4 * SIZE}"))
+        limits = {"CHARONIA_MAX_RESPONSES": f"{4 * SIZE}", "CHARONIA_SEND_TIMEOUT": "300"}  # its readers keep their room
+        gateway = await cleanup.enter_async_context(another_gateway(stack, **limits))
         other = await cleanup.enter_async_context(open_client(stack, await make_key(stack, "reader"), gateway.url))
         own = await cleanup.enter_async_context(open_client(stack, DEVELOPMENT_KEY, gateway.url))
         theirs = await make_large(stack, other, SIZE)
         for _ in range(3):
             writer = await read_nothing(gateway.port, path.format(job_id))
             cleanup.callback(writer.transport.abort)
-        await own.run("echo", {"x": [[1.0]]})  # all requests have come; a call that comes seconds later may get room
+        await own.run("echo", {"x": [[1.0]]})  # all requests have come
         refused, answered = await asyncio.gather(
             own.http.get(path.format(job_id), timeout=30), other.http.get(path.format(theirs), timeout=30)
         )
