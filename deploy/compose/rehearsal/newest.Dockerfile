@@ -1,9 +1,9 @@
-# What the integration tests need, from Debian trixie: Python 3.13, PostgreSQL 17, RabbitMQ 4, Prometheus.
+# What the integration tests need, from Debian trixie: Python 3.13, PostgreSQL 17, RabbitMQ 4.
 ARG BASE
 FROM ${BASE}
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-      git libfaketime postgresql-17 procps prometheus prometheus-alertmanager rabbitmq-server util-linux \
+      git libfaketime postgresql-17 procps rabbitmq-server util-linux \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 COPY requirements.txt /requirements.txt
 RUN python3 -m venv /venv \
