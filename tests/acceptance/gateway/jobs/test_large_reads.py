@@ -62,7 +62,8 @@ async def test_readers_of_a_large_result_take_a_bounded_amount_of_memory(stack: 
 async def test_a_tenant_whose_readers_are_slow_leaves_room_for_another(stack: Stack, api: Api, path: str) -> None:
     job_id = await make_large(stack, api, SIZE)
     async with AsyncExitStack() as cleanup:
-        limits = {"CHARONIA_MAX_RESPONSES": f"{4 * SIZE}", "CHARONIA_SEND_TIMEOUT": "300"}  # its readers keep their room
+        # Its readers keep their room.
+        limits = {"CHARONIA_MAX_RESPONSES": f"{4 * SIZE}", "CHARONIA_SEND_TIMEOUT": "300"}
         gateway = await cleanup.enter_async_context(another_gateway(stack, **limits))
         other = await cleanup.enter_async_context(open_client(stack, await make_key(stack, "reader"), gateway.url))
         own = await cleanup.enter_async_context(open_client(stack, DEVELOPMENT_KEY, gateway.url))
