@@ -14,13 +14,12 @@ from common.security.ssrf import AddressPolicy
 from common.tensors import SIZES, Datatype, FileContent, ObjectContent, Signature, Tensor
 from services.gateway.http.problems import escape
 from services.gateway.http.validation.allowed_values import show
-from services.gateway.models.npy import NpyHeader
+from services.gateway.models.npy import LARGEST_SIZE, NpyHeader
 from services.gateway.models.schemas import InputTensor
 from services.gateway.models.shapes import fit_shape, infer_shape
 from services.gateway.models.tensor_encoding import InvalidTensor
 
 DESCRIPTION = ("datatype", "shape")
-LARGEST_SIZE = 2**63 - 1
 LIMIT_TEXT = "a tensor may have {limit} (CHARONIA_MAX_TENSOR); send less, or ask your operator"
 
 

@@ -12,7 +12,9 @@ from common.tensors import Datatype
 
 MAGIC = b"\x93NUMPY"
 HEAD_BYTES = 16 * 1024  # that are read of a file: NumPy itself takes headers up to 10,000 bytes
+VERSIONS = (1, 2, 3)
 MAX_RANK = 32
+LARGEST_SIZE = 2**63 - 1  # of a dimension, as in Triton
 DATATYPES = {
     "b1": Datatype.BOOL,
     "u1": Datatype.UINT8,
@@ -60,12 +62,12 @@ def read_npy_header(head: bytes) -> NpyHeader:
     if (
         not isinstance(shape, tuple)
         or len(shape) > MAX_RANK
-        or not all(type(size) is int and size >= 0 for size in shape)
+        or not all(type(size) is int and 0 <= size <= LARGEST_SIZE for size in shape)
     ):
         raise InvalidNpy("its header has no valid shape; save it again with numpy.save")
     found = _DESCR.fullmatch(descr) if isinstance(descr, str) else None
     if found is None or found[2] not in DATATYPES:
-        shown = str(descr)[:100]
+        shown = str(descr).encode("ascii", "backslashreplace").decode()[:100]  # a lone surrogate has no UTF-8
         raise InvalidNpy(f"its elements are {shown}, which Triton has no datatype for; convert the array with astype")
     if found[1] == ">" and found[2][1:] != "1":
         raise InvalidNpy(f"its elements are big-endian ({descr}); save array.astype('<{found[2]}')")
@@ -78,6 +80,8 @@ def _read_fields(head: bytes) -> tuple[dict[Any, Any], int]:
     """Return the dictionary of a header, and the bytes before the first element."""
     try:
         version = head[len(MAGIC)]
+        if version not in VERSIONS:
+            raise InvalidNpy(f"its format has version {version}, which is unknown; save it again with numpy.save")
         length_format, start = ("<H", 10) if version == 1 else ("<I", 12)
         (length,) = struct.unpack_from(length_format, head, len(MAGIC) + 2)
         offset = start + length

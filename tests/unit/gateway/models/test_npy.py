@@ -67,7 +67,12 @@ def test_other_files_are_none(content: bytes) -> None:
         (with_header("{'descr': '<f4', 'fortran_order': False}"), "no valid shape"),
         (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "no valid shape"),
         (with_header("{'descr': '<f4', 'fortran_order': False, 'shape': [2]}"), "no valid shape"),
+        (with_header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({2**63},)}}"), "no valid shape"),
+        (with_header(f"{{'descr': '<f4', 'fortran_order': False, 'shape': (0x{'f' * 6000}, 1)}}"), "no valid shape"),
+        (with_header("{'descr': '\\ud800', 'fortran_order': False, 'shape': (1,)}"), r"elements are \ud800"),
         (with_header("{'descr': '<f4', 'shape': (2, 2)}"), "Fortran"),
+        (MAGIC + b"\x00\x00" + save(np.zeros(2, np.float32))[8:], "version 0"),
+        (MAGIC + b"\x04\x00" + save(np.zeros(2, np.float32), (3, 0))[8:], "version 4"),
         (with_header("__import__('os').abort()"), "not valid"),
     ],
 )
@@ -75,3 +80,4 @@ def test_what_triton_cannot_take_is_explained(head: bytes, reason: str) -> None:
     found = describe_npy(head)
     assert isinstance(found, str)
     assert reason in found
+    assert found.encode()
