@@ -67,8 +67,9 @@ async def download_file(
             headers = {"Location": url, "Cache-Control": "no-store"}
             return Response(b"", status_code=HTTPStatus.TEMPORARY_REDIRECT, headers=headers, media_type=MediaType.TEXT)
     etag = f'"{file.sha256.hex() if file.sha256 else file_id}"'
+    wanted = None if IS_HEAD in request.scope else byte_range  # RFC 9110, 14.2: a range is for GET only
     try:
-        part = read_range(byte_range, file.size, etag, if_range)
+        part = read_range(wanted, file.size, etag, if_range)
     except Unsatisfiable:
         raise out_of_range(file.size) from None
     whole = part or ByteRange(0, file.size)

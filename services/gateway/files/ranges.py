@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-RANGE = re.compile(r"bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.IGNORECASE)
+RANGE = re.compile(r"bytes\s*=\s*(\d{0,100})\s*-\s*(\d{0,100})\s*", re.IGNORECASE)
 
 
 class ByteRange(NamedTuple):

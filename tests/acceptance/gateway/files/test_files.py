@@ -67,6 +67,8 @@ async def test_parts_of_a_file_can_be_read(owner: Api) -> None:
     assert after.headers["Content-Range"] == f"bytes */{len(CONTENT)}"
     changed = await owner.http.get(url, headers={"Range": "bytes=0-0", "If-Range": '"other"'})
     assert (changed.status_code, len(changed.content)) == (200, len(CONTENT))
+    head = await owner.http.head(url, headers={"Range": "bytes=0-0"})
+    assert (head.status_code, head.headers["Content-Length"]) == (200, str(len(CONTENT)))
 
 
 async def test_files_are_listed_newest_first_and_deleted(owner: Api) -> None:

@@ -18,6 +18,7 @@ ETAG = '"abc"'
         ("bytes=-3", ByteRange(7, 10)),
         ("bytes=-30", ByteRange(0, 10)),
         ("bytes=9-", ByteRange(9, 10)),
+        ("bytes=3-18446744073709551615", ByteRange(3, 10)),
         ("bytes=5-3", None),
         ("bytes=-", None),
         ("bytes=0-1,3-4", None),
@@ -30,7 +31,8 @@ def test_a_range_is_read(header: str | None, expected: ByteRange | None) -> None
 
 
 @pytest.mark.parametrize(
-    ("header", "size"), [("bytes=10-", 10), ("bytes=10-20", 10), ("bytes=-0", 10), ("bytes=0-", 0)]
+    ("header", "size"),
+    [("bytes=10-", 10), ("bytes=10-20", 10), ("bytes=18446744073709551615-", 10), ("bytes=-0", 10), ("bytes=0-", 0)],
 )
 def test_a_range_after_the_end_is_refused(header: str, size: int) -> None:
     with pytest.raises(Unsatisfiable):
