@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+PROC = Path("/proc")
 MANIFEST = "bundle.json"
 CHECKSUMS = "SHA256SUMS"
 MARKER = ".charonia-installation"  # in a folder whose programs may be replaced
@@ -68,6 +69,7 @@ def install(directory: Path) -> None:
     try:
         target = directory.resolve()
         check_target(target, os.geteuid() == 0)
+        check_may_execute(target)
         check_not_running(target)
         check_archives(HERE, (MANIFEST, "installer.py", *manifest["archives"]))
         os.umask(0o022)  # servers that run as another user read the programs
@@ -181,14 +183,38 @@ def list_own(target: Path) -> list[str]:
     return [name for name in names if (target / name).exists() and not (target / name).is_symlink()]
 
 
+def check_may_execute(target: Path) -> None:
+    """Raise InstallError if programs cannot run on the disk of a folder, which may not exist yet."""
+    place = next(each for each in (target, *target.parents) if each.exists())
+    if os.statvfs(place).f_flag & os.ST_NOEXEC:
+        raise InstallError(
+            f"{place} is on a disk that is mounted noexec, so no program runs there: choose a folder on another disk"
+        )
+
+
 def check_not_running(target: Path) -> None:
-    """Raise InstallError if a stack of this installation runs."""
+    """Raise InstallError if a stack of this installation runs, wherever its data is, or another program of it."""
     for lock in sorted(target.glob("data/stack*/lock")):
         with lock.open() as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise InstallError(f"the stack in {lock.parent} is running: stop it first") from None
+    if (pid := find_process(target)) is not None:
+        raise InstallError(f"process {pid} runs a program of {target}: stop its stack, or that process, first")
+
+
+def find_process(target: Path) -> int | None:
+    """Return a process that runs an installed program. Of other users, only root sees processes."""
+    folders = [target / name for name in PROGRAMS]
+    for link in PROC.glob("[0-9]*/exe"):
+        try:
+            program = link.readlink()
+        except OSError:  # the process has ended, or is not ours
+            continue
+        if any(program.is_relative_to(folder) for folder in folders) and int(link.parent.name) != os.getpid():
+            return int(link.parent.name)
+    return None
 
 
 def check_archives(place: Path, needed: Sequence[str] = ()) -> None:

@@ -2,13 +2,24 @@
 
 import fcntl
 import hashlib
+import os
+import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from deploy.bundle import installer
-from deploy.bundle.installer import InstallError, check_archives, check_not_running, check_platform, check_target
+from deploy.bundle.installer import (
+    InstallError,
+    check_archives,
+    check_may_execute,
+    check_not_running,
+    check_platform,
+    check_target,
+)
 
 NEEDS = {"machine": "x86_64", "glibc": "2.35"}
 
@@ -143,6 +154,32 @@ def test_a_running_stack_is_not_replaced(tmp_path: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(InstallError, match=r"stack-7000 is running: stop it first"):
             check_not_running(tmp_path)
+
+
+def test_a_running_stack_with_data_elsewhere_is_not_replaced(tmp_path: Path) -> None:
+    program = tmp_path / "usr" / "bin" / "sleep"
+    program.parent.mkdir(parents=True)
+    shutil.copy2(str(shutil.which("sleep")), program)
+    check_not_running(tmp_path)
+    process = subprocess.Popen([program, "600"])  # returns once the program runs
+    try:
+        with pytest.raises(InstallError, match=rf"^process {process.pid} runs a program of {tmp_path}: stop its stack"):
+            check_not_running(tmp_path)
+        check_not_running(tmp_path / "usr")  # has no programs of an installation
+    finally:
+        process.kill()
+        process.wait()
+    check_not_running(tmp_path)
+
+
+def test_a_disk_without_exec_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_may_execute(tmp_path / "new" / "folder")
+    flags = {tmp_path: SimpleNamespace(f_flag=os.ST_NOEXEC | os.ST_NOSUID)}
+    monkeypatch.setattr(os, "statvfs", flags.__getitem__)
+    with pytest.raises(InstallError, match=rf"^{tmp_path} is on a disk that is mounted noexec, .*: choose a folder"):
+        check_may_execute(tmp_path / "new" / "folder")
 
 
 def test_a_full_disk_is_refused(tmp_path: Path) -> None:
