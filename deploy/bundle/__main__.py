@@ -98,6 +98,7 @@ def _add_sources(tree: Path) -> None:
 
 def _list_parts(tree: Path, packages: Sequence[debian.Package]) -> dict[str, list[licences.Part]]:
     return {
+        "Charonia itself, in app": [licences.describe_project(ROOT / "pyproject.toml")],
         "Debian packages": licences.describe_packages(tree, packages),
         "Python packages of the services": licences.describe_distributions(tree, "services"),
         "Triton, and Python packages of its models": licences.describe_distributions(tree, "triton"),

@@ -1,11 +1,13 @@
 """Lists every part of the bundle with its version, its licence, and where the text of the licence is."""
 
 import re
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageMetadata, distributions
 from pathlib import Path
 
+from common import VERSION
 from deploy.bundle.debian import LICENCE, Package
 from deploy.bundle.wheels import SITE
 
@@ -17,6 +19,7 @@ sources are in Debian's archive, under the name and version in brackets.
 NAMED = re.compile(r"^License:\s*(\S.*)$", re.MULTILINE)
 TEXTS = re.compile(r"\.dist-info/(licenses/.+|(LICEN[CS]E|COPYING|NOTICE)[^/]*)$", re.IGNORECASE)
 PREFIX = "License :: "
+UNDECLARED = "its pyproject.toml declares no licence: ask its owners before you pass it on"
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,12 @@ class Part:
     version: str
     licence: str
     texts: tuple[str, ...]
+
+
+def describe_project(pyproject: Path) -> Part:
+    """Return Charonia itself, with the licence that its project declares."""
+    stated = tomllib.loads(pyproject.read_text())["project"].get("license", UNDECLARED)
+    return Part("Charonia", VERSION, stated if isinstance(stated, str) else "; ".join(stated.values()), ())
 
 
 def describe_packages(tree: Path, packages: Iterable[Package]) -> list[Part]:
