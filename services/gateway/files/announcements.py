@@ -29,6 +29,9 @@ def read_content_type(headers: Mapping[str, str]) -> str:
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding != "identity":
         raise refuse(f"the body's Content-Encoding is '{encoding[:100]}'; send it without an encoding")
+    transfer = headers.get("transfer-encoding", "chunked").strip().lower()
+    if transfer != "chunked":  # the server undoes no other coding
+        raise refuse(f"the body's Transfer-Encoding is '{transfer[:100]}'; send it as it is, or in chunks")
     text = headers.get("content-type", "").strip()
     if text.lower().startswith("multipart/"):
         raise refuse("the body is a form; send the bytes of the file alone, as curl --data-binary @FILE does")
