@@ -34,8 +34,6 @@ MAX_LIFETIME = timedelta(days=7)  # of a presigned URL; S3 takes no longer ones
 SLOWEST_DISK = 10 * 1024 * 1024  # bytes a second
 PROBE_PREFIX = "health"  # of no tenant
 
-_interrupted: list[object] = []  # listings with a request under way: obstore panics when Python frees them
-
 log = Log("object_store")
 
 
@@ -70,13 +68,13 @@ class ObjectStore:
         self._presigner = open_presigner(url, deadline, public_endpoint) if public_endpoint else self._backend
         self._advice = ADVICE[scheme_of(url)]
         self._deadline = deadline
-        self._sync_threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="object-store")
+        self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="object-store")
         self._hash_threads = ThreadPoolExecutor(HASH_THREADS, thread_name_prefix="object-store-hash")
         self._undoing: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """End the threads that wait for the disk, and those that hash."""
-        self._sync_threads.shutdown(wait=False)
+        """End the threads that wait for the disk or a listing, and those that hash."""
+        self._threads.shutdown(wait=False)
         self._hash_threads.shutdown(wait=False)
 
     async def put(
@@ -172,12 +170,9 @@ class ObjectStore:
         """Yield all objects whose first folders are `prefix`, in pages, in no order that holds for every store."""
         stream = obstore.list(self._backend, prefix, chunk_size=PAGE)
         while True:
-            try:
-                async with self._step():
-                    page = await anext(stream, None)
-            except BaseException:
-                _interrupted.append(stream)
-                raise
+            # obstore panics when Python frees a listing with a request under way. A thread holds it until then.
+            async with self._step():
+                page = await asyncio.get_running_loop().run_in_executor(self._threads, next, stream, None)
             if page is None:
                 return
             yield [ObjectInfo(found["path"], found["size"], found["last_modified"]) for found in page]
@@ -233,7 +228,7 @@ class ObjectStore:
         """Make a new file survive a power failure."""
         if (root := self._root) is not None:
             async with self._step(size / SLOWEST_DISK):
-                await asyncio.get_running_loop().run_in_executor(self._sync_threads, folder.sync, root, key)
+                await asyncio.get_running_loop().run_in_executor(self._threads, folder.sync, root, key)
 
     async def _undo(self, key: str, writer: "obstore.AsyncWritableFile", error: BaseException) -> None:
         """Delete what a put has stored, also if the caller is cancelled again."""
