@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -138,9 +138,11 @@ class Database:
         try:
             with metrics.database_wait_seconds.time():
                 connection = await self._pool.acquire(timeout=ACQUIRE_SECONDS)
+            interrupted = True
             try:
                 with metrics.database_connections.track_inprogress():
                     yield connection
+                interrupted = False
             except TimeoutError as error:
                 if await self.check():
                     raise StatementTimeout from error
@@ -152,7 +154,8 @@ class Database:
                     await self._pool.expire_connections()  # the server is no longer the primary
                 raise
             finally:
-                await self._pool.release(connection, timeout=RELEASE_SECONDS)
+                releasing = self._pool.release(connection, timeout=RELEASE_SECONDS)
+                await (finish(releasing) if interrupted else releasing)  # only then the server may have to answer
         except ACCESS_ERRORS as error:
             raise DatabaseAccessDenied(f"database: {type(error).__name__}: {error}") from error
         except OUTAGE_ERRORS as error:
@@ -235,6 +238,13 @@ def was_ended(error: BaseException | None) -> bool:
     The pool hands out such a connection until the server has closed it, some milliseconds later.
     """
     return isinstance(error, asyncpg.InternalClientError) and str(error).startswith("cannot switch to state")
+
+
+async def finish(work: Coroutine[Any, Any, None]) -> None:
+    """Await work that goes on if its caller is cancelled. Nobody gets its error then."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # asyncio logs an error that nobody gets
+    await asyncio.shield(task)
 
 
 async def _keep_session(_connection: "asyncpg.Connection[asyncpg.Record]") -> None:

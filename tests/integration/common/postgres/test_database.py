@@ -1,6 +1,7 @@
 """Every call of the pool ends by its deadline, with a result or DatabaseUnavailable."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -10,6 +11,7 @@ from common.errors import DatabaseUnavailable, StatementTimeout
 from common.postgres import database as module
 from common.postgres.database import Database
 from tests.integration.proxy import proxied
+from tests.integration.waiting import until
 from tests.support.telemetry.process_metrics import count
 
 SOON = 12.0  # seconds; more than all deadlines of a call, and far less than it takes without one
@@ -147,3 +149,26 @@ async def test_a_check_on_a_silent_connection_ends_soon(database_url: str, monke
         assert not await asyncio.wait_for(database.check(), 4)  # without a deadline for the release it would be 5
         await ask(database)
         await database.close()
+
+
+async def test_a_caller_that_is_cancelled_twice_leaves_no_error_behind(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second cancel comes while the server does not confirm that it has cancelled the statement."""
+    monkeypatch.setattr(module, "RELEASE_SECONDS", 1.0)
+    lost: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: lost.append(context))
+    async with proxied(database_url) as proxy:
+        database = await Database.connect(proxy.url_of(database_url), size=1, application="tests")
+        await ask(database)
+        proxy.cut_off()
+        call = asyncio.create_task(ask(database))
+        await until(lambda: count("charonia_database_connections") == 1, "the statement is sent")
+        for _ in range(2):
+            call.cancel()
+            await asyncio.wait([call], timeout=0.1)  # meanwhile it begins to give the connection back
+        await until(lambda: database._pool.get_size() == 0, "the connection is closed")
+        await database.close()
+    gc.collect()
+    asyncio.get_running_loop().set_exception_handler(None)
+    assert lost == []
