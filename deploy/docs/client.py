@@ -35,7 +35,7 @@ def write_client() -> str:
 
 def write_errors() -> str:
     """Return the tree of errors as a list."""
-    classes = [each for each in read_module("errors.py") if isinstance(each, ast.ClassDef)]
+    classes = [each for each in read_module("errors.py") if isinstance(each, ast.ClassDef) and each.bases]
     depths: dict[str, int] = {}
     lines = []
     for each in classes:

@@ -31,10 +31,9 @@ from charonia.calls import (
     get,
     submit,
 )
-from charonia.errors import ConfigurationError, Forbidden, InvalidInput, InvalidRequest
+from charonia.errors import ConfigurationError, Forbidden, InvalidInput, InvalidRequest, KnownJob
 from charonia.events import JOB_ENDS, JobEvent, StepEvent
 from charonia.inputs import MAX_BODY, encode_body, encode_inputs, encode_unchecked, list_references
-from charonia.known_job import KnownJob
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.results import Done, Part, Result
 from charonia.schemas import JobData, ModelInfo, Output, Priority

@@ -13,9 +13,16 @@ from charonia._async.transport import AsyncTransport
 from charonia.admin_schemas import DeliveryData, Trace
 from charonia.calls import MAX_WAIT, Call, Deadline, choose_patience, extend, get, post
 from charonia.contents import encode_content
-from charonia.errors import BY_JOB_STATUS, CharoniaError, Conflict, DeadlineExceeded, InvalidInput
+from charonia.errors import (
+    BY_JOB_STATUS,
+    CharoniaError,
+    Conflict,
+    DeadlineExceeded,
+    InvalidInput,
+    KnownJob,
+    known_outputs,
+)
 from charonia.events import Event
-from charonia.known_job import KnownJob, known_outputs
 from charonia.requests import DEFAULT_WAIT
 from charonia.results import Result
 from charonia.schemas import (

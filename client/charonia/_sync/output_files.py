@@ -12,8 +12,7 @@ import msgspec
 from charonia._sync.blocking import run_blocking
 from charonia._sync.files import Files
 from charonia.calls import Deadline, extend
-from charonia.errors import CharoniaError, InvalidResponse
-from charonia.known_job import known_outputs
+from charonia.errors import CharoniaError, InvalidResponse, known_outputs
 from charonia.schemas import Output
 
 MAX_DOWNLOAD = 1024 * 1024 * 1024  # bytes of the outputs of one result

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 from charonia import Charonia, errors
-from charonia.known_job import KnownJob
+from charonia.errors import KnownJob
 from charonia.schemas import Failure, FieldError, JobData, Metrics
 
 JOB = JobData(
