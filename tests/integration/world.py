@@ -235,9 +235,7 @@ class World:
 
     async def find_lost_wake_ups(self) -> Counter[Queue]:
         """Return the wake-ups that the reconciler finds missing when the broker has lost all messages."""
-        async with self.stores.reconciler.try_lock() as connection:
-            assert connection is not None
-            queues = await self.stores.reconciler.find_waiting_queues(connection, 0.0, 100)
+        queues = await self.stores.reconciler.find_waiting_queues(0.0, 100)
 
         async def count_ready(names: Sequence[str]) -> dict[str, int]:
             return dict.fromkeys(names, 0)

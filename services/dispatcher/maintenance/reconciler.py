@@ -30,7 +30,7 @@ log = Log("reconciler")
 
 
 class Reconciler:
-    """One process at a time reconciles."""
+    """The leader reconciles. For a moment a former one may do it too: that repeats wake-ups, which is harmless."""
 
     def __init__(
         self,
@@ -51,33 +51,30 @@ class Reconciler:
         """Reconcile at intervals, and without waiting for old jobs when the broker is back, until cancelled."""
         age, outage = 0.0, Outage()
         while True:
-            sent = None
+            sent = 0
             try:
-                sent = await self.reconcile(age) if self._publisher.connection.is_up else None
+                sent = await self.reconcile(age) if self._publisher.connection.is_up else 0
                 age = AGE_SECONDS if self._publisher.connection.is_up else 0.0
                 outage.end()
             except (Unavailable, NotStored) as error:
                 if outage.begin():
                     log.warning("reconciler.unavailable", error=error)
-            await asyncio.sleep(FULL_SECONDS if (sent or 0) >= MAX_WAKE_UPS else INTERVAL_SECONDS)
+            await asyncio.sleep(FULL_SECONDS if sent >= MAX_WAKE_UPS else INTERVAL_SECONDS)
 
-    async def reconcile(self, age: float) -> int | None:
+    async def reconcile(self, age: float) -> int:
         """Handle jobs that have been claimable for `age` seconds. Return the number of wake-ups.
 
-        Return None if another process does it. An age of 0 says that the broker may have lost all messages.
+        An age of 0 says that the broker may have lost all messages.
         """
         if age == 0:
             self._announcements.clear()
-        async with self._store.try_lock() as connection:
-            if connection is None:
-                return None
-            queues = await self._store.find_waiting_queues(connection, age, MAX_WAKE_UPS)
-            due = [queue for queue in queues if queue.known and self._announcements.is_due(queue)]
-            silent = await find_silent(due, self._publisher.count_ready)
-            for queue in silent:
-                self._announcements.note(queue)
-            wake_ups = list_wake_ups(silent)
-            await self._wake_ups.announce_many(wake_ups)  # the next round, of whichever dispatcher, counts them
+        queues = await self._store.find_waiting_queues(age, MAX_WAKE_UPS)
+        due = [queue for queue in queues if queue.known and self._announcements.is_due(queue)]
+        silent = await find_silent(due, self._publisher.count_ready)
+        for queue in silent:
+            self._announcements.note(queue)
+        wake_ups = list_wake_ups(silent)
+        await self._wake_ups.announce_many(wake_ups)  # the next round counts them
         if wake_ups:
             metrics.wake_ups_repeated.inc(len(wake_ups))
             log.info("reconciler.wake_ups_repeated", count=len(wake_ups))

@@ -54,7 +54,3 @@ JOIN job_inputs i ON i.job_id = j.id
 WHERE j.model = ANY($1::text[]) AND j.status = 'queued' AND j.scheduled_at IS NULL
 ORDER BY j.model, j.priority, j.tenant_id, j.id
 LIMIT $2;
-
--- name: try_lock
--- Tries to lock the reconciliation until the transaction ends: one dispatcher at a time does it.
-SELECT pg_try_advisory_xact_lock($1) AS locked;

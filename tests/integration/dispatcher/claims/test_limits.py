@@ -155,9 +155,7 @@ async def test_the_reconciler_wakes_only_what_may_start(database: Database, stor
         await submit(database, paused)
 
     async def count_waiting() -> int:
-        async with database.transaction() as connection:
-            found = await stores.reconciler.find_waiting_queues(connection, 0.0, 100)
-        return sum(len(queue.jobs) for queue in found)
+        return sum(len(queue.jobs) for queue in await stores.reconciler.find_waiting_queues(0.0, 100))
 
     assert await count_waiting() == 2 * MANY
     await pause_tenant(database, paused)

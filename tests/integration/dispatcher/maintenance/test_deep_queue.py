@@ -90,7 +90,7 @@ async def test_jobs_that_dispatchers_leave_queued_are_not_announced_at_once(
     await database.fetch(WAITED_LONG)
     async with reconciling(world, amqp_url, model) as broker:
 
-        async def reconcile(age: float = AGE_SECONDS) -> int | None:
+        async def reconcile(age: float = AGE_SECONDS) -> int:
             """Reconcile. The wake-ups are used up at once."""
             sent = await broker.reconciler.reconcile(age)
             await broker.wake_ups.drain(10)

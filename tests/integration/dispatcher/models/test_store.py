@@ -68,10 +68,7 @@ async def test_the_reconciler_knows_the_queues_of_retired_models(
 ) -> None:
     served, retired = [await submit(database, tenant, model=model) for model in ("echo", "gone")]
     await stores.models.save_models([(NEW, True)])
-    async with stores.reconciler.try_lock() as connection:
-        assert connection is not None
-        found = await stores.reconciler.find_waiting_queues(connection, 0.0, 10)
-    assert found == [
+    assert await stores.reconciler.find_waiting_queues(0.0, 10) == [
         ("echo", Priority.NORMAL, [TRACEPARENT], [served], True),
         ("gone", Priority.NORMAL, [TRACEPARENT], [retired], False),
     ]
@@ -94,11 +91,6 @@ async def test_a_job_of_a_retired_model_fails(database: Database, stores: Stores
     (event,) = await database.fetch("SELECT type FROM events WHERE job_id = $1", waiting)
     assert event["type"] == "job.failed"
     assert (await look(database, running)).status is Status.PROCESSING
-
-
-async def test_one_dispatcher_at_a_time_reconciles(stores: Stores) -> None:
-    async with stores.reconciler.try_lock() as first, stores.reconciler.try_lock() as second:
-        assert (first is None, second is None) == (False, True)
 
 
 SESSION, OTHER_SESSION = 7, 8

@@ -147,11 +147,7 @@ async def test_a_waiting_job_is_not_written(database: Database, stores: Stores, 
     job = await submit(database, tenant)
     version = "SELECT xmin FROM jobs WHERE id = $1"
     before = await database.fetch(version, job)
-    async with stores.reconciler.try_lock() as connection:
-        assert connection is not None
-        assert await stores.reconciler.find_waiting_queues(connection, 0.0, 10) == [
-            ("echo", "normal", [TRACEPARENT], [job], True)
-        ]
+    assert await stores.reconciler.find_waiting_queues(0.0, 10) == [("echo", "normal", [TRACEPARENT], [job], True)]
     assert await stores.sweeper.promote_jobs(10) == []
     assert await database.fetch(version, job) == before
 
