@@ -1,9 +1,8 @@
 """Submits a job and waits for its end, so that the caller sees what Triton itself would respond."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
+from typing import Any
 
 from common import ids
 from common.errors import Unavailable
@@ -12,6 +11,7 @@ from common.telemetry.logs import Log
 from common.views.job import JobRow, job_log_fields
 from services.gateway.auth.store import Key
 from services.gateway.events.waiters import Waiters
+from services.gateway.http.disconnects import while_connected
 from services.gateway.http.limits.body_limits import BodyLease
 from services.gateway.http.problems import LATER, Problem, conflict
 from services.gateway.jobs import metrics
@@ -80,14 +80,16 @@ class Inference:
         log.info("job.accepted", **job_log_fields(row), priority=row.priority)
         return row
 
-    async def await_result(self, row: JobRow, key: Key, disconnected: Callable[[], Awaitable[None]]) -> FoundJob:
-        """Return the job once it has succeeded. When `disconnected` returns first, cancel the job.
+    async def await_result(self, row: JobRow, key: Key, receive: Any) -> FoundJob:
+        """Return the job once it has succeeded. When the client disconnects first, cancel the job.
+
+        `receive` is that of ASGI, after the body was read.
 
         Raises Problem for every other end, and 504 or 503 while the job still runs.
         """
         job_id = ids.encode(ids.Kind.JOB, row.id)
         try:
-            await self._wait(row, key, disconnected)
+            await self._wait(row, key, receive)
             found = await self.store.find_job(row.id, row.tenant_id)
         except Unavailable as error:
             log.warning("job.wait_failed", **job_log_fields(row), error=error)
@@ -103,22 +105,15 @@ class Inference:
             raise explain_failure(found.row, job_id)
         return found
 
-    async def _wait(self, row: JobRow, key: Key, disconnected: Callable[[], Awaitable[None]]) -> None:
+    async def _wait(self, row: JobRow, key: Key, receive: Any) -> None:
         """Return at the end of the job or of the wait. Raises Problem for a client that left, or too many waiters."""
-        waiting = asyncio.ensure_future(self._waiters.wait(row.id, key, self._seconds))
-        disconnect = asyncio.ensure_future(disconnected())
         try:
-            await asyncio.wait({waiting, disconnect}, return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
+            if not await while_connected(receive, self._waiters.wait(row.id, key, self._seconds)):
                 log.info("job.client_disconnected", **job_log_fields(row))
                 raise Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", "the client disconnected")
-            waiting.result()
         except Problem:
             await self._cancel(row)
             raise
-        finally:
-            waiting.cancel()
-            disconnect.cancel()
 
     async def _cancel(self, row: JobRow) -> None:
         """Cancel the job, because nobody waits for its result."""

@@ -1,7 +1,6 @@
 """HTTP route of the infer call of the Open Inference Protocol."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -17,7 +16,6 @@ from common.views.job import JobRow
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.compression import choose_encoding, compress, read_body
-from services.gateway.http.disconnects import await_disconnect
 from services.gateway.http.limits.body_limits import find_lease
 from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.problems import Problem
@@ -78,8 +76,7 @@ async def infer(
     find_lease(request.scope).release()  # the job is in the database now
 
     try:
-        disconnected = partial(await_disconnect, request.receive)
-        found = await services.inference.await_result(row, request.user, disconnected)
+        found = await services.inference.await_result(row, request.user, request.receive)
         await services.authenticator.recheck(request)
         found = await load_outputs(request, services.inference.store, found)
         return await respond(request, services, found, requested, headers)

@@ -44,10 +44,8 @@ class ResponseLease:
         """Hold `size` bytes, once. Waits for room. Raises Problem: 503, or 408 after the client has gone."""
         if self._held is None and self._receive is None:
             await self._acquire(tenant_id, size)
-        elif self._held is None:
-            await while_connected(self._receive, self._acquire(tenant_id, size))
-            if self._held is None:
-                raise Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", "the client disconnected")
+        elif self._held is None and not await while_connected(self._receive, self._acquire(tenant_id, size)):
+            raise Problem(HTTPStatus.REQUEST_TIMEOUT, "client_gone", "the client disconnected")
 
     async def _acquire(self, tenant_id: UUID, size: int) -> None:
         self._held = tenant_id, await self._budget.acquire(tenant_id, size)

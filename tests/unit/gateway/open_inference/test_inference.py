@@ -51,13 +51,14 @@ class World:
         return ROW
 
     async def finish(self, *, stays_connected: bool = True) -> FoundJob:
-        async def disconnected() -> None:
+        async def receive() -> dict[str, str]:
             if stays_connected:
                 await asyncio.Event().wait()
+            return {"type": "http.disconnect"}
 
         waiters, canceler, store = cast(Waiters, self), cast(Canceler, self), cast(JobStore, self)
         return await Inference(cast(Submitter, None), canceler, store, waiters, 7).await_result(
-            ROW, Key(ids.new(), ROW.tenant_id), disconnected
+            ROW, Key(ids.new(), ROW.tenant_id), receive
         )
 
     async def fail(self, *, stays_connected: bool = True) -> Problem:
