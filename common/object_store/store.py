@@ -56,7 +56,7 @@ class ObjectStore:
     """Every step has a deadline: a call, or one piece of a stream. Calls are retried until then.
 
     All methods raise StoreUnavailable, or StoreDenied if the store answers but settings or permissions are wrong.
-    Keys come from `make_key`, and no key is written twice.
+    Keys come from `file_key`, and no key is written twice. Those in a bucket of a tenant come from its clients.
     """
 
     def __init__(self, url: str, deadline: float = DEADLINE_SECONDS, public_endpoint: str = "") -> None:
@@ -166,9 +166,9 @@ class ObjectStore:
             await asyncio.gather(*map(delete, keys[some : some + DELETES_IN_FLIGHT]))
         return failed
 
-    async def list_pages(self, prefix: str | None = None) -> AsyncIterator[list[ObjectInfo]]:
-        """Yield all objects whose first folders are `prefix`, in pages, in no order that holds for every store."""
-        stream = obstore.list(self._backend, prefix, chunk_size=PAGE)
+    async def list_pages(self) -> AsyncIterator[list[ObjectInfo]]:
+        """Yield all objects in pages, in no order that holds for every store."""
+        stream = obstore.list(self._backend, chunk_size=PAGE)
         while True:
             # obstore panics when Python frees a listing with a request under way. A thread holds it until then.
             async with self._step():

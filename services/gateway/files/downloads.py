@@ -13,13 +13,13 @@ from litestar.response import Stream
 
 from common import ids
 from common.errors import StoreNotFound
-from common.object_store.keys import make_key
+from common.object_store.keys import file_key
 from common.object_store.store import PIECE, ObjectStore
 from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope
 from services.gateway.files.dependencies import FileServices, Services
 from services.gateway.files.ranges import ByteRange, Unsatisfiable, read_range
 from services.gateway.files.store import FileRow
-from services.gateway.files.uploads import CONTENT, describe_content
+from services.gateway.files.uploads import describe_content
 from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.methods import IS_HEAD
 from services.gateway.http.parameters import check_parameters, parse_id
@@ -62,7 +62,7 @@ async def download_file(
     check_parameters(request)
     file = await find_readable(request, services, file_id, expires, signature)
     if services.redirects and may_be_redirected(request):
-        url = await services.objects.presign("GET", make_key(file.tenant_id, file.id, CONTENT), REDIRECT)
+        url = await services.objects.presign("GET", file_key(file.tenant_id, file.id), REDIRECT)
         if url is not None:
             headers = {"Location": url, "Cache-Control": "no-store"}
             return Response(b"", status_code=HTTPStatus.TEMPORARY_REDIRECT, headers=headers, media_type=MediaType.TEXT)
@@ -120,7 +120,7 @@ async def open_content(objects: ObjectStore, file: FileRow, part: ByteRange | No
     Raises Problem: 404 if a sweeper deleted it just now, 409 if a presigned URL has replaced it since.
     """
     try:
-        reader = await objects.read(make_key(file.tenant_id, file.id, CONTENT), *(part or ()))
+        reader = await objects.read(file_key(file.tenant_id, file.id), *(part or ()))
     except StoreNotFound:
         raise not_found("file") from None
     if reader.size != file.size:

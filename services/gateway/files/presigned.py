@@ -8,12 +8,12 @@ from uuid import UUID
 
 from common import ids
 from common.errors import CharoniaError, StoreNotFound
-from common.object_store.keys import make_key
+from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.views.job import format_time
 from services.gateway.files.schemas import PresignedFile, PresignedUpload, PresignUpload
 from services.gateway.files.store import FileRow, FileStore, NewUpload
-from services.gateway.files.uploads import CONTENT, MIN_RATE
+from services.gateway.files.uploads import MIN_RATE
 from services.gateway.http.problems import FieldError, Problem, conflict, invalid, not_found
 
 URL_SECONDS = 900.0  # for a client to begin its PUT
@@ -38,7 +38,7 @@ class PresignedUploads:
             )
             raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", text)
         file_id, expires_at = ids.new(), datetime.now(UTC) + timedelta(seconds=URL_SECONDS)
-        key = make_key(tenant_id, file_id, CONTENT)
+        key = file_key(tenant_id, file_id)
         url = await self._objects.presign("PUT", key, timedelta(seconds=URL_SECONDS))
         if url is None:
             raise invalid(FieldError("presign", NO_URLS))
@@ -77,7 +77,7 @@ class PresignedUploads:
 
     async def _check_content(self, file: FileRow) -> None:
         try:
-            found = await self._objects.head(make_key(file.tenant_id, file.id, CONTENT))
+            found = await self._objects.head(file_key(file.tenant_id, file.id))
         except StoreNotFound:
             raise conflict("the file has not been uploaded; PUT it to its upload URL, and try again then") from None
         if found.size != file.size:

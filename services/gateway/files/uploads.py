@@ -12,14 +12,13 @@ from litestar import Request
 from common import ids
 from common.errors import CharoniaError
 from common.fair_budget import FairBudget
-from common.object_store.keys import make_key
+from common.object_store.keys import file_key
 from common.object_store.store import SLOWEST_DISK, ObjectStore
 from common.telemetry.logs import Log
 from services.gateway.files.store import FileRow, FileStore, NewUpload
 from services.gateway.http.limits.body_limits import BODY_SECONDS, STALL_SECONDS, find_lease, overloaded
 from services.gateway.http.problems import FieldError, Problem, invalid
 
-CONTENT = "content"  # the name of the object
 LEASE_SECONDS = 300.0  # an upload that does not go on for so long is deleted
 RENEW_SECONDS = 30.0
 RENEW_BYTES = 64 * 1024 * 1024
@@ -76,7 +75,7 @@ class Uploader:
 
     async def _store_file(self, request: Request[Any, Any, Any], tenant_id: UUID, announced: Announced) -> FileRow:
         upload = NewUpload(ids.new(), tenant_id, announced.content_type, announced.size or 0, None, announced.kept)
-        key = make_key(tenant_id, upload.id, CONTENT)
+        key = file_key(tenant_id, upload.id)
         try:
             await self._store.begin_upload(upload, lease_for(upload.size))  # its answer may be lost, but not its row
             receiving = Receiving(self._store, self.limits.largest, request, upload)

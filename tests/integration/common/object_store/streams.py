@@ -22,5 +22,5 @@ async def read_all(store: ObjectStore, key: str, start: int = 0, end: int | None
     return b"".join([piece async for piece in reader.pieces])
 
 
-async def list_keys(store: ObjectStore, prefix: str | None = None) -> list[str]:
-    return sorted([found.key async for page in store.list_pages(prefix) for found in page])
+async def list_keys(store: ObjectStore) -> list[str]:
+    return sorted([found.key async for page in store.list_pages() for found in page])

@@ -8,13 +8,13 @@ from uuid import uuid4
 import pytest
 
 from common.errors import StoreDenied, StoreNotFound, StoreUnavailable
-from common.object_store.keys import make_key
+from common.object_store.keys import file_key
 from common.object_store.store import PART, ObjectStore
 from tests.integration.common.object_store.conftest import Place
 from tests.integration.common.object_store.streams import list_keys, make_bytes, read_all, stream
 from tests.support.s3.server import S3
 
-KEY = make_key(uuid4(), uuid4(), "inputs")
+KEY = file_key(uuid4(), uuid4())
 DEADLINE = 2.0
 PATIENT = 8.0  # seconds; for a store that also answers calls of the same test
 SLACK = 8.0  # seconds of a busy machine

@@ -6,14 +6,14 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from common.object_store.keys import make_key
+from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from tests.integration.common.object_store.conftest import Place
 from tests.integration.common.object_store.streams import read_all, stream
 from tests.support.s3.server import S3
 from tests.support.waiting import eventually
 
-KEY = make_key(uuid4(), uuid4(), "inputs")
+KEY = file_key(uuid4(), uuid4())
 MINUTE = timedelta(minutes=1)
 
 

@@ -8,14 +8,14 @@ from datetime import timedelta
 from uuid import uuid4
 
 from common.errors import StoreNotFound
-from common.object_store.keys import make_key
+from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from deploy.local.settings import ROOT
 from tests.integration.common.object_store.conftest import Place
 from tests.integration.common.object_store.streams import list_keys
 from tests.support.waiting import eventually
 
-KEY = make_key(uuid4(), uuid4(), "inputs")
+KEY = file_key(uuid4(), uuid4())
 MIB = 1024 * 1024
 SIZE = 256 * MIB
 MOST_GROWTH = 64 * MIB

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.object_store.keys import file_key, owner_prefix
+from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from services.dispatcher.maintenance import files
@@ -47,7 +47,7 @@ class World(NamedTuple):
         }
 
     async def list_objects(self) -> set[UUID]:
-        return {UUID(key.split("/")[1]) for key in await list_keys(self.objects, str(self.tenant))}
+        return {UUID(key.split("/")[1]) for key in await list_keys(self.objects)}
 
     async def sweep(self) -> int:
         return await files.sweep(self.store, self.objects)
@@ -142,7 +142,7 @@ async def test_parts_of_a_killed_upload_are_removed_with_it(database: Database, 
     objects = ObjectStore(tmp_path.as_uri())
     world = World(database, objects, tenant, ExpiredFileStore(database))
     file_id = await world.add(-1, "uploading")
-    folder = tmp_path / owner_prefix(tenant, file_id)
+    folder = (tmp_path / file_key(tenant, file_id)).parent
     (folder / "content").rename(folder / "content#1")
     assert await world.sweep() == 1
     assert not folder.parent.exists()

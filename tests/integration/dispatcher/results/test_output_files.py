@@ -65,7 +65,7 @@ class World:
         return [FileState(*record.values()) for record in await self.database.fetch(FILES, self.tenant)]
 
     async def list_objects(self) -> list[str]:
-        return await list_keys(self.objects, str(self.tenant))
+        return await list_keys(self.objects)
 
     async def sweep(self) -> int:
         """Let the time of everything be over that belongs to no job, then sweep."""

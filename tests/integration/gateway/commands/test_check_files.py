@@ -154,8 +154,8 @@ async def test_a_deletion_at_the_same_time_is_no_finding(world: World, monkeypat
     await world.add()
     list_pages, list_complete = world.objects.list_pages, FileCheckStore.list_complete
 
-    async def list_then_remove(prefix: str | None = None) -> AsyncIterator[list[ObjectInfo]]:
-        async for page in list_pages(prefix):
+    async def list_then_remove() -> AsyncIterator[list[ObjectInfo]]:
+        async for page in list_pages():
             await world.remove(listed)
             yield page
 

@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 
 from common.object_store import folder
-from common.object_store.keys import make_key
+from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 
-KEY = make_key(UUID(int=1), UUID(int=2), "inputs")
+KEY = file_key(UUID(int=1), UUID(int=2))
 
 
 async def stream() -> AsyncIterator[bytes]:

@@ -4,17 +4,17 @@ from uuid import UUID
 
 import pytest
 
-from common.object_store.keys import make_key
+from common.object_store.keys import file_key, parse_file_key
 
-TENANT, JOB = UUID(int=1), UUID(int=2)
-
-
-@pytest.mark.parametrize("name", ["inputs", "output-12", "a.npy", "a" * 64])
-def test_a_key_is_tenant_owner_and_name(name: str) -> None:
-    assert make_key(TENANT, JOB, name) == f"{TENANT}/{JOB}/{name}"
+TENANT, FILE = UUID(int=1), UUID(int=10)
+KEY = f"{TENANT}/{FILE}/content"
 
 
-@pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a#1", "Ä", "A", "a b", "a\n", "a" * 65])
-def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="no name of an object"):
-        make_key(TENANT, JOB, name)
+def test_a_key_has_the_tenant_and_the_file() -> None:
+    assert file_key(TENANT, FILE) == KEY
+    assert parse_file_key(KEY) == (TENANT, FILE)
+
+
+@pytest.mark.parametrize("key", ["", "a/b/content", KEY.upper(), f"{KEY}/", f"/{KEY}", KEY.replace("content", "other")])
+def test_any_other_key_is_of_no_file(key: str) -> None:
+    assert parse_file_key(key) is None
