@@ -13,8 +13,8 @@ FOLDERS = {
     "dispatcher": "services/dispatcher",
     "notifier": "services/notifier",
 }
-LEVELS = {"info": "info", "warning": "warning", "error": "error", "exception": "error"}
-LOGGERS = ("log", "log.logger")
+LEVELS = {"info": "info", "warning": "warning", "error": "error", "exception": "error", "tolerate": "warning"}
+LOGGERS = ("log", "log.logger", "outage", "self._outage")
 # The events whose names end in a status, by their beginning.
 EXPANSIONS = {
     ("services/gateway", "job."): ("job.canceled", "job.canceling"),

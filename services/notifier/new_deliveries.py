@@ -134,18 +134,14 @@ class NewDeliveries:
         """Take deliveries whose message was lost, until cancelled."""
         sweeps, outage = 0, Outage()
         while True:
-            try:
+            missed = 0
+            with outage.tolerate("new_deliveries.database_unavailable", log):
                 missed = await self._take_missed()
                 sweeps += 1
                 if sweeps % CHECK_SWEEPS == 0 and (
                     count := await self._store.check_missed_endpoints(self._worker.lease)
                 ):
                     log.warning("new_deliveries.endpoints_missed", count=count)
-                outage.end()
-            except Unavailable as error:
-                if outage.begin():
-                    log.warning("new_deliveries.database_unavailable", error=error)
-                missed = 0
             if missed < MISSED_LIMIT:
                 await asyncio.sleep(SWEEP_SECONDS)
 

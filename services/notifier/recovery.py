@@ -6,7 +6,6 @@ from datetime import timedelta
 from uuid import UUID
 
 from common import ids
-from common.errors import Unavailable
 from common.postgres.database import Connection, Database
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
@@ -31,13 +30,9 @@ class Recovery:
         outage = Outage()
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            try:
+            with outage.tolerate("recovery.database_unavailable", log):
                 while await self.advance():
                     pass
-                outage.end()
-            except Unavailable as error:
-                if outage.begin():
-                    log.warning("recovery.database_unavailable", error=error)
 
     async def advance(self) -> bool:
         """Re-send the next batch of one recovery. Return False if none was due.

@@ -35,12 +35,8 @@ class RunLimits:
     async def run(self) -> None:
         """Read the limits every second, until cancelled."""
         while True:
-            try:
+            with self._outage.tolerate("limits.database_unavailable", log):
                 await self._read()
-                self._outage.end()
-            except Unavailable as error:
-                if self._outage.begin():
-                    log.warning("limits.database_unavailable", error=error)
             await asyncio.sleep(READ_SECONDS)
 
     async def get(self) -> Limits:

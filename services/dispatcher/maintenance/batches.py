@@ -7,7 +7,6 @@ from uuid import UUID
 import msgspec
 
 from common import ids
-from common.errors import Unavailable
 from common.jobs import TERMINAL
 from common.postgres.database import Connection
 from common.rabbitmq.change_publisher import ChangePublisher
@@ -45,12 +44,8 @@ class BatchCompleter:
     async def run(self) -> None:
         """Scan at intervals, until cancelled."""
         while True:
-            try:
+            with self._outage.tolerate("batch.database_unavailable", log):
                 await self.scan()
-                self._outage.end()
-            except Unavailable as error:
-                if self._outage.begin():
-                    log.warning("batch.database_unavailable", error=error)
             await asyncio.sleep(self._interval)
 
     async def scan(self) -> int:

@@ -7,7 +7,6 @@ import asyncio
 from datetime import timedelta
 
 from common import ids
-from common.errors import Unavailable
 from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.telemetry.logs import Log
@@ -28,16 +27,12 @@ async def run(store: ExpiredFileStore, objects: ObjectStore) -> None:
     outage, clock = Outage(), asyncio.get_running_loop().time
     cleaned_at = -UNFINISHED_EVERY
     while True:
-        try:
+        with outage.tolerate("files.sweep_failed", log):
             while await sweep(store, objects) == BATCH:
                 continue
             if clock() - cleaned_at >= UNFINISHED_EVERY:
                 cleaned_at = clock()
                 await objects.delete_unfinished(UNFINISHED)
-            outage.end()
-        except Unavailable as error:
-            if outage.begin():
-                log.warning("files.sweep_failed", error=error)
         await asyncio.sleep(REST_SECONDS)
 
 

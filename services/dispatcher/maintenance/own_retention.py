@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from common.errors import Unavailable
 from common.jobs import TERMINAL
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
@@ -22,13 +21,9 @@ async def run(store: OwnRetentionStore) -> None:
     """Remove jobs pass after pass, until cancelled. Two instances skip each other's rows."""
     outage = Outage()
     while True:
-        try:
+        with outage.tolerate("retention.database_unavailable", log):
             if removed := await remove_retained(store):
                 log.info("jobs.removed", count=removed)
-            outage.end()
-        except Unavailable as error:
-            if outage.begin():
-                log.warning("retention.database_unavailable", error=error)
         await asyncio.sleep(REST_SECONDS)
 
 

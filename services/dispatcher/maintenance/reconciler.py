@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from common.errors import Unavailable
 from common.rabbitmq import topology
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, job_wake_up
@@ -52,13 +51,9 @@ class Reconciler:
         age, outage = 0.0, Outage()
         while True:
             sent = 0
-            try:
+            with outage.tolerate("reconciler.unavailable", log, NotStored):
                 sent = await self.reconcile(age) if self._publisher.connection.is_up else 0
                 age = AGE_SECONDS if self._publisher.connection.is_up else 0.0
-                outage.end()
-            except (Unavailable, NotStored) as error:
-                if outage.begin():
-                    log.warning("reconciler.unavailable", error=error)
             await asyncio.sleep(FULL_SECONDS if sent >= MAX_WAKE_UPS else INTERVAL_SECONDS)
 
     async def reconcile(self, age: float) -> int:

@@ -3,7 +3,6 @@
 import asyncio
 import time
 
-from common.errors import Unavailable
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics
@@ -27,16 +26,12 @@ async def run(store: RetentionStore, retention: float, audit_retention: float) -
     """
     outage = Outage()
     while True:
-        try:
+        with outage.tolerate("retention.database_unavailable", log):
             if removed := await remove_old_jobs(store, retention):
                 log.info("jobs.removed", count=removed)
             await remove_keys(store)
             await remove_audit_log(store, audit_retention)
             await remove_batches(store, retention)
-            outage.end()
-        except Unavailable as error:
-            if outage.begin():
-                log.warning("retention.database_unavailable", error=error)
         await asyncio.sleep(REST_SECONDS)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from common import job_spans
-from common.errors import Unavailable
 from common.jobs import Failure, Status
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.telemetry.logs import Log
@@ -81,13 +80,9 @@ class Sweeper:
         """Sweep at intervals, and again at once after a full batch, until cancelled."""
         try:
             while True:
-                try:
+                full = False
+                with self._outage.tolerate("sweeper.database_unavailable", log, NotStored):
                     full = await self.sweep()
-                    self._outage.end()
-                except (Unavailable, NotStored) as error:
-                    if self._outage.begin():
-                        log.warning("sweeper.database_unavailable", error=error)
-                    full = False
                 if not full:
                     await asyncio.sleep(self._interval)
         finally:

@@ -3,7 +3,6 @@
 import asyncio
 
 from common import ids
-from common.errors import Unavailable
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics
@@ -19,16 +18,12 @@ async def run(store: UsageStore, *, by_tenant: bool) -> None:
     """Roll up at intervals, until cancelled. One instance at a time does it. `by_tenant` sets metrics too."""
     outage = Outage()
     while True:
-        try:
+        with outage.tolerate("usage.database_unavailable", log):
             while sums := await store.roll_up(BATCH):
                 for each in sums if by_tenant else ():
                     count(each)
                 if sum(each.jobs for each in sums) < BATCH:
                     break
-            outage.end()
-        except Unavailable as error:
-            if outage.begin():
-                log.warning("usage.database_unavailable", error=error)
         await asyncio.sleep(INTERVAL_SECONDS)
 
 

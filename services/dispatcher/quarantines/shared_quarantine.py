@@ -41,12 +41,8 @@ class SharedQuarantine:
         outage = Outage()
         while True:
             self._quarantine.changed.clear()
-            try:
+            with outage.tolerate("quarantine.not_shared", log):
                 await self.synchronize()
-                outage.end()
-            except Unavailable as error:
-                if outage.begin():
-                    log.warning("quarantine.not_shared", error=error)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(INTERVAL_SECONDS):
                     await self._quarantine.changed.wait()

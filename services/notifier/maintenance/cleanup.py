@@ -2,7 +2,6 @@
 
 import asyncio
 
-from common.errors import Unavailable
 from common.postgres.database import Database
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
@@ -24,17 +23,13 @@ async def run_cleanup(database: Database, retention: float) -> None:
     outage = Outage()
     while True:
         deleted = []
-        try:
+        with outage.tolerate("cleanup.database_unavailable", log):
             deleted = [
                 await cleanup.delete_old_events(database, retention, BATCH),
                 await cleanup.delete_old_recoveries(database, retention, BATCH),
                 await cleanup.delete_expired_secrets(database),
                 await cleanup.delete_unused_endpoints(database, BATCH),
             ]
-            outage.end()
-        except Unavailable as error:
-            if outage.begin():
-                log.warning("cleanup.database_unavailable", error=error)
         if any(deleted):
             log.info("cleanup.deleted", count=sum(deleted))
         await asyncio.sleep(PAUSE_SECONDS if max(deleted, default=0) >= BATCH else IDLE_SECONDS)

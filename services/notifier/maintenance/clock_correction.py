@@ -6,7 +6,6 @@ A clock that is set forward makes deliveries due early, each of them once. That 
 import asyncio
 from collections.abc import Callable
 
-from common.errors import Unavailable
 from common.postgres.database import Database
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
@@ -27,14 +26,10 @@ async def watch_clock(database: Database, wake: Callable[[], None], *, lease: fl
     """
     outage = Outage()
     while True:
-        try:
+        with outage.tolerate("clock.database_unavailable", log):
             if setback := await correct_clock(database, lease):
                 log.warning("clock.set_back", seconds=round(setback))
                 wake()
-            outage.end()
-        except Unavailable as error:
-            if outage.begin():
-                log.warning("clock.database_unavailable", error=error)
         await asyncio.sleep(TICK_SECONDS)
 
 

@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from common.errors import Unavailable
 from common.postgres.database import Database
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
@@ -33,13 +32,9 @@ class EndedSubscriptions:
         outage = Outage()
         while True:
             began = time.monotonic()
-            try:
+            ended = 0
+            with outage.tolerate("ended_subscriptions.database_unavailable", log):
                 ended = await self.advance()
-                outage.end()
-            except Unavailable as error:
-                if outage.begin():
-                    log.warning("ended_subscriptions.database_unavailable", error=error)
-                ended = 0
             # Use at most half of one connection's time.
             await asyncio.sleep(time.monotonic() - began if ended else IDLE_SECONDS)
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 
 from common import ids
-from common.errors import Unavailable
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.telemetry import tracing
@@ -39,12 +38,8 @@ class OverdueDeliveries:
         outage = Outage()
         while True:
             await asyncio.sleep(IDLE_SECONDS)
-            try:
+            with outage.tolerate("overdue_deliveries.database_unavailable", log):
                 await self.exhaust()
-                outage.end()
-            except Unavailable as error:
-                if outage.begin():
-                    log.warning("overdue_deliveries.database_unavailable", error=error)
 
     async def exhaust(self) -> None:
         """End deliveries until none is overdue."""
