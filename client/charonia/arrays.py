@@ -28,10 +28,13 @@ DTYPES = {
 
 
 def to_array(value: Any) -> Array:
-    """Return anything that NumPy takes for an array, such as a tensor of PyTorch. Raise Mistake for a mask."""
+    """Return anything that NumPy takes for an array, such as a tensor of PyTorch. Raise Mistake if it does not."""
     if isinstance(value, np.ma.MaskedArray):
         raise Mistake("is a masked array, and a tensor has no mask; fill it with filled(value), or pass its data")
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:  # such as a tensor on a GPU
+        raise Mistake(f"is {type(value).__name__}, which NumPy does not take for an array: {error}") from error
 
 
 def encode_array(value: Array, datatype: str) -> Raw | list[str | Raw]:
@@ -63,10 +66,10 @@ def _convert(value: Array, datatype: str) -> bytes:
 
 def _convert_floats(value: Array, datatype: str) -> bytes:
     with np.errstate(over="ignore"):
-        found = np.ascontiguousarray(value, dtype=DTYPES["FP32" if datatype == "BF16" else datatype])
+        found = np.asarray(value, dtype=DTYPES["FP32" if datatype == "BF16" else datatype])
     if value.dtype.itemsize > found.dtype.itemsize or value.dtype.kind in "iu":
         infinite = np.isinf(found)
-        if infinite.any() and np.isfinite(value.astype("<f8")[infinite]).any():
+        if np.isfinite(value[infinite]).any():
             raise OverflowError
     return round_to_bf16(found.tobytes()) if datatype == "BF16" else found.tobytes()
 

@@ -115,6 +115,7 @@ def test_floats_that_are_not_finite_arrive() -> None:
     model = make_model(tensor("FP32"))
     data = receive(model, x=[float("nan"), float("-inf"), 0.5])["x"].data
     assert receive(model, x=np.array([np.nan, -np.inf, 0.5]))["x"].data == data
+    assert receive(model, x=np.float64("-inf"))["x"].data == struct.pack("<f", float("-inf"))
     assert isinstance(data, bytes)
     assert struct.unpack("<3f", data)[1:] == (float("-inf"), 0.5)
 
@@ -165,6 +166,8 @@ def test_texts_bytes_paths_and_files_become_elements(tmp_path: Path) -> None:
         ("FP16", [1e6], "a value is out of the range of FP16"),
         ("FP16", np.array([1e6]), "a value is out of the range of FP16"),
         ("FP32", np.array([1e300]), "a value is out of the range of FP32"),
+        ("FP32", np.float64(1e300), "a value is out of the range of FP32"),
+        ("FP64", np.array([np.longdouble("1e400")]), "a value is out of the range of FP64"),
         ("BF16", [3.4e38], "a value is out of the range of BF16"),
         ("FP32", ["1"], "element 0 is str '1', but the model wants FP32"),
         ("BOOL", [1], "element 0 is int 1, but the model wants BOOL"),
@@ -267,6 +270,16 @@ def test_a_masked_array_is_refused() -> None:
     assert "masked array" in refuse(make_model(tensor("FP32")), x=masked)[0]
     with pytest.raises(InvalidInput, match="masked array"):
         encode_unchecked({"x": masked})
+
+
+class TensorOnGPU:
+    def __array__(self, *_args: Any, **_named: Any) -> None:
+        raise TypeError("use tensor.cpu() first")
+
+
+def test_an_array_that_numpy_cannot_read_is_refused() -> None:
+    text = "/inputs/x: is TensorOnGPU, which NumPy does not take for an array: use tensor.cpu() first"
+    assert refuse(make_model(tensor("FP32")), x=TensorOnGPU()) == [text]
 
 
 @pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"b": (1, -float("inf"))}, make_loop()])
