@@ -11,6 +11,7 @@ from charonia import AsyncCharonia, CharoniaError, RateLimited
 from charonia.cli.exits import UNREACHABLE, find_exit_code
 from charonia.cli.registry import command
 from charonia.cli.session import CALL_SECONDS, Session
+from charonia.cli.tasks import end_tasks
 from charonia.cli.terminal.keyboard import on_key
 from charonia.cli.terminal.top_view import MOST_DEAD_LETTERS, Snapshot, TopView, make_rows, make_table, summarize
 
@@ -73,9 +74,7 @@ async def watch(session: Session) -> None:
                 ):
                     live.refresh()
             finally:
-                for each in tasks:
-                    each.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await end_tasks(tasks)
     for each in done:
         each.result()
 

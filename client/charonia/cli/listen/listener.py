@@ -11,9 +11,8 @@ from charonia.cli.listen.fed_events import FedEvent, Progress, read_fed
 from charonia.cli.listen.forwarding import CONCURRENCY, Forwarding
 from charonia.cli.listen.local_receiver import LocalReceiver
 from charonia.cli.session import CALL_SECONDS, Session
+from charonia.cli.tasks import end_tasks
 from charonia.webhook_signatures import new_secret
-
-CANCEL_SECONDS = 0.5  # between two cancels of what goes on
 
 Take = Callable[[FedEvent], Awaitable[None]]
 
@@ -107,9 +106,4 @@ async def run_until_one_ends(work: Sequence[Coroutine[Any, Any, None]]) -> None:
         for each in ended:
             each.result()
     finally:
-        pending = set(tasks)
-        while pending:  # more than once: before Python 3.12, wait_for swallows a cancel if its work ends just then
-            for each in pending:
-                each.cancel()
-            _, pending = await asyncio.wait(pending, timeout=CANCEL_SECONDS)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
