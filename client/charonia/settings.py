@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
 import msgspec
 
 from charonia.errors import ConfigurationError
@@ -18,6 +19,7 @@ if sys.platform != "win32":
     import fcntl
 
 LOCK_SECONDS, LOCK_PAUSE = 10.0, 0.02  # how long to wait for another command, and between two tries
+EXAMPLE_URL = "https://charonia.example.com"
 URL, KEY, PROFILE = "CHARONIA_URL", "CHARONIA_KEY", "CHARONIA_PROFILE"
 
 
@@ -160,13 +162,25 @@ def find_connection(
         raise ConfigurationError(f"no gateway is known; set {URL}, run `charonia login`, or pass url='https://…'")
     if not key:
         raise ConfigurationError(f"no API key is known; set {KEY}, run `charonia login`, or pass key='ch_…'")
-    if not url.startswith(("http://", "https://")):
-        raise ConfigurationError(f"the URL must begin with https:// or http://, not {url!r}")
-    if not url.partition("://")[2].strip("/"):
-        raise ConfigurationError(f"the URL {url!r} has no host; give one such as https://charonia.example.com")
+    check_url(url)
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise ConfigurationError("the API key must be visible ASCII characters; check it for a line break")
     return Connection(url.rstrip("/"), key)
+
+
+def check_url(url: str) -> None:
+    """Raise ConfigurationError if the URL is not that of a gateway. The message has no password."""
+    if not url.startswith(("http://", "https://")):
+        raise ConfigurationError(f"the URL must begin with https:// or http://, not {url!r}")
+    if not url.partition("://")[2].strip("/"):
+        raise ConfigurationError(f"the URL {url!r} has no host; give one such as {EXAMPLE_URL}")
+    try:
+        parsed = httpx.URL(url)
+        parsed.host.encode("idna")
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise ConfigurationError(f"the URL cannot be used: {error}; give one such as {EXAMPLE_URL}") from None
+    if parsed.userinfo or parsed.query or parsed.fragment:
+        raise ConfigurationError(f"the URL must have no user, no query and no fragment; give one such as {EXAMPLE_URL}")
 
 
 def _find_profile(name: str | None, environ: Mapping[str, str]) -> Profile | None:

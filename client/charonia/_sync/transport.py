@@ -21,6 +21,7 @@ from charonia.calls import (
     resume_after,
     to_query,
 )
+from charonia.errors import ConfigurationError
 from charonia.events import JOB_ENDS, Event, parse_streamed
 from charonia.retry import choose_delay
 from charonia.sse import Parser, ServerSentEvent
@@ -37,7 +38,13 @@ class Transport:
         self._url = url
         self._headers = headers
         self._owns_http = http is None
-        self._http = http or httpx.Client(limits=limits)
+        try:
+            self._http = http or httpx.Client(limits=limits)
+        except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
+            raise ConfigurationError(
+                f"a proxy or the certificates that the environment names cannot be used: {error}; "
+                "correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE or SSL_CERT_DIR"
+            ) from error
 
     def close(self) -> None:
         """Close the connections, unless the caller brought the pool."""

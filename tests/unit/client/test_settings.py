@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from charonia import AsyncCharonia, Charonia
 from charonia.errors import ConfigurationError
 from charonia.settings import Connection, Profile, find_config, find_connection, load_profiles, save_profile
 
@@ -117,6 +118,43 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 def test_a_url_without_a_host_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="has no host"):
         find_connection(url, "ch_a", environ={})
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("http://a\n", "cannot be used: Invalid non-printable ASCII character"),
+        ("http://a:b", "cannot be used: Invalid port"),
+        ("http://[::1", "cannot be used: Invalid port"),
+        ("http://\u2603.example", "cannot be used: Invalid IDNA hostname"),
+        (f"http://{'a' * 64}", "cannot be used: .*label too long"),
+        ("http://user:secret@a", "must have no user"),
+        ("http://a?x=1", "no query"),
+        ("http://a#x", "no fragment"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused(url: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text) as caught:
+        find_connection(url, "ch_a", environ={})
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ALL_PROXY", "ftp://proxy"),
+        ("HTTP_PROXY", "http://[::1"),
+        ("NO_PROXY", "[::1"),
+        ("SSL_CERT_FILE", "/no/such/file"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Charonia, AsyncCharonia])
+def test_a_wrong_proxy_or_certificate_in_the_environment_is_refused(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Charonia | AsyncCharonia], name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match=f"the environment names cannot be used: .*{name}"):
+        kind("http://a", "ch_a")
 
 
 def test_profiles_that_are_saved_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
