@@ -32,9 +32,13 @@ from services.gateway.webhooks.audit_entries import hide_query, list_changes, ma
 from services.gateway.webhooks.dependencies import Services, WebhookServices
 from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook, WebhookPage, WebhookView
 from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
-from services.gateway.webhooks.subscriptions import apply_change, check_subscription, find_unknown_models
-
-HIDDEN = "***"  # shown instead of a header's value, which may be a credential
+from services.gateway.webhooks.subscriptions import (
+    HIDDEN,
+    apply_change,
+    check_subscription,
+    find_unknown_models,
+    restore_hidden,
+)
 
 Caller = Request[Key, Any, Any]
 
@@ -52,6 +56,7 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
     A tenant may have `CHARONIA_MAX_WEBHOOKS_PER_TENANT` subscriptions. One more gets 409.
     """
     await check_subscription(services.policy, url=data.url, events=data.events, headers=data.headers)
+    headers = restore_hidden(data.headers or {}, {})
     warnings = await find_warnings(services, request.user, data.models)
     secret, encryptor = webhook_signatures.new_secret(data.signing), services.encryptor
     webhook_id = ids.new()
@@ -63,7 +68,7 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
             events=data.events,
             models=data.models,
             description=data.description,
-            headers=encryptor.encrypt(msgspec.json.encode(data.headers)) if data.headers else None,
+            headers=encryptor.encrypt(msgspec.json.encode(headers)) if headers else None,
             signing=data.signing,
             secret=encryptor.encrypt(secret.encode()),
             rate_limit=data.rate_limit,

@@ -12,10 +12,12 @@ from common.webhook_headers import find_header_error
 from services.gateway.events.event_types import explain_pattern, list_all_patterns
 from services.gateway.http.problems import MAX_ERRORS, FieldError, escape, invalid
 from services.gateway.http.validation.suggestions import list_names, suggest
+from services.gateway.webhooks.audit_entries import read_headers
 from services.gateway.webhooks.schemas import ChangeWebhook
 from services.gateway.webhooks.store import WebhookRow
 
 PATTERNS = frozenset(list_all_patterns(EVENT_TYPES))
+HIDDEN = "***"  # shown instead of a header's value, which may be a credential
 
 
 def check_headers(headers: Mapping[str, str]) -> list[FieldError]:
@@ -29,6 +31,16 @@ def check_headers(headers: Mapping[str, str]) -> list[FieldError]:
         if mistake is not None:
             errors.append(FieldError(f"/headers/{escape(name)}", mistake))
     return errors
+
+
+def restore_hidden(headers: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with the present value for each `***`. Raises Problem (422) for one without such a value."""
+    values = {name.lower(): value for name, value in present.items()}
+    unknown = [name for name, value in headers.items() if value == HIDDEN and name.lower() not in values]
+    if unknown:
+        text = f"has no value that {HIDDEN} could keep; send the value itself"
+        raise invalid(*[FieldError(f"/headers/{escape(name)}", text) for name in unknown])
+    return {name: values[name.lower()] if value == HIDDEN else value for name, value in headers.items()}
 
 
 def check_patterns(events: Sequence[str]) -> list[FieldError]:
@@ -71,12 +83,13 @@ async def check_subscription(
 
 
 def apply_change(row: WebhookRow, change: ChangeWebhook, encryptor: Encryptor) -> WebhookRow:
-    """Return the subscription with the given fields replaced."""
+    """Return the subscription with the given fields replaced. Raises Problem (422) as of `restore_hidden`."""
     given = {
         name: value
         for name in ("url", "events", "models", "description", "rate_limit", "ordered")
         if (value := getattr(change, name)) is not msgspec.UNSET
     }
     if change.headers is not msgspec.UNSET:
-        given["headers"] = encryptor.encrypt(msgspec.json.encode(change.headers)) if change.headers else None
+        headers = restore_hidden(change.headers or {}, read_headers(row, encryptor))
+        given["headers"] = encryptor.encrypt(msgspec.json.encode(headers)) if headers else None
     return msgspec.structs.replace(row, **given)

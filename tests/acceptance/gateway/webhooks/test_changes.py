@@ -79,6 +79,26 @@ async def test_pending_deliveries_go_to_the_new_url(api: Api, receiver: Receiver
         assert (await api.wait_for_delivery(first.id)).url == new.url
 
 
+async def test_hidden_header_that_is_sent_back_keeps_its_value(api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+    async with api.subscribed(inbox.url, events=ENDS, headers={"X-Key": "secret"}) as subscription:
+        path = f"/v1/webhooks/{subscription.id}"
+        shown = read(await api.http.get(path), 200, Subscription).headers or {}
+        read(await api.http.patch(path, json={"headers": {**shown, "X-Team": "ocr"}}), 200, Subscription)
+        assert (await api.http.post(f"{path}/test")).json()["status_code"] == 204
+        (sent,) = await inbox.wait()
+        assert (sent.request.headers["x-key"], sent.request.headers["x-team"]) == ("secret", "ocr")
+
+
+async def test_hidden_header_without_a_value_is_refused(api: Api, receiver: Receiver) -> None:
+    url, hidden = receiver.inbox().url, {"headers": {"X-Key": "***"}}
+    created = await api.http.post("/v1/webhooks", json={"url": url, **hidden})
+    assert (created.status_code, created.json()["errors"][0]["pointer"]) == (422, "/headers/X-Key")
+    async with api.subscribed(url) as subscription:
+        changed = await api.http.patch(f"/v1/webhooks/{subscription.id}", json=hidden)
+        assert (changed.status_code, changed.json()["errors"][0]["pointer"]) == (422, "/headers/X-Key")
+
+
 async def test_events_and_models_of_a_subscription_can_be_changed(api: Api, receiver: Receiver) -> None:
     inbox = receiver.inbox()
     async with api.subscribed(inbox.url, events=["job.failed"], models=["echo"]) as subscription:

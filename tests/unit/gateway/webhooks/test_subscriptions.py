@@ -2,7 +2,8 @@
 
 import pytest
 
-from services.gateway.webhooks.subscriptions import check_headers, check_patterns
+from services.gateway.http.problems import Problem
+from services.gateway.webhooks.subscriptions import check_headers, check_patterns, restore_hidden
 
 
 def test_custom_headers_are_allowed() -> None:
@@ -34,6 +35,17 @@ def test_a_duplicate_header_is_refused() -> None:
 def test_every_invalid_header_is_reported() -> None:
     found = check_headers({"Host": "v", "X-A": "fine", "X-B": "\n"})
     assert [error.pointer for error in found] == ["/headers/Host", "/headers/X-B"]
+
+
+def test_a_hidden_value_is_the_present_one() -> None:
+    found = restore_hidden({"x-key": "***", "X-New": "n"}, {"X-Key": "k", "X-Old": "o"})
+    assert found == {"x-key": "k", "X-New": "n"}
+
+
+def test_a_hidden_value_of_a_new_header_is_refused() -> None:
+    with pytest.raises(Problem) as caught:
+        restore_hidden({"X-Key": "***", "X-A/B": "***"}, {"X-Key": "k"})
+    assert [error.pointer for error in caught.value.errors] == ["/headers/X-A~1B"]
 
 
 @pytest.mark.parametrize(
