@@ -96,7 +96,7 @@ export const STATUSES = ["queued", "processing", "canceling", "succeeded", "fail
  * @property {string[]} events
  * @property {string[] | null} models
  * @property {string | null} description
- * @property {string[] | null} headers
+ * @property {Record<string, string> | null} headers `***` by name
  * @property {"hmac" | "ed25519"} signing
  * @property {number | null} rate_limit
  * @property {boolean} ordered

@@ -71,7 +71,7 @@ function WebhookFacts({ webhook, reload, onSecret }) {
       ${webhook.description && html`<div class=${webhook.description.length > LONG ? "long" : undefined}><dt>Description</dt><dd>${webhook.description}</dd></div>`}
       <div><dt>Events</dt><dd>${webhook.events.join(", ")}</dd></div>
       <div><dt>Models</dt><dd>${webhook.models?.join(", ") ?? "all"}</dd></div>
-      ${Boolean(webhook.headers?.length) && html`<div><dt>Headers of its own</dt><dd>${webhook.headers?.join(", ")}</dd></div>`}
+      ${webhook.headers && html`<div><dt>Headers sent along</dt><dd>${Object.keys(webhook.headers).join(", ")}</dd></div>`}
       <div><dt>Signed with</dt><dd>${webhook.signing}</dd></div>
       ${webhook.public_key && html`<div><dt>Public key</dt><dd><code>${webhook.public_key}</code></dd></div>`}
       <div><dt>Rate limit</dt><dd>${webhook.rate_limit ? `${webhook.rate_limit} a second` : "none"}</dd></div>

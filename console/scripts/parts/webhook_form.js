@@ -3,6 +3,7 @@
 import { html, useState } from "../../vendor/preact.js";
 import { Dialog } from "./dialog.js";
 import { Trouble } from "./notices.js";
+import { HeaderRows, readHeaders } from "./webhook_headers.js";
 
 /** @typedef {import("../types.js").Webhook} Webhook */
 
@@ -38,6 +39,7 @@ export function WebhookForm({ title, button, webhook, save, onClose }) {
       <p class="hint">Such as job.succeeded, job.failed, batch.completed. <code>job.*</code> is every event of a job.</p>
       <label>Models, separated by commas <input name="models" placeholder="All" spellcheck=${false} defaultValue=${webhook?.models?.join(", ") ?? ""} /></label>
       <label>Description <input name="description" placeholder="A note of yours" maxlength="1000" defaultValue=${webhook?.description ?? ""} /></label>
+      <${HeaderRows} webhook=${webhook} error=${error} />
       <label>At most so many attempts a second <input name="rate_limit" type="number" min="1" max="10000" placeholder="No limit" defaultValue=${webhook?.rate_limit ?? ""} /></label>
       <label class="line"><input name="ordered" type="checkbox" defaultChecked=${webhook?.ordered ?? false} /> Send the events of a job in order</label>
       <${Trouble} error=${error} />
@@ -57,5 +59,6 @@ function readFields(form, webhook) {
   const optional = { models: list("models"), description: text("description"), rate_limit: text("rate_limit") ? Number(text("rate_limit")) : "" };
   const given = Object.entries(optional).filter(([, value]) => value.toString() !== "" || webhook);
   const cleared = given.map(([name, value]) => [name, value.toString() === "" ? null : value]);
-  return { url: text("url"), events: list("events"), ordered: form.has("ordered"), ...Object.fromEntries(cleared) };
+  const headers = readHeaders(form, webhook);
+  return { url: text("url"), events: list("events"), headers, ordered: form.has("ordered"), ...Object.fromEntries(cleared) };
 }

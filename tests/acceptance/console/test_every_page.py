@@ -94,6 +94,13 @@ async def test_dialog(bare: Console, path: str, button: str) -> None:
     await check(bare.page)
 
 
+async def test_form_with_headers(bare: Console) -> None:
+    await bare.open("/webhooks")
+    await bare.page.get_by_role("button", name="New subscription").click()
+    await bare.page.get_by_role("button", name="Add a header").click()
+    await check(bare.page)
+
+
 async def test_sign_in(signed_out: Console) -> None:
     await signed_out.page.goto(signed_out.root)
     await expect(signed_out.page.get_by_label("API key")).to_be_visible()

@@ -33,6 +33,46 @@ async def test_webhook_is_made_tested_fails_and_is_recovered(console: Console, o
     assert sent.id
 
 
+async def test_headers_are_added_kept_and_removed(console: Console, own_receiver: Receiver) -> None:
+    page, inbox = console.page, own_receiver.inbox()
+    dialog = page.get_by_role("dialog")
+    first, second, third = (dialog.get_by_role("group", name=f"Header {number}") for number in (1, 2, 3))
+    await console.open("/webhooks", "Webhooks")
+    await page.get_by_role("button", name="New subscription").click()
+    await dialog.get_by_label("URL").fill(inbox.url)
+    for name, value in (("X-Key", "secret"), ("X-Team", "ocr"), ("Host", "other")):
+        await dialog.get_by_role("button", name="Add a header").press("Enter")
+        await page.keyboard.type(name)
+        await page.keyboard.press("Tab")
+        await page.keyboard.type(value)
+    console.watch.allow("422")
+    await page.keyboard.press("Enter")
+    await expect(third.get_by_text("Host is set by Charonia")).to_be_visible()
+    await expect(third.get_by_label("Name")).to_have_accessible_description("Host is set by Charonia")
+    await expect(first.get_by_label("Value")).to_have_value("secret")
+    await third.get_by_label("Name").fill("X-Team")
+    await dialog.get_by_role("button", name="Create").click()
+    await expect(dialog.get_by_text("X-Team is there twice", exact=True)).to_have_count(2)
+    await third.get_by_role("button", name="Remove").press("Enter")
+    await expect(dialog.get_by_role("button", name="Add a header")).to_be_focused()
+    await dialog.get_by_role("button", name="Create").click()
+    await expect(page.get_by_text("X-Key, X-Team")).to_be_visible()
+
+    await page.get_by_role("button", name="Change").click()
+    await expect(first.get_by_label("Name")).to_have_value("X-Key")
+    await expect(first.get_by_label("Value")).to_have_value("")
+    await second.get_by_role("button", name="Remove").click()
+    await dialog.get_by_role("button", name="Add a header").click()
+    await second.get_by_label("Name").fill("X-Shop")
+    await second.get_by_label("Value").fill("berlin")
+    await dialog.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("X-Key, X-Shop")).to_be_visible()
+    await page.get_by_role("button", name="Send a test").click()
+    (sent,) = await inbox.wait()
+    headers = sent.request.headers
+    assert (headers["x-key"], headers["x-shop"], "x-team" in headers) == ("secret", "berlin", False)
+
+
 async def test_webhook_that_does_not_exist_is_not_found(console: Console) -> None:
     console.watch.allow("404")
     await console.page.goto(f"{console.root}/webhooks/whk_00000000000000000000000000")
