@@ -2,7 +2,9 @@
 
 import { follow } from "./stream.js";
 
-/** @type {Set<(event: import("./stream.js").ServerEvent) => void>} */
+/** @typedef {import("./stream.js").ServerEvent | null} FeedEvent null if events may have been missed */
+
+/** @type {Set<(event: FeedEvent) => void>} */
 const feedListeners = new Set();
 
 /** @type {AbortController | null} */
@@ -10,16 +12,15 @@ let feed = null;
 
 /**
  * Call a function with each new event of the tenant. The stream is open as long as anything listens.
- * @param {(event: import("./stream.js").ServerEvent) => void} listener
+ * @param {(event: FeedEvent) => void} listener
  * @returns {() => void} ends it
  */
 export function onTenantEvent(listener) {
   feedListeners.add(listener);
   if (!feed) {
     feed = new AbortController();
-    const onEvent = (/** @type {import("./stream.js").ServerEvent} */ event) =>
-      feedListeners.forEach((each) => each(event));
-    follow("/v1/events?after=latest", { onEvent, signal: feed.signal, endless: true });
+    const onEvent = (/** @type {FeedEvent} */ event) => feedListeners.forEach((each) => each(event));
+    follow("/v1/events?after=latest", { onEvent, onGap: () => onEvent(null), signal: feed.signal, endless: true });
   }
   return () => {
     feedListeners.delete(listener);

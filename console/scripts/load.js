@@ -28,7 +28,8 @@ const FOLLOW_UPS = 3; // shared counts may be 30 seconds older than the event
  * @param {readonly unknown[]} inputs
  * @param {{ every?: number, live?: boolean | ((event: import("./stream.js").ServerEvent) => boolean) }} [options] `every`: also
  *   again after so many ms while the tab is visible, and after longer and longer while nothing changes. `live`: also after
- *   each event of the tenant, or each that it takes, at most once in two seconds, and ten, twenty and thirty seconds later.
+ *   each event of the tenant, or each that it takes, and when events may have been missed. That is at most once in two
+ *   seconds, and ten, twenty and thirty seconds later.
  * @returns {Loaded<T>}
  */
 export function useLoad(read, inputs, options = {}) {
@@ -83,8 +84,8 @@ export function useLoad(read, inputs, options = {}) {
     [reload.current, reloadSoon.current] = [run, runSoon];
     document.addEventListener("visibilitychange", onVisible);
     const takes = typeof live === "function" ? live : () => true;
-    function onEvent(/** @type {import("./stream.js").ServerEvent} */ event) {
-      if (!takes(event)) return;
+    function onEvent(/** @type {import("./live.js").FeedEvent} */ event) {
+      if (event && !takes(event)) return;
       stirred = FOLLOW_UPS;
       runSoon();
     }

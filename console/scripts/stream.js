@@ -21,10 +21,12 @@ const LONGEST_PAUSE_MS = 30_000;
  * @param {(event: ServerEvent) => void} options.onEvent
  * @param {AbortSignal} options.signal ends it
  * @param {(live: boolean) => void} [options.onState] whether the stream is open
+ * @param {() => void} [options.onGap] called when it opens late or again, and has no event to go on after
  * @param {boolean} [options.endless] whether an end of the stream is an interruption
  */
-export async function follow(path, { onEvent, signal, onState = () => {}, endless = false }) {
+export async function follow(path, { onEvent, signal, onState = () => {}, onGap = () => {}, endless = false }) {
   let lastId = "";
+  let late = document.hidden;
   let pause = FIRST_PAUSE_MS;
   while (!signal.aborted) {
     const shown = watchVisibility(signal);
@@ -37,6 +39,7 @@ export async function follow(path, { onEvent, signal, onState = () => {}, endles
       const response = await send("GET", path, { headers, signal: shown.signal });
       if (response.status === 204) return;
       onState(true);
+      if (late && !lastId) onGap();
       for await (const event of readEvents(response)) {
         lastId = event.id || lastId;
         pause = FIRST_PAUSE_MS;
@@ -48,6 +51,7 @@ export async function follow(path, { onEvent, signal, onState = () => {}, endles
       if (shown.signal.aborted) continue;
       if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) return;
     } finally {
+      late = true;
       shown.end();
       onState(false);
     }

@@ -20,6 +20,25 @@ READ = """async (chunks) => {
   return events;
 }"""
 
+FOLLOW = """async (bodies) => {
+  const { onTenantEvent } = await import("/scripts/live.js");
+  const [calls, present] = [[], window.fetch];
+  window.fetch = async (_path, { headers }) => {
+    calls.push(`opened after ${headers["Last-Event-ID"] ?? "latest"}`);
+    return new Response(bodies.shift());
+  };
+  let stop;
+  await new Promise((resolve) => {
+    stop = onTenantEvent((event) => {
+      calls.push(event?.id ?? "missed");
+      if (event?.type === "last") resolve();
+    });
+  });
+  stop();
+  window.fetch = present;
+  return calls;
+}"""
+
 
 @pytest.mark.parametrize(
     ("block", "found"),
@@ -41,3 +60,8 @@ async def test_events_survive_any_cut_of_the_stream(modules: Page) -> None:
     found = await modules.evaluate(READ, [": open\n\n", *events, "id: 9\ndata: {}"])  # the last one is incomplete
     assert [each["id"] for each in found] == ["0", "1", "2", "3", "4"]
     assert {each["data"]["text"] for each in found} == {"höchst – 漢字"}
+
+
+async def test_listeners_learn_that_events_before_the_first_one_may_be_missed(modules: Page) -> None:
+    found = await modules.evaluate(FOLLOW, [":\n", "id: 7\ndata: {}\n\n", "id: 8\nevent: last\ndata: {}\n\n"])
+    assert found == ["opened after latest", "opened after latest", "missed", "7", "opened after 7", "8"]
