@@ -21,6 +21,8 @@ RUN_AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})
 FIND_WIDE = """() => [...document.querySelectorAll("body *")].filter((each) =>
   each.getBoundingClientRect().right > innerWidth + 1 && !each.closest(".scroll, pre, dialog"))
   .map((each) => each.outerHTML.slice(0, 100))"""
+FIND_OVERFULL = """() => [...document.querySelectorAll("form, dialog")].filter((each) =>
+  each.scrollWidth > each.clientWidth).map((each) => each.outerHTML.slice(0, 100))"""
 WIDE, NARROW = ViewportSize(width=1200, height=800), ViewportSize(width=360, height=740)
 LONG = "a-long-name-without-any-space-" * 3
 ONCE = {"max_attempts": 1}
@@ -117,6 +119,9 @@ async def check(page: Page) -> None:
     await page.set_viewport_size(NARROW)
     width: int = await page.evaluate("document.documentElement.scrollWidth")
     wide: list[str] = await page.evaluate(FIND_WIDE) if width > NARROW["width"] else []
+    overfull: list[str] = await page.evaluate(FIND_OVERFULL)
     await page.set_viewport_size(WIDE)
+    overfull += await page.evaluate(FIND_OVERFULL)
     assert found == []
+    assert overfull == []
     assert (width, wide) == (NARROW["width"], [])
