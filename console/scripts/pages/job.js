@@ -85,7 +85,7 @@ function JobDetails({ job, path, reader }) {
     </div>
     ${deliveries.items.length > 0 && html`<h2>Webhooks sent</h2>
       <${ResentNote} result=${resent} />
-      <${Deliveries} items=${deliveries.items} reload=${deliveries.reload} onResent=${setResent} />`}`;
+      <${Deliveries} named items=${deliveries.items} reload=${deliveries.reload} onResent=${setResent} />`}`;
 }
 
 /**

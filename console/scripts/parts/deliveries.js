@@ -18,8 +18,8 @@ const SHOWN_CHARACTERS = 20_000; // of a body
 /** @typedef {import("../timeline.js").SendAttempt} SendAttempt */
 /** @typedef {{ sent: number, failures: string[] }} Resent */
 
-/** @param {{ items: Delivery[], reload: () => void, onResent: (result: Resent) => void }} props one page */
-export function Deliveries({ items, reload, onResent }) {
+/** @param {{ items: Delivery[], named?: boolean, reload: () => void, onResent: (result: Resent) => void }} props one page; whether each says where it goes */
+export function Deliveries({ items, named = false, reload, onResent }) {
   const [chosen, setChosen] = useState(/** @type {Set<string>} */ (new Set()));
   const present = items.map((item) => item.id).filter((id) => chosen.has(id));
   const all = present.length === items.length;
@@ -38,7 +38,7 @@ export function Deliveries({ items, reload, onResent }) {
       <${Ask} label=${present.length ? `Send ${present.length} again` : "Send selected again"} disabled=${!present.length}
         question=${`Send ${formatNoun(present.length, "delivery", "deliveries")} again, each under the same id?`} act=${resend} />
     </div>
-    <ul class="deliveries">${items.map((delivery) => html`<${DeliveryItem} key=${delivery.id} delivery=${delivery} selected=${chosen.has(delivery.id)} toggle=${() => toggle(delivery.id)} reload=${reload} />`)}</ul>`;
+    <ul class="deliveries">${items.map((delivery) => html`<${DeliveryItem} key=${delivery.id} delivery=${delivery} named=${named} selected=${chosen.has(delivery.id)} toggle=${() => toggle(delivery.id)} reload=${reload} />`)}</ul>`;
 }
 
 /** @param {{ result: Resent | null }} props It stays when those that were sent leave the list. */
@@ -67,8 +67,8 @@ async function redeliverAll(ids) {
   return result;
 }
 
-/** @param {{ delivery: Delivery, selected: boolean, toggle: () => void, reload: () => void }} props */
-function DeliveryItem({ delivery, selected, toggle, reload }) {
+/** @param {{ delivery: Delivery, named: boolean, selected: boolean, toggle: () => void, reload: () => void }} props */
+function DeliveryItem({ delivery, named, selected, toggle, reload }) {
   const [open, setOpen] = useState(false);
   const last = delivery.attempts[delivery.attempts.length - 1];
   return html`<li id=${delivery.id} class=${selected ? "selected" : undefined}>
@@ -78,6 +78,7 @@ function DeliveryItem({ delivery, selected, toggle, reload }) {
         <${StatusBadge} of=${delivery.status} /> <strong>${delivery.event_type}</strong> <${Age} at=${delivery.created_at} />
         <span class="faint">${formatNoun(delivery.attempts.length, "attempt")}${last?.error && html`, last <code>${last.status_code ?? last.error}</code>`}</span>
         ${delivery.next_attempt_at && html`<span class="faint">${Date.parse(delivery.next_attempt_at) > Date.now() ? "next" : "due"} <${Age} at=${delivery.next_attempt_at} /></span>`}
+        ${named && html`<span class="url short faint" title=${delivery.url}>${delivery.url}</span>`}
       </summary>
       ${open && html`<${DeliveryDetails} listed=${delivery} reload=${reload} />`}
     </details>

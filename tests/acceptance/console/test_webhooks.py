@@ -73,6 +73,16 @@ async def test_headers_are_added_kept_and_removed(console: Console, own_receiver
     assert (headers["x-key"], headers["x-shop"], "x-team" in headers) == ("secret", "berlin", False)
 
 
+async def test_page_of_a_job_says_where_each_webhook_goes(console: Console, own_receiver: Receiver) -> None:
+    urls = [own_receiver.inbox().url for _ in range(2)]
+    for url in urls:
+        await console.api.http.post("/v1/webhooks", json={"url": url, "events": ["job.succeeded"]})
+    job = await console.api.wait_for_webhooks((await console.api.run("echo", {"x": [[1.0]]})).id)
+    await console.open(f"/jobs/{job.id}", "Job")
+    for url in urls:
+        await expect(console.page.locator("summary").filter(has_text=url)).to_have_count(1)
+
+
 async def test_webhook_that_does_not_exist_is_not_found(console: Console) -> None:
     console.watch.allow("404")
     await console.page.goto(f"{console.root}/webhooks/whk_00000000000000000000000000")
