@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from http import HTTPStatus
 from typing import TypeAlias, TypeVar
 
-from services.gateway.http.problems import Problem
+from services.gateway.http.problems import forbidden
 
 MAX_SHOWN = 20  # patterns in an error
 Allowed: TypeAlias = Sequence[str] | None  # patterns; None: every model
@@ -22,7 +21,7 @@ def check_model(allowed: Allowed, model: str) -> None:
     if allowed is not None and not may_run(allowed, model):
         own = ", ".join(f"'{pattern}'" for pattern in allowed[:MAX_SHOWN])
         text = f"this call needs a key for the model '{model}'; the key has {own}"
-        raise Problem(HTTPStatus.FORBIDDEN, "forbidden", text)
+        raise forbidden(text)
 
 
 def select_models(allowed: Allowed, models: Mapping[str, T]) -> Mapping[str, T]:

@@ -2,12 +2,11 @@
 
 from collections.abc import Collection
 from enum import StrEnum
-from http import HTTPStatus
 from typing import Any
 
 from litestar.handlers import BaseRouteHandler
 
-from services.gateway.http.problems import Problem
+from services.gateway.http.problems import forbidden
 
 OPTION = "scope"
 OWN_AUTHENTICATION = "exclude_from_auth"  # Litestar's option of a route whose handler authenticates the caller itself
@@ -35,4 +34,4 @@ def check_scope(route: BaseRouteHandler, held: Collection[Scope]) -> None:
     if needed not in held and Scope.ADMIN not in held:
         own = ", ".join(f"'{scope}'" for scope in sorted(held))
         text = f"this call needs a key with the scope '{needed}'; the key has {own}"
-        raise Problem(HTTPStatus.FORBIDDEN, "forbidden", text)
+        raise forbidden(text)

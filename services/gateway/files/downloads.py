@@ -1,6 +1,5 @@
 """The HTTP route of a file's content."""
 
-import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from http import HTTPStatus
@@ -16,6 +15,7 @@ from common.errors import StoreNotFound
 from common.object_store.keys import file_key
 from common.object_store.store import PIECE, ObjectStore
 from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope
+from services.gateway.auth.signed_urls import check_signed_url
 from services.gateway.files.dependencies import FileServices, Services
 from services.gateway.files.ranges import ByteRange, Unsatisfiable, read_range
 from services.gateway.files.store import FileRow
@@ -107,10 +107,7 @@ async def find_readable(
     if expires is None or signature is None:
         key = await services.authenticator.authenticate(request)
         return await services.presigned.find(parsed, key.tenant_id)
-    if not services.signer.is_valid(parsed, expires, signature):
-        raise forbidden("the URL's signature is wrong; use the URL exactly as it was sent")
-    if expires < time.time():
-        raise forbidden("the URL has expired; get the file with your API key")
+    check_signed_url(services.signer, parsed, "file", expires, signature)
     return await services.presigned.find(parsed)
 
 
@@ -133,7 +130,3 @@ def out_of_range(size: int) -> Problem:
     text = f"the file has {size} bytes, and none in this range"
     headers = {"Content-Range": f"bytes */{size}"}
     return Problem(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "out_of_range", text, headers=headers)
-
-
-def forbidden(detail: str) -> Problem:
-    return Problem(HTTPStatus.FORBIDDEN, "forbidden", detail)

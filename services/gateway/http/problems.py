@@ -131,6 +131,10 @@ def escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+def forbidden(detail: str) -> Problem:
+    return Problem(HTTPStatus.FORBIDDEN, "forbidden", detail)
+
+
 def not_found(what: str) -> Problem:
     text = f"{what} not found; it never existed, was deleted, or belongs to another tenant"
     return Problem(HTTPStatus.NOT_FOUND, "not_found", text)

@@ -1,6 +1,5 @@
 """HTTP routes that read jobs: get, list, attempts, inputs and outputs."""
 
-import time
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from common.jobs import TERMINAL, Status
 from common.telemetry import tracing
 from common.views.job import JobUrls, JobView, WaitingFor, duration_ms, format_time, list_job, view_job
 from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope, needs
+from services.gateway.auth.signed_urls import check_signed_url
 from services.gateway.auth.store import Key
 from services.gateway.http.disconnects import while_connected
 from services.gateway.http.limits.response_limits import LARGE, find_response_lease
@@ -200,10 +200,7 @@ async def get_outputs(
     check_parameters(request)
     parsed = parse_id(ids.Kind.JOB, job_id)
     if expires is not None and signature is not None:
-        if not services.signer.is_valid(parsed, expires, signature):
-            raise forbidden("the URL's signature is wrong; use the URL exactly as it was sent")
-        if expires < time.time():
-            raise forbidden("the URL has expired; get the job with your API key")
+        check_signed_url(services.signer, parsed, "job", expires, signature)
     else:
         key = await services.authenticator.authenticate(request)
         if not await services.store.has_job(parsed, key.tenant_id):
@@ -233,7 +230,3 @@ def lack_outputs(status: Status | None) -> Problem:
         case _:
             text = f"the job is {status}, so it has no outputs yet; wait for its end with GET /v1/jobs/{{id}}?wait=60"
     return Problem(HTTPStatus.NOT_FOUND, "not_found", text)
-
-
-def forbidden(detail: str) -> Problem:
-    return Problem(HTTPStatus.FORBIDDEN, "forbidden", detail)

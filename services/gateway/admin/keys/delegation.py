@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
-from http import HTTPStatus
 
 from services.gateway.auth.model_permissions import MAX_SHOWN, Allowed
-from services.gateway.http.problems import Problem
+from services.gateway.http.problems import forbidden
 
 WILDCARDS = frozenset("*?[")
 
@@ -50,7 +49,3 @@ def grant_expiry(own: datetime | None, wanted: datetime | None) -> datetime | No
     if own is not None and wanted is not None and wanted > own:
         raise forbidden("a key cannot give a later expires_at than it has")
     return own if wanted is None else wanted
-
-
-def forbidden(detail: str) -> Problem:
-    return Problem(HTTPStatus.FORBIDDEN, "forbidden", detail)
