@@ -64,11 +64,6 @@ def earliest(at: datetime) -> UUID:
     return UUID(int=stamp << 80 | 7 << 76 | 2 << 62)
 
 
-def made_at(value: UUID) -> float:
-    """Return the Unix time of a UUIDv7, to the millisecond."""
-    return (value.int >> 80) / 1000
-
-
 def encode(kind: Kind, value: UUID) -> str:
     """Return the TypeID of a UUID."""
     number = value.int

@@ -29,7 +29,7 @@ class ChannelPool:
         self._spare: list[SharedChannel] = []
         self._groups: dict[str, SharedChannel] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._probed = 0  # a count of the queues that list_probed() has returned
+        self._turned = 0  # a count of the queues that take_turn() has returned
         connection.close_callbacks.add(self.end)
 
     def add(self, subscription: Subscription) -> SharedChannel:
@@ -56,8 +56,8 @@ class ChannelPool:
     def take_turn(self, count: int) -> list[tuple[str, SharedChannel]]:
         """Return the next `count` queues that are consumed, in turns, with their channels."""
         consumed = [(queue, channel) for channel in self._all() for queue in channel.consumed]
-        first = self._probed % len(consumed) if consumed else 0
-        self._probed = first + count
+        first = self._turned % len(consumed) if consumed else 0
+        self._turned = first + count
         return [*consumed[first:], *consumed[:first]][:count]
 
     async def stop(self) -> None:

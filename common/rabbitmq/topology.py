@@ -102,12 +102,6 @@ async def declare_exclusive_queue(channel: AbstractChannel, queue: str, exchange
     await own.bind(exchange)
 
 
-async def declare_model_queues(channel: AbstractChannel, model: str, queue_type: QueueType = "classic") -> None:
-    """Declare the queues of one model, one for each priority."""
-    for priority in Priority:
-        await declare_job_queue(channel, model, priority, queue_type)
-
-
 async def declare_job_queue(
     channel: AbstractChannel, model: str, priority: Priority, queue_type: QueueType = "classic"
 ) -> None:

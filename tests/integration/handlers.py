@@ -46,7 +46,13 @@ def subscription(
 async def declare_all(channel: AbstractChannel, model: str, queue_type: QueueType = "classic") -> None:
     """Declare the exchanges and the model's queues."""
     await topology.declare_exchanges(channel)
-    await topology.declare_model_queues(channel, model, queue_type)
+    await declare_model_queues(channel, model, queue_type)
+
+
+async def declare_model_queues(channel: AbstractChannel, model: str, queue_type: QueueType = "classic") -> None:
+    """Declare the queues of one model, one for each priority."""
+    for priority in Priority:
+        await topology.declare_job_queue(channel, model, priority, queue_type)
 
 
 async def publish_wake_up(url: str, model: str, body: bytes | None = None, traceparent: str | None = None) -> UUID:

@@ -7,12 +7,11 @@ from msgspec import Meta
 
 from common import ids
 from common.ids import EventId
-from common.jobs import EVENT_TYPES
+from common.views.delivery import EventType
 from common.views.job import Object, Time
 
 POSITION = ids.make_pattern(ids.Kind.EVENT).removesuffix("$") + r"\.[0-9]{1,19}$"
 FeedPositionId = Annotated[str, Meta(extra_json_schema={"pattern": POSITION})]
-EventType = Annotated[str, Meta(extra_json_schema={"enum": [*EVENT_TYPES]})]
 
 
 class FeedItem(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from common.jobs import Priority
 from common.rabbitmq import connection, dead_messages, topology
 from common.rabbitmq.consumer import QUEUE_HEADER, REASON_HEADER
 from tests.integration.brokers import connected, count, drain, publishing
+from tests.integration.handlers import declare_model_queues
 from tests.integration.waiting import until
 from tests.support.telemetry import process_metrics
 
@@ -21,7 +22,7 @@ async def test_dead_messages_are_counted_listed_and_requeued(amqp_url: str, monk
     queue = topology.job_queue(model, Priority.HIGH)
     async with connected(amqp_url) as channel:
         await topology.declare_exchanges(channel)
-        await topology.declare_model_queues(channel, model)
+        await declare_model_queues(channel, model)
         dead = await channel.get_exchange(topology.DEAD_LETTERS, ensure=False)
         headers = {QUEUE_HEADER: queue, REASON_HEADER: "of a newer version", "traceparent": "00-a-b-01"}
         await dead.publish(Message(b"new", headers={**headers}), queue)
@@ -69,7 +70,7 @@ async def test_the_command_prints_what_it_did(
     queue = topology.job_queue(model, Priority.HIGH)
     async with connected(amqp_url) as channel:
         await topology.declare_exchanges(channel)
-        await topology.declare_model_queues(channel, model)
+        await declare_model_queues(channel, model)
         dead = await channel.get_exchange(topology.DEAD_LETTERS, ensure=False)
         await dead.publish(Message(b"new", headers={QUEUE_HEADER: queue, REASON_HEADER: "too new"}), queue)
     assert await run("list") == f"{queue}: too new: b'new'\n"

@@ -13,6 +13,7 @@ from common.rabbitmq import connection, topology
 from common.rabbitmq.publisher import Publisher
 from deploy.local.servers.rabbitmq import RabbitMQ
 from tests.integration.brokers import connected, drain, publishing
+from tests.integration.handlers import declare_model_queues
 from tests.integration.waiting import until
 from tests.support.telemetry.process_metrics import count
 
@@ -28,7 +29,7 @@ async def publish(publisher: Publisher, model: str) -> str:
 async def declare(url: str, model: str) -> str:
     async with connected(url) as channel:
         await topology.declare_exchanges(channel)
-        await topology.declare_model_queues(channel, model)
+        await declare_model_queues(channel, model)
     return topology.job_queue(model, Priority.HIGH)
 
 

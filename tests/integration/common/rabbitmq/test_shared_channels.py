@@ -17,7 +17,7 @@ from common.rabbitmq.subscription import Subscription
 from common.settings import QueueType
 from deploy.local.servers.rabbitmq import RabbitMQ
 from tests.integration.brokers import connected, consuming, find_tag, running
-from tests.integration.handlers import Handler, publish_wake_up, subscription
+from tests.integration.handlers import Handler, declare_model_queues, publish_wake_up, subscription
 from tests.integration.waiting import until
 
 MODELS = 100
@@ -66,7 +66,7 @@ async def test_a_refused_consumer_disturbs_its_neighbours_once(amqp_url: str, mo
     handler, queue = Handler(), topology.job_queue(model, Priority.NORMAL)
     async with connected(amqp_url) as other:
         await topology.declare_exchanges(other)
-        await topology.declare_model_queues(other, model)
+        await declare_model_queues(other, model)
         tag = await (await other.get_queue(queue)).consume(ignore, exclusive=True)
         await consumer.subscribe(subscription(neighbour := f"{model}n", handler))
         (_, channel) = consumer_channel(consumer)
@@ -128,7 +128,7 @@ async def test_a_queue_that_cannot_be_declared_is_tried_again(amqp_url: str, mod
     seen = [await publish_wake_up(amqp_url, f"{model}n")]
     await until(lambda: handler.seen == seen, "the neighbour's message is handled")
     async with connected(amqp_url) as channel:
-        await topology.declare_model_queues(channel, model)
+        await declare_model_queues(channel, model)
     await until(lambda: consumer.consumed == 2, "the queue is consumed when it is there")
     seen.append(await publish_wake_up(amqp_url, model))
     await until(lambda: handler.seen == seen, "its message is handled")

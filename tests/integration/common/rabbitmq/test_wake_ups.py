@@ -8,6 +8,7 @@ from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher, job_wake_up
 from common.telemetry import tracing
 from tests.integration.brokers import connected, drain, publishing
+from tests.integration.handlers import declare_model_queues
 from tests.integration.jobs import TRACEPARENT
 
 UNSAMPLED = TRACEPARENT[:-1] + "0"
@@ -21,7 +22,7 @@ async def declare(url: str, model: str) -> str:
     """Declare the model's queues. Return the name of one."""
     async with connected(url) as channel:
         await topology.declare_exchanges(channel)
-        await topology.declare_model_queues(channel, model)
+        await declare_model_queues(channel, model)
     return topology.job_queue(model, Priority.NORMAL)
 
 

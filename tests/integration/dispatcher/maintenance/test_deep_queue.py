@@ -19,6 +19,7 @@ from services.dispatcher.maintenance.reconciler import AGE_SECONDS, MAX_WAKE_UPS
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.jobs.store import JobStore
 from tests.integration.brokers import connected, publishing
+from tests.integration.handlers import declare_model_queues
 from tests.integration.jobs import new_job
 from tests.integration.world import World
 
@@ -46,7 +47,7 @@ async def reconciling(world: World, amqp_url: str, model: str) -> AsyncIterator[
     """Yield a broker with the queues of a model, and a reconciler."""
     async with connected(amqp_url) as channel, publishing(amqp_url) as publisher:
         await topology.declare_exchanges(channel)
-        await topology.declare_model_queues(channel, model)
+        await declare_model_queues(channel, model)
         wake_ups, clock = WakeUpPublisher(publisher), [0.0]
         reconciler = Reconciler(world.stores.reconciler, world.recorder, publisher, wake_ups, lambda: clock[0])
         queue = topology.job_queue(model, Priority.NORMAL)
