@@ -33,16 +33,13 @@ class Hosts:
     """The host of the last connection is tried first."""
 
     def __init__(self, url: str) -> None:
-        self._urls, self._one_takes_over = prepare_urls(url)
+        self._urls, can_fail_over = prepare_urls(url)
+        self.can_fail_over = can_fail_over
+        """Whether another host may become the only one that is read-write."""
         self._order = list(self._urls)
         self._nodes: weakref.WeakKeyDictionary[Session, str] = weakref.WeakKeyDictionary()  # of open connections
         self.current: str | None = None
         """The host of the last connection: `host:port`."""
-
-    @property
-    def can_fail_over(self) -> bool:
-        """Whether another host may become the only one that is read-write."""
-        return self._one_takes_over
 
     async def connect(self, *_dsn: str | None, **options: Any) -> Session:
         """Connect to the host that is read-write, with asyncpg's options. Raise CONNECT_ERRORS."""
@@ -86,7 +83,7 @@ class Hosts:
         previous, self.current = self.current, name
         self._nodes[session] = name
         self._order.sort(key=lambda each: each != name)
-        if self._one_takes_over and previous not in (None, name):
+        if self.can_fail_over and previous not in (None, name):
             log.warning("database.failed_over", node=name, previous=previous)
             for old in [each for each, node in self._nodes.items() if node != name]:
                 old.terminate()
