@@ -434,13 +434,15 @@ CREATE TABLE files (
   created_at timestamptz NOT NULL DEFAULT now(), -- of a file: when its upload was complete
   -- When a sweeper deletes it. An upload moves it on; of a deletion: when it is tried again. Infinity: with its job.
   expires_at timestamptz NOT NULL,
-  writable_until timestamptz, -- until then a presigned URL may write the object; NULL: only services do
+  -- Until then a presigned URL may write the object. NULL: only services do. -infinity: its size was checked afterwards.
+  writable_until timestamptz,
   job_id uuid REFERENCES jobs, -- the job whose input or output it is, as long as that is kept; NULL: it is a client's
   CONSTRAINT files_ready_is_whole CHECK (status <> 'ready' OR sha256 IS NOT NULL OR writable_until IS NOT NULL),
   CONSTRAINT files_of_job_stay CHECK ((job_id IS NULL) = (expires_at < 'infinity'))
 );
 CREATE INDEX files_by_tenant ON files (tenant_id, created_at DESC, id DESC) INCLUDE (size, status, job_id);
 CREATE INDEX files_by_expiry ON files (expires_at); -- for sweepers
+CREATE INDEX files_unchecked ON files (writable_until) WHERE status = 'ready' AND writable_until > '-infinity';
 CREATE INDEX files_of_job ON files (job_id) WHERE job_id IS NOT NULL; -- for the removal of jobs, and the foreign key
 
 -- The files that jobs read. While such a job waits or runs, its files are kept.

@@ -18,6 +18,14 @@ class ExpiredFile(NamedTuple):
     expired: bool
 
 
+class UncheckedFile(NamedTuple):
+    """A file that its client sent to the object store. `size` is in bytes, as announced."""
+
+    id: UUID
+    tenant_id: UUID
+    size: int
+
+
 class ExpiredFileStore:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -35,3 +43,12 @@ class ExpiredFileStore:
     async def remove(self, ids: Sequence[UUID]) -> None:
         """Remove files whose content is gone."""
         await self._database.fetch(QUERIES["remove_files"], ids)
+
+    async def list_unchecked(self, count: int, seconds: float) -> list[UncheckedFile]:
+        """Return files that no presigned URL could write for `seconds`, and whose size nobody has checked since."""
+        found = await self._database.fetch(QUERIES["list_unchecked_files"], count, seconds)
+        return [UncheckedFile(*record.values()) for record in found]
+
+    async def save_checked(self, ids: Sequence[UUID], replaced: Sequence[UUID]) -> None:
+        """Note that files were checked. Those that were replaced by another size have expired."""
+        await self._database.fetch(QUERIES["save_checked_files"], ids, replaced)

@@ -4,9 +4,11 @@ A deletion is a row until it is done, so it survives a kill at any step.
 """
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 
 from common import ids
+from common.errors import StoreDenied, StoreNotFound
 from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.telemetry.logs import Log
@@ -18,6 +20,7 @@ RETRY_SECONDS = 60.0  # after which another sweeper deletes what this one claime
 REST_SECONDS = 5.0
 UNFINISHED = timedelta(hours=1)  # without progress
 UNFINISHED_EVERY = 3600.0  # seconds
+CHECK_AFTER = 3600.0  # seconds: a PUT that began in time may take longer than its URL is valid
 
 log = Log("files")
 
@@ -33,6 +36,8 @@ async def run(store: ExpiredFileStore, objects: ObjectStore) -> None:
             if clock() - cleaned_at >= UNFINISHED_EVERY:
                 cleaned_at = clock()
                 await objects.delete_unfinished(UNFINISHED)
+            while await check_sizes(store, objects) == BATCH:
+                continue
         await asyncio.sleep(REST_SECONDS)
 
 
@@ -53,3 +58,18 @@ async def sweep(store: ExpiredFileStore, objects: ObjectStore) -> int:
         shown = [ids.encode(ids.Kind.FILE, file) for file in deleted[:10]]
         log.info("files.deleted", count=len(deleted), first=shown)
     return len(claimed)
+
+
+async def check_sizes(store: ExpiredFileStore, objects: ObjectStore) -> int:
+    """Expire files that a presigned URL replaced by another size, which no quota counted. Return how many it read."""
+    files, replaced = await store.list_unchecked(BATCH, CHECK_AFTER), []
+    for file in files:
+        with suppress(StoreNotFound, StoreDenied):  # nothing is stored. S3 may say denied for missing.
+            found = await objects.head(file_key(file.tenant_id, file.id))
+            if found.size != file.size:
+                replaced.append(file.id)
+                shown = ids.encode(ids.Kind.FILE, file.id)
+                log.warning("files.replaced", file_id=shown, announced=file.size, found=found.size)
+    if files:
+        await store.save_checked([file.id for file in files], replaced)
+    return len(files)

@@ -22,3 +22,17 @@ RETURNING id, tenant_id, status = 'deleting' AS expired;
 -- name: remove_files
 -- Removes files ($1) whose content is gone. If a presigned URL can still write one, its row stays for a later sweep.
 DELETE FROM files WHERE id = ANY ($1::uuid[]) AND status = 'deleting' AND coalesce(writable_until, '-infinity') <= now();
+
+-- name: list_unchecked_files
+-- Returns up to $1 files that presigned URLs could write until $2 seconds ago, and whose size was not checked since.
+SELECT id, tenant_id, size
+FROM files
+WHERE status = 'ready' AND writable_until > '-infinity' AND writable_until <= now() - make_interval(secs => $2)
+ORDER BY writable_until
+LIMIT $1;
+
+-- name: save_checked_files
+-- Notes that the size of files ($1) was checked. The time of those that have another size ($2) is over.
+UPDATE files
+SET writable_until = '-infinity', expires_at = CASE WHEN id = ANY ($2::uuid[]) THEN now() ELSE expires_at END
+WHERE id = ANY ($1::uuid[]) AND status = 'ready';

@@ -108,6 +108,13 @@ async def sweep_files(world: World) -> None:
                 world.removed_id,
             )
             await repeat(lambda: files.sweep(store, objects))
+        await world.own.execute(
+            "INSERT INTO files (id, tenant_id, status, content_type, size, kept, expires_at, writable_until) VALUES "
+            "($1, $2, 'ready', 'text/plain', 1, 600, now() + interval '600 s', now() - interval '2 h')",
+            uuid4(),
+            world.removed_id,
+        )
+        await repeat(lambda: files.check_sizes(store, objects))
         dropped = uuid4()
         await world.own.execute(
             "INSERT INTO files (id, tenant_id, content_type, size, kept, expires_at) VALUES "

@@ -110,6 +110,8 @@ LISTS = {  # the indexes that a list may use
     "drop_large_inputs": {"files_pkey"},
     "drop_files": {"files_pkey"},
     "lock_expired_files": {"files_by_expiry"},
+    "list_unchecked_files": {"files_unchecked"},
+    "save_checked_files": {"files_pkey"},
     "claim_expired_files": {"files_pkey", "job_files_by_file", "jobs_pkey"},
     "delete_file": {"files_pkey", "job_files_by_file", "jobs_pkey"},
     "list_audit_log": {"audit_log_by_tenant"},

@@ -131,6 +131,20 @@ async def test_a_row_stays_while_a_presigned_url_may_write_the_object(world: Wor
     assert await world.list_rows() == await world.list_objects() == set()
 
 
+async def test_a_file_that_a_presigned_url_has_replaced_by_another_size_expires(world: World) -> None:
+    checkable = -files.CHECK_AFTER - 60
+    same, missing = await world.add(60, writable=checkable), await world.add(60, writable=checkable)
+    replaced, still_written = await world.add(60, writable=checkable), await world.add(60, writable=-60)
+    await world.objects.delete([file_key(world.tenant, missing)])
+    for file_id in (replaced, still_written):
+        await world.objects.put(file_key(world.tenant, file_id), stream(b"more than announced"))
+    assert await files.check_sizes(world.store, world.objects) == 3
+    assert await files.check_sizes(world.store, world.objects) == 0  # each is read once
+    assert await world.sweep() == 1
+    assert await world.list_rows() == {same, missing, still_written}
+    assert await world.list_objects() == {same, still_written}
+
+
 async def test_two_sweepers_share_the_files(world: World) -> None:
     for _ in range(20):
         await world.add(-1)
