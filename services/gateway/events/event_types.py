@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from common.jobs import JOB_EVENT_TYPES, list_patterns
-from services.gateway.http.problems import FieldError
+from common.jobs import EVENT_TYPES, JOB_EVENT_TYPES, list_patterns
+from services.gateway.http.problems import FieldError, invalid
 from services.gateway.http.validation.allowed_values import show
 from services.gateway.http.validation.suggestions import suggest
 
@@ -21,6 +21,15 @@ def find_event_errors(patterns: Sequence[str]) -> list[FieldError]:
         for index, pattern in enumerate(patterns)
         if not expand([pattern])
     ]
+
+
+def read_patterns(parameter: str, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the event types that the patterns match. Raises Problem (422) for a pattern that matches none."""
+    known = list_all_patterns(EVENT_TYPES)
+    wrong = next((each for each in patterns if each not in known), None)
+    if wrong is not None:
+        raise invalid(FieldError(parameter, explain_pattern(wrong, EVENT_TYPES)))
+    return tuple(each for each in EVENT_TYPES if not set(patterns).isdisjoint(list_patterns(each)))
 
 
 def list_all_patterns(types: Sequence[str]) -> tuple[str, ...]:

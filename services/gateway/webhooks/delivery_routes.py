@@ -9,16 +9,17 @@ from litestar import Request, get, post
 from litestar.params import Parameter
 
 from common import ids
+from common.jobs import EVENT_TYPES
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.delivery import DeliveryStatus, DeliveryView
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
+from services.gateway.events.event_types import document_patterns, read_patterns
 from services.gateway.http.parameters import (
     CreatedAfter,
     CreatedBefore,
     DeliveryCursor,
-    make_name_filter,
     parse_cursor,
     parse_id,
     read_span,
@@ -33,6 +34,13 @@ log = Log("delivery")
 
 Caller = Request[Key, Any, Any]
 Limit = Annotated[int, Parameter(ge=1, le=100, description="How many items the page may have.")]
+EventTypeFilter = Annotated[
+    str | None,
+    Parameter(
+        schema_extra=document_patterns(EVENT_TYPES),  # read_patterns checks it
+        description="Only deliveries of this type of event, or of types that match a pattern such as `job.*`.",
+    ),
+]
 StatusFilter = Annotated[DeliveryStatus | None, Parameter(description="Only deliveries in this state.")]
 
 
@@ -48,7 +56,7 @@ async def list_webhook_deliveries(
     webhook_id: str,
     services: Services,
     status: StatusFilter = None,
-    event_type: Annotated[str | None, make_name_filter("Only deliveries of this type of event.")] = None,
+    event_type: EventTypeFilter = None,
     created_after: CreatedAfter = None,
     created_before: CreatedBefore = None,
     limit: Limit = 50,
@@ -61,7 +69,8 @@ async def list_webhook_deliveries(
     parsed, tenant_id = parse_id(ids.Kind.WEBHOOK, webhook_id), request.user.tenant_id
     if await services.webhooks.find(parsed, tenant_id) is None:
         raise not_found("webhook")
-    filters = DeliveryFilter(status=status, event_type=event_type, **read_span(created_after, created_before))
+    event_types = None if event_type is None else read_patterns("event_type", [event_type])
+    filters = DeliveryFilter(status=status, event_types=event_types, **read_span(created_after, created_before))
     before = parse_cursor(ids.Kind.DELIVERY, cursor)
     return view_page(await services.deliveries.list_by_webhook(tenant_id, parsed, before, filters, limit + 1), limit)
 

@@ -29,7 +29,7 @@ class DeliveryFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Selects deliveries. None matches everything."""
 
     status: DeliveryStatus | None = None
-    event_type: str | None = None
+    event_types: tuple[str, ...] | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
 
@@ -49,7 +49,7 @@ class DeliveryStore:
     ) -> list[DeliveryView]:
         """Return the newest deliveries with an id below `before`."""
         times = bound_optional(filters.created_after), bound_optional(filters.created_before)
-        values = (tenant_id, webhook_id, before, filters.status, filters.event_type, *times, limit)
+        values = (tenant_id, webhook_id, before, filters.status, filters.event_types, *times, limit)
         found = await self._database.fetch(QUERIES["list_webhook_deliveries"], *values)
         return await self._view([read_delivery(dict(record)) for record in found], LIST_RESPONSE_BYTES)
 

@@ -165,14 +165,14 @@ WHERE r.id = $1 AND r.webhook_id = $2 AND w.tenant_id = $3;
 
 -- name: list_webhook_deliveries
 -- Returns a page of the deliveries of a tenant's ($1) subscription ($2) before an id ($3), newest first. Filters by
--- status ($4), event type ($5) and creation time ($6 to $7).
+-- status ($4), event types ($5) and creation time ($6 to $7).
 SELECT id, event_id, event_type, job_id, webhook_id, url, status, created_at, next_at, finished_at
 FROM visible_deliveries
 WHERE tenant_id = $1
   AND endpoint_id >= $2
   AND (endpoint_id, id) < ($2, coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
   AND ($4::text IS NULL OR status = $4)
-  AND ($5::text IS NULL OR event_type = $5)
+  AND ($5::text[] IS NULL OR event_type = ANY($5))
   AND ($6::timestamptz IS NULL OR created_at >= $6)
   AND ($7::timestamptz IS NULL OR created_at < $7)
 ORDER BY endpoint_id DESC, id DESC -- so that the planner uses this index

@@ -11,11 +11,11 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import Parameter, SkipValidation
 
 from common import ids
-from common.jobs import EVENT_TYPES, list_patterns
+from common.jobs import EVENT_TYPES
 from services.gateway.auth.authentication import Authenticator
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.events.event_types import explain_pattern, list_all_patterns
+from services.gateway.events.event_types import list_all_patterns, read_patterns
 from services.gateway.events.feed.feed import EventFeed, FeedPage, format_position
 from services.gateway.events.feed.schemas import POSITION, FeedItem, FeedPageView
 from services.gateway.events.feed.store import START, FeedPosition
@@ -138,14 +138,7 @@ async def read_position(feed: EventFeed, key: Key, after: str | None, last_event
 
 def read_types(text: str | None) -> tuple[str, ...]:
     """Return the event types that the patterns match. Raises Problem (422) for a pattern that matches none."""
-    if text is None:
-        return EVENT_TYPES
-    patterns = text.split(",")
-    known = list_all_patterns(EVENT_TYPES)
-    wrong = next((each for each in patterns if each not in known), None)
-    if wrong is not None:
-        raise invalid(FieldError("types", explain_pattern(wrong, EVENT_TYPES)))
-    return tuple(each for each in EVENT_TYPES if not set(patterns).isdisjoint(list_patterns(each)))
+    return EVENT_TYPES if text is None else read_patterns("types", text.split(","))
 
 
 def view(event: Event) -> FeedItem:

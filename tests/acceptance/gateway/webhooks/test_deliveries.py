@@ -62,7 +62,8 @@ async def test_deliveries_are_listed_newest_first_in_pages_and_filtered(
 
         ends = [each.id for each in all_deliveries if each.event_type == "job.succeeded"]
         assert len(ends) == 3
-        assert await find(event_type="job.succeeded") == ends
+        assert await find(event_type="job.succeeded") == await find(event_type="*.succeeded") == ends
+        assert await find(event_type="job.*") == [each.id for each in all_deliveries]
         assert await find(event_type="job.failed") == await find(status="pending") == []
         assert await find(status="succeeded", limit=100) == [each.id for each in all_deliveries]
         middle = all_deliveries[2].created_at
@@ -92,6 +93,7 @@ async def test_deliveries_are_listed_newest_first_in_pages_and_filtered(
         ("limit", "0"),
         ("limit", "101"),
         ("event_type", "\x00"),
+        ("event_type", "job.done"),
         ("created_after", "soon"),
     ],
 )
