@@ -50,7 +50,7 @@ async def read_presign(request: Request[Any, Any, Any]) -> PresignUpload:
         if len(body) > MAX_JSON:
             raise too_large(MAX_JSON)
     wanted: PresignUpload = decode_body(bytes(body), PresignUpload)
-    check_media_type("/content_type", wanted.content_type)  # the pattern lets a line break pass at the end
+    check_media_type("/content_type", wanted.content_type)
     return wanted
 
 

@@ -11,7 +11,7 @@ from services.gateway.http.pagination import PlaceCursor
 
 BINARY = "application/octet-stream"
 MEDIA_TYPE = r"[A-Za-z0-9!#$&^_.+-]{1,100}/[A-Za-z0-9!#$&^_.+-]{1,100}([ \t]*;[\x20-\x7e]{0,100})?"
-ContentType = Annotated[str, Meta(pattern=f"^{MEDIA_TYPE}$")]
+ContentType = Annotated[str, Meta(extra_json_schema={"pattern": f"^{MEDIA_TYPE}$"})]
 Sha256 = Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-f]{64}$"})]
 
 

@@ -247,6 +247,9 @@ MISTAKES: dict[str, Mistake] = {
     "a subscription with one event": subscribe("/events: must be a list, got 'job.*'", events="job.*"),
     "an unknown signature": subscribe("must be one of ed25519, hmac; got 'rsa'", signing="rsa"),
     "a header of the connection": subscribe("/headers/host: is set by Charonia", headers={"host": "a"}),
+    "a key with a line break in its name": Mistake(
+        *("POST", "/v1/keys", 422, ("/name: must not contain control characters",)), {"name": "a\n", "scopes": ["read"]}
+    ),
     "a replay of a batch": Mistake(
         *("POST", "/v1/dead-letters/replay", 422, ("/ids/0: ", "is the id of a batch, not of a job")),
         {"ids": [UNKNOWN_BATCH]},

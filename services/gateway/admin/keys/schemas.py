@@ -12,8 +12,9 @@ from services.gateway.auth.rate_limits import MAX_RATE
 from services.gateway.auth.scopes import Scope
 
 # Letters and marks of any language, but no control character.
-KeyName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
-ModelPattern = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]*$")]
+NO_CONTROLS = r"^[^\x00-\x1f\x7f]*$(?!\n)"  # a `$` alone lets a line break pass at the end
+KeyName = Annotated[str, Meta(min_length=1, max_length=100, pattern=NO_CONTROLS)]
+ModelPattern = Annotated[str, Meta(min_length=1, max_length=255, pattern=NO_CONTROLS)]
 RateLimit = Annotated[int, Meta(ge=0, le=MAX_RATE)]
 
 

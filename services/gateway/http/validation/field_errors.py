@@ -28,7 +28,11 @@ from services.gateway.http.validation.suggestions import say_unknown, suggest
 
 WHOLE = re.compile(r"-?[0-9]{1,40}")
 DECIMAL = re.compile(r"-?[0-9]+\.?[0-9]*([eE][+-]?[0-9]+)?")
-NO_NUL = r"^[^\x00]*$"
+PATTERNS = {
+    r"^[^\x00]*$": "must not contain NUL characters",
+    r"^[^\x00-\x1f\x7f]*$(?!\n)": "must not contain control characters",
+    "^[0-9a-fA-F]{64}$": "must be 64 hexadecimal digits",
+}
 ENDS_IN_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 LACKS_ZONE = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?")
 
@@ -117,8 +121,7 @@ def find_text_errors(value: str, kind: inspect.StrType, pointer: str) -> Errors:
         return
     yield from check_length(len(value), kind, pointer, "characters")
     if kind.pattern is not None and not re.search(kind.pattern, value):
-        text = "must not contain NUL characters" if kind.pattern == NO_NUL else f"must match {kind.pattern}"
-        yield FieldError(pointer, text)
+        yield FieldError(pointer, PATTERNS.get(kind.pattern, f"must match {kind.pattern}"))
 
 
 def find_number_errors(value: Any, kind: inspect.IntType | inspect.FloatType, pointer: str, is_text: bool) -> Errors:
