@@ -17,9 +17,9 @@ _RESERVED_PREFIXES = ("webhook-", "proxy-")
 def find_header_error(name: str, value: str) -> str | None:
     """Return what is wrong with a header, as words after its name, or None."""
     if not _NAME.fullmatch(name):
-        return "is not the name of a header"
+        return "is not the name of a header, such as X-Team"
     if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIXES):
-        return "is set by Charonia"
+        return "is set by Charonia; leave it out"
     if not _VALUE.fullmatch(value):
         return "has a value that is not 1 to 2000 visible ASCII characters"
     return None

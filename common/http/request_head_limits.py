@@ -9,7 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 MAX_HEAD = 64 * 1024  # bytes of the URL and all headers
 HEAD_SECONDS = 30.0  # from the start of a connection, or the first byte of a request, to the end of the head
 _DETAILS = {
-    HTTPStatus.BAD_REQUEST: "this is not an HTTP request",
+    HTTPStatus.BAD_REQUEST: "this is not an HTTP/1.1 request; check its method and its headers",
     HTTPStatus.REQUEST_TIMEOUT: f"the head of the request did not arrive within {HEAD_SECONDS:g} s",
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: f"the URL and the headers are over {MAX_HEAD} bytes together",
 }

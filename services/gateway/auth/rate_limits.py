@@ -59,7 +59,7 @@ class RateLimiter:
         permit: Permit = await self._permits.submit((key.id, limit))
         scope[PERMIT] = permit
         if not permit.granted:
-            text = f"the API key exceeds its limit of {limit} requests a second"
+            text = f"the API key exceeds its limit of {limit} requests a second; wait as Retry-After says, and repeat"
             retry = {"Retry-After": str(permit.retry_after)}
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "rate_limited", text, headers=retry)
 

@@ -143,7 +143,7 @@ async def check_position(history: JobHistory, job_id: UUID, name: str, after: Ev
     """Return the job's snapshot. Raises Problem (422) for an id of a future event: the stream would skip events."""
     snapshot = await history.waiters.find_snapshot(job_id)
     if snapshot is not None and after.claim > snapshot.claim:
-        raise invalid(FieldError(name, "is not the id of an event of this job"))
+        raise invalid(FieldError(name, "is not the id of an event of this job; use an id that its events have"))
     return snapshot
 
 

@@ -38,7 +38,8 @@ def infer_shape(
     if wanted.count(-1) > 1:
         raise InvalidTensor(f"shape {signature.shape} has several variable dimensions; {advice}")
     if known == 0 or size % known or (-1 not in wanted and size != known):
-        raise InvalidTensor(f"{size} bytes do not fit {signature.datatype} of shape {signature.shape}")
+        needed = f"{'a multiple of ' if -1 in wanted else ''}{known} bytes"
+        raise InvalidTensor(f"{size} bytes do not fit {signature.datatype} of shape {signature.shape}; send {needed}")
     return [size // known if dimension == -1 else dimension for dimension in wanted]
 
 

@@ -246,7 +246,7 @@ MISTAKES: dict[str, Mistake] = {
     "a subscription to an unknown event": subscribe("did you mean 'job.succeeded'?", events=["job.success"]),
     "a subscription with one event": subscribe("/events: must be a list, got 'job.*'", events="job.*"),
     "an unknown signature": subscribe("must be one of ed25519, hmac; got 'rsa'", signing="rsa"),
-    "a header of the connection": subscribe("/headers/host: is set by Charonia", headers={"host": "a"}),
+    "a header of the connection": subscribe("/headers/host: is set by Charonia; leave it out", headers={"host": "a"}),
     "a key with a line break in its name": Mistake(
         *("POST", "/v1/keys", 422, ("/name: must not contain control characters",)), {"name": "a\n", "scopes": ["read"]}
     ),

@@ -84,8 +84,8 @@ def test_the_protocols_list_takes_data_flat_nested_or_raw(data: Any) -> None:
         ([1.5], ITEM, 0, "/inputs/x", "element 0 is 1.5, not a whole number; UINT8"),
         ([256], ITEM, 0, "/inputs/x", "element 0: 256 is outside 0…255 of UINT8"),
         ({"base64": "!"}, ITEM, 0, "/inputs/x/base64", "not base64"),
-        ({"base64": "AQI="}, ITEM, 0, "/inputs/x", "do not fit"),
-        ({"base64": "AQ=="}, ROW, 0, "/inputs/x", "do not fit"),
+        ({"base64": "AQI="}, ITEM, 0, "/inputs/x", "do not fit UINT8 of shape [1]; send 1 bytes"),
+        ({"base64": "AQ=="}, ROW, 0, "/inputs/x", "do not fit UINT8 of shape [-1, 3]; send a multiple of 3 bytes"),
         (["hello", "you"], Signature("x", Datatype.BYTES, [-1, 1]), 8, "/inputs/x", "got [2]"),  # one item, or two?
         ({"base64": "AQ=="}, Signature("x", Datatype.UINT8, [-1, -1]), 0, "/inputs/x", "variable dimensions"),
         (
