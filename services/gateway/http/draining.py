@@ -2,6 +2,7 @@
 
 import asyncio
 from http import HTTPStatus
+from urllib.parse import quote
 
 import msgspec
 from litestar.enums import ScopeType
@@ -19,7 +20,11 @@ def render_answer(path: str) -> tuple[bytes, list[tuple[bytes, bytes]]]:
         body, media_type = msgspec.json.encode(ProtocolError(DETAIL)), "application/json"
     else:
         problem = ProblemBody(
-            type="urn:charonia:problem:unavailable", title=STATUS.phrase, status=STATUS, detail=DETAIL, instance=path
+            type="urn:charonia:problem:unavailable",
+            title=STATUS.phrase,
+            status=STATUS,
+            detail=DETAIL,
+            instance=quote(path),
         )
         body, media_type = msgspec.json.encode(problem), MEDIA_TYPE
     return body, [

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 from litestar import Request, Response
 from litestar.connection import ASGIConnection
@@ -48,7 +49,7 @@ def answer_problem(request: Connection, problem: Problem) -> Response[Any]:
         title=problem.status.phrase,
         status=problem.status,
         detail=problem.detail,
-        instance=request.url.path,
+        instance=quote(request.url.path),
         errors=problem.errors,
     )
     return Response(body, status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers)
