@@ -18,7 +18,8 @@ const REFRESH_MS = 5_000;
 /** @param {{ name: string }} props in the form of a path */
 export function ModelPage({ name }) {
   const model = useLoad((signal) => call("GET", `/v1/models/${name}`, { signal }), [name], { every: REFRESH_MS });
-  return html`<h1>Model ${decodeName(name)}</h1>
+  return html`<p><a href=${linkTo("/models")}>All models</a></p>
+    <h1>Model ${decodeName(name)}</h1>
     <${Show} of=${model}>${(/** @type {ModelDetails} */ value) => html`<${Details} model=${value} />`}<//>`;
 }
 

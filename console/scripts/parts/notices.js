@@ -1,7 +1,7 @@
 // What a part of a page says while it has nothing else to show.
 
 import { html } from "../../vendor/preact.js";
-import { ApiError } from "../api.js";
+import { ApiError, isTransient } from "../api.js";
 
 /** @param {{ children?: import("../../vendor/preact.js").Child }} props */
 export function Empty({ children }) {
@@ -12,14 +12,15 @@ export function Loading() {
   return html`<p class="loading" role="status">Loading …</p>`;
 }
 
-/** @param {{ error: Error | null, retry?: () => void }} props */
+/** @param {{ error: Error | null, retry?: () => void }} props `retry` is offered unless the API would refuse it again */
 export function Trouble({ error, retry }) {
   if (!error) return null;
   const errors = error instanceof ApiError ? error.errors : [];
+  const mayPass = !(error instanceof ApiError) || isTransient(error);
   return html`<div class="trouble" role="alert">
     <p>${error.message}</p>
     ${errors.length > 1 && html`<ul>${errors.map((each) => html`<li><code>${each.pointer}</code>: ${each.detail}</li>`)}</ul>`}
-    ${retry && html`<button type="button" onClick=${retry}>Try again</button>`}
+    ${retry && mayPass && html`<button type="button" onClick=${retry}>Try again</button>`}
   </div>`;
 }
 

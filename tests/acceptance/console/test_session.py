@@ -50,6 +50,16 @@ async def test_job_of_another_tenant_is_not_found(console: Console, stack: Stack
     await expect(console.page.get_by_text("work", exact=True)).to_have_count(0)
 
 
+async def test_what_is_refused_for_good_is_not_to_be_tried_again(console: Console) -> None:
+    console.watch.allow("404")
+    page = console.page
+    await page.goto(f"{console.root}/models/none")
+    await expect(page.get_by_role("alert")).to_contain_text("not found")
+    await expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+    await page.get_by_role("link", name="All models").click()
+    await expect(page.get_by_role("heading", level=1, name="Models")).to_be_visible()
+
+
 async def test_text_that_is_no_key_is_not_sent(signed_out: Console) -> None:
     page = signed_out.page
     await page.goto(signed_out.root)
