@@ -2,13 +2,12 @@
 
 import asyncio
 from http import HTTPStatus
-from urllib.parse import quote
 
 import msgspec
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.gateway.http.problems import MEDIA_TYPE, PROTOCOL, RETRY_SECONDS, ProblemBody, ProtocolError
+from services.gateway.http.problems import MEDIA_TYPE, PROTOCOL, RETRY_SECONDS, ProblemBody, ProtocolError, quote_path
 
 STATUS = HTTPStatus.SERVICE_UNAVAILABLE
 DETAIL = "shutting down; the outcome of this request is unknown"
@@ -24,7 +23,7 @@ def render_answer(path: str) -> tuple[bytes, list[tuple[bytes, bytes]]]:
             title=STATUS.phrase,
             status=STATUS,
             detail=DETAIL,
-            instance=quote(path),
+            instance=quote_path(path),
         )
         body, media_type = msgspec.json.encode(problem), MEDIA_TYPE
     return body, [

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import quote
 
 from litestar import Request, Response
 from litestar.connection import ASGIConnection
@@ -26,6 +25,7 @@ from services.gateway.http.problems import (
     ProtocolError,
     invalid,
     name_type,
+    quote_path,
 )
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.validation.field_errors import find_errors, read_type
@@ -49,7 +49,7 @@ def answer_problem(request: Connection, problem: Problem) -> Response[Any]:
         title=problem.status.phrase,
         status=problem.status,
         detail=problem.detail,
-        instance=quote(request.url.path),
+        instance=quote_path(request.url.path),
         errors=problem.errors,
     )
     return Response(body, status_code=problem.status, media_type=MEDIA_TYPE, headers=problem.headers)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import msgspec
 from litestar.openapi.datastructures import ResponseSpec
@@ -124,6 +125,11 @@ def invalid(*errors: FieldError) -> Problem:
 def shorten(error: FieldError) -> FieldError:
     """Cut texts that contain names from the client, which may be as long as its body."""
     return FieldError(error.pointer[:MAX_TEXT], error.detail[:MAX_TEXT])
+
+
+def quote_path(path: str) -> str:
+    """Return a decoded path as a URI has it (RFC 3986, 3.3)."""
+    return quote(path, safe="/:@!$&'()*+,;=")
 
 
 def escape(name: str) -> str:

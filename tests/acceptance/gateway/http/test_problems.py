@@ -139,5 +139,5 @@ async def test_problem_points_at_invalid_cursors_and_ids(api: Api) -> None:
 
 
 async def test_problem_names_the_path_as_a_uri(api: Api) -> None:
-    response = await api.http.get("/v1/models/%C3%A9%20%25?limit=1")
-    assert response.json()["instance"] == "/v1/models/%C3%A9%20%25"
+    response = await api.http.get("/v1/models/a:%C3%A9%20%25?limit=1")
+    assert response.json()["instance"] == "/v1/models/a:%C3%A9%20%25"
