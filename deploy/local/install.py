@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from deploy.local import helm, triton_venv
-from deploy.local.errors import LocalError
+from deploy.local.errors import CommandFailed, LocalError
 from deploy.local.installation import INSTALLATION
 from deploy.local.processes.command import run
 from deploy.local.settings import ROOT, Settings
@@ -84,6 +84,8 @@ def run_steps(steps: Sequence[Step], out: TextIO = sys.stdout, clock: Callable[[
 
 def make_venv(directory: Path, requirements: Path = REQUIREMENTS, *, client: bool = True) -> None:
     """Create or update an environment, by default that of the services and the tools; raise CommandFailed."""
+    if directory.is_symlink():
+        raise CommandFailed(f"{directory} is a link: remove it, or update what it leads to")
     for link in (directory / "bin").glob("python*"):
         link.unlink()  # it may lead to another interpreter
     run([sys.executable, "-m", "venv", str(directory)], timeout=120)

@@ -53,6 +53,16 @@ def test_a_failed_step_ends_its_line_and_the_installation(clock: Iterator[float]
     assert out.getvalue().splitlines()[1:] == ["  1/2 Triton … failed after 12 s"]
 
 
+def test_an_environment_behind_a_link_is_not_changed(tmp_path: Path) -> None:
+    python = tmp_path / "shared" / "bin" / "python3"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    (tmp_path / "link").symlink_to(tmp_path / "shared")
+    with pytest.raises(CommandFailed, match="is a link: remove it"):
+        install.make_venv(tmp_path / "link")
+    assert python.exists()
+
+
 @pytest.mark.parametrize(("ending", "timeout"), [("exit 3", 60), ("exec sleep 60", 5)])
 def test_an_error_has_all_that_the_program_printed(ending: str, timeout: float) -> None:
     with pytest.raises(CommandFailed, match=r"(?s)x{10000}.*and the end"):
