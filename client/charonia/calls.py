@@ -160,13 +160,15 @@ class Tries:
     """Counts the tries of one call. After a failure it says how long to wait, or raises the error.
 
     The deadline includes what the gateway was asked to wait. Tries that do not reach it, and the pauses between tries,
-    have only the rest.
+    have only the rest, and `retry_seconds` at most.
     """
 
-    def __init__(self, call: Call, deadline: Deadline, traceparent: str | None = None) -> None:
+    def __init__(
+        self, call: Call, deadline: Deadline, traceparent: str | None = None, retry_seconds: float = NEVER
+    ) -> None:
         self._call = call
         self._deadline = deadline
-        self._retry_seconds = deadline.seconds - call.wait
+        self._retry_seconds = min(retry_seconds, deadline.seconds - call.wait)
         self._next_try_at = time.monotonic()
         self._trace_id = traceparent.split("-")[1] if traceparent else None
         self._count = 0

@@ -49,7 +49,8 @@ class AsyncFiles:
         """Upload a path, an open file or bytes, piece by piece, and return the file. It is an input as it is.
 
         It is kept for `expires_in` seconds, by default for a day. `on_progress` gets the bytes sent so far. A broken
-        upload begins again, if the source can be read again.
+        upload begins again, if the source can be read again, while the gateway is not away for longer than the
+        client's `timeout`.
         """
         timeout = check_timeout(timeout)
         content = Source(source)
@@ -67,7 +68,7 @@ class AsyncFiles:
         if content.size is not None:
             headers["Content-Length"] = str(content.size)
         call = Call("POST", "/v1/files", {"expires_in": expires_in}, headers=headers, content=send)
-        return decode(await self._transport.send(call, timeout), FileData)
+        return decode(await self._transport.send(call, timeout, self._transport.timeout), FileData)
 
     async def get(self, file_id: str) -> FileData:
         """Return a file without its content. Raise NotFound."""

@@ -7,6 +7,7 @@ import httpx
 
 from charonia._async.blocking import sleep
 from charonia.calls import (
+    NEVER,
     Call,
     Deadline,
     LineSplitter,
@@ -54,11 +55,14 @@ class AsyncTransport:
         """Return the decoded answer. Raise APIError, ConnectionFailed, DeadlineExceeded or InvalidResponse."""
         return decode(await self.send(call, timeout), kind)
 
-    async def send(self, call: Call, timeout: float | None = None) -> bytes:
-        """Return the body of the answer. Raises as `call` does."""
+    async def send(self, call: Call, timeout: float | None = None, retry_seconds: float = NEVER) -> bytes:
+        """Return the body of the answer. Raises as `call` does.
+
+        Tries that reach nobody, and the pauses between tries, take at most `retry_seconds`.
+        """
         deadline = Deadline(call.wait + (self.timeout if timeout is None else timeout))
         traceparent = find_traceparent()
-        tries = Tries(call, deadline, traceparent)
+        tries = Tries(call, deadline, traceparent, retry_seconds)
         while True:
             try:
                 response = await self._start(call, tries, traceparent)

@@ -5,7 +5,8 @@ from typing import Any
 
 import httpx
 import pytest
-from charonia import Charonia, ConfigurationError, DeadlineExceeded
+from charonia import Charonia, ConfigurationError, ConnectionFailed, DeadlineExceeded, Unavailable
+from charonia.calls import TRY_SECONDS
 
 MODEL = {
     "name": "m",
@@ -69,6 +70,33 @@ def test_a_silent_stream_is_read_only_until_the_deadline(is_feed: bool) -> None:
             list(client.events.follow(after=None, timeout=0.1) if is_feed else client.stream("m", x=1, timeout=0.1))
         assert time.monotonic() - began_at < 10
     assert max(timeouts, default=0.0) <= 0.1  # none, if it was over before the first request
+
+
+@pytest.mark.parametrize(
+    ("is_reached", "error"), [(False, ConnectionFailed), (True, Unavailable)], ids=["nobody is there", "no room"]
+)
+def test_an_upload_is_not_repeated_for_an_hour(
+    monkeypatch: pytest.MonkeyPatch, is_reached: bool, error: type[Exception]
+) -> None:
+    timeouts, now = [], 0.0
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        timeouts.append(request.extensions["timeout"]["read"])
+        if is_reached:
+            return httpx.Response(503)
+        raise httpx.ConnectError("nobody is there", request=request)
+
+    def pause(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        assert now < 20
+
+    monkeypatch.setattr("charonia.calls.time.monotonic", lambda: now)
+    monkeypatch.setattr("charonia._sync.transport.sleep", pause)
+    with httpx.Client(transport=httpx.MockTransport(answer)) as http, pytest.raises(error):
+        Charonia("http://gateway", "k", timeout=20, http=http).files.upload(b"x")
+    assert len(timeouts) > 2
+    assert set(timeouts) == {TRY_SECONDS}  # a try itself may take longer than that
 
 
 def refuse(request: httpx.Request) -> httpx.Response:
