@@ -1,5 +1,6 @@
 """Sends calls, and repeats them until their deadline."""
 
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
@@ -33,18 +34,12 @@ class AsyncTransport:
     """Sends calls over one pool of connections. `timeout` is the deadline of a call with its retries, in seconds."""
 
     def __init__(self, url: str, headers: dict[str, str], timeout: float, http: httpx.AsyncClient | None) -> None:
-        limits = httpx.Limits(max_connections=1000, max_keepalive_connections=100)
         self.timeout = timeout
         self._url = url
         self._headers = headers
         self._owns_http = http is None
-        try:
-            self._http = http or httpx.AsyncClient(limits=limits)
-        except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
-            raise ConfigurationError(
-                f"a proxy or the certificates that the environment names cannot be used: {error}; "
-                "correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE or SSL_CERT_DIR"
-            ) from error
+        self._http = http or make_pool()
+        self._process = os.getpid()
 
     async def aclose(self) -> None:
         """Close the connections, unless the caller brought the pool."""
@@ -105,6 +100,8 @@ class AsyncTransport:
 
     async def _start(self, call: Call, tries: Tries, traceparent: str | None) -> httpx.Response:
         """Send the call once, and return the answer when its head has arrived."""
+        if self._owns_http and self._process != os.getpid():  # forked: the connections are those of the parent
+            self._http, self._process = make_pool(), os.getpid()
         headers = {**self._headers, **call.headers}
         if traceparent:
             headers["traceparent"] = traceparent
@@ -166,6 +163,17 @@ class AsyncTransport:
             deadline.check("the events")
             failures += 1
             await sleep(deadline.limit(choose_delay(failures, parser.retry)))
+
+
+def make_pool() -> httpx.AsyncClient:
+    """Return a pool of connections. Raise ConfigurationError if the environment does not allow it."""
+    try:
+        return httpx.AsyncClient(limits=httpx.Limits(max_connections=1000, max_keepalive_connections=100))
+    except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
+        raise ConfigurationError(
+            f"a proxy or the certificates that the environment names cannot be used: {error}; "
+            "correct HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY, SSL_CERT_FILE or SSL_CERT_DIR"
+        ) from error
 
 
 async def read_events(response: httpx.Response, parser: Parser) -> AsyncGenerator[ServerSentEvent | None, None]:
