@@ -242,13 +242,13 @@ def _explain_unknown(name: str, inputs: Sequence[TensorInfo]) -> str:
     import difflib  # here, because few need it
 
     names = [each.name for each in inputs]
-    close = difflib.get_close_matches(name, names, 1)
+    close = difflib.get_close_matches(str(name), names, 1)
     hint = f"; did you mean {close[0]!r}?" if close else f"; it has {', '.join(map(repr, names)) or 'none'}"
     return f"the model has no input {name!r}{hint}"
 
 
 def _point(name: str) -> str:
-    return "/inputs/" + name.replace("~", "~0").replace("/", "~1")
+    return "/inputs/" + str(name).replace("~", "~0").replace("/", "~1")
 
 
 def encode_body(body: Any, limit: int) -> bytes:

@@ -67,11 +67,12 @@ def make_fields(
     if webhook is not None:
         fields["webhook"] = {"url": webhook} if isinstance(webhook, str) else webhook
     if metadata is not None:
-        if has_no_json(metadata):
-            text = "has a NaN or an infinity, or is nested too deep; JSON has no such numbers: pass None or a text"
-            raise InvalidInput([FieldError("/metadata", text)])
         fields["metadata"] = metadata
-    return {**fields, **(options or {})}
+    fields |= options or {}
+    text = "has a NaN or an infinity, or is nested too deep; JSON has no such numbers: pass None or a text"
+    if errors := [FieldError(f"/{name}", text) for name, value in fields.items() if has_no_json(value)]:
+        raise InvalidInput(errors)
+    return fields
 
 
 def has_no_json(value: Any, depth: int = 0) -> bool:

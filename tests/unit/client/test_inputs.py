@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from charonia.errors import InvalidInput
 from charonia.inputs import encode_body, encode_inputs, encode_unchecked, find_only_input, has_files, read_files
-from charonia.requests import make_fields
 from charonia.schemas import ModelInfo, TensorInfo
 from charonia.sources import find_large
 from charonia.tensors import FileReference, Raw
@@ -272,6 +271,11 @@ def test_a_masked_array_is_refused() -> None:
         encode_unchecked({"x": masked})
 
 
+def test_a_name_that_is_no_text_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="/inputs/1: the model has no input 1; it has 'x'"):
+        encode_inputs(make_model(tensor("FP32", optional=True)), {1: 2.0})  # type: ignore[dict-item]
+
+
 class TensorOnGPU:
     def __array__(self, *_args: Any, **_named: Any) -> None:
         raise TypeError("use tensor.cpu() first")
@@ -280,13 +284,6 @@ class TensorOnGPU:
 def test_an_array_that_numpy_cannot_read_is_refused() -> None:
     text = "/inputs/x: is TensorOnGPU, which NumPy does not take for an array: use tensor.cpu() first"
     assert refuse(make_model(tensor("FP32")), x=TensorOnGPU()) == [text]
-
-
-@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"b": (1, -float("inf"))}, make_loop()])
-def test_metadata_that_json_cannot_have_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidInput, match="/metadata: has a NaN"):
-        make_fields("m", None, None, {"a": value}, None)
-    assert make_fields("m", None, None, {"a": [1.5, None, "x"]}, None)["metadata"] == {"a": [1.5, None, "x"]}
 
 
 def test_a_file_may_have_a_shape() -> None:
