@@ -48,7 +48,7 @@ async def test_headers_are_added_kept_and_removed(console: Console, own_receiver
     console.watch.allow("422")
     await page.keyboard.press("Enter")
     await expect(third.get_by_text("Host is set by Charonia")).to_be_visible()
-    await expect(third.get_by_label("Name")).to_have_accessible_description("Host is set by Charonia")
+    await expect(third.get_by_label("Name")).to_have_accessible_description("Host is set by Charonia; leave it out")
     await expect(first.get_by_label("Value")).to_have_value("secret")
     await third.get_by_label("Name").fill("X-Team")
     await dialog.get_by_role("button", name="Create").click()
