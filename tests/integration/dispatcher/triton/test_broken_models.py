@@ -19,6 +19,8 @@ from tests.integration.waiting import until
 ECHO = Settings().model_repository / "echo"
 LOAD_SECONDS = 60.0
 
+pytestmark = pytest.mark.triton  # these tests start servers of their own
+
 
 def add_model(repository: Path, name: str, code: str | None, config: str | None = None) -> None:
     """Add a copy of echo with this code and this configuration."""

@@ -11,7 +11,7 @@ from tests.integration.notifier.steps import Steps
 
 JUMP = 600.0
 LEASE = 30.0
-SET_BACK = "UPDATE clock SET latest_at = latest_at + make_interval(secs => $1)"
+SET_BACK = "UPDATE clock SET latest_at = clock_timestamp() + make_interval(secs => $1)"
 POSTPONE = "UPDATE deliveries SET created_at = created_at + make_interval(secs => $1)"
 
 DISABLE = """
