@@ -55,9 +55,11 @@ async def test_model_that_hangs_stops_its_jobs_and_uses_up_no_attempt_of_the_oth
     others = [await api.submit("faulty", fault("ok"), timeout=3, retry=ONCE) for _ in range(20)]
     await check_succeeded(api, others)
     assert (await api.wait(hanging.id)).status == "failed"
-    attempts = [each.status for job in others for each in await api.list_attempts(job.id)]
-    assert attempts.count("succeeded") == 20
-    assert 1 <= attempts.count("returned") <= 10  # most jobs waited for the model and did not try it
+    attempts = [each for job in others for each in await api.list_attempts(job.id)]
+    assert [each.status for each in attempts].count("succeeded") == 20
+    answered_at = min(each.finished_at for each in attempts if each.status == "succeeded")
+    tried = [each for each in attempts if each.status == "returned" and each.started_at < answered_at]
+    assert 1 <= len(tried) <= 5, tried  # two before it opens, then one at a time, and only so often
 
 
 async def test_timeouts_of_one_tenant_delay_another_by_seconds_only(api: Api, other_tenant: Api) -> None:
