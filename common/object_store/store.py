@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from typing import Literal
 
 import obstore
 from msgspec import Struct
-from obstore.store import AzureStore, LocalStore
+from obstore.store import AzureStore, LocalStore, S3Store
 
 from common.errors import CharoniaError, StoreDenied, StoreNotFound, StoreRangeInvalid, StoreUnavailable
 from common.object_store import folder
@@ -20,6 +20,7 @@ from common.object_store.backend import ADVICE, open_backend, open_presigner, sc
 from common.object_store.errors import OBSTORE_ERRORS, name_error
 from common.object_store.pieces import regroup
 from common.object_store.reader import ObjectReader, open_cloud_object, open_local_object
+from common.object_store.signed_length import sign_length
 from common.telemetry.logs import Log
 
 DEADLINE_SECONDS = 30.0
@@ -166,9 +167,9 @@ class ObjectStore:
             await asyncio.gather(*map(delete, keys[some : some + DELETES_IN_FLIGHT]))
         return failed
 
-    async def list_pages(self) -> AsyncIterator[list[ObjectInfo]]:
-        """Yield all objects in pages, in no order that holds for every store."""
-        stream = obstore.list(self._backend, chunk_size=PAGE)
+    async def list_pages(self, folder: str = "") -> AsyncGenerator[list[ObjectInfo], None]:
+        """Yield all objects, or those in a folder, in pages, in no order that holds for every store."""
+        stream = obstore.list(self._backend, folder, chunk_size=PAGE)
         while True:
             # obstore panics when Python frees a listing with a request under way. A thread holds it until then.
             async with self._step():
@@ -182,14 +183,23 @@ class ObjectStore:
         """The headers that the cloud wants in a PUT to a presigned URL."""
         return {"x-ms-blob-type": "BlockBlob"} if isinstance(self._backend, AzureStore) else {}
 
-    async def presign(self, method: Literal["GET", "PUT"], key: str, lifetime: timedelta) -> str | None:
-        """Return a URL for this method that anybody may use until then. Return None for a local folder: it has none."""
+    async def presign(
+        self, method: Literal["GET", "PUT"], key: str, lifetime: timedelta, length: int | None = None
+    ) -> str | None:
+        """Return a URL for this method that anybody may use until then. Return None for a local folder: it has none.
+
+        An upload must then have `length` bytes, if it is given. Azure and Google take any length, and so does S3 if the
+        credentials are those of a role.
+        """
         if lifetime > MAX_LIFETIME:
             raise ValueError(f"a presigned URL lasts {MAX_LIFETIME.days} days at most")
         if isinstance(self._presigner, LocalStore):
             return None
         async with self._step():
-            return await obstore.sign_async(self._presigner, method, key, lifetime)
+            url = await obstore.sign_async(self._presigner, method, key, lifetime)
+        if length is None or not isinstance(self._presigner, S3Store):
+            return url
+        return sign_length(url, method, length) or url
 
     async def check(self) -> None:
         """Raise StoreUnavailable or StoreDenied unless the store answers and its bucket or folder is there."""

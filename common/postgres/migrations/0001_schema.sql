@@ -453,6 +453,14 @@ CREATE TABLE job_files (
 );
 CREATE INDEX job_files_by_file ON job_files (file_id, job_id);
 
+-- How far the search for objects of files without a row is. It goes from tenant to tenant, pass after pass.
+CREATE TABLE orphan_sweep (
+  singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+  swept_until uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000', -- the last tenant that this pass is done with
+  began_at timestamptz NOT NULL DEFAULT '-infinity' -- of this pass
+);
+INSERT INTO orphan_sweep DEFAULT VALUES;
+
 -- The names that clients gave to submits and batches. For a day the same name means the same job or batch, whatever
 -- became of it. The row and the repeated request together hold all that the first answer said.
 CREATE TABLE idempotency_keys (
@@ -889,6 +897,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON quarantines TO charonia_dispatcher;
 GRANT SELECT ON usage TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE ON usage TO charonia_dispatcher;
 GRANT SELECT, UPDATE ON usage_progress TO charonia_dispatcher;
+GRANT SELECT, UPDATE ON orphan_sweep TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON served_models TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON unloaded_models TO charonia_dispatcher;
 GRANT SELECT ON model_limits TO charonia_gateway;

@@ -9,10 +9,11 @@ from common.postgres.leadership import PATIENCE_SECONDS, Answer, Leadership, Lea
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
-from services.dispatcher.maintenance import files, own_retention, retention, usage
+from services.dispatcher.maintenance import files, orphans, own_retention, retention, usage
 from services.dispatcher.maintenance.batch_store import BatchStore
 from services.dispatcher.maintenance.batches import BatchCompleter
 from services.dispatcher.maintenance.file_store import ExpiredFileStore
+from services.dispatcher.maintenance.orphans import OrphanStore
 from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
 from services.dispatcher.maintenance.reconciler import Reconciler
 from services.dispatcher.maintenance.reconciler_store import ReconcilerStore
@@ -83,6 +84,7 @@ class Maintenance:
             "retention": retention.run(RetentionStore(database), settings.retention, settings.audit_retention),
             "own retention": own_retention.run(OwnRetentionStore(database)),
             "files": files.run(ExpiredFileStore(database), parts.objects),
+            "orphans": orphans.run(OrphanStore(database), parts.objects),
             "usage": usage.run(UsageStore(database), by_tenant=settings.tenant_metrics),
             "batches": completer.run(),
             "database metrics": database_metrics.collect_metrics(database),

@@ -1,7 +1,3 @@
--- name: find_known_files
--- Returns those of the files ($1) that have a row, whatever their state.
-SELECT id, tenant_id FROM files WHERE id = ANY ($1::uuid[]);
-
 -- name: list_complete_files
 -- Returns the next $3 files after an id ($1) that have been complete for $2 seconds and that no presigned URL can write.
 SELECT id, tenant_id, size

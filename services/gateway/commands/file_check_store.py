@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from common.known_files import find_known
 from common.object_store.keys import file_key
 from common.postgres import sql
 from common.postgres.database import Database
@@ -30,8 +31,7 @@ class FileCheckStore:
 
     async def find_known(self, ids: Sequence[UUID]) -> set[str]:
         """Return the keys of the objects of those files that have a row."""
-        found = await self._database.fetch(QUERIES["find_known_files"], ids)
-        return {file_key(record["tenant_id"], record["id"]) for record in found}
+        return await find_known(self._database, ids)
 
     async def list_complete(self, after: UUID, age: timedelta, count: int) -> list[CompleteFile]:
         """Return the next files that have been complete for this time."""

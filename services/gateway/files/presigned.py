@@ -39,7 +39,7 @@ class PresignedUploads:
             raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", text)
         file_id, expires_at = ids.new(), datetime.now(UTC) + timedelta(seconds=URL_SECONDS)
         key = file_key(tenant_id, file_id)
-        url = await self._objects.presign("PUT", key, timedelta(seconds=URL_SECONDS))
+        url = await self._objects.presign("PUT", key, timedelta(seconds=URL_SECONDS), wanted.size)
         if url is None:
             raise invalid(FieldError("presign", NO_URLS))
         sha256 = bytes.fromhex(wanted.sha256) if wanted.sha256 else None
@@ -49,7 +49,7 @@ class PresignedUploads:
         except BaseException:  # its answer may be lost, but not its row
             await asyncio.shield(self._give_up(file_id))
             raise
-        headers = {"Content-Type": wanted.content_type} | self._objects.put_headers
+        headers = {"Content-Type": wanted.content_type, "Content-Length": str(wanted.size)} | self._objects.put_headers
         shown = PresignedUpload(method="PUT", url=url, headers=headers, expires_at=format_time(expires_at))
         return PresignedFile(id=ids.encode(ids.Kind.FILE, file_id), upload=shown)
 

@@ -9,7 +9,7 @@ import pytest
 from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from tests.integration.common.object_store.conftest import Place
-from tests.integration.common.object_store.streams import read_all, stream
+from tests.integration.common.object_store.streams import list_keys, read_all, stream
 from tests.support.s3.server import S3
 from tests.support.waiting import eventually
 
@@ -32,6 +32,29 @@ async def test_an_object_is_stored_by_url(bucket: Place) -> None:
     async with httpx.AsyncClient() as client:
         assert (await client.put(await presign(store, "PUT"), content=b"123")).status_code == 200
     assert await read_all(store, KEY) == b"123"
+
+
+@pytest.mark.parametrize("sent", [b"", b"12", b"1234"])
+async def test_an_upload_has_the_length_that_was_signed(bucket: Place, sent: bytes) -> None:
+    store = ObjectStore(bucket.url)
+    url = await store.presign("PUT", KEY, MINUTE, length=3)
+    assert url is not None
+    async with httpx.AsyncClient() as client:
+        refused = [await client.put(url, content=sent), await client.put(url, content=stream(b"123"))]  # in chunks
+        assert [(answer.status_code, "SignatureDoesNotMatch" in answer.text) for answer in refused] == [(403, True)] * 2
+        assert await list_keys(store) == []
+        assert (await client.put(url, content=b"123")).status_code == 200
+    assert await read_all(store, KEY) == b"123"
+
+
+async def test_an_empty_upload_has_its_length_signed(bucket: Place) -> None:
+    store = ObjectStore(bucket.url)
+    url = await store.presign("PUT", KEY, MINUTE, length=0)
+    assert url is not None
+    async with httpx.AsyncClient() as client:
+        assert (await client.put(url, content=b"1")).status_code == 403
+        assert (await client.put(url, content=b"")).status_code == 200
+    assert await read_all(store, KEY) == b""
 
 
 @pytest.mark.parametrize(("method", "suffix"), [("PUT", ""), ("GET", "0"), ("GET", "&x=1")])

@@ -25,6 +25,7 @@ WHERE = "the section Rights of common/postgres/migrations/0001_schema.sql"
 LEDGER = "schema_migrations"  # every new connection reads it: see check_schema
 # Files of `common` by the roles whose services run them.
 COMMON = {
+    ("common", "known_files.sql"): ("dispatcher", "operator"),
     ("common.locations", "allowed.sql"): ("gateway", "dispatcher"),
     ("common.postgres", "audit_log.sql"): ("gateway", "notifier", "operator"),
     ("common.postgres", "database_metrics.sql"): ("dispatcher",),

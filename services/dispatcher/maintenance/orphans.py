@@ -1,0 +1,97 @@
+"""Deletes orphans: objects in the places of files that no row knows, so that no quota counts them.
+
+A slow PUT to a presigned URL leaves one, if it ends after the sweep of its row. So does a service that froze while it
+stored a file, and is killed afterwards.
+
+Objects are listed tenant by tenant, a page at a time. How far the pass is lies in the database, so a new leader goes
+on. A bucket may be shared: only the folders of this database's tenants are read.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from common import ids
+from common.known_files import find_known
+from common.object_store.keys import parse_file_key
+from common.object_store.store import ObjectInfo, ObjectStore
+from common.postgres import sql
+from common.postgres.database import Database
+from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
+
+QUERIES = sql.load("services.dispatcher.maintenance", "orphans.sql")
+MIN_AGE = timedelta(hours=1)  # its row is older than an object, but clocks may differ
+PASS_SECONDS = 3600.0  # from the begin of a pass to that of the next
+PAGE_SECONDS = 1.0  # between two pages; so a store with 10 million files takes three hours
+REST_SECONDS = 60.0
+SHOWN = 10
+
+log = Log("files")
+
+
+class OrphanStore:
+    """The SQL statements about orphans, one method each."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find_tenant(self) -> UUID | None:
+        """Return the tenant that comes next in the pass; None at its end."""
+        record = await self._database.fetch_one(QUERIES["find_tenant_to_sweep"])
+        return record["id"] if record else None
+
+    async def save_tenant(self, tenant_id: UUID) -> None:
+        """Note that the pass is done with a tenant."""
+        await self._database.fetch(QUERIES["save_swept_tenant"], tenant_id)
+
+    async def begin_pass(self, seconds: float) -> bool:
+        """Begin the next pass. Return False if the last one began less than `seconds` ago."""
+        return bool(await self._database.fetch(QUERIES["begin_orphan_sweep"], seconds))
+
+    async def find_known(self, files: Sequence[UUID]) -> set[str]:
+        """Return the keys of the objects of those files that have a row."""
+        return await find_known(self._database, files)
+
+
+async def run(store: OrphanStore, objects: ObjectStore) -> None:
+    """Delete orphans, pass after pass, until cancelled."""
+    outage = Outage()
+    while True:
+        pause = REST_SECONDS
+        with outage.tolerate("files.orphan_sweep_failed", log):
+            if await sweep_tenant(store, objects, MIN_AGE) or await store.begin_pass(PASS_SECONDS):
+                pause = PAGE_SECONDS
+        await asyncio.sleep(pause)
+
+
+async def sweep_tenant(store: OrphanStore, objects: ObjectStore, min_age: timedelta) -> bool:
+    """Delete the orphans of the next tenant that are older than `min_age`. Return False at the end of the pass."""
+    tenant_id = await store.find_tenant()
+    if tenant_id is None:
+        return False
+    async with aclosing(objects.list_pages(f"{tenant_id}/")) as pages:
+        async for page in pages:
+            before = datetime.now(UTC) - min_age
+            await delete_orphans(store, objects, [each for each in page if each.modified <= before])
+            await asyncio.sleep(PAGE_SECONDS)
+    await store.save_tenant(tenant_id)
+    return True
+
+
+async def delete_orphans(store: OrphanStore, objects: ObjectStore, page: Sequence[ObjectInfo]) -> None:
+    """Delete those of the objects that are in the place of a file without a row. Raises Unavailable."""
+    files = {each.key: parsed[1] for each in page if (parsed := parse_file_key(each.key)) is not None}
+    known = await store.find_known([*files.values()])
+    orphans = {each.key: each.size for each in page if each.key in files.keys() - known}
+    if not orphans:
+        return
+    failed = await objects.delete_each([*orphans])
+    for key, error in failed.items():
+        log.warning("files.not_deleted", file_id=ids.encode(ids.Kind.FILE, files[key]), error=error)
+    if deleted := [key for key in orphans if key not in failed]:
+        shown = [ids.encode(ids.Kind.FILE, files[key]) for key in deleted[:SHOWN]]
+        size = sum(orphans[key] for key in deleted)
+        log.warning("files.orphans_deleted", count=len(deleted), bytes=size, first=shown)
