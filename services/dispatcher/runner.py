@@ -1,4 +1,4 @@
-"""Claims a job for each wake-up and runs it on Triton."""
+"""Claims jobs when a wake-up comes, and runs them on Triton."""
 
 import asyncio
 import time
@@ -26,6 +26,7 @@ from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import OutputsNotStored, Requeue, ResultStore
 from services.dispatcher.running_job import RunningJob, span_attributes
+from services.dispatcher.slot_filler import SlotFiller
 from services.dispatcher.triton.attempt import InferenceResult
 from services.dispatcher.triton.errors import InferenceError
 
@@ -57,6 +58,7 @@ class Runner:
         self._heartbeat = heartbeat
         self._attempts = attempts
         self._starting: set[asyncio.Task[bool]] = set()
+        self._filler = SlotFiller(claims, self._start_in_slot)
 
     async def handle(self, model: ServedModel, priority: Priority, message: Message, traceparent: str | None) -> None:
         """Start a job for each job that the message announces. Raises Retry or Reject."""
@@ -72,18 +74,19 @@ class Runner:
         """
         deadline = asyncio.get_running_loop().time() + HOLD_SECONDS
         probe = await wait_until(deadline, model.acquire(priority), "slot")
-        while not await self._start_in_slot(model, priority, traceparent, probe):
+        # A lost channel must not interrupt a claim.
+        while not await asyncio.shield(self._start_in_slot(model, priority, probe, traceparent)):
             await wait_until(deadline, self._claims.wait_for_room(model, priority), "room for inputs")
             probe = await wait_until(deadline, model.acquire(priority), "slot")
 
-    async def _start_in_slot(
-        self, model: ServedModel, priority: Priority, traceparent: str | None, probe: bool
-    ) -> bool:
-        """Return whether the message is done: not if the next job found no room."""
+    def _start_in_slot(
+        self, model: ServedModel, priority: Priority, probe: bool, traceparent: str | None = None
+    ) -> asyncio.Task[bool]:
+        """Claim a job in a task. Its result is whether the message is done: not if the next job found no room."""
         starting = asyncio.create_task(self._claim_and_start(model, priority, traceparent, probe))
         self._starting.add(starting)
         starting.add_done_callback(self._forget_start)
-        return await asyncio.shield(starting)  # a lost channel must not interrupt a claim
+        return starting
 
     def _forget_start(self, starting: asyncio.Task[bool]) -> None:
         self._starting.discard(starting)
@@ -105,6 +108,7 @@ class Runner:
         finally:
             if job is None:
                 model.release(probe=probe)
+        self._filler.note_claim(model, priority)
         if job is None:
             metrics.stale_messages.inc()
             return True
@@ -199,6 +203,7 @@ class Runner:
 
     async def stop(self, grace: float) -> None:
         """Let running jobs end within `grace` seconds, then give the others back to the queue."""
+        self._filler.stop()
         if self._starting:
             await asyncio.wait(self._starting, timeout=grace)
         if tasks := [running.task for running in self._heartbeat.jobs.values() if running.task is not None]:

@@ -154,6 +154,11 @@ async def trace(database: Database, job_id: UUID) -> Traces:
     return Traces(*([record[0] for record in found] for found in (events, outputs)))
 
 
+async def let_wait(database: Database, seconds: float) -> None:
+    """Let all jobs have been claimable for so much longer."""
+    await database.fetch("UPDATE jobs SET run_at = run_at - make_interval(secs => $1)", seconds)
+
+
 async def lapse(database: Database, job_id: UUID) -> None:
     """Let the job's lease lapse."""
     await database.fetch("UPDATE jobs SET lease_until = now() - interval '1 second' WHERE id = $1", job_id)

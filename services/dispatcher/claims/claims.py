@@ -1,4 +1,4 @@
-"""Claims jobs for wake-ups. A wake-up claims the fairest job of its queue, not necessarily its own."""
+"""Claims the jobs of a queue in the order of their turns, whichever job a wake-up was sent for."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -62,6 +62,7 @@ class Claims:
         self._lease = lease
         self._read_session = read_session
         self._batchers: dict[tuple[str, Priority], Batcher[None, ClaimResult]] = {}
+        self._late: set[Queue] = set()  # whose last claim left jobs that no message announces
 
     async def claim(self, model: ServedModel, priority: Priority) -> ClaimedJob | None:
         """Claim the next job of a model and class. None if the queue is empty, or its jobs may not start now.
@@ -82,6 +83,10 @@ class Claims:
                 case NoJob.LOCKED:
                     await asyncio.sleep(RETRY_SECONDS)
         raise Retry(NoJob.LOCKED.value)
+
+    def has_late(self, model: ServedModel, priority: Priority) -> bool:
+        """Return whether the last claim left jobs that may start, and that no message announces."""
+        return (model.name, priority) in self._late
 
     async def wait_for_room(self, model: ServedModel, priority: Priority) -> None:
         """Wait until the next job may fit, but not for long: by then a smaller job of another tenant may be next."""
@@ -114,6 +119,7 @@ class Claims:
         finally:
             self.inputs.release(queue, Room(room.in_turn - loaded.in_turn, room.passing - loaded.passing))
         self.inputs.note_next(queue, claimed.next_bytes)
+        (self._late.add if claimed.late else self._late.discard)(queue)
         for job in claimed.jobs:
             share.note_start(job.row.tenant_id, priority, passed=job.passed)
         reason, without = explain(claimed), len(claims) - len(claimed.jobs)

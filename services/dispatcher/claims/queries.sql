@@ -7,11 +7,11 @@
 --
 -- Locked jobs are skipped. `contended` says that there may be more jobs than were claimed. The inputs have at most $12
 -- bytes together. Small jobs with at most $13 bytes together pass those that do not fit. `next_bytes` are those of the
--- first job that did not fit.
+-- first job that did not fit. `late` says that a job was left that could have been claimed, and has waited for $14 seconds.
 WITH tenants AS MATERIALIZED (
   SELECT * FROM waiting_tenants($1, $2, $4, $3 + 10, $10) WITH ORDINALITY AS tenant(id, turn)
 ), candidates AS MATERIALIZED ( -- more than wanted: others may be locked, or not fit
-  SELECT job.id, job.input_bytes, row_number() OVER (ORDER BY coalesce(busy.jobs, 0) + job.place, tenant.turn) AS number
+  SELECT job.id, job.input_bytes, job.run_at, row_number() OVER (ORDER BY coalesce(busy.jobs, 0) + job.place, tenant.turn) AS number
   FROM tenants tenant
   LEFT JOIN unnest($5::uuid[], $6::integer[]) AS busy(id, jobs) ON busy.id = tenant.id
   CROSS JOIN LATERAL claimable_jobs($1, $2, tenant.id, least(2 * $3::integer, $11::integer - coalesce(busy.jobs, 0))) job
@@ -50,7 +50,10 @@ FROM (
   SELECT
     jobs < $3 AND (jobs < count(*) FILTER (WHERE fits OR passes) OR (SELECT count(*) FROM tenants) > $3 + 9) AS contended,
     (array_agg(input_bytes ORDER BY number) FILTER (WHERE NOT fits AND NOT passes AND (jobs < $3 OR number < last)))[1]
-      AS next_bytes
+      AS next_bytes,
+    coalesce(bool_or(
+      (fits OR passes) AND number > last AND run_at <= now() - make_interval(secs => $14::double precision)
+    ), false) AS late
   FROM (SELECT count(*) AS jobs, max(number) AS last FROM locked) found
   LEFT JOIN sized ON true
   GROUP BY jobs, last

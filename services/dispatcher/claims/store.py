@@ -15,18 +15,20 @@ from services.dispatcher.claims.input_budget import Room
 QUERIES = sql.load("services.dispatcher.claims") | sql.load("services.dispatcher.claims", "limits.sql")
 
 USUAL = Room(MAX_BATCH_BYTES, 0)
+LATE_SECONDS = 0.25  # after which the message of a waiting job is lost, or waits behind others
 
 
 class ClaimBatch(NamedTuple):
     """Claimed jobs in the order of their turns.
 
     `contended`: more may be queued, but other transactions hold them. `next_bytes` are those of the inputs of the next
-    job whose turn it is, if it did not fit.
+    job whose turn it is, if it did not fit. `late`: more could be claimed at once, and no message announces them.
     """
 
     jobs: list[ClaimedJob]
     contended: bool
     next_bytes: int | None = None
+    late: bool = False
 
 
 class Limits(NamedTuple):
@@ -86,7 +88,8 @@ class ClaimStore:
                 return ClaimBatch([], contended=False)
             turn = model, priority, found["jobs"], last_tenant, found["tenants"] or [], found["running"] or []
             closed = [*{*(found["closed"] or ()), *closed_tenants}]
-            return await run_claim(connection, *turn, worker, lease, session, closed, found["per_tenant"], *room)
+            claimed = await run_claim(connection, *turn, worker, lease, session, closed, found["per_tenant"], *room)
+            return claimed._replace(late=claimed.late and found["jobs"] == count)
 
     async def list_limits(self) -> Limits:
         record = await self._database.fetch_one(QUERIES["list_limits"])
@@ -106,6 +109,6 @@ class ClaimStore:
 
 async def run_claim(connection: Connection, *values: object) -> ClaimBatch:
     """Run the claim statement with its values."""
-    found = await connection.fetch(QUERIES["claim_jobs"], *values)
+    found = await connection.fetch(QUERIES["claim_jobs"], *values, LATE_SECONDS)
     jobs = [read_claimed_job(dict(record)) for record in found if record["id"]]
-    return ClaimBatch(jobs, found[0]["contended"], found[0]["next_bytes"])
+    return ClaimBatch(jobs, found[0]["contended"], found[0]["next_bytes"], found[0]["late"])

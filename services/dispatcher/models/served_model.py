@@ -34,12 +34,15 @@ class ServedModel:
         self.available = asyncio.Event()
         self._described_at: dict[str, float] = {}
 
-    async def acquire(self, priority: Priority) -> bool:
-        """Return with a slot held while the model is available. Return whether the job is a probe of its breaker."""
+    async def acquire(self, priority: Priority, *, last: bool = False) -> bool:
+        """Return with a slot held while the model is available. Return whether the job is a probe of its breaker.
+
+        `last`: all others that wait for a slot go first.
+        """
         while True:
             await self.available.wait()
             await self.breaker.wait()
-            await self.concurrency.acquire(priority)
+            await self.concurrency.acquire(priority, last=last)
             try:
                 await self.backoff.wait()
             except asyncio.CancelledError:

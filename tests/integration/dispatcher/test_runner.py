@@ -31,7 +31,7 @@ from services.dispatcher.url_inputs import UrlInputs
 from services.dispatcher.waiter_presence import WaiterPresence
 from services.gateway.jobs.store import JobStore
 from tests.integration.dispatcher.inference import integer
-from tests.integration.jobs import LEASE, TRACEPARENT, JobState, lapse, look, submit
+from tests.integration.jobs import LEASE, TRACEPARENT, JobState, lapse, let_wait, look, submit
 from tests.integration.waiting import until, until_blocked
 from tests.integration.world import World
 
@@ -201,6 +201,27 @@ async def test_a_job_that_waits_for_room_leaves_its_slot_to_other_work(dispatche
     heartbeat.cancel()
     assert (await dispatcher.look(first)).status is Status.CANCELED
     assert [(await dispatcher.look(job)).status for job in (second, urgent)] == [Status.SUCCEEDED] * 2
+
+
+async def test_one_message_fills_all_slots_with_jobs_whose_messages_were_lost(dispatcher: LocalDispatcher) -> None:
+    dispatcher.model.concurrency.resize(6)
+    jobs = [await dispatcher.submit(LONG) for _ in range(8)]
+    await let_wait(dispatcher.world.database, 1.0)
+    await dispatcher.handle(jobs[0])
+    await until(lambda: len(dispatcher.heartbeat.jobs) == 6, "all slots are in use")
+    await dispatcher.world.cancel(jobs[0])
+    await dispatcher.control.handle(CancelJob(jobs[0]), None)
+    await until(lambda: (jobs[6], 1) in dispatcher.heartbeat.jobs, "the slot that became free is in use")
+    await dispatcher.runner.stop(0)
+    await dispatcher.until_idle()
+    assert [(await dispatcher.look(job)).claim for job in jobs] == [1] * 7 + [0]
+
+
+async def test_a_job_whose_message_is_on_its_way_is_left_to_it(dispatcher: LocalDispatcher) -> None:
+    jobs = [await dispatcher.submit(1) for _ in range(2)]
+    await dispatcher.handle(jobs[0])
+    await dispatcher.until_idle()
+    assert [(await dispatcher.look(job)).claim for job in jobs] == [1, 0]
 
 
 async def test_a_success_raises_the_limit_by_one(dispatcher: LocalDispatcher) -> None:

@@ -21,6 +21,7 @@ from tests.integration.jobs import (
     PACKED,
     claim,
     lapse,
+    let_wait,
     make_claimable,
     new_end,
     new_requeue,
@@ -102,7 +103,7 @@ async def test_a_job_that_another_claim_holds_is_skipped(database: Database, sto
         return [job.row.id for job in found.jobs], found.contended
 
     async with database.transaction() as first:
-        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, "first", LEASE, None, [], None, 1000, 0)
+        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, "first", LEASE, None, [], None, 1000, 0, 1.0)
         assert [record["id"] for record in found] == [held]
         assert await look(2) == ([free], True)
     assert await look(2) == ([], False)
@@ -122,6 +123,31 @@ async def test_a_wake_up_waits_for_a_job_that_another_transaction_holds(database
     assert claimed is not None
     assert claimed.row.id == job
     assert await claims.claim(model, Priority.NORMAL) is None
+
+
+async def test_a_claim_knows_of_late_jobs_that_it_leaves(database: Database, stores: Stores, tenant: UUID) -> None:
+    model, claims = (
+        ServedModel("echo", asyncio.Event()),
+        Claims(stores.claims, RunLimits(stores.claims, list), worker="w", lease=LEASE),
+    )
+
+    async def claim_some(count: int) -> bool:
+        await asyncio.gather(*(claims.claim(model, Priority.NORMAL) for _ in range(count)))
+        return claims.has_late(model, Priority.NORMAL)
+
+    for _ in range(3):
+        await submit(database, tenant)
+    assert not await claim_some(1), "the messages of new jobs are on their way"
+    await let_wait(database, 1.0)
+    assert await claim_some(1), "one late job is left"
+    assert not await claim_some(1)
+    for _ in range(3):
+        await submit(database, tenant)
+    await let_wait(database, 1.0)
+    await database.fetch("INSERT INTO model_limits (model, max_running) VALUES ('echo', 4)")
+    limited = Claims(stores.claims, RunLimits(stores.claims, list), worker="w", lease=LEASE)
+    await asyncio.gather(*(limited.claim(model, Priority.NORMAL) for _ in range(2)))
+    assert not limited.has_late(model, Priority.NORMAL), "the limit of the model leaves them"
 
 
 async def test_a_claimed_job_knows_whether_its_start_is_wanted(
