@@ -1,15 +1,17 @@
 """Renews the leases of running jobs, and applies what the database answers."""
 
 import asyncio
-import contextlib
 
 from common.errors import Unavailable
 from common.telemetry.logs import Log
+from common.telemetry.outage import Outage
 from common.views.job import job_log_fields
 from services.dispatcher import metrics
-from services.dispatcher.claims.store import ClaimStore
-from services.dispatcher.running_job import ClaimKey, RunningJob
+from services.dispatcher.claims.claimed_job import ClaimKey
+from services.dispatcher.claims.store import ClaimStore, HeldClaim
+from services.dispatcher.running_job import RunningJob
 
+AGAIN_SECONDS = 1.0  # before what could not be renewed is tried again
 REQUEST_SECONDS = 0.1  # between a request and its heartbeat, which serves all requests of that time
 
 log = Log("heartbeat")
@@ -24,6 +26,7 @@ class Heartbeat:
         self._store = store
         self._lease = lease
         self._requested = asyncio.Event()
+        self._outage = Outage()
 
     @property
     def is_requested(self) -> bool:
@@ -34,35 +37,52 @@ class Heartbeat:
         self._requested.set()
 
     async def run(self) -> None:
-        """Renew three times per lease and on request, until cancelled."""
+        """Renew three times per lease and on request, until cancelled. Try what was not renewed again soon."""
+        clock = asyncio.get_running_loop().time
+        left: list[ClaimKey] = []
+        due = clock() + self._lease / 3
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._lease / 3):
-                    await self._requested.wait()
-                await asyncio.sleep(REQUEST_SECONDS)  # a claim that runs now is committed by then
-            self._requested.clear()
-            if self.jobs:
-                await self._renew(list(self.jobs))
+            requested = await self._wait(min(due, clock() + AGAIN_SECONDS) if left else due)
+            left = [key for key in left if key in self.jobs]
+            if requested or clock() >= due:
+                left, due = list(self.jobs), clock() + self._lease / 3
+            if left:
+                left = await self._renew(left)
 
-    async def _renew(self, keys: list[ClaimKey]) -> None:
+    async def _wait(self, until: float) -> bool:
+        """Wait until a time of the loop. Return earlier on a request, and whether there was one."""
+        try:
+            async with asyncio.timeout_at(until):
+                await self._requested.wait()
+        except TimeoutError:
+            return False
+        await asyncio.sleep(REQUEST_SECONDS)  # a claim that runs now is committed by then
+        self._requested.clear()
+        return True
+
+    async def _renew(self, keys: list[ClaimKey]) -> list[ClaimKey]:
+        """Renew leases, and cancel what is lost or being canceled. Return those that were not renewed."""
         try:
             held = await self._store.renew_leases(keys, self._lease)
         except Unavailable as error:
-            log.warning("lease.renewal_failed", jobs=len(keys), error=error)
-            return
+            if self._outage.begin():
+                log.warning("lease.renewal_failed", jobs=len(keys), error=error)
+            return keys
+        self._outage.end()
         for key in keys:
-            self._apply_heartbeat(key, held.get(key[0]))
+            self._apply_heartbeat(key, held.get(key))
+        return [key for key, claim in held.items() if not claim.renewed]
 
-    def _apply_heartbeat(self, key: ClaimKey, canceling: bool | None) -> None:
+    def _apply_heartbeat(self, key: ClaimKey, held: HeldClaim | None) -> None:
         """Cancel a job that is being canceled, or whose claim is lost (None)."""
         running = self.jobs.get(key)
         if running is None or running.task is None:
             return
-        if canceling is None and running.recording:
-            return  # the heartbeat waited for the write that ended the job
-        if canceling is None:
+        if held is None and running.recording:
+            return  # its end was recorded meanwhile
+        if held is None:
             metrics.stale_results.inc()
             log.warning("lease.lost", **job_log_fields(running.job.row))
-            running.task.cancel()  # another dispatcher runs the job, or it has ended
-        elif canceling and not running.canceling:
+            running.task.cancel()  # another claim runs the job, or it has ended
+        elif held.canceling and not running.canceling:
             running.cancel()

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import dataclass
-from uuid import UUID
 
 from opentelemetry.trace import INVALID_SPAN, Span
 
@@ -10,12 +9,10 @@ from common import job_spans
 from common.rabbitmq import topology
 from common.views.job import JobRow
 from services.dispatcher import metrics
-from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.claims.claimed_job import ClaimedJob, ClaimKey
 from services.dispatcher.claims.input_budget import NO_ROOM, Room
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.attempt import InferenceResult
-
-ClaimKey = tuple[UUID, int]  # a job and its claim
 
 
 @dataclass

@@ -21,8 +21,9 @@ from common.views.job import JobUrls
 from services.dispatcher import retry_policy
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance.batches import BatchCompleter
+from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.reconciler import find_silent, list_wake_ups
-from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
+from services.dispatcher.maintenance.sweeper import Sweeper
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
@@ -101,8 +102,8 @@ class LateStore(SweeperStore):
         found, self.expired = self.expired, await super().find_expired(limit)
         return found
 
-    async def find_abandoned(self, limit: int) -> JobsAtTime:
-        found, self.abandoned = self.abandoned, await super().find_abandoned(limit)
+    async def find_abandoned(self, jobs: Sequence[UUID], limit: int) -> JobsAtTime:
+        found, self.abandoned = self.abandoned, await super().find_abandoned(jobs, limit)
         return found
 
 
@@ -122,8 +123,12 @@ class World:
         self.seconds = 0.0
         sessions = SteadyStore(database)
         lost = LostSessions(sessions, SteadyLock(sessions, LEASE), float("inf"), lambda: self.seconds)
-        self.sweeper = Sweeper(self.stores.sweeper, self.recorder, wake_ups, no_grace, lost, 1.0)
-        self.late_sweeper = Sweeper(LateStore(database), self.recorder, wake_ups, no_grace, lost, 1.0)
+
+        def make_sweeper(store: SweeperStore) -> Sweeper:
+            lapsed = LapsedLeases(store, no_grace, 0.0)
+            return Sweeper(store, self.recorder, wake_ups, no_grace, lapsed, lost, 1.0)
+
+        self.sweeper, self.late_sweeper = make_sweeper(self.stores.sweeper), make_sweeper(LateStore(database))
         self.canceler = Canceler(database, wake_ups, changes, JobUrls())
         self.retrier = Retrier(database, Catalogue(ModelStore(database)), wake_ups, changes)
         self.eraser = Eraser(database, delivery_wait=0.0)

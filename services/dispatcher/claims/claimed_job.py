@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import msgspec
 
 from common.locations.location import Location, parse_prefix
 from common.locations.outputs import make_attempt_folder
 from common.views.job import JobRow, read_job
+
+ClaimKey = tuple[UUID, int]  # a job and its claim
 
 
 class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from common.postgres import sql
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Connection, Database, to_columns
 from common.rabbitmq.wake_ups import WakeUp, job_wake_up
-from services.dispatcher.claims.claimed_job import ClaimedJob, read_claimed_job
+from services.dispatcher.claims.claimed_job import ClaimedJob, ClaimKey, read_claimed_job
 from services.dispatcher.claims.input_budget import Room
 
 QUERIES = sql.load("services.dispatcher.claims") | sql.load("services.dispatcher.claims", "limits.sql")
@@ -29,6 +29,13 @@ class ClaimBatch(NamedTuple):
     contended: bool
     next_bytes: int | None = None
     late: bool = False
+
+
+class HeldClaim(NamedTuple):
+    """A claim that is still held. `renewed`: its lease was renewed; otherwise the job was locked."""
+
+    renewed: bool
+    canceling: bool
 
 
 class Limits(NamedTuple):
@@ -101,10 +108,10 @@ class ClaimStore:
         found = await self._database.fetch(QUERIES["find_next_jobs"], model, count, list(Priority))
         return [job_wake_up(Priority(record["priority"]), model, record["traceparent"]) for record in found]
 
-    async def renew_leases(self, claims: Sequence[tuple[UUID, int]], lease: float) -> dict[UUID, bool]:
-        """Return the jobs that are still held, each with whether a cancel was requested."""
+    async def renew_leases(self, claims: Sequence[ClaimKey], lease: float) -> dict[ClaimKey, HeldClaim]:
+        """Return the claims that are still held, each with whether a cancel was requested. `lease` is in seconds."""
         found = await self._database.fetch(QUERIES["renew_leases"], *to_columns(claims, 2), lease)
-        return {record["id"]: record["canceling"] for record in found}
+        return {(each["id"], each["claim"]): HeldClaim(each["renewed"], each["canceling"]) for each in found}
 
 
 async def run_claim(connection: Connection, *values: object) -> ClaimBatch:

@@ -13,12 +13,13 @@ from services.dispatcher.maintenance import files, orphans, own_retention, reten
 from services.dispatcher.maintenance.batch_store import BatchStore
 from services.dispatcher.maintenance.batches import BatchCompleter
 from services.dispatcher.maintenance.file_store import ExpiredFileStore
+from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.orphans import OrphanStore
 from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
 from services.dispatcher.maintenance.reconciler import Reconciler
 from services.dispatcher.maintenance.reconciler_store import ReconcilerStore
 from services.dispatcher.maintenance.retention_store import RetentionStore
-from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
+from services.dispatcher.maintenance.sweeper import Sweeper
 from services.dispatcher.maintenance.sweeper_store import SweeperStore
 from services.dispatcher.maintenance.usage_store import UsageStore
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -75,7 +76,9 @@ class Maintenance:
         """Return the loops of a new leader. Only the grace and the lost sessions remember what was before."""
         settings, parts = self._settings, self._parts
         database, wake_ups, interval = parts.database, parts.wake_ups, settings.sweep_interval
-        sweeper = Sweeper(SweeperStore(database), parts.recorder, wake_ups, self._grace, self._lost, interval)
+        sweeping = SweeperStore(database)
+        lapsed = LapsedLeases(sweeping, self._grace, settings.lease)
+        sweeper = Sweeper(sweeping, parts.recorder, wake_ups, self._grace, lapsed, self._lost, interval)
         reconciler = Reconciler(ReconcilerStore(database), parts.recorder, parts.publisher, wake_ups)
         completer = BatchCompleter(BatchStore(database), wake_ups, parts.changes, settings.public_url, interval)
         return {

@@ -1,7 +1,6 @@
 """Promotes scheduled jobs that are due, ends expired jobs and reclaims abandoned jobs."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
 from typing import Any
@@ -14,6 +13,7 @@ from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics, retry_policy
 from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import NotStored
@@ -26,36 +26,6 @@ ABANDONED = Failure("worker_lost", "the worker that ran the attempt was lost", T
 log = Log("sweeper")
 
 
-class LeaseGrace:
-    """Decides whether a lapsed lease means a lost dispatcher, or only a database that was away.
-
-    A dispatcher renews its leases every third of a lease. So a lease survives an outage of up to a third of a lease.
-    After a longer outage, and after its own start, a process reclaims nothing for the length of a lease. It counts from
-    when the database accepted its writes, so also while it was a candidate.
-    """
-
-    def __init__(self, lease: float, interval: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Times are in seconds. `interval` is the time between two sweeps, each of which writes."""
-        self._lease = lease
-        self._max_silence = max(lease / 3, 2 * interval)
-        self._clock = clock
-        self._written_at = float("-inf")
-        self._began_at = float("-inf")
-
-    def note_write(self) -> None:
-        """Record that the database has just accepted a write."""
-        now = self._clock()
-        if now - self._written_at > self._max_silence:
-            self._began_at = now
-            log.info("sweeper.grace_started", seconds=self._lease)
-        self._written_at = now
-
-    @property
-    def is_over(self) -> bool:
-        now = self._clock()
-        return now - self._written_at <= self._max_silence and now - self._began_at >= self._lease
-
-
 class Sweeper:
     def __init__(
         self,
@@ -63,6 +33,7 @@ class Sweeper:
         recorder: ResultRecorder,
         wake_ups: WakeUpPublisher,
         grace: LeaseGrace,
+        lapsed_leases: LapsedLeases,
         lost_sessions: LostSessions,
         interval: float,
     ) -> None:
@@ -71,6 +42,7 @@ class Sweeper:
         self._recorder = recorder
         self._wake_ups = wake_ups
         self._grace = grace
+        self._lapsed_leases = lapsed_leases
         self._lost_sessions = lost_sessions
         self._interval = interval
         self._outage = Outage()
@@ -104,8 +76,7 @@ class Sweeper:
 
     async def _find_abandoned(self) -> JobsAtTime:
         """Return jobs whose lease has lapsed, and jobs of dispatchers that died."""
-        found = await self._store.find_abandoned(BATCH)
-        lapsed = found if self._grace.is_over else []  # checked after the query, which may have hung for long
+        lapsed = await self._lapsed_leases.find(BATCH)
         lost = await self._lost_sessions.find()
         orphaned = await self._store.find_orphaned(lost, BATCH) if lost else []
         if lost:

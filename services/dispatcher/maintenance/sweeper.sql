@@ -78,16 +78,26 @@ SET scheduled_at = NULL
 WHERE id = (SELECT id FROM chosen) AND scheduled_at <= now() -- not canceled in the meantime
 RETURNING model, priority, traceparent;
 
+-- name: find_overdue
+-- Finds up to $2 running jobs whose lease lapses within $1 seconds, or has lapsed. A locked job is left out: its dispatcher
+-- cannot renew its lease either.
+SELECT id, lease_until
+FROM jobs
+WHERE lease_until < now() + make_interval(secs => $1)
+ORDER BY lease_until
+LIMIT $2
+FOR NO KEY UPDATE SKIP LOCKED;
+
 -- name: find_abandoned
--- Finds running jobs whose lease has lapsed. Their dispatcher died or lost its connection. A locked job is left for a later
--- sweep, because its end would have to wait.
+-- Finds those of the running jobs ($1) whose lease has lapsed. Their dispatcher died or lost its connection. A locked job is
+-- left for a later sweep, because its end would have to wait.
 SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, NULL::text AS output_location,
   false AS wants_started, false AS passed, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
-WHERE j.lease_until < now()
+WHERE j.id = ANY($1::uuid[]) AND j.lease_until < now()
 ORDER BY j.lease_until
-LIMIT $1
+LIMIT $2
 FOR NO KEY UPDATE OF j SKIP LOCKED;
 
 -- name: find_orphaned

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
 
 import asyncpg
 
@@ -12,8 +14,16 @@ from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 from services.dispatcher.claims.claimed_job import ClaimedJob, read_claimed_job
 
 QUERIES = sql.load("services.dispatcher.maintenance", "sweeper.sql")
+WATCHED = 5000  # leases at a time
 LOCK = 0x0C4A201A_50524F42  # any number that nothing else locks
 JobsAtTime = list[tuple[ClaimedJob, datetime]]  # each with the database's time
+
+
+class Lease(NamedTuple):
+    """A running job, and until when its lease lasts by the database's clock. A renewal makes another lease of it."""
+
+    job_id: UUID
+    until: datetime
 
 
 class SweeperStore:
@@ -36,9 +46,13 @@ class SweeperStore:
             await connection.execute(QUERIES["return_suspects"])
             return [read_wake_up(each) for each in await connection.fetch(QUERIES["promote_suspect"])]
 
-    async def find_abandoned(self, limit: int) -> JobsAtTime:
-        """Return running jobs whose lease has lapsed."""
-        return await self._find("find_abandoned", limit)
+    async def find_overdue(self, seconds: float) -> list[Lease]:
+        """Return leases that end in less than this time, or have lapsed, the earliest first."""
+        return [Lease(*record) for record in await self._database.fetch(QUERIES["find_overdue"], seconds, WATCHED)]
+
+    async def find_abandoned(self, jobs: Sequence[UUID], limit: int) -> JobsAtTime:
+        """Return those of the jobs whose lease has lapsed."""
+        return await self._find("find_abandoned", jobs, limit)
 
     async def find_orphaned(self, sessions: Sequence[int], limit: int) -> JobsAtTime:
         """Return running jobs of these sessions."""

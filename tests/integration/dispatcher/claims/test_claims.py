@@ -12,7 +12,7 @@ from common.postgres.database import Database
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims, NoJob
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import QUERIES
+from services.dispatcher.claims.store import QUERIES, HeldClaim
 from services.dispatcher.models.fair_share import NIL
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.model_version import ModelVersion
@@ -30,6 +30,9 @@ from tests.integration.jobs import (
 )
 from tests.integration.jobs import look as get
 from tests.integration.stores import Stores
+
+RENEWED = HeldClaim(renewed=True, canceling=False)
+SOON = 10.0  # seconds: less than the deadline of a statement
 
 
 @pytest.fixture
@@ -172,7 +175,7 @@ async def test_a_lease_is_renewed_only_under_its_own_claim(database: Database, s
     ended = await claim(database, await submit(database, tenant))
     await stores.results.end_jobs([new_end(ended)])
     claims = [(job.row.id, job.claim) for job in (held, lost, ended)]
-    assert await stores.claims.renew_leases(claims, 500.0) == {held.row.id: False}
+    assert await stores.claims.renew_leases(claims, 500.0) == {claims[0]: RENEWED}
     renewed, untouched = await get(database, held.row.id), await get(database, again.row.id)
     assert renewed.lease_until is not None
     assert untouched.lease_until is not None
@@ -185,8 +188,46 @@ async def test_a_lapsed_lease_can_be_renewed_until_the_job_is_reclaimed(
 ) -> None:
     job = await claim(database, await submit(database, tenant))
     await lapse(database, job.row.id)
-    assert await stores.claims.renew_leases([(job.row.id, job.claim)], LEASE) == {job.row.id: False}
-    assert await stores.sweeper.find_abandoned(10) == []
+    claim_key = job.row.id, job.claim
+    assert await stores.claims.renew_leases([claim_key], LEASE) == {claim_key: RENEWED}
+    assert await stores.sweeper.find_overdue(0.0) == []
+
+
+async def test_of_two_claims_of_one_job_only_the_newer_one_holds(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    """One dispatcher may have both: it claims a job again that it has not missed yet."""
+    old = await claim(database, await submit(database, tenant))
+    await stores.results.requeue_jobs([new_requeue(old)])
+    new = await claim(database, old.row.id)
+    claims = [(job.row.id, job.claim) for job in (old, new)]
+    assert await stores.claims.renew_leases(claims, LEASE) == {claims[1]: RENEWED}
+
+
+async def test_a_locked_job_keeps_no_other_lease_from_being_renewed(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    for _ in range(2):
+        await submit(database, tenant)
+    locked, free = [(job.row.id, job.claim) for job in await take(database, 2)]
+    async with database.transaction() as other, asyncio.timeout(SOON):
+        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", locked[0])
+        held = await stores.claims.renew_leases([locked, free], 500.0)
+        assert held == {locked: HeldClaim(renewed=False, canceling=False), free: RENEWED}
+    for job, seconds in ((locked[0], LEASE), (free[0], 500.0)):
+        state = await get(database, job)
+        assert state.lease_until is not None
+        assert seconds - 30 < (state.lease_until - state.now).total_seconds() <= seconds
+    assert await stores.claims.renew_leases([locked], LEASE) == {locked: RENEWED}
+
+
+async def test_an_event_of_a_job_keeps_its_lease_from_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
+    """A foreign key locks the job's row until its transaction ends."""
+    job = await claim(database, await submit(database, tenant))
+    async with database.transaction() as other:
+        await other.execute("SELECT FROM jobs WHERE id = $1 FOR KEY SHARE", job.row.id)
+        claim_key = job.row.id, job.claim
+        assert await stores.claims.renew_leases([claim_key], LEASE) == {claim_key: RENEWED}
 
 
 async def test_heartbeats_and_ends_of_the_same_jobs_do_not_deadlock(

@@ -21,10 +21,12 @@ async def test_a_locked_job_is_left_for_a_later_sweep(database: Database, tenant
     await database.fetch("UPDATE jobs SET expires_at = now() WHERE expires_at IS NOT NULL")
 
     async def find() -> list[set[UUID]]:
-        found = await store.find_abandoned(9), await store.find_orphaned([SESSION], 9), await store.find_expired(9)
-        return [{job.row.id for job, _ in each} for each in found]
+        abandoned, orphaned = await store.find_abandoned(lapsed, 9), await store.find_orphaned([SESSION], 9)
+        found = abandoned, orphaned, await store.find_expired(9)
+        overdue = {lease.job_id for lease in await store.find_overdue(0.0)}
+        return [overdue, *({job.row.id for job, _ in each} for each in found)]
 
     async with database.transaction() as other:
         await other.execute(LOCK, [lapsed[0], expired[0]])
-        assert await find() == [{lapsed[1]}, {lapsed[1]}, {expired[1]}]
-    assert await find() == [{*lapsed}, {*lapsed}, {*expired}]
+        assert await find() == [{lapsed[1]}, {lapsed[1]}, {lapsed[1]}, {expired[1]}]
+    assert await find() == [{*lapsed}, {*lapsed}, {*lapsed}, {*expired}]

@@ -10,7 +10,7 @@ from common.postgres.database import Database
 from common.rabbitmq.messages import JobsQueued
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.jobs.store import JobStore
-from tests.integration.jobs import TRACEPARENT, claim, lapse, look, make_due, new_end, new_requeue, submit, take
+from tests.integration.jobs import LEASE, TRACEPARENT, claim, lapse, look, make_due, new_end, new_requeue, submit, take
 from tests.integration.stores import Stores
 
 
@@ -111,10 +111,12 @@ async def test_an_old_claim_loses_to_the_new_one_in_the_same_call(
 
 
 async def test_only_lapsed_leases_are_found_abandoned(database: Database, stores: Stores, tenant: UUID) -> None:
-    await claim(database, await submit(database, tenant))
+    other = await claim(database, await submit(database, tenant))
     job = await claim(database, await submit(database, tenant, metadata=b"{}"))
     await lapse(database, job.row.id)
-    ((found, now),) = await stores.sweeper.find_abandoned(10)
+    assert [lease.job_id for lease in await stores.sweeper.find_overdue(LEASE / 2)] == [job.row.id]
+    assert [lease.job_id for lease in await stores.sweeper.find_overdue(LEASE)] == [job.row.id, other.row.id]
+    ((found, now),) = await stores.sweeper.find_abandoned([job.row.id, other.row.id], 10)
     assert (found.row.id, found.claim, found.row.metadata) == (job.row.id, job.claim, b"{}")
     assert abs(now - datetime.now(UTC)) < timedelta(minutes=1)
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import cast
 from uuid import UUID
 
@@ -15,8 +15,9 @@ from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.dispatcher import retry_policy
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance import sweeper as module
-from services.dispatcher.maintenance.sweeper import LeaseGrace, Sweeper
-from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
+from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
+from services.dispatcher.maintenance.sweeper import Sweeper
+from services.dispatcher.maintenance.sweeper_store import JobsAtTime, Lease, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.sessions.lost_sessions import LostSessions
 from tests.unit.clock import Clock
@@ -27,11 +28,13 @@ INTERVAL = 0.5
 
 
 class World:
-    """A database with lapsed leases, and a recorder of what the sweeper did."""
+    """A database with leases that are overdue or have lapsed, and a recorder of what the sweeper did."""
 
     def __init__(self, *lapsed: ClaimedJob) -> None:
         self.clock = Clock()
+        self.overdue: list[ClaimedJob] = []
         self.lapsed = list(lapsed)
+        self.renewals = 0
         self.orphaned: list[ClaimedJob] = []
         self.read_only = False
         self.hangs = 0.0  # seconds that the next search for lapsed leases takes
@@ -41,8 +44,10 @@ class World:
         self.canceled: list[ClaimedJob] = []
         self.forgotten: list[int] = []
         grace = LeaseGrace(LEASE, INTERVAL, self.clock)
-        parts = cast("SweeperStore", self), cast("ResultRecorder", self), cast("WakeUpPublisher", self)
-        self.sweeper = Sweeper(*parts, grace, cast("LostSessions", self), INTERVAL)
+        store = cast("SweeperStore", self)
+        parts = store, cast("ResultRecorder", self), cast("WakeUpPublisher", self), grace
+        lapsed_leases = LapsedLeases(store, grace, LEASE, self.clock)
+        self.sweeper = Sweeper(*parts, lapsed_leases, cast("LostSessions", self), INTERVAL)
 
     async def promote_jobs(self, _limit: int) -> list[WakeUp]:
         if self.read_only:
@@ -52,10 +57,19 @@ class World:
     async def promote_suspect(self) -> list[WakeUp]:
         return []
 
-    async def find_abandoned(self, _limit: int) -> JobsAtTime:
+    async def find_overdue(self, seconds: float) -> list[Lease]:
+        assert seconds == LEASE / 2
         self.clock.now += self.hangs
         self.hangs = 0.0
-        return [(job, NOW) for job in self.lapsed]
+        until = NOW + timedelta(seconds=self.renewals)
+        return [Lease(job.row.id, until) for job in (*self.lapsed, *self.overdue)]
+
+    async def find_abandoned(self, jobs: Sequence[UUID], _limit: int) -> JobsAtTime:
+        return [(job, NOW) for job in self.lapsed if job.row.id in jobs]
+
+    def lapse(self, *jobs: ClaimedJob) -> None:
+        """Let leases lapse that were overdue before."""
+        self.overdue, self.lapsed = [job for job in self.overdue if job not in jobs], [*jobs]
 
     async def find(self) -> list[int]:
         return [7] if self.orphaned else []
@@ -102,20 +116,51 @@ async def running() -> World:
     return world
 
 
-async def test_a_lapsed_lease_is_reclaimed_at_once(running: World) -> None:
-    running.lapsed = [claimed(), claimed(Status.CANCELING)]
-    await running.sweeper.sweep()
+async def test_a_lease_that_was_not_renewed_is_reclaimed_when_it_lapses(running: World) -> None:
+    running.overdue = [claimed(), claimed(Status.CANCELING)]
+    await running.pass_by(LEASE / 2)
+    assert (running.failed, running.canceled) == ([], [])
+    running.lapse(*running.overdue)
+    await running.pass_by(INTERVAL)
     assert (running.failed, running.canceled) == (running.lapsed[:1], running.lapsed[1:])
+
+
+async def test_a_lease_that_lapses_suddenly_can_be_renewed(running: World) -> None:
+    """Such as when the database's clock is set forward. The dispatcher lives."""
+    running.lapsed = [claimed()]
+    await running.pass_by(LEASE / 2)
+    running.lapsed = []
+    await running.pass_by(INTERVAL)
+    assert running.failed == []
+
+
+async def test_a_lease_that_lapses_suddenly_is_reclaimed_after_half_of_its_length(running: World) -> None:
+    running.lapsed = [claimed()]
+    await running.pass_by(LEASE / 2)
+    assert running.failed == []
+    await running.pass_by(INTERVAL)
+    assert running.failed == running.lapsed
+
+
+async def test_a_renewal_begins_the_time_again(running: World) -> None:
+    """Even if the new lease has lapsed before the next look."""
+    running.lapsed = [claimed()]
+    await running.pass_by(LEASE / 2)
+    running.renewals += 1
+    await running.pass_by(LEASE / 2)
+    assert running.failed == []
 
 
 async def test_an_end_that_cannot_be_written_delays_no_other(running: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is tried once, for as long as its try lasts."""
     monkeypatch.setattr(module, "END_SECONDS", 0.01)
     running.stuck, others = [claimed()], [claimed(), claimed()]
+    running.overdue = [*running.stuck, *others]
+    await running.pass_by(LEASE / 2)
     for other in others:
-        running.lapsed = [*running.stuck, other]
+        running.lapse(*running.stuck, other)
         async with asyncio.timeout(10):
-            await running.sweeper.sweep()
+            await running.pass_by(INTERVAL)
     assert running.failed == others
     assert running.tries[running.stuck[0].row.id] == 1
 
@@ -152,8 +197,10 @@ async def test_a_long_outage_costs_no_lease(running: World) -> None:
 
 
 async def test_a_short_outage_delays_nothing(running: World) -> None:
+    running.overdue = [claimed()]
+    await running.pass_by(LEASE / 2)
     running.clock.now += LEASE / 3 - INTERVAL
-    running.lapsed = [claimed()]
+    running.lapse(*running.overdue)
     await running.pass_by(INTERVAL)
     assert running.failed == running.lapsed
 

@@ -9,8 +9,9 @@ import pytest
 from common.errors import DatabaseUnavailable
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.dispatcher.claims.claimed_job import ClaimedJob
-from services.dispatcher.maintenance.sweeper import BATCH, LeaseGrace, Sweeper
-from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
+from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
+from services.dispatcher.maintenance.sweeper import BATCH, Sweeper
+from services.dispatcher.maintenance.sweeper_store import JobsAtTime, Lease, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import NotStored
 from services.dispatcher.sessions.lost_sessions import LostSessions
@@ -28,7 +29,7 @@ class FakeStore:
     async def find_expired(self, _limit: int) -> JobsAtTime:
         return []
 
-    async def find_abandoned(self, _limit: int) -> JobsAtTime:
+    async def find_overdue(self, _seconds: float) -> list[Lease]:
         return []
 
     async def find(self) -> list[int]:
@@ -59,12 +60,13 @@ class FakeWakeUps:
 
 async def run(store: FakeStore, interval: float) -> int:
     """Return the number of wake-ups."""
-    wake_ups = FakeWakeUps()
+    wake_ups, grace, sweeping = FakeWakeUps(), LeaseGrace(0.0, interval), cast("SweeperStore", store)
     sweeper = Sweeper(
-        cast("SweeperStore", store),
+        sweeping,
         cast("ResultRecorder", store),
         cast("WakeUpPublisher", wake_ups),
-        LeaseGrace(0.0, interval),
+        grace,
+        LapsedLeases(sweeping, grace, 0.0),
         cast("LostSessions", store),
         interval,
     )
