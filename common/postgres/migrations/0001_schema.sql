@@ -147,6 +147,8 @@ CREATE TABLE quarantines (
   server text NOT NULL, -- the address of the Triton
   model text NOT NULL,
   number bigint NOT NULL DEFAULT 1 CHECK (number >= 1), -- counts the quarantines of this model
+  began_at timestamptz NOT NULL DEFAULT now(),
+  executions bigint, -- of the stalled process; one with fewer is another; NULL: not yet known
   ended_at timestamptz, -- NULL: the model is in quarantine
   reload_until timestamptz, -- a dispatcher reloads the model, or tries again then; NULL: none does, or it is loaded
   PRIMARY KEY (server, model)

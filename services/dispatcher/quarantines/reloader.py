@@ -55,8 +55,12 @@ class Reloader:
         del self._tasks[model]
 
     async def _reload(self, model: str) -> None:
+        """Give a model a new process, unless it has one since its stall. It may be unloaded already."""
         try:
-            await self._triton.unload(model)
+            unloaded = await self._triton.is_loaded(model) and await self._triton.unload_stalled(model)
+            if not unloaded and await self._triton.is_loaded(model):
+                self._ended[model] = True
+                return
         except TritonUnavailable as error:
             log.warning("model.reload_refused", model=model, error=error)
             self._ended[model] = False
@@ -68,7 +72,7 @@ class Reloader:
                 log.warning("model.load_failed", model=model, error=error)
                 await asyncio.sleep(LOAD_RETRY_SECONDS)
             else:
-                log.info("model.reloaded", model=model)
+                log.info("model.reloaded" if unloaded else "model.loaded", model=model)
                 self._ended[model] = True
                 return
         self._ended[model] = False

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from common.errors import Unavailable
 from common.telemetry.logs import Log
@@ -53,9 +53,9 @@ class SharedQuarantine:
         over = {model: number for model, (stall, number) in self._shared.items() if held.get(model) != stall}
         begun = {model for model in held if model not in self._shared or model in over}
         if over:
-            await self._store.end(self._server, over)
+            await self._store.end(self._server, over, self._quarantine.unloaded)
         if begun:
-            await self._store.begin(self._server, begun)
+            await self._store.begin(self._server, {model: self._quarantine.executions.get(model) for model in begun})
         found = await self._store.list_all(self._server)
         for saved in found:
             if saved.model not in begun:
@@ -68,15 +68,27 @@ class SharedQuarantine:
         }
         if held.keys() != self._quarantine.models:
             self._refresh_requested.set()
+        await self._save_executions(found)
         await self._save_reloads(dict.fromkeys(self._reloader.running, CLAIM_SECONDS))
         if any(saved.holds or saved.reloads for saved in found) and self._reloader.is_possible:
-            self._reloader.start(await self._store.claim_reloads(self._server, CLAIM_SECONDS))
+            claimed = await self._store.claim_reloads(self._server, CLAIM_SECONDS, self._quarantine.seen)
+            self._reloader.start(claimed)  # only what Triton still shows to be stalled
 
     async def stop(self) -> None:
         """Leave the reloads that are not over to another dispatcher, or to the next start of this one."""
         interrupted = await self._reloader.stop()
         with contextlib.suppress(Unavailable):  # then others wait until the claims lapse
             await self._save_reloads(dict.fromkeys(interrupted, 0.0))
+
+    async def _save_executions(self, found: Sequence[SavedQuarantine]) -> None:
+        """Save the first count of executions since a stall, so that each dispatcher knows a new process by it."""
+        counts = {
+            saved.model: (saved.number, self._quarantine.executions[saved.model])
+            for saved in found
+            if saved.holds and saved.executions is None and saved.model in self._quarantine.executions
+        }
+        if counts:
+            await self._store.save_executions(self._server, counts)
 
     async def _save_reloads(self, running: Mapping[str, float]) -> None:
         """Save for how long the running reloads are claimed, and how others ended."""
@@ -88,8 +100,8 @@ class SharedQuarantine:
         """Hold a model that stalled elsewhere. Release one that was reloaded elsewhere."""
         before = self._seen.get(saved.model) if self._seen else None
         if before is None or before.number != saved.number:
-            if saved.holds or self._seen is not None:
-                self._quarantine.hold(saved.model)  # even if it is over: an older request may still run
+            if saved.holds or self._seen is not None:  # even if it is over: an older request may still run
+                self._quarantine.hold(saved.model, "shared", saved.executions)
             if not saved.holds:
                 self._quarantine.release(saved.model)
         elif before.holds and not saved.holds:

@@ -1,6 +1,7 @@
 """A client of Triton's gRPC API."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, NamedTuple
@@ -101,7 +102,7 @@ class TritonClient:
             self._answers.clear()
             if CONNECTION_REFUSED in (error.details() or ""):  # the server is gone; a server that hangs may resume
                 self._answers.set()
-                self.quarantine.release_missing(())
+                self.quarantine.release_all()
             elif shows_stall(error, time.monotonic() - began):
                 self._note_stall()
             raise TritonUnavailable(error.details()) from error
@@ -112,7 +113,8 @@ class TritonClient:
             raise TritonUnavailable("the server is not live")
         self.quarantine.release_missing({name for name, _ in ready})
         for model in sorted(self.quarantine.models):
-            await self._check_reloaded(model)
+            with contextlib.suppress(TritonUnavailable):  # the next look notes it
+                await self._check_reloaded(model)
         held = {(name, version) for name, version in ready if self.quarantine.holds(name)}
         self.unloaded |= dict.fromkeys(held, STALLED)
         return ready - held
@@ -137,20 +139,17 @@ class TritonClient:
         return {(model.name, model.version) for model in index.models if model.state == "READY"}
 
     async def _check_reloaded(self, model: str) -> None:
-        """Release a model that was loaded again, or whose server restarted, while nobody looked."""
-        try:
-            answer = await self._call("ModelStatistics", pb.ModelStatisticsRequest(name=model))
-        except grpc.aio.AioRpcError:
-            return
+        """Release a model that was loaded again, or whose server restarted, while nobody looked.
+
+        Raises TritonUnavailable, also if the model is not loaded.
+        """
+        answer = await self._ask("ModelStatistics", pb.ModelStatisticsRequest(name=model))
         counts = [each.inference_stats.success.count + each.inference_stats.fail.count for each in answer.model_stats]
         self.quarantine.note_executions(model, sum(counts))
 
     async def read_statistics(self) -> dict[Model, Totals]:
         """Return the counters of all versions. Raises TritonUnavailable."""
-        try:
-            return read_totals(await self._call("ModelStatistics", pb.ModelStatisticsRequest()))
-        except grpc.aio.AioRpcError as error:
-            raise TritonUnavailable(error.details()) from error
+        return read_totals(await self._ask("ModelStatistics", pb.ModelStatisticsRequest()))
 
     @property
     def answers(self) -> bool:
@@ -173,18 +172,31 @@ class TritonClient:
         self._stalled_at = time.monotonic()
         self.quarantine.add_all()
 
-    async def unload(self, model: str) -> None:
-        """Unload a model. Raises TritonUnavailable, also if Triton's model control forbids it."""
-        await self._control("RepositoryModelUnload", pb.RepositoryModelUnloadRequest(model_name=model))
-        self.quarantine.release(model)
+    async def is_loaded(self, model: str) -> bool:
+        """Return whether a model is loaded. Raises TritonUnavailable."""
+        return bool((await self._ask("ModelReady", pb.ModelReadyRequest(name=model))).ready)
+
+    async def unload_stalled(self, model: str) -> bool:
+        """Unload a model if it is in quarantine, and its process is still the one that stalled. Return whether it was.
+
+        Raises TritonUnavailable, also if Triton's model control forbids it.
+        """
+        if model in self.quarantine.models:
+            await self._check_reloaded(model)
+        if model not in self.quarantine.models:
+            return False
+        await self._ask("RepositoryModelUnload", pb.RepositoryModelUnloadRequest(model_name=model), LOAD_SECONDS)
+        self.quarantine.release(model, unloaded=True)
+        return True
 
     async def load(self, model: str) -> None:
         """Load a model. Raises TritonUnavailable."""
-        await self._control("RepositoryModelLoad", pb.RepositoryModelLoadRequest(model_name=model))
+        await self._ask("RepositoryModelLoad", pb.RepositoryModelLoadRequest(model_name=model), LOAD_SECONDS)
 
-    async def _control(self, method: str, request: Any) -> None:
+    async def _ask(self, method: str, request: Any, seconds: float = CALL_SECONDS) -> Any:
+        """Return the answer to a call. Raises TritonUnavailable."""
         try:
-            await self._call(method, request, LOAD_SECONDS)
+            return await self._call(method, request, seconds)
         except grpc.aio.AioRpcError as error:
             raise TritonUnavailable(error.details()) from error
 

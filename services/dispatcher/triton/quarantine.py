@@ -4,17 +4,22 @@ A Python model's process that does not answer for a second is reported as not he
 A process that was frozen and not dead (a paused container, a migrating virtual machine) still answers that batch later.
 Triton takes this answer for the answer to the next batch. From then on, answers reach the wrong requests.
 
-Only a new process ends this. So a quarantine ends when the model was unloaded, or the server restarted.
+Only a new process ends this. So a quarantine ends when the model was unloaded, or the server restarted. Triton shows no
+identity of its start. It counts the executions of a process, so a lower count than at the stall shows another process.
 """
 
 import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from typing import Literal, TypeAlias
 
 from common.telemetry.logs import Log
 
 INTERRUPT_SECONDS = 1.0  # in which Triton itself ends most requests of a dead process; a cancel may crash the server
+
+# What stalled: the model's process, or the whole server; or another dispatcher knows.
+Reason: TypeAlias = Literal["process", "server", "shared"]
 
 log = Log("quarantine")
 
@@ -27,8 +32,13 @@ class Quarantine:
         """The models in quarantine. An ensemble is never one of them, unless its steps are unknown."""
         self.changed = asyncio.Event()
         """Set at each begin and end of a quarantine."""
+        self.seen: set[str] = set()
+        """Those of the models that this dispatcher itself saw stall. The others it knows from other dispatchers."""
+        self.unloaded: set[str] = set()
+        """Models whose last quarantine ended because they were not loaded. The others had a new process by then."""
+        self.executions: dict[str, int] = {}
+        """The count of executions of models in quarantine, as of the first look. A new process has a lower one."""
         self._stalls: Counter[str] = Counter()
-        self._executions: dict[str, int] = {}
         self._python: dict[str, bool] = {}
         self._steps: dict[str, list[str]] = {}
         self._deadlines: dict[asyncio.Timeout, str] = {}
@@ -50,29 +60,35 @@ class Quarantine:
         """Return whether a model is in quarantine. Requests to it would be in vain."""
         return not self.models.isdisjoint(self._find_processes(model))
 
-    def add(self, model: str) -> None:
+    def add(self, model: str, reason: Reason = "process") -> None:
         """Quarantine a model whose process Triton reported as not healthy, and interrupt its requests."""
         for each in self._find_processes(model):
             if self._python.get(each, True):
-                self.hold(each)
+                self.hold(each, reason)
+                self.seen.add(each)
 
     def add_all(self) -> None:
         """Quarantine all Python models, because the server stalled."""
         for model in list(self._python):
-            self.add(model)
+            self.add(model, "server")
 
     def count_stalls(self, model: str) -> int:
         """Return how often a model was quarantined."""
         return self._stalls[model]
 
-    def hold(self, model: str) -> None:
-        """Quarantine exactly this model, unless it is in quarantine, and interrupt its requests."""
+    def hold(self, model: str, reason: Reason, executions: int | None = None) -> None:
+        """Quarantine exactly this model, unless it is in quarantine, and interrupt its requests.
+
+        `executions` is its count of executions at the stall, if another dispatcher knows it.
+        """
         if model in self.models:
             return
         self.models.add(model)
         self._stalls[model] += 1
+        if executions is not None:
+            self.executions[model] = executions
         self.changed.set()
-        log.error("model.quarantined", model=model)
+        log.error("model.quarantined", model=model, reason=reason)
         soon = asyncio.get_running_loop().time() + INTERRUPT_SECONDS
         for deadline, requested in self._deadlines.items():
             if model in self._find_processes(requested) and not deadline.expired():
@@ -87,22 +103,32 @@ class Quarantine:
         finally:
             del self._deadlines[deadline]
 
-    def release(self, model: str) -> None:
-        """End a model's quarantine: its process is a new one, or will be before it answers again."""
+    def release(self, model: str, *, unloaded: bool = False) -> None:
+        """End a model's quarantine: its process is a new one, or will be before it answers again.
+
+        `unloaded`: it has none until somebody loads the model.
+        """
         if model in self.models:
             self.models.remove(model)
-            self._executions.pop(model, None)
+            self.seen.discard(model)
+            self.executions.pop(model, None)
+            (self.unloaded.add if unloaded else self.unloaded.discard)(model)
             self.changed.set()
             log.info("model.released", model=model)
 
-    def release_missing(self, ready: Collection[str]) -> None:
-        """Release the models that are not ready: Triton reloads them before they answer again."""
-        for model in self.models.difference(ready):
+    def release_all(self) -> None:
+        """Release all models: the server is gone, and their processes with it."""
+        for model in [*self.models]:
             self.release(model)
+
+    def release_missing(self, ready: Collection[str]) -> None:
+        """Release the models that are not ready: Triton loads them before they answer again."""
+        for model in self.models.difference(ready):
+            self.release(model, unloaded=True)
 
     def note_executions(self, model: str, count: int) -> None:
         """Release a model whose count of executions is lower than before, or zero: it was loaded since."""
-        before = self._executions.setdefault(model, count)
+        before = self.executions.setdefault(model, count)
         if count < before or count == 0:
             self.release(model)
 

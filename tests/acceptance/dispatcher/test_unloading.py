@@ -21,6 +21,7 @@ from tests.support.waiting import eventually
 
 ONCE = {"max_attempts": 1}  # a used attempt would fail the job
 SOON = timedelta(seconds=20)  # a lost wake-up would be repeated only after a minute
+UNFINISHED = "(ended_at IS NULL OR reload_until IS NOT NULL)"
 
 
 @asynccontextmanager
@@ -121,3 +122,47 @@ async def test_model_whose_reload_died_with_its_dispatcher_is_loaded_again(stack
     async with unloaded(stack, "echo"):
         await asyncio.to_thread(stack.postgres.query, left, DATABASE)
         assert (await api.run("echo", {"x": [[1.0]]})).status == "succeeded"
+
+
+async def test_no_healthy_model_is_reloaded_after_a_start_of_triton(breakable: Stack, api: Api) -> None:
+    """A dispatcher claims two reloads, and is killed. Triton is started again, and PostgreSQL is frozen meanwhile."""
+    stack, models = breakable, ("echo", "work")
+    server = name_server(stack.triton.grpc_address, socket.gethostname())
+    claimed = f"""
+    INSERT INTO quarantines (server, model, executions, ended_at, reload_until)
+    VALUES ('{server}', 'echo', 1000, now(), now()), ('{server}', 'work', 1000, NULL, now())
+    ON CONFLICT (server, model) DO UPDATE
+    SET number = quarantines.number + 1, executions = 1000, ended_at = excluded.ended_at, reload_until = now()
+    """  # noqa: S608 - the server's name is the test's own
+    await asyncio.to_thread(stack.dispatchers[0].kill)
+    await asyncio.to_thread(stack.postgres.query, claimed, DATABASE)
+    await asyncio.to_thread(stack.triton.kill)
+    await asyncio.to_thread(stack.triton.start)
+    async with httpx.AsyncClient(base_url=f"http://{HOST}:{stack.settings.triton_http_port}", timeout=20) as triton:
+
+        async def notices_freeze() -> bool:
+            return not (await triton.get(f"{stack.dispatchers[0].url}/readyz")).is_success
+
+        tensor = {"name": "x", "shape": [1, 1], "datatype": "FP32", "data": [1.0]}
+        inputs = {"echo": tensor, "work": {**tensor, "name": "ms", "datatype": "INT32", "data": [1]}}
+        for model in models:
+            (await triton.post(f"/v2/models/{model}/infer", json={"inputs": [inputs[model]]})).raise_for_status()
+        before = [await count_executions(triton, model) for model in models]
+        await asyncio.to_thread(stack.dispatchers[0].start)
+        stack.postgres.process.freeze()
+        await eventually(notices_freeze, "the dispatcher notices that PostgreSQL is frozen")
+        stack.postgres.process.thaw()
+
+        async def is_over() -> bool:
+            left = f"SELECT count(*) FROM quarantines WHERE server = '{server}' AND {UNFINISHED}"  # noqa: S608 - as above
+            return await asyncio.to_thread(stack.postgres.query, left, DATABASE) == "0"
+
+        await eventually(is_over, "no reload is left")
+        assert [await count_executions(triton, model) for model in models] == before == [1, 1]
+    assert (await api.run("echo", {"x": [[1.0]]})).status == "succeeded"
+
+
+async def count_executions(triton: httpx.AsyncClient, model: str) -> int:
+    """Return how often a model ran since it was loaded."""
+    answer = (await triton.get(f"/v2/models/{model}/stats")).raise_for_status()
+    return sum(each["inference_stats"]["success"]["count"] for each in answer.json()["model_stats"])

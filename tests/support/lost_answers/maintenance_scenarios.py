@@ -196,9 +196,10 @@ async def know_models(world: World) -> None:
         for _ in range(3):
             await repeat(lambda: store.retire_models(600))
         quarantines = QuarantineStore(database)
-        await repeat(lambda: quarantines.begin("test:1", ["echo"]))
+        await repeat(lambda: quarantines.begin("test:1", {"echo": None}))
+        await repeat(lambda: quarantines.save_executions("test:1", {"echo": (1, 7)}))
         await repeat(lambda: quarantines.list_all("test:1"))
-        await repeat(lambda: quarantines.claim_reloads("test:1", 0.01))
+        await repeat(lambda: quarantines.claim_reloads("test:1", 0.01, ["echo"]))
         await repeat(lambda: quarantines.save_reloads("test:1", {"echo": None}))
         await repeat(lambda: quarantines.end("test:1", {"echo": 1}))
 

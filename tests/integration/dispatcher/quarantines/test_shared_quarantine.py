@@ -118,9 +118,48 @@ async def test_a_release_while_the_quarantine_is_saved_ends_it(
     with monkeypatch.context() as patched:
         patched.setattr(QuarantineStore, "list_all", release_and_read)
         await first.synchronize()
-    first.reloads.end("work", loaded=True)
     for _ in range(2):
         assert await first.synchronize() == set()
+    assert first.reloads.models == []  # it is healthy
+
+
+async def test_a_new_quarantine_is_left_to_a_dispatcher_that_saw_the_stall(
+    database: Database, first: Dispatcher, second: Dispatcher
+) -> None:
+    """It knows first that the server was started again. If it dies, another one takes over."""
+    first.quarantine.add("work")
+    first.reloads.is_possible = False
+    await first.synchronize()
+    await second.synchronize()
+    assert second.reloads.models == []
+    await database.fetch("UPDATE quarantines SET began_at = began_at - interval '6 s'")
+    await second.synchronize()
+    assert second.reloads.models == ["work"]
+
+
+async def test_a_model_with_fewer_executions_than_at_the_stall_is_a_new_process_for_all(
+    database: Database, first: Dispatcher
+) -> None:
+    first.quarantine.add("work")
+    await first.synchronize()
+    for count in (100, 101):
+        first.quarantine.note_executions("work", count)
+        await first.synchronize()
+    late = Dispatcher(database)  # it starts when Triton was started again, and the model ran three times
+    assert await late.synchronize() == {"work"}
+    late.quarantine.note_executions("work", 3)
+    assert await late.synchronize() == set()
+    assert await database.fetch("SELECT FROM quarantines WHERE ended_at IS NULL OR reload_until IS NOT NULL") == []
+
+
+async def test_the_end_of_a_server_ends_the_claims_of_reloads(database: Database, first: Dispatcher) -> None:
+    first.quarantine.add("work")
+    await first.synchronize()
+    first.reloads.running.clear()
+    first.quarantine.release_all()
+    await first.synchronize()
+    await lapse(database, 3600)
+    await first.synchronize()
     assert first.reloads.models == ["work"]
 
 
@@ -140,7 +179,7 @@ async def test_the_reload_of_a_dead_dispatcher_is_taken_over(
     """Also if the dead one had ended the quarantine: the model may be unloaded."""
     first.quarantine.add("work")
     await first.synchronize()
-    first.quarantine.release("work")  # it is unloaded
+    first.quarantine.release("work", unloaded=True)
     for _ in range(2):
         await first.synchronize()
         await lapse(database, 4)
@@ -178,7 +217,7 @@ async def test_a_failed_reload_is_tried_again_after_a_minute(
     first.quarantine.add("work")
     await first.synchronize()
     if unloaded:
-        first.quarantine.release("work")
+        first.quarantine.release("work", unloaded=True)
     first.reloads.end("work", loaded=False)
     await first.synchronize()
     await lapse(database, 59)

@@ -134,7 +134,7 @@ async def test_a_crash_during_an_attempt_is_an_outage_and_the_client_reconnects(
         assert (caught.value.failure.code, caught.value.outage) == ("model_crashed", True)
         assert await client.list_ready() == set()
         with pytest.raises(TritonUnavailable):  # this server does not allow a reload
-            await client.unload("faulty")
+            await client.unload_stalled("faulty")
         await asyncio.to_thread(fragile.kill)
         await asyncio.to_thread(fragile.start)
         await until(ready, "the new process is recognized")

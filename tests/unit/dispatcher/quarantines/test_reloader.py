@@ -12,17 +12,26 @@ from services.dispatcher.triton.errors import TritonUnavailable
 
 
 class FakeTriton:
-    """Refuses calls of these kinds as often as given."""
+    """Refuses calls of these kinds as often as given. It has loaded these models; some of them are stalled."""
 
-    def __init__(self, **refused: int) -> None:
+    def __init__(self, loaded: str = "work", stalled: str = "work", **refused: int) -> None:
         self.refused = refused
+        self.loaded, self.stalled = {loaded}, {stalled}
         self.calls: list[str] = []
 
-    async def unload(self, model: str) -> None:
+    async def is_loaded(self, model: str) -> bool:
+        return model in self.loaded
+
+    async def unload_stalled(self, model: str) -> bool:
+        if model not in self.stalled:
+            return False
         await self._call("unload", model)
+        self.loaded.remove(model)
+        return True
 
     async def load(self, model: str) -> None:
         await self._call("load", model)
+        self.loaded.add(model)
 
     async def _call(self, kind: str, model: str) -> None:
         await asyncio.sleep(0)
@@ -45,7 +54,7 @@ async def test_a_model_that_was_unloaded_is_loaded_again(
     refused: dict[str, int], calls: list[str], loaded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOAD_RETRY_SECONDS", 0.0)
-    triton = FakeTriton(**refused)
+    triton = FakeTriton("work", "work", **refused)
     reloader = Reloader(cast("TritonClient", triton))
     for _ in range(2):
         reloader.start(["work"])  # which runs already
@@ -53,9 +62,20 @@ async def test_a_model_that_was_unloaded_is_loaded_again(
     assert (triton.calls, reloader.take_ended(), reloader.running) == (calls, {"work": loaded}, set())
     assert reloader.take_ended() == {}
     triton.refused.clear()
+    again = ["unload work", "load work"] if "work" in triton.loaded else ["load work"]
     reloader.start(["work"])
     await asyncio.gather(*reloader._tasks.values())
-    assert triton.calls == [*calls, "unload work", "load work"]
+    assert triton.calls == [*calls, *again]
+
+
+@pytest.mark.parametrize(("loaded", "calls"), [("work", []), ("", ["load work"])])
+async def test_a_healthy_model_is_never_unloaded(loaded: str, calls: list[str]) -> None:
+    """It was loaded since the stall, or a dispatcher died after it had unloaded the model."""
+    triton = FakeTriton(loaded=loaded, stalled="")
+    reloader = Reloader(cast("TritonClient", triton))
+    reloader.start(["work"])
+    await asyncio.gather(*reloader._tasks.values())
+    assert (triton.calls, reloader.take_ended()) == (calls, {"work": True})
 
 
 async def test_a_reload_that_is_interrupted_may_leave_the_model_unloaded() -> None:

@@ -120,7 +120,7 @@ async def test_an_answer_to_a_request_from_before_the_stall_is_refused() -> None
         async def read(self) -> object:
             if len(self.messages) == 2:
                 triton.quarantine.add("work")
-                triton.quarantine.release_missing(())
+                triton.quarantine.release_all()
             return await super().read()
 
     try:

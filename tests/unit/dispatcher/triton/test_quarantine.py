@@ -53,6 +53,24 @@ async def test_a_lower_count_of_executions_shows_a_new_process(quarantine: Quara
     assert quarantine.holds("work")
 
 
+async def test_a_count_that_another_dispatcher_knows_shows_a_new_process(quarantine: Quarantine) -> None:
+    quarantine.hold("work", "shared", 7)
+    assert quarantine.seen == set()
+    quarantine.note_executions("work", 3)
+    assert accepts_now(quarantine, "work")
+    quarantine.add("work")
+    assert quarantine.seen == {"work"}
+
+
+async def test_only_a_model_that_is_not_loaded_still_has_to_be(quarantine: Quarantine) -> None:
+    quarantine.add_all()
+    quarantine.release_missing({"work"})
+    assert quarantine.unloaded == {"unheard of"}
+    quarantine.add("unheard of")
+    quarantine.release_all()
+    assert (quarantine.models, quarantine.seen, quarantine.unloaded) == (set(), set(), set())
+
+
 async def test_a_stalled_step_holds_every_ensemble_around_it(quarantine: Quarantine) -> None:
     before = quarantine.epoch("outer")
     quarantine.add("work")
