@@ -70,20 +70,23 @@ class AttemptRecorder:
         endpoints = list({record.endpoint_id for record in records})
         async with self._store.transaction() as connection:
             await lock_endpoints(connection, endpoints)
-            statuses = await attempts.record_attempts(connection, records)
-            await attempts.update_health(connection, list(summarize(each for each in records if each.id in statuses)))
+            recorded = await attempts.record_attempts(connection, records)
+            current = {each.id for each in recorded if not each.has_former_url}
+            telling = [each for each in records if each.id in current]
+            await attempts.update_health(connection, list(summarize(telling)))
             messages: list[WakeUp] = []
-            if ended := [delivery for delivery, status in statuses.items() if status != "pending"]:
+            if ended := [each.id for each in recorded if each.status != "pending"]:
                 await attempts.release_blocked(connection, ended)
-            if exhausted := [delivery for delivery, status in statuses.items() if status == "exhausted"]:
+            if exhausted := [each.id for each in recorded if each.status == "exhausted"]:
                 messages += await add_exhausted_events(connection, exhausted)
-            if failed := [each for each in records if each.error is not None and each.counted and each.id in statuses]:
+            if failed := [each for each in telling if each.error is not None and each.counted]:
                 messages += await self._disable(connection, failed)
             wait = await reschedule_endpoints(connection, endpoints, self._endpoint_concurrency)
         self._wake_ups.announce(messages)
         if wait == 0:
             self._due.wake()
-        return [record.id in statuses for record in records]
+        changed = {each.id for each in recorded}
+        return [record.id in changed for record in records]
 
     async def _disable(self, connection: Connection, failed: Sequence[AttemptRecord]) -> list[WakeUp]:
         """Disable subscriptions after a 410 or after failing for too long. Return the wake-up messages."""
@@ -135,6 +138,7 @@ def make_record(claim: Claim, result: AttemptResult, decision: retry_schedule.De
         status_code=result.status_code,
         error=result.error,
         response=result.response,
+        url=claim.url,
         endpoint_id=claim.endpoint_id,
         webhook_id=claim.webhook_id,
         disables_webhook=disables_webhook,

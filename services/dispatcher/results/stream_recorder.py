@@ -15,6 +15,7 @@ log = Log("job")
 
 MAX_WAITING = 100  # responses, each as large as a message of Triton may be
 BATCH = 20
+STRIDE = 2  # between the numbers of two responses: a cancel request may come between them
 
 
 class StreamRecorder:
@@ -27,14 +28,14 @@ class StreamRecorder:
     def __init__(self, job: ClaimedJob, write: Callable[[list[Step]], Awaitable[bool]]) -> None:
         self._job = job
         self._write = write
-        self._count = 0
+        self._number = 0
         self._waiting: asyncio.Queue[Step] = asyncio.Queue(MAX_WAITING)
         self._writing: asyncio.Task[None] | None = None
 
     async def add(self, response: Rendered) -> None:
         """Take a response. Waits only if the database or the object store is MAX_WAITING responses behind."""
-        self._count += 1
-        step = Step(self._job.row.id, self._job.claim, self._count, *response)
+        self._number += STRIDE
+        step = Step(self._job.row.id, self._job.claim, self._number, *response)
         if self._waiting.full() or self._writer.done():
             await self._while_writing(self._waiting.put(step))
         else:

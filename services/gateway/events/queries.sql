@@ -21,8 +21,10 @@ SELECT traceparent FROM jobs WHERE id = $1 AND tenant_id = $2;
 
 -- name: list_history
 -- Returns the events of a job ($1) after a position ($2, $3), in order: at most $4, and no more once the bodies reach $5
--- bytes. A body over $5 bytes, which is always of a response, is left out; its size is known. Within a claim, event 0 is the start. Responses follow. 2147483645 is a cancel request, 2147483646 the return to
--- the queue, 2147483647 the end.
+-- bytes. A body over $5 bytes, which is always of a response, is left out; its size is known.
+--
+-- Within a claim, event 0 is the start. Even numbers are responses, and the odd one between them is a cancel request.
+-- 2147483646 is the return to the queue, 2147483647 the end.
 WITH job AS MATERIALIZED (
   SELECT * FROM jobs WHERE id = $1
 ), history AS (

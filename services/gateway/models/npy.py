@@ -67,13 +67,22 @@ def read_npy_header(head: bytes) -> NpyHeader:
         raise InvalidNpy("its header has no valid shape; save it again with numpy.save")
     found = _DESCR.fullmatch(descr) if isinstance(descr, str) else None
     if found is None or found[2] not in DATATYPES:
-        shown = str(descr).encode("ascii", "backslashreplace").decode()[:100]  # a lone surrogate has no UTF-8
-        raise InvalidNpy(f"its elements are {shown}, which Triton has no datatype for; convert the array with astype")
+        raise InvalidNpy(
+            f"its elements are {_show(descr)}, which Triton has no datatype for; convert the array with astype"
+        )
     if found[1] == ">" and found[2][1:] != "1":
         raise InvalidNpy(f"its elements are big-endian ({descr}); save array.astype('<{found[2]}')")
     if fields.get("fortran_order") is not False and len(shape) > 1:
         raise InvalidNpy("its array is in Fortran order; save numpy.ascontiguousarray(array)")
     return NpyHeader(DATATYPES[found[2]], list(shape), offset)
+
+
+def _show(descr: object) -> str:
+    try:
+        text = str(descr)
+    except ValueError:  # a hexadecimal number with more decimal digits than Python writes
+        return "an invalid type"
+    return text.encode("ascii", "backslashreplace").decode()[:100]  # a lone surrogate has no UTF-8
 
 
 def _read_fields(head: bytes) -> tuple[dict[Any, Any], int]:

@@ -31,6 +31,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     status_code: int | None
     error: str | None
     response: bytes
+    url: str
     endpoint_id: UUID
     webhook_id: UUID | None
     disables_webhook: bool = False
@@ -39,6 +40,14 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
 class RecordedSuccess(NamedTuple):
     id: UUID
     has_waiting: bool  # whether other deliveries may have waited for it
+
+
+class RecordedAttempt(NamedTuple):
+    """`has_former_url`: its subscription has another URL now, so it says nothing of the subscription."""
+
+    id: UUID
+    status: str
+    has_former_url: bool
 
 
 class Health(NamedTuple):
@@ -81,11 +90,10 @@ class AttemptStore:
         return [RecordedSuccess(**record) for record in found]
 
 
-async def record_attempts(connection: Connection, records: Sequence[AttemptRecord]) -> dict[UUID, str]:
-    """Record any results, with their endpoints locked. Return the new status of each delivery that changed."""
-    rows = [msgspec.structs.astuple(record)[:10] for record in records]
-    found = await connection.fetch(QUERIES["record_attempts"], *to_columns(rows, 10))
-    return {record["id"]: record["status"] for record in found}
+async def record_attempts(connection: Connection, records: Sequence[AttemptRecord]) -> list[RecordedAttempt]:
+    """Record any results, with their endpoints locked. Return those that changed their delivery."""
+    rows = [msgspec.structs.astuple(record)[:11] for record in records]
+    return [RecordedAttempt(*row) for row in await connection.fetch(QUERIES["record_attempts"], *to_columns(rows, 11))]
 
 
 async def release_blocked(connection: Connection, ended: Sequence[UUID]) -> None:

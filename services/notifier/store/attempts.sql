@@ -31,31 +31,38 @@ SELECT recorded.id, recorded.endpoint_id IN (SELECT id FROM waiting) AS has_wait
 --
 -- The attempt that ends a delivery is recorded in its row, an earlier one in `attempts`. A delivery
 -- that would go on is canceled if its subscription was disabled. One of a deleted subscription is
--- left alone.
+-- left alone. One that failed at a URL ($11) that its subscription has no longer goes to the new URL at once.
 --
--- Return the id and new status of each delivery that changed.
+-- Return the id and new status of each delivery that changed, and whether the attempt was for a former URL.
 WITH results AS ( -- one for each delivery: two of one claim would be half of each
   SELECT DISTINCT ON (id) *
   FROM unnest($1::uuid[], $2::integer[], $3::text[], $4::double precision[], $5::boolean[], $6::timestamptz[],
-              $7::double precision[], $8::integer[], $9::text[], $10::bytea[])
-    AS t(id, attempt, status, delay, counted, started_at, duration_ms, status_code, error, response)
+              $7::double precision[], $8::integer[], $9::text[], $10::bytea[], $11::text[])
+    AS t(id, attempt, status, delay, counted, started_at, duration_ms, status_code, error, response, url)
   ORDER BY id, attempt DESC
 ), decided AS (
   SELECT
-    r.*, next.status AS next_status,
+    r.*, former.url AS has_former_url, next.status AS next_status,
     r.counted AND next.status = 'pending' AS goes_on,
     r.counted AND next.status <> 'pending' AS ends
   FROM results r
   JOIN deliveries d ON d.id = r.id
   JOIN endpoints e ON e.id = d.endpoint_id AND e.cancel_before IS DISTINCT FROM 'infinity'
   LEFT JOIN webhooks w ON w.id = d.webhook_id
+  CROSS JOIN LATERAL (SELECT coalesce(w.url <> r.url, false) AS url) former
   CROSS JOIN LATERAL (
-    SELECT CASE WHEN r.status = 'pending' AND w.disabled_at IS NOT NULL THEN 'canceled' ELSE r.status END AS status
+    SELECT CASE
+      WHEN r.status = 'succeeded' OR r.status = 'exhausted' AND NOT former.url THEN r.status
+      WHEN w.disabled_at IS NOT NULL THEN 'canceled'
+      ELSE 'pending'
+    END AS status
   ) next
 ), changed AS (
   UPDATE deliveries d
   SET status = r.next_status,
-      next_at = CASE WHEN r.next_status = 'pending' THEN now() + make_interval(secs => r.delay) END,
+      next_at = CASE WHEN r.next_status = 'pending' THEN
+        CASE WHEN r.has_former_url THEN now() ELSE now() + make_interval(secs => r.delay) END
+      END,
       finished_at = CASE WHEN r.next_status <> 'pending' THEN now() END,
       tries = d.tries + r.counted::integer,
       lease_until = NULL,
@@ -66,7 +73,7 @@ WITH results AS ( -- one for each delivery: two of one claim would be half of ea
       response = CASE WHEN r.ends THEN r.response END
   FROM decided r
   WHERE d.id = r.id AND d.attempt = r.attempt AND d.lease_until IS NOT NULL
-  RETURNING d.id, d.status
+  RETURNING d.id, d.status, r.has_former_url
 ), kept AS (
   INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
   SELECT r.id, r.attempt, r.started_at, r.duration_ms, r.status_code, r.error, r.response
@@ -74,7 +81,7 @@ WITH results AS ( -- one for each delivery: two of one claim would be half of ea
   JOIN changed USING (id)
   WHERE r.goes_on
 )
-SELECT id, status FROM changed;
+SELECT id, status, has_former_url FROM changed;
 
 -- name: release_blocked
 -- Make due what waited for the end of these deliveries ($1): those of later events of their jobs to the

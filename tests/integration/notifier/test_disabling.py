@@ -68,6 +68,28 @@ async def test_a_410_disables_and_cancels_and_the_others_get_an_event(
     assert [claim.webhook_id for claim in await steps.claim()] == [other.id]
 
 
+async def test_a_failure_at_a_former_url_says_nothing_of_the_new_one(
+    database: Database, tenant: UUID, steps: Steps
+) -> None:
+    webhook = await subscribe(database, tenant)
+    gone, failed, succeeded = await add_due(database, tenant, webhook.id, 3)
+    claims = {claim.id: claim for claim in await steps.claim()}
+    await database.fetch("UPDATE webhooks SET url = 'https://new.example/' WHERE id = $1", webhook.id)
+    await steps.record([claims[gone]], GONE)
+    await steps.record([claims[failed]], FAILED)
+    assert await find_disabled_reason(database, webhook.id) is None
+    health = await database.fetch_one("SELECT failures, failing_since FROM endpoints WHERE id = $1", webhook.id)
+    assert health is not None
+    assert tuple(health) == (0, None)
+    again = {claim.id: claim for claim in await steps.claim()}
+    assert {each: claim.url for each, claim in again.items()} == dict.fromkeys((gone, failed), "https://new.example/")
+    await steps.record([claims[succeeded], again[failed]], OK)
+    await steps.record([again[gone]], GONE)
+    assert await find_disabled_reason(database, webhook.id) == "gone"
+    states = [await look_at(database, each) for each in (gone, failed, succeeded)]
+    assert [state.status for state in states] == ["exhausted", "succeeded", "succeeded"]
+
+
 async def test_a_lapsed_claim_is_canceled_as_well(database: Database, tenant: UUID, steps: Steps) -> None:
     webhook = await subscribe(database, tenant)
     await add_due(database, tenant, webhook.id, 2)

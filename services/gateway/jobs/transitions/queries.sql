@@ -18,11 +18,15 @@ INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, tracep
 SELECT $3, tenant_id, id, model, $4, $2, $5, $6, $7, claim FROM ended;
 
 -- name: cancel_running
--- Marks a locked, running job ($1) as canceling.
+-- Marks a locked, running job ($1) as canceling. The request follows the responses so far: they have even numbers. The
+-- lock keeps later ones out, because of their foreign key, and earlier ones are committed.
 WITH marked AS (
   UPDATE jobs SET status = 'canceling' WHERE id = $1 RETURNING id, claim
 )
-INSERT INTO job_steps (job_id, claim, number, type) SELECT id, claim, 2147483645, 'job.canceling' FROM marked;
+INSERT INTO job_steps (job_id, claim, number, type)
+SELECT id, claim, 1 + coalesce((SELECT max(number) FROM job_steps s WHERE s.job_id = id AND s.claim = marked.claim), 0),
+  'job.canceling'
+FROM marked;
 
 -- name: find_retryable_jobs
 -- Returns those of a tenant's ($1) jobs ($2) that have one of these statuses ($3) and are not erased, each with the bytes of

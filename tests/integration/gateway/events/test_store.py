@@ -2,9 +2,13 @@
 
 from uuid import UUID
 
+from common.jobs import Status
 from common.postgres.database import Database
+from services.dispatcher.results.store import Step
+from services.dispatcher.results.stream_recorder import STRIDE
 from services.gateway.events.store import START, EventPosition, EventStore
-from tests.integration.jobs import submit
+from tests.integration.jobs import claim, submit
+from tests.integration.world import World
 
 ADD = """
 INSERT INTO job_steps (job_id, claim, number, type, outputs)
@@ -26,3 +30,31 @@ async def test_a_response_over_the_size_of_a_page_is_left_out(database: Database
     (last,) = await store.list_history(job, large.position, 10, PAGE)
     assert last.body == b"x"
     assert await store.read_response(job, EventPosition(9, 9)) is None
+
+
+async def test_responses_after_a_cancel_request_follow_it(database: Database, tenant: UUID) -> None:
+    store, world, job = EventStore(database), World(database, tenant), await submit(database, tenant)
+    claimed = await claim(database, job)
+
+    async def respond(number: int) -> None:
+        await world.stores.results.add_steps([Step(job, claimed.claim, number * STRIDE, b"[]")])
+
+    async def read(after: EventPosition) -> tuple[list[str], EventPosition]:
+        rows = await store.list_history(job, after, 10, PAGE)
+        return [row.type for row in rows], rows[-1].position if rows else after
+
+    await respond(1)
+    _, position = await read(START)
+    assert await world.cancel(job) is Status.CANCELING
+    seen, position = await read(position)
+    assert seen == ["job.canceling"]
+    await respond(2)
+    (before,) = (await store.find_snapshots([job])).values()
+    seen, position = await read(position)
+    assert seen == ["job.output"]
+    await respond(3)
+    (after,) = (await store.find_snapshots([job])).values()
+    assert after != before, "a waiter sees the change"
+    assert (await read(position))[0] == ["job.output"]
+    everything, _ = await read(START)
+    assert everything[2:] == ["job.output", "job.canceling", "job.output", "job.output"]

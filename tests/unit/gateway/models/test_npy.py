@@ -58,6 +58,8 @@ def test_other_files_are_none(content: bytes) -> None:
         (save(np.zeros(2, "U3")), "elements are <U3, which Triton has no datatype for"),
         (save(np.zeros(2, np.complex64)), "elements are <c8"),
         (save(np.zeros(2, [("a", "<f4")])), "elements are [('a', '<f4')]"),
+        (with_header(f"{{'descr': 0x{'f' * 5000}, 'shape': (), }}"), "elements are an invalid type"),
+        (with_header(f"{{'descr': [0x{'f' * 5000}], 'shape': (), }}"), "elements are an invalid type"),
         (save(np.zeros(2, np.float32))[:60], "cut"),
         (MAGIC, "not valid"),
         (MAGIC + b"\x01\x00\xff", "not valid"),
