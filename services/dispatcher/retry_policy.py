@@ -28,9 +28,9 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The attempt never began, or left no trace: Triton or the object store was away, or a queue was full.
+    """The attempt never began: Triton or the object store was away, or a queue was full.
 
-    The job cannot be the cause.
+    It cost no inference, so it never counts.
 
     The job waits for `delay` seconds at least, and for twice as many at most.
     """

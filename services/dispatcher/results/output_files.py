@@ -26,9 +26,9 @@ from services.dispatcher.triton.tensors import OutputFile
 STORE_SECONDS = 600.0  # for all outputs of one result, far below the lease of their rows
 RETRY_SECONDS = 1.0  # between two tries while the store is away
 PUTS = 4  # at a time
-NOT_STORED = retry_policy.Refused(
-    Failure("store_unavailable", "the object store did not take the job's outputs; the job runs again", True), 10.0
-)
+STORE_AWAY = f"the object store did not take the job's outputs within {STORE_SECONDS:g} s; ask your operator"
+# It counts: otherwise a store that stays away would cost one inference after the other.
+NOT_STORED = retry_policy.Attempted(Failure("store_unavailable", STORE_AWAY, True))
 
 log = Log("outputs")
 

@@ -20,7 +20,6 @@ from services.dispatcher.triton.tensors import OutputFile
 
 BUCKET_SECONDS = 120.0  # for all outputs of one result, which meanwhile may hold a slot
 RETRY_SECONDS = 1.0  # between two tries while the bucket is away
-AGAIN_SECONDS = 60.0  # before a job runs again whose outputs a bucket did not take
 PUTS = 8  # at a time; a bucket that hangs holds one for a while
 
 
@@ -76,5 +75,6 @@ def refused(reason: str) -> OutputsNotStored:
 
 
 def away(folder: Location) -> OutputsNotStored:
-    text = f"the bucket of {folder} did not take the job's outputs within {BUCKET_SECONDS:g} s; the job runs again"
-    return OutputsNotStored(retry_policy.Refused(Failure("output_location_failed", text, True), AGAIN_SECONDS))
+    """It counts: otherwise a bucket that stays away would cost one inference after the other."""
+    text = f"the bucket of {folder} did not take the job's outputs within {BUCKET_SECONDS:g} s; check that it answers"
+    return OutputsNotStored(retry_policy.Attempted(Failure("output_location_failed", text, True)))

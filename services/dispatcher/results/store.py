@@ -12,7 +12,7 @@ from common.jobs import Failure, Status
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
 from common.views.job import JobRow
-from services.dispatcher.retry_policy import Outcome
+from services.dispatcher.retry_policy import Attempted
 from services.dispatcher.triton.tensors import OutputFile
 
 QUERIES = sql.load("services.dispatcher.results")
@@ -25,9 +25,9 @@ class NotStored(CharoniaError):
 
 
 class OutputsNotStored(NotStored):
-    """An object store did not take the outputs of a result. `outcome` is that of the attempt."""
+    """An object store did not take the outputs of a result. `outcome` is that of the attempt, which counts."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: Attempted) -> None:
         super().__init__(outcome.failure.message)
         self.outcome = outcome
 

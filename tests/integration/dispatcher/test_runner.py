@@ -31,7 +31,7 @@ from services.dispatcher.url_inputs import UrlInputs
 from services.dispatcher.waiter_presence import WaiterPresence
 from services.gateway.jobs.store import JobStore
 from tests.integration.dispatcher.inference import integer
-from tests.integration.jobs import LEASE, TRACEPARENT, JobState, lapse, let_wait, look, submit
+from tests.integration.jobs import LEASE, TRACEPARENT, JobState, lapse, let_wait, look, make_claimable, submit
 from tests.integration.waiting import until, until_blocked
 from tests.integration.world import World
 
@@ -268,7 +268,7 @@ async def test_a_cancel_works_while_outputs_are_saved(
     assert (await dispatcher.look(job)).status is Status.CANCELED
 
 
-async def test_a_job_whose_outputs_cannot_be_stored_is_given_back(
+async def test_each_run_whose_outputs_cannot_be_stored_counts(
     dispatcher: LocalDispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object) -> None:
@@ -276,10 +276,16 @@ async def test_a_job_whose_outputs_cannot_be_stored_is_given_back(
 
     monkeypatch.setattr(OutputFiles, "save", refuse)
     job = await dispatcher.start(1)
+    for attempt in (1, 2):
+        await dispatcher.until_idle()
+        state = await dispatcher.look(job)
+        assert (state.status, state.error_code, state.attempt) == (Status.QUEUED, "store_unavailable", attempt)
+        assert state.interruptions == 0
+        await make_claimable(dispatcher.world.database)
+        await dispatcher.handle(job)
     await dispatcher.until_idle()
     state = await dispatcher.look(job)
-    assert (state.status, state.error_code, state.attempt) == (Status.QUEUED, "store_unavailable", 0)
-    assert state.interruptions == 0
+    assert (state.status, state.error_code, state.attempt) == (Status.FAILED, "store_unavailable", 3)
 
 
 async def test_the_lease_of_a_job_whose_end_cannot_be_written_is_not_renewed(

@@ -14,6 +14,7 @@ from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.tensors import Datatype
 from common.views.outputs import OutputTensor
+from services.dispatcher import retry_policy
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance import files as sweeper
 from services.dispatcher.maintenance.file_store import ExpiredFileStore
@@ -222,8 +223,9 @@ async def test_a_result_waits_no_longer_than_its_deadline(
 ) -> None:
     monkeypatch.setattr(output_files, "STORE_SECONDS", 0.1)
     take_away(tmp_path / "root")
-    with pytest.raises(OutputsNotStored):
+    with pytest.raises(OutputsNotStored) as caught:
         await local.files.save(local.tenant, [make_output()])
+    assert isinstance(caught.value.outcome, retry_policy.Attempted), "a store that stays away costs no run for ever"
     await until(local.is_given_up, "the file no longer counts for an hour")
     bring_back(tmp_path / "root")
     assert await local.sweep() == 1
