@@ -38,6 +38,16 @@ MAX_PARAMETER_BYTES = 64 * 1024  # of all of them as JSON; they are in the job's
 MAX_METADATA = 16 * 1024
 MAX_SCHEDULE_AHEAD = timedelta(days=366)
 RESERVED_PREFIX = "triton_"  # of Triton's own parameters
+NO_SEQUENCES = "sequences are not supported, because each job may run on any instance; send the state as an input"
+# What Triton itself reads of the parameters of a gRPC request (docs/protocol/extension_parameters.md and
+# extension_sequence.md of its server), each with what to do instead.
+TRITON_PARAMETERS = {
+    "priority": "the job's own `priority` decides; set that instead",
+    "timeout": "the job's own `timeout`, in seconds, decides; set that instead",
+    "sequence_id": NO_SEQUENCES,
+    "sequence_start": NO_SEQUENCES,
+    "sequence_end": NO_SEQUENCES,
+}
 CACHED_URLS = 1000
 NOT_WRITABLE = (
     "your tenant may not write there; an operator can allow it with "
@@ -191,6 +201,8 @@ def find_option_errors(request: SubmitJob) -> list[FieldError]:
         pointer = f"/parameters/{escape(name)}"
         if name.startswith(RESERVED_PREFIX):
             errors.append(FieldError(pointer, f"names that begin with '{RESERVED_PREFIX}' are reserved for Triton"))
+        if name in TRITON_PARAMETERS:
+            errors.append(FieldError(pointer, f"is no parameter for the model: {TRITON_PARAMETERS[name]}"))
         if type(value) is int and not -(2**63) <= value < 2**63:
             errors.append(FieldError(pointer, "must fit in a signed 64-bit integer"))
     if len(request.parameters or {}) > MAX_PARAMETERS:

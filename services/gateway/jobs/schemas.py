@@ -90,7 +90,7 @@ class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tensors, as in the Open Inference Protocol, works too.
     """
     parameters: dict[str, bool | int | float | str] | None = None
-    """Request parameters for the model, as Triton has them: at most 100, and 64 KiB."""
+    """Request parameters for the model, as Triton has them: at most 100, and 64 KiB. Not those of Triton itself."""
     priority: Priority = Priority.NORMAL
     """Jobs of a higher priority run first."""
     webhook: Callback | None = None

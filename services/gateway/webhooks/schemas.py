@@ -58,7 +58,10 @@ class ChangeWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     description: Text | msgspec.UnsetType | None = msgspec.UNSET
     """A note of yours."""
     headers: Annotated[dict[str, str], Meta(max_length=20)] | msgspec.UnsetType | None = msgspec.UNSET
-    """Headers to send along. They replace all earlier ones. The value `***` keeps the header's present value."""
+    """Headers to send along. They replace all earlier ones. The value `***` keeps the header's present value.
+
+    If the URL gets another origin, send the values again, or null: they may be credentials.
+    """
     rate_limit: RateLimit | msgspec.UnsetType | None = msgspec.UNSET
     """How many attempts a second the receiver gets at most."""
     ordered: bool | msgspec.UnsetType = msgspec.UNSET

@@ -1,6 +1,7 @@
 """Validates subscriptions, and applies changes to them."""
 
 from collections.abc import Collection, Mapping, Sequence
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -38,9 +39,28 @@ def restore_hidden(headers: Mapping[str, str], present: Mapping[str, str]) -> di
     values = {name.lower(): value for name, value in present.items()}
     unknown = [name for name, value in headers.items() if value == HIDDEN and name.lower() not in values]
     if unknown:
-        text = f"has no value that {HIDDEN} could keep; send the value itself"
+        text = f"has no value that {HIDDEN} could keep at this URL; send the value itself"
         raise invalid(*[FieldError(f"/headers/{escape(name)}", text) for name in unknown])
     return {name: values[name.lower()] if value == HIDDEN else value for name, value in headers.items()}
+
+
+def read_present(row: WebhookRow, change: ChangeWebhook, encryptor: Encryptor) -> dict[str, str]:
+    """Return the headers whose values the change may keep: none at another origin, because they may be credentials.
+
+    Raises Problem (422) if the change moves the subscription there, and says nothing of its headers.
+    """
+    if not change.url or not row.headers or find_origin(change.url) == find_origin(row.url):
+        return read_headers(row, encryptor)
+    if change.headers is msgspec.UNSET:
+        text = "stay behind, because the url has another origin; send them again with their values, or null for none"
+        raise invalid(FieldError("/headers", text))
+    return {}
+
+
+def find_origin(url: str) -> tuple[str, str | None, int | None]:
+    """Return the scheme, the host and the port of a valid URL."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def check_patterns(events: Sequence[str]) -> list[FieldError]:
@@ -83,13 +103,14 @@ async def check_subscription(
 
 
 def apply_change(row: WebhookRow, change: ChangeWebhook, encryptor: Encryptor) -> WebhookRow:
-    """Return the subscription with the given fields replaced. Raises Problem (422) as of `restore_hidden`."""
+    """Return the subscription with the given fields replaced. Raises Problem (422) for headers without a value."""
+    present = read_present(row, change, encryptor)
     given = {
         name: value
         for name in ("url", "events", "models", "description", "rate_limit", "ordered")
         if (value := getattr(change, name)) is not msgspec.UNSET
     }
     if change.headers is not msgspec.UNSET:
-        headers = restore_hidden(change.headers or {}, read_headers(row, encryptor))
+        headers = restore_hidden(change.headers or {}, present)
         given["headers"] = encryptor.encrypt(msgspec.json.encode(headers)) if headers else None
     return msgspec.structs.replace(row, **given)

@@ -181,6 +181,10 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "retry that is a number": submit(422, "/retry: must be an object, got 3", retry=3),
     "metadata that is text": submit(422, "/metadata: must be an object, got 'order 7'", metadata="order 7"),
+    "a parameter of Triton, priority": submit(422, "/parameters/priority: is no parameter", parameters={"priority": 1}),
+    "a parameter of Triton, timeout": submit(422, "`timeout`, in seconds, decides", parameters={"timeout": 1}),
+    "a sequence": submit(422, "sequences are not supported", parameters={"sequence_id": 7, "sequence_start": True}),
+    "the end of a sequence": submit(422, "/parameters/sequence_end: is no", parameters={"sequence_end": True}),
     "a parameter that is a list": submit(422, "/parameters/a: must be true or false or a number", parameters={"a": []}),
     "several mistakes": submit(422, "/timeout: ", "/priority: ", timeout=-1, priority="x"),
     # Inputs

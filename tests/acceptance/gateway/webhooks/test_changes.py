@@ -1,5 +1,6 @@
 """Every field of a subscription can be changed, and the change takes effect."""
 
+import httpx
 import msgspec
 import pytest
 
@@ -97,6 +98,24 @@ async def test_hidden_header_without_a_value_is_refused(api: Api, receiver: Rece
     async with api.subscribed(url) as subscription:
         changed = await api.http.patch(f"/v1/webhooks/{subscription.id}", json=hidden)
         assert (changed.status_code, changed.json()["errors"][0]["pointer"]) == (422, "/headers/X-Key")
+
+
+async def test_values_of_headers_do_not_move_to_another_origin(api: Api, receiver: Receiver) -> None:
+    inbox = receiver.inbox()
+    moved = {"url": str(httpx.URL(inbox.url).copy_with(port=44444))}
+    async with api.subscribed(inbox.url, headers={"Authorization": "Bearer secret"}) as subscription:
+        path = f"/v1/webhooks/{subscription.id}"
+        for change, pointer in (
+            (moved, "/headers"),
+            (moved | {"headers": {"Authorization": "***"}}, "/headers/Authorization"),
+        ):
+            refused = await api.http.patch(path, json=change)
+            assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, pointer)
+        assert read(await api.http.get(path), 200, Subscription).url == inbox.url
+        assert (await api.http.patch(path, json={"url": f"{inbox.url}/path"})).status_code == 200
+        changed = await api.http.patch(path, json=moved | {"headers": {"Authorization": "Bearer other"}})
+        assert read(changed, 200, Subscription).headers == {"Authorization": "***"}
+        assert (await api.http.patch(path, json={"url": inbox.url, "headers": None})).status_code == 200
 
 
 async def test_events_and_models_of_a_subscription_can_be_changed(api: Api, receiver: Receiver) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from services.gateway.http.problems import Problem
-from services.gateway.webhooks.subscriptions import check_headers, check_patterns, restore_hidden
+from services.gateway.webhooks.subscriptions import check_headers, check_patterns, find_origin, restore_hidden
 
 
 def test_custom_headers_are_allowed() -> None:
@@ -46,6 +46,20 @@ def test_a_hidden_value_of_a_new_header_is_refused() -> None:
     with pytest.raises(Problem) as caught:
         restore_hidden({"X-Key": "***", "X-A/B": "***"}, {"X-Key": "k"})
     assert [error.pointer for error in caught.value.errors] == ["/headers/X-A~1B"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("https://a.example/x", "https://A.example:443/y?z", True),
+        ("https://a.example/", "https://a.example:444/", False),
+        ("https://a.example/", "http://a.example:443/", False),
+        ("https://a.example/", "https://b.example/", False),
+        ("https://[2001:DB8::1]/", "https://[2001:db8::1]/x", True),
+    ],
+)
+def test_an_origin_is_the_scheme_the_host_and_the_port(first: str, second: str, same: bool) -> None:
+    assert (find_origin(first) == find_origin(second)) is same
 
 
 @pytest.mark.parametrize(
