@@ -1,6 +1,7 @@
 """Completes arguments in the shell. It asks the gateway, briefly, and says nothing if it does not answer."""
 
 from charonia import Charonia, CharoniaError
+from charonia.cli.terminal.control_characters import show_line
 
 SECONDS = 2.0
 
@@ -9,6 +10,7 @@ def complete_models(incomplete: str) -> list[str]:
     """Return the names of models that begin so."""
     try:
         with Charonia(timeout=SECONDS) as client:
-            return [each.name for each in client.models.list() if each.name.startswith(incomplete)]
+            names = [each.name for each in client.models.list()]
     except CharoniaError:
         return []
+    return [each for each in names if each.startswith(incomplete) and show_line(each) == each]

@@ -4,6 +4,7 @@ import contextlib
 import sys
 
 from charonia.cli.terminal import streams
+from charonia.cli.terminal.control_characters import show_controls
 from charonia.errors import CharoniaError
 
 OK, INTERRUPTED, LOCAL = 0, 130, 5
@@ -66,4 +67,4 @@ def describe(error: OSError) -> str:
 def say(text: str) -> None:
     """Tell people of an error, if anybody can see it."""
     with contextlib.suppress(OSError):
-        print(f"charonia: {text}", file=sys.stderr, flush=True)
+        print(f"charonia: {show_controls(text)}", file=sys.stderr, flush=True)

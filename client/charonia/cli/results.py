@@ -8,6 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from charonia.cli.session import Session
+from charonia.cli.terminal.console import show_text
 from charonia.cli.terminal.tables import NOTHING, print_fields, show_bytes, show_ms
 from charonia.contents import decode_elements
 from charonia.results import Outputs, Result
@@ -19,7 +20,7 @@ MOST_CHARACTERS = 2000  # of an output on a terminal
 def print_result(session: Session, result: Result, *, as_text: bool) -> None:
     """Print the outputs of a succeeded job: as text, as JSON, or for people."""
     if as_text:
-        session.out.out(join_text(result), highlight=False)
+        session.print_text(join_text(result), raw=True)
     elif session.as_json:
         session.print_json(to_json(result))
     else:
@@ -92,7 +93,7 @@ def shorten(outputs: Outputs, name: str) -> Text:
             lines += [f"{each.location or each.file} ({show_bytes(each.size or 0)})" for each in responses]
         else:
             lines.append(_shorten_values(list(responses)))
-    return Text("\n".join(lines) or NOTHING)
+    return show_text("\n".join(lines) or NOTHING)
 
 
 def _shorten_values(tensors: Sequence[Output]) -> str:

@@ -6,10 +6,10 @@ from types import TracebackType
 from typing import Any
 
 import msgspec
-from rich.console import Console
 
 from charonia import Charonia
 from charonia.cli.terminal.browser import make_address, open_browser
+from charonia.cli.terminal.console import SafeConsole, show_text
 
 CALL_SECONDS = 20.0  # of a call with its retries; somebody waits for it
 
@@ -21,8 +21,8 @@ class Session:
         self.profile = profile
         self.opens = opens
         self.as_json = not sys.stdout.isatty() if as_json is None else as_json
-        self.out = Console(highlight=False)
-        self.err = Console(highlight=False, stderr=True)
+        self.out = SafeConsole()
+        self.err = SafeConsole(stderr=True)
 
     def __enter__(self) -> "Session":
         return self
@@ -43,6 +43,14 @@ class Session:
         sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
         sys.stdout.buffer.flush()
 
+    def print_text(self, text: str, end: str = "\n", *, raw: bool) -> None:
+        """Print a text of a model. With `raw`, a pipe or a file gets it as it is; a terminal never does."""
+        if raw and not self.out.is_terminal:
+            sys.stdout.write(text + end)
+            sys.stdout.flush()
+        else:
+            self.out.print(show_text(text), end=end, soft_wrap=True)
+
     def open_page(self, path: str, **query: str | None) -> None:
         """Open a page of the console, if `--open` asks for it. If there is no browser, print its address."""
         if self.opens:
@@ -52,4 +60,4 @@ class Session:
 
     def note(self, text: str) -> None:
         """Tell people something that is no result."""
-        self.err.print(text, markup=False, soft_wrap=True)
+        self.err.print(show_text(text), soft_wrap=True)

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from rich.text import Text
-
 from charonia import Job, JobEvent, StepEvent
 from charonia.cli.session import Session
 from charonia.cli.terminal.state_line import StateLine
@@ -18,10 +16,10 @@ class Watch:
     `rest` is the first response whose text is in a file. Neither it nor what follows it is printed.
     """
 
-    def __init__(self, session: Session, job: Job, *, prints_parts: bool) -> None:
+    def __init__(self, session: Session, job: Job, *, as_text: bool) -> None:
         self._session = session
         self._job = job
-        self._prints_parts = prints_parts
+        self._as_text = as_text
         self._line = StateLine(session, job.id)
         self.has_printed = False
         self.rest: int | None = None
@@ -38,7 +36,7 @@ class Watch:
     def print_rest(self, result: Result) -> None:
         """Print the texts that `run` did not."""
         tensors = [each for each in result.tensors if self.rest is None or each.response >= self.rest]
-        self._session.out.print(Text(Outputs(tensors).text), soft_wrap=True)
+        self._session.print_text(Outputs(tensors).text, raw=self._as_text)
 
     def _take(self, event: Event) -> None:
         if isinstance(event, StepEvent) and event.type == "job.output":
@@ -63,7 +61,7 @@ class Watch:
 
     def _print_part(self, outputs: Sequence[Output]) -> None:
         """Print the text of a response, unless it or one before it is in a file."""
-        if not self._prints_parts or self.rest is not None:
+        if (self._session.as_json and not self._as_text) or self.rest is not None:
             return
         for each in outputs:
             if each.datatype == "BYTES" and each.file is not None:
@@ -71,5 +69,5 @@ class Watch:
                 return
         if text := Outputs([each for each in outputs if each.has_data]).text:
             self._line.stop()
-            self._session.out.print(Text(text), end="", soft_wrap=True)
+            self._session.print_text(text, end="", raw=self._as_text)
             self.has_printed = True

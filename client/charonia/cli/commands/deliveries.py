@@ -16,6 +16,7 @@ from charonia.cli.arguments import InvalidArgument
 from charonia.cli.changes import for_each
 from charonia.cli.registry import command
 from charonia.cli.session import Session
+from charonia.cli.terminal.console import show_text_line
 from charonia.cli.terminal.tables import (
     NOTHING,
     Cell,
@@ -92,7 +93,7 @@ def show_row(delivery: DeliveryData) -> Sequence[Cell]:
 def show_answer(attempt: DeliveryAttempt) -> Text:
     """Return the status code of an answer, or why there is none."""
     parts = [str(each) for each in (attempt.status_code, attempt.error) if each is not None]
-    return Text(" ".join(parts) or NOTHING, "red" if attempt.error else "green")
+    return show_text_line(" ".join(parts) or NOTHING, "red" if attempt.error else "green")
 
 
 def show_delivery(session: Session, delivery: DeliveryId) -> None:
@@ -171,13 +172,13 @@ def recover(
 def wait_for_end(session: Session, recovery: Recovery, timeout: float) -> Recovery:
     """Show the progress of a recovery until its end, and return it. Raise DeadlineExceeded after `timeout` seconds."""
     deadline = Deadline(timeout)
-    with session.err.status(describe(recovery)) as status:
+    with session.err.status(show_text_line(describe(recovery))) as status:
         while recovery.status != "done":
             if not deadline.left:
                 raise DeadlineExceeded(f"the recovery {recovery.id} runs after {timeout:g} s; {describe(recovery)}")
             time.sleep(min(POLL_SECONDS, deadline.left))
             recovery = session.client.webhooks.get_recovery(recovery.webhook_id, recovery.id)
-            status.update(describe(recovery))
+            status.update(show_text_line(describe(recovery)))
     return recovery
 
 

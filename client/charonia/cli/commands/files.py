@@ -84,7 +84,7 @@ def get_file(session: Session, file: FileId, output: Output = None) -> None:
     if session.as_json:
         session.print_json({"id": file, "path": str(target), "size": found.size})
     else:
-        session.out.print(str(target), markup=False)
+        session.out.print(str(target))
 
 
 def remove_files(

@@ -5,7 +5,6 @@ from itertools import islice
 from typing import Annotated, Optional
 
 import typer
-from rich.text import Text
 
 from charonia import Job
 from charonia.cli import options
@@ -13,6 +12,7 @@ from charonia.cli.changes import for_each
 from charonia.cli.registry import command
 from charonia.cli.results import shorten
 from charonia.cli.session import Session
+from charonia.cli.terminal.console import show_text, show_text_line
 from charonia.cli.terminal.prompts import confirm
 from charonia.cli.terminal.tables import (
     NOTHING,
@@ -104,7 +104,7 @@ def print_job(session: Session, job: Job) -> None:
         ("status", show_status(data.status)),
         ("waits for", None if waiting is None else f"{waiting.detail} ({waiting.code})"),
         ("position", None if data.queue_position is None else str(data.queue_position)),
-        ("error", None if data.error is None else Text(f"{data.error.code}: {data.error.message}", "red")),
+        ("error", None if data.error is None else show_text(f"{data.error.code}: {data.error.message}", "red")),
         ("model", data.model + (f" version {data.version}" if data.version else "")),
         ("priority", data.priority),
         ("attempt", f"{data.attempt} of {data.max_attempts}"),
@@ -134,7 +134,7 @@ def print_trace(session: Session, job: Job) -> None:
     table = make_table(["AT", "TOOK", "WHAT", "DETAIL"], right=["AT", "TOOK"], flexible=["DETAIL"])
     for span in trace.spans:
         style = "red" if span.failed else ""
-        name = Text("  " * span.depth + span.name, style)
+        name = show_text_line("  " * span.depth + span.name, style)
         add_row(table, (show_ms(span.at_ms), show_ms(span.took_ms), name, span.detail or NOTHING))
     session.out.print(table)
 

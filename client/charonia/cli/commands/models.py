@@ -1,16 +1,17 @@
 """Looks at models."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Annotated
 from urllib.parse import quote
 
 import typer
-from rich.text import Text
 
 from charonia.cli import options
 from charonia.cli.completion import complete_models
 from charonia.cli.registry import command
 from charonia.cli.session import Session
+from charonia.cli.terminal.console import show_text
 from charonia.cli.terminal.tables import Cell, make_table, print_fields, print_list, show_ms, show_status
 from charonia.schemas import ModelInfo, Percentiles, TensorInfo
 
@@ -62,7 +63,7 @@ def print_model(session: Session, model: ModelInfo) -> None:
     fields: list[tuple[str, Cell | None]] = [
         ("model", model.name + (", streaming" if model.streaming else "")),
         ("status", show_status(find_status(model))),
-        ("reason", None if model.reason is None else Text(model.reason, "red")),
+        ("reason", None if model.reason is None else show_text(model.reason, "red")),
         ("versions", ", ".join(each.version for each in model.versions)),
         ("batch", f"up to {model.max_batch_size}" if model.max_batch_size else None),
         ("waiting", waiting or "0"),
@@ -74,8 +75,8 @@ def print_model(session: Session, model: ModelInfo) -> None:
         fields.append(("waited", show_percentiles(model.recent.queue_ms)))
         fields.append(("inference", show_percentiles(model.recent.inference_ms)))
     print_fields(session, fields)
-    arguments = " ".join(f"{each.name}=…" for each in model.inputs if not each.optional)
-    session.note(f"run it: charonia run {model.name} {arguments}")
+    arguments = " ".join(f"{shlex.quote(each.name)}=…" for each in model.inputs if not each.optional)
+    session.note(f"run it: charonia run {shlex.quote(model.name)} {arguments}")
 
 
 def show_tensor(tensor: TensorInfo) -> str:

@@ -1,5 +1,6 @@
 """Runs jobs: run, submit and watch."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
@@ -74,7 +75,7 @@ def submit(
         session.print_json(job.data)
     else:
         session.out.print(job.id)
-        session.note(f"{job.status}; watch it: charonia watch {job.id}")
+        session.note(f"{job.status}; watch it: charonia watch {shlex.quote(job.id)}")
     session.open_page(f"/jobs/{job.id}")
 
 
@@ -110,7 +111,7 @@ def find_model(session: Session, name: str) -> ModelInfo | None:
 def follow(session: Session, job: Job, timeout: float, output: Path | None, as_text: bool) -> None:
     """Show a job until it ends, then its outputs. Raise JobError if it has none."""
     session.open_page(f"/jobs/{job.id}")
-    watching = Watch(session, job, prints_parts=as_text or not session.as_json)
+    watching = Watch(session, job, as_text=as_text)
     try:
         watching.run(timeout)
         result = job.refresh().result(timeout, download=as_text)
@@ -126,7 +127,9 @@ def follow(session: Session, job: Job, timeout: float, output: Path | None, as_t
         try:
             save_outputs(session, result, output)
         except (OSError, CharoniaError):
-            session.note(f"{job.id} succeeded. Save its outputs again: charonia watch {job.id} --output DIR")
+            session.note(
+                f"{job.id} succeeded. Save its outputs again: charonia watch {shlex.quote(job.id)} --output DIR"
+            )
             raise
     if watching.has_printed and watching.rest is not None and as_text:
         watching.print_rest(result)
@@ -140,6 +143,7 @@ def follow(session: Session, job: Job, timeout: float, output: Path | None, as_t
 
 def describe_rest(job: Job) -> str:
     """Return how to go on with a job that nobody waits for now."""
+    quoted = shlex.quote(job.id)
     if job.data.has_ended:
-        return f"{job.id} {job.status}. Print its outputs again: charonia watch {job.id}"
-    return f"{job.id} goes on. Watch it: charonia watch {job.id}. Cancel it: charonia cancel {job.id}"
+        return f"{job.id} {job.status}. Print its outputs again: charonia watch {quoted}"
+    return f"{job.id} goes on. Watch it: charonia watch {quoted}. Cancel it: charonia cancel {quoted}"

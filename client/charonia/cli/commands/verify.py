@@ -14,7 +14,7 @@ from charonia.cli import options
 from charonia.cli.arguments import InvalidArgument
 from charonia.cli.registry import command
 from charonia.cli.session import Session
-from charonia.cli.terminal.tables import print_fields, show_seconds, show_time
+from charonia.cli.terminal.tables import Cell, print_fields, show_seconds, show_time
 from charonia.events import Event
 from charonia.webhook_signatures import SECRET, verify
 
@@ -70,12 +70,12 @@ def verify_saved(
 
 def print_event(session: Session, event: Event, data: Any) -> None:
     """Print an event for people."""
-    fields = [
+    fields: list[tuple[str, Cell | None]] = [
         ("signature", Text("right", "green")),
-        ("type", Text(event.type)),
-        ("id", Text(event.id)),
-        ("time", Text(show_time(event.timestamp))),
-        ("data", Text(msgspec.json.format(msgspec.json.encode(data), indent=2).decode())),
+        ("type", event.type),
+        ("id", event.id),
+        ("time", show_time(event.timestamp)),
+        ("data", msgspec.json.format(msgspec.json.encode(data), indent=2).decode()),
     ]
     print_fields(session, fields)
 

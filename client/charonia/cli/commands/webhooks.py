@@ -1,10 +1,10 @@
 """Subscriptions to events: webhooks list, show, create, update, delete, test, enable, rotate and secret."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Optional
 
 import typer
-from rich.text import Text
 
 from charonia.admin_schemas import Secret, WebhookData
 from charonia.cli import options
@@ -14,6 +14,7 @@ from charonia.cli.commands.deliveries import show_answer
 from charonia.cli.exits import FAILED
 from charonia.cli.registry import command, make_group
 from charonia.cli.session import Session
+from charonia.cli.terminal.console import show_text
 from charonia.cli.terminal.prompts import confirm
 from charonia.cli.terminal.tables import (
     Cell,
@@ -97,7 +98,7 @@ def print_webhook(session: Session, webhook: WebhookData) -> None:
         ("id", webhook.id),
         ("url", webhook.url),
         ("status", show_status(webhook.status)),
-        ("disabled", None if disabled is None else Text(disabled, "red")),
+        ("disabled", None if disabled is None else show_text(disabled, "red")),
         ("events", ", ".join(webhook.events)),
         ("models", "all" if webhook.models is None else ", ".join(webhook.models)),
         ("description", webhook.description),
@@ -137,7 +138,7 @@ def create(
     )
     print_webhook(session, made)
     note_secret(session, made)
-    session.note(f"try it: charonia webhooks test {made.id}")
+    session.note(f"try it: charonia webhooks test {shlex.quote(made.id)}")
     session.open_page(f"/webhooks/{made.id}")
 
 

@@ -9,6 +9,7 @@ from charonia.cli.listen.fed_events import FedEvent
 from charonia.cli.listen.forwarding import Delivery
 from charonia.cli.listen.local_receiver import Answer
 from charonia.cli.session import Session
+from charonia.cli.terminal.console import show_text_line
 from charonia.cli.terminal.tables import ID_WIDTH, STYLES, show_ms
 
 TYPE_WIDTH = len("batch.completed")
@@ -44,19 +45,20 @@ class EventLines:
 
     def _print(self, time: datetime, event: FedEvent, tail: Text) -> None:
         status = event.type.partition(".")[2]
-        kind = Text(event.type.ljust(TYPE_WIDTH), STYLES.get(status, ""))
+        kind = show_text_line(event.type.ljust(TYPE_WIDTH), STYLES.get(status, ""))
         subject = (event.subject.id or event.id).ljust(ID_WIDTH)
-        line = Text(GAP).join([Text(time.strftime("%H:%M:%S"), "dim"), kind, Text(subject), tail])
+        line = Text(GAP).join([Text(time.strftime("%H:%M:%S"), "dim"), kind, show_text_line(subject), tail])
         self._session.out.print(line, no_wrap=True, overflow="ellipsis", crop=self._session.out.is_terminal)
 
 
 def describe_subject(event: FedEvent) -> Text:
     """Return what an event says about its subject."""
     subject = event.subject
-    parts = [Text(subject.model or subject.url or "")] if subject.model or subject.url else []
-    parts += [Text(f"{count} {status}", STYLES.get(status, "")) for status, count in subject.counts.items() if count]
+    counts = [(f"{count} {status}", STYLES.get(status, "")) for status, count in subject.counts.items() if count]
+    parts = [show_text_line(subject.model or subject.url or "")] if subject.model or subject.url else []
+    parts += [show_text_line(*each) for each in counts]
     if subject.error is not None:
-        parts.append(Text(f"{subject.error.code}: {subject.error.message}", "red"))
+        parts.append(show_text_line(f"{subject.error.code}: {subject.error.message}", "red"))
     return Text(GAP).join(parts)
 
 
@@ -66,7 +68,7 @@ def describe_answer(delivery: Delivery, answer: Answer, is_given_up: bool) -> Te
         number = f"{GAP}try {delivery.tries}" if delivery.tries > 1 else ""
         return Text.assemble((f"{answer.status_code}", "green"), f"{GAP}{show_ms(answer.ms):>6}{number}")
     end = "given up" if is_given_up else "retrying"
-    return Text(f"{answer.error}, {end}", "red")
+    return show_text_line(f"{answer.error}, {end}", "red")
 
 
 def to_json(delivery: Delivery, answer: Answer, is_given_up: bool) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Follows the feed of all events, and hands each to a printer or to a local server."""
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -90,7 +91,7 @@ class Listener:
         if self.lines.given_up:
             self._session.note(f"events given up, which the server did not accept: {self.lines.given_up}")
         position = self.progress.position
-        where = "--since-oldest" if position is None else f"--after {position}"
+        where = "--since-oldest" if position is None else f"--after {shlex.quote(position)}"
         if self._made_secret is not None:  # the start has shown it, so that the next run can sign alike
             where += f" --secret {self._made_secret}"
         if needs_secret:

@@ -7,10 +7,10 @@ from types import TracebackType
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.status import Status
-from rich.text import Text
 
 from charonia import CharoniaError
 from charonia.cli.session import Session
+from charonia.cli.terminal.console import show_text_line
 from charonia.cli.terminal.tables import show_seconds
 from charonia.schemas import JobData
 
@@ -26,7 +26,9 @@ class Shown:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         seconds = show_seconds(time.monotonic() - self._began)
-        yield Text(f"{self._text} · {seconds}", no_wrap=True, overflow="ellipsis")
+        line = show_text_line(f"{self._text} · {seconds}")
+        line.no_wrap, line.overflow = True, "ellipsis"
+        yield line
 
 
 class StateLine:

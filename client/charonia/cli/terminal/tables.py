@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from charonia.cli.session import Session
+from charonia.cli.terminal.console import show_text, show_text_line
 
 NOTHING = "–"
 ID_WIDTH = len("job_") + 26
@@ -35,7 +36,7 @@ Cell = str | Text
 
 def show_status(status: str) -> Text:
     """Return a status in its color."""
-    return Text(status, STYLES.get(status, ""))
+    return show_text_line(status, STYLES.get(status, ""))
 
 
 def show_age(time: datetime | None, now: datetime | None = None) -> str:
@@ -89,7 +90,7 @@ def make_table(columns: Sequence[str], *, right: Sequence[str] = (), flexible: S
 
 def add_row(table: Table, cells: Sequence[Cell]) -> None:
     """Add a row of one line."""
-    texts = [each if isinstance(each, Text) else Text(each) for each in cells]
+    texts = [each if isinstance(each, Text) else show_text_line(each) for each in cells]
     for each in texts:
         each.no_wrap, each.overflow = True, "ellipsis"
     table.add_row(*texts)
@@ -123,5 +124,5 @@ def print_fields(session: Session, fields: Iterable[tuple[str, Cell | Renderable
     table.add_column(overflow="fold")
     for name, value in fields:
         if value is not None:
-            table.add_row(name, Text(value) if isinstance(value, str) else value)
+            table.add_row(show_text_line(name), show_text(value) if isinstance(value, str) else value)
     session.out.print(table)

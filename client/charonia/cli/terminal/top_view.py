@@ -11,6 +11,7 @@ from rich.text import Text
 
 from charonia.admin_schemas import QueueStats
 from charonia.cli.commands.models import find_status
+from charonia.cli.terminal.console import show_text_line
 from charonia.cli.terminal.tables import add_row, show_age, show_ms, show_seconds, show_status
 from charonia.schemas import ModelInfo
 
@@ -206,7 +207,9 @@ class TopView:
         if self._outage:
             age = show_seconds((now - self.snapshot.at).total_seconds())
             text = f"the gateway is away, numbers are {age} old: {self._outage}"
-            return Text(text, "bold red", no_wrap=True, overflow="ellipsis")
+            line = show_text_line(text, "bold red")
+            line.no_wrap, line.overflow = True, "ellipsis"
+            return line
         grid = Table.grid(expand=True)
         grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
         grid.add_column(justify="right", no_wrap=True)

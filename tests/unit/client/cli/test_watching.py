@@ -39,7 +39,7 @@ def make_event(kind: str, *, attempt: int = 1, outputs: Sequence[Output] = ()) -
 
 
 def make_watch(*events: Event) -> Watch:
-    return Watch(Session(None, as_json=True), cast(Job, WatchedJob(*events)), prints_parts=True)
+    return Watch(Session(None, as_json=True), cast(Job, WatchedJob(*events)), as_text=True)
 
 
 def test_what_follows_a_part_in_a_file_is_printed_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
