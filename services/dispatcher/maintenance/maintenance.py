@@ -14,7 +14,7 @@ from services.dispatcher.maintenance.batch_store import BatchStore
 from services.dispatcher.maintenance.batches import BatchCompleter
 from services.dispatcher.maintenance.file_store import ExpiredFileStore
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
-from services.dispatcher.maintenance.orphans import OrphanStore
+from services.dispatcher.maintenance.orphan_store import OrphanStore
 from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
 from services.dispatcher.maintenance.reconciler import Reconciler
 from services.dispatcher.maintenance.reconciler_store import ReconcilerStore

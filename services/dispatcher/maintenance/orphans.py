@@ -11,18 +11,14 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
 
 from common import ids
-from common.known_files import find_known
 from common.object_store.keys import parse_file_key
 from common.object_store.store import ObjectInfo, ObjectStore
-from common.postgres import sql
-from common.postgres.database import Database
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
+from services.dispatcher.maintenance.orphan_store import OrphanStore
 
-QUERIES = sql.load("services.dispatcher.maintenance", "orphans.sql")
 MIN_AGE = timedelta(hours=1)  # its row is older than an object, but clocks may differ
 PASS_SECONDS = 3600.0  # from the begin of a pass to that of the next
 PAGE_SECONDS = 1.0  # between two pages; so a store with 10 million files takes three hours
@@ -30,30 +26,6 @@ REST_SECONDS = 60.0
 SHOWN = 10
 
 log = Log("files")
-
-
-class OrphanStore:
-    """The SQL statements about orphans, one method each."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def find_tenant(self) -> UUID | None:
-        """Return the tenant that comes next in the pass; None at its end."""
-        record = await self._database.fetch_one(QUERIES["find_tenant_to_sweep"])
-        return record["id"] if record else None
-
-    async def save_tenant(self, tenant_id: UUID) -> None:
-        """Note that the pass is done with a tenant."""
-        await self._database.fetch(QUERIES["save_swept_tenant"], tenant_id)
-
-    async def begin_pass(self, seconds: float) -> bool:
-        """Begin the next pass. Return False if the last one began less than `seconds` ago."""
-        return bool(await self._database.fetch(QUERIES["begin_orphan_sweep"], seconds))
-
-    async def find_known(self, files: Sequence[UUID]) -> set[str]:
-        """Return the keys of the objects of those files that have a row."""
-        return await find_known(self._database, files)
 
 
 async def run(store: OrphanStore, objects: ObjectStore) -> None:

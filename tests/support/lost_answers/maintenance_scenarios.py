@@ -15,6 +15,7 @@ from common.object_store.store import ObjectStore
 from common.postgres.leadership import LeaseStore
 from services.dispatcher.maintenance import files, own_retention, retention
 from services.dispatcher.maintenance.file_store import ExpiredFileStore
+from services.dispatcher.maintenance.orphan_store import OrphanStore
 from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
 from services.dispatcher.maintenance.retention_store import RetentionStore
 from services.dispatcher.maintenance.usage_store import UsageStore
@@ -179,6 +180,14 @@ async def lose_model(world: World) -> None:
     await client.wait(job, "failed")
 
 
+async def sweep_orphans(world: World) -> None:
+    """What a leader does once an hour."""
+    async with world.database() as database:
+        store = OrphanStore(database)
+        await repeat(lambda: store.save_tenant(world.removed_id))
+        await repeat(lambda: store.begin_pass(0.0))
+
+
 async def know_models(world: World) -> None:
     """Rows of dispatchers and models that are gone."""
     row = (
@@ -216,7 +225,7 @@ async def read_rarely(world: World) -> None:
     async with world.database() as database:
         job_id = parse(ids.Kind.JOB, job)
         (event, *_) = await world.own.fetch("SELECT id, tenant_id FROM events WHERE job_id = $1", job_id)
-        (step,) = await world.own.fetch("SELECT claim, number FROM job_steps WHERE job_id = $1 AND number = 1", job_id)
+        (step,) = await world.own.fetch("SELECT claim, number FROM job_steps WHERE job_id = $1 AND number > 0", job_id)
         assert await repeat(lambda: EventStore(database).read_response(job_id, EventPosition(*step)))
         assert await repeat(lambda: FeedStore(database).read_body(event["id"], event["tenant_id"]))
         assert await repeat(lambda: JobStore(database).find_status(job_id))
@@ -270,6 +279,7 @@ SCENARIOS: tuple[Any, ...] = (
     lose_dispatcher,
     suspect,
     lose_model,
+    sweep_orphans,
     know_models,
     read_rarely,
     revoke_reader,

@@ -6,18 +6,16 @@ import os
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import httpx
-import obstore
 import pytest
-from obstore.store import S3Store
 
 from deploy.local.services import Service
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api
 from tests.support.api.uploads import code_of, upload
+from tests.support.s3.replacement import replace
 from tests.support.s3.server import S3
 from tests.support.stacks.key_command import make_key
 from tests.support.stacks.own_gateway import another_gateway
@@ -67,22 +65,6 @@ async def test_a_file_goes_to_the_store_and_comes_from_it(owner: Api) -> None:
     assert (await owner.http.get(path)).status_code == 404
 
 
-async def replace(s3: S3, upload: dict[str, Any], content: bytes) -> None:
-    """Store other bytes, as clients of Google and Azure can: there, URLs take any length."""
-    query = dict(parse_qsl(urlsplit(upload["url"]).query))
-    assert query["X-Amz-SignedHeaders"] == "content-length;host"
-    bucket, key = urlsplit(upload["url"]).path.removeprefix("/").split("/", 1)
-    access, secret = s3.environment["AWS_ACCESS_KEY_ID"], s3.environment["AWS_SECRET_ACCESS_KEY"]
-    store = S3Store(
-        bucket,
-        endpoint=s3.environment["AWS_ENDPOINT_URL"],
-        access_key_id=access,
-        secret_access_key=secret,
-        client_options={"allow_http": True},
-    )
-    await obstore.put_async(store, key, content)
-
-
 async def test_the_store_refuses_another_size_than_announced(owner: Api) -> None:
     """So nothing can be stored that no quota counts."""
     made = await presign(owner, size=0)
@@ -95,7 +77,7 @@ async def test_the_store_refuses_another_size_than_announced(owner: Api) -> None
 
 async def test_an_upload_of_another_size_is_no_file(owner: Api, s3: S3) -> None:
     made = await presign(owner, size=10)
-    await replace(s3, made["upload"], b"123")
+    await replace(s3.environment, made["upload"], b"123")
     response = await owner.http.get(f"/v1/files/{made['id']}")
     assert (response.status_code, "has 3 bytes, not 10" in response.json()["detail"]) == (409, True)
     await put(made["upload"], b"1234567890")
@@ -114,7 +96,7 @@ async def test_an_upload_that_is_larger_than_announced_counts_as_it_is(
         open_client(stack, key, gateway.url) as api,
     ):
         made = await presign(api, size=10)
-        await replace(s3, made["upload"], CONTENT)
+        await replace(s3.environment, made["upload"], CONTENT)
         refused = await api.http.get(f"/v1/files/{made['id']}")
         assert (refused.status_code, f"has {len(CONTENT)} bytes, not 10" in refused.json()["detail"]) == (409, True)
         assert (await api.http.get(f"/v1/files/{made['id']}/content")).status_code == 404
@@ -155,7 +137,7 @@ async def test_content_that_was_replaced_is_not_sent_as_the_file(stack: Stack, s
         await put(made["upload"], b"123")
         path = f"/v1/files/{made['id']}/content"
         assert (await api.http.get(path)).content == b"123"
-        await replace(s3, made["upload"], b"12345")
+        await replace(s3.environment, made["upload"], b"12345")
         refused = await api.http.get(path)
         assert (refused.status_code, "has 5 bytes, not 3" in refused.json()["detail"]) == (409, True)
 

@@ -16,7 +16,7 @@ from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from services.dispatcher.maintenance import orphans
-from services.dispatcher.maintenance.orphans import OrphanStore
+from services.dispatcher.maintenance.orphan_store import OrphanStore
 from tests.integration.common.object_store.streams import list_keys, stream
 from tests.integration.files import add_file
 from tests.support.s3.server import S3
