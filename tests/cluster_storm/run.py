@@ -19,9 +19,10 @@ from tests.storm.fault_injector import FaultInjector
 from tests.storm.fault_schedule import HANG_SECONDS, FaultSchedule
 from tests.storm.load import Load
 from tests.storm.receiver import Receiver
-from tests.storm.run import COMPLETION_SECONDS, ENVIRONMENT, subscribe
+from tests.storm.run import COMPLETION_SECONDS, ENVIRONMENT, run_with_load, subscribe, watch
+from tests.storm.steady_load import SteadyLoad
 from tests.storm.storm_log import StormLog
-from tests.storm.trouble import Trouble, open_trouble
+from tests.storm.trouble import open_trouble
 from tests.support.cluster.cluster import Cluster
 
 JOBS = 100_000  # more than a storm submits
@@ -62,9 +63,10 @@ async def storm(cluster: Cluster, plan: Plan, report_line: Callable[[str], None]
         report_line(f"{time.monotonic() - began:6.1f} s  {text}   {log.describe()}")
 
     gateways = [gateway.url for gateway in cluster.gateways]
-    key = await cluster.make_key("trouble")
+    key, steady_key = await cluster.make_key("trouble"), await cluster.make_key("steady")
     async with (
         open_client(gateways, DEVELOPMENT_KEY) as client,
+        open_client(gateways, steady_key) as steady,
         receiver.listen(),
         open_trouble(gateways, key, cluster.database_url(), receiver, plan.backlog) as trouble,
     ):
@@ -76,10 +78,16 @@ async def storm(cluster: Cluster, plan: Plan, report_line: Callable[[str], None]
             dispatcher.ready_within += HANG_SECONDS  # it is not ready before Triton answers
         schedule = FaultSchedule("services", processes, plan.seed, 1.0)
         schedule.minimum = min(schedule.minimum, plan.faults)
+        loads = [
+            lambda stop: load.run(stop, JOBS),
+            trouble.run,
+            SteadyLoad(steady, receiver.url, log).run,
+            *watch(client, log, dict(zip(cluster.dispatchers, cluster.tritons, strict=True))),
+        ]
         injector = FaultInjector([*cluster.servers, *processes], [schedule], log, report_event)
         servers = ServerFaultInjector(cluster, injector, log, report_event, plan.seed)
         async with injector.supervise():
-            await run_load_and_faults(load, trouble, injector, servers, plan)
+            await run_with_load(loads, lambda: run_faults(injector, servers, plan), log)
             report_event("all members are ready and the load has ended")
             state = await api_state.read_state(client, log.list_jobs, COMPLETION_SECONDS)
             await api_state.add_delivery_attempts(client, state, find_unexplained_repeats(log))
@@ -94,17 +102,8 @@ async def storm(cluster: Cluster, plan: Plan, report_line: Callable[[str], None]
     return violations
 
 
-async def run_load_and_faults(
-    load: Load, trouble: Trouble, injector: FaultInjector, servers: ServerFaultInjector, plan: Plan
-) -> None:
-    """Run load, trouble and faults together. At the end every member is ready and no call is in progress."""
-    stop, until = asyncio.Event(), time.monotonic() + plan.seconds
-    async with asyncio.TaskGroup() as group:
-        group.create_task(load.run(stop, JOBS))
-        group.create_task(trouble.run(stop))
-        try:
-            async with asyncio.TaskGroup() as faults:
-                faults.create_task(injector.run(until))
-                faults.create_task(servers.run(until, plan.faults))
-        finally:
-            stop.set()
+async def run_faults(injector: FaultInjector, servers: ServerFaultInjector, plan: Plan) -> None:
+    until = time.monotonic() + plan.seconds
+    async with asyncio.TaskGroup() as faults:
+        faults.create_task(injector.run(until))
+        faults.create_task(servers.run(until, plan.faults))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tests.storm.api_state import ApiState
 from tests.storm.check_attempts import check_attempts
+from tests.storm.check_liveness import check_liveness
 from tests.storm.check_outcome import check_outcome
 from tests.storm.check_webhooks import check_deliveries, check_job_webhooks, check_repeated
 from tests.storm.storm_log import Delivery, StormLog
@@ -33,6 +34,7 @@ def find_violations(log: StormLog, state: ApiState) -> Iterator[tuple[str, str, 
     for text in (*log.crashes, *log.anomalies):
         if not KNOWN_CRASH.match(text):
             yield "", "no anomalies", "nothing", text
+    yield from check_liveness(log)
     yield from check_deliveries(log)
     yield from check_repeated(log, state.delivery_attempts)
     by_job: dict[str, list[Delivery]] = {}

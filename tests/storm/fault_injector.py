@@ -110,7 +110,9 @@ class FaultInjector:
         self.wait_until_ready(member)
         ready = time.time()
         kind = getattr(member, "kind", member.name)
-        self._log.faults.append(Fault(action, kind, member.name, pid, began, ready, find_worker(member, pid)))
+        started = 0.0 if member.process.pid == pid else restarted
+        worker = find_worker(member, pid)
+        self._log.faults.append(Fault(action, kind, member.name, pid, began, ready, worker, started))
         times = f"down for {restarted - began:4.1f} s, ready after {ready - began:4.1f} s"
         self._report(f"{action:11}{member.name:14} {times}")
 

@@ -16,7 +16,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from deploy.local.processes.ports import HOST
 from tests.storm import job_requests
 from tests.storm.job_requests import BAD_RESPONSES, Response
-from tests.storm.storm_log import SUBSCRIPTION, Delivery, StormLog
+from tests.storm.storm_log import STEADY, SUBSCRIPTION, Delivery, StormLog
 from tests.support.receivers.webhook_receiver import Event
 
 SLOW_SECONDS = 8.0  # longer than the notifier waits for a response
@@ -56,6 +56,9 @@ class Receiver:
         body, path = await request.read(), request.path
         if path == GONE:
             return web.Response(status=HTTPStatus.GONE)
+        if path.startswith(STEADY):
+            self._log.note_steady_webhook(path)
+            return web.Response()
         headers = {name.lower(): value for name, value in request.headers.items()}
         response = self._choose_response(path)
         event, fault = self._verify(path, body, headers)

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from tests.storm.api_state import ApiState
 from tests.storm.check import Violation
+from tests.storm.check_liveness import list_before_and_after
 from tests.storm.check_webhooks import was_accepted
 from tests.storm.storm_log import StormLog
 
@@ -17,6 +19,10 @@ def write(log: StormLog, state: ApiState, violations: Sequence[Violation]) -> It
     yield from tabulate("submits", Counter(("calls", each.call.outcome) for each in log.submissions.values()))
     for name, number in count(log, state).items():
         yield f"{name:44}{number:8}"
+    if log.faults:
+        for name, seconds in zip(("before the faults", "after them"), list_before_and_after(log), strict=True):
+            shown = f"{1000 * median(seconds):8.0f}" if seconds else f"{'none':>8}"
+            yield f"{f'ms from submit to webhook {name} (p50)':44}{shown}"
     yield f"{'seconds until all jobs had ended':44}{state.completion_seconds:8.1f}"
     yield from (f"note: {text}" for text in (*log.crashes, *log.anomalies))
     yield f"{'violations':44}{len(violations):8}"

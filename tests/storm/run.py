@@ -2,25 +2,30 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvloop
 
+from deploy.local.servers.server import Server
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
 from tests.storm import api_state, report
 from tests.storm.check import Violation, check
+from tests.storm.check_liveness import SETTLE_SECONDS
 from tests.storm.check_webhooks import find_unexplained_repeats
 from tests.storm.client import Client, open_client
 from tests.storm.fault_injector import FaultInjector
 from tests.storm.fault_schedule import HANG_SECONDS, FaultSchedule
 from tests.storm.load import Load
+from tests.storm.model_events import watch_models
 from tests.storm.receiver import Receiver
+from tests.storm.slot_samples import watch_slots
+from tests.storm.steady_load import SteadyLoad
 from tests.storm.storm_log import SUBSCRIPTION, StormLog
-from tests.storm.trouble import Trouble, open_trouble
+from tests.storm.trouble import open_trouble
 from tests.support.api.api_shapes import Secret, Subscription
 from tests.support.stacks.key_command import make_key
 
@@ -29,8 +34,13 @@ ENVIRONMENT = {
     "CHARONIA_DELIVERY_SCHEDULE": "0,0.5,1,2,4,8,15,15,15,15,15,15",
     "CHARONIA_DELIVERY_TIMEOUT": "6",  # the receiver shares the machine with everything that restarts
     "CHARONIA_SHUTDOWN_GRACE": "1",  # short, so that running jobs are returned
+    "CHARONIA_LOG_FORMAT": "json",
 }
 COMPLETION_SECONDS = 180.0  # many times the seconds after which a lost wake-up is sent again
+MEASURED_SECONDS = 10.0  # before the first fault, and once the last one should have no effect any more
+LONGEST_SETTLE_SECONDS = 120.0  # a crash after the last fault is one more fault
+
+RunningLoad = Callable[[asyncio.Event], Coroutine[None, None, None]]
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,7 @@ async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) ->
     gateways = [gateway.url for gateway in stack.gateways]
     async with (
         open_client(gateways, DEVELOPMENT_KEY) as client,
+        open_client(gateways, await make_key(stack, "steady")) as steady,
         receiver.listen(),
         open_trouble(
             gateways,
@@ -84,10 +95,16 @@ async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) ->
         await subscribe(client, receiver)
         began = time.monotonic()
         load = Load(client, receiver, log, seed=plan.seed, rate=plan.rate, in_flight=plan.in_flight)
+        loads = [
+            lambda stop: load.run(stop, plan.limit),
+            trouble.run,
+            SteadyLoad(steady, receiver.url, log).run,
+            *watch(client, log, dict.fromkeys(stack.dispatchers, stack.triton)),
+        ]
         schedules = plan_faults(stack, plan)
         injector = FaultInjector([*stack.servers, *stack.services], schedules, log, report_event)
         async with injector.supervise():
-            await run_load_and_faults(load, trouble, injector, plan)
+            await run_with_load(loads, lambda: injector.run(time.monotonic() + plan.seconds), log)
             report_event("all members are ready and the load has ended")
             state = await api_state.read_state(client, log.list_jobs, COMPLETION_SECONDS)
             await api_state.add_delivery_attempts(client, state, find_unexplained_repeats(log))
@@ -118,13 +135,35 @@ async def subscribe(client: Client, receiver: Receiver) -> None:
     receiver.set_secret(SUBSCRIPTION, subscription.secret)
 
 
-async def run_load_and_faults(load: Load, trouble: Trouble, injector: FaultInjector, plan: Plan) -> None:
-    """Run load, trouble and faults together. At the end every member is ready and no call is in progress."""
+def watch(client: Client, log: StormLog, dispatchers: Mapping[Server, Server]) -> Sequence[RunningLoad]:
+    """Return what watches slots and models. `dispatchers` has the Triton of each."""
+    logs = {dispatcher.process.log.path: triton.name for dispatcher, triton in dispatchers.items()}
+    return [lambda stop: watch_slots(client, log, stop), lambda stop: watch_models(logs, log, stop)]
+
+
+async def run_with_load(
+    loads: Sequence[RunningLoad], faults: Callable[[], Coroutine[None, None, None]], log: StormLog
+) -> None:
+    """Run the faults under load, with a quiet time before and after them.
+
+    Each load ends when its event is set. At the end every member is ready and no call is in progress.
+    """
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        group.create_task(load.run(stop, plan.limit))
-        group.create_task(trouble.run(stop))
+        for load in loads:
+            group.create_task(load(stop))
         try:
-            await injector.run(time.monotonic() + plan.seconds)
+            await asyncio.sleep(MEASURED_SECONDS)
+            await faults()
+            await wait_until_settled(log)
         finally:
             stop.set()
+
+
+async def wait_until_settled(log: StormLog) -> None:
+    """Return once the last fault has been over for so long that its effects are over and the rest was measured."""
+    deadline = time.time() + LONGEST_SETTLE_SECONDS
+    ends = deadline
+    while time.time() < ends:
+        ends = min(deadline, log.last_fault_ended + SETTLE_SECONDS + MEASURED_SECONDS)
+        await asyncio.sleep(max(0.0, ends - time.time()))

@@ -1,6 +1,7 @@
 """What the storm did and observed. Besides the public API, the checker uses nothing else."""
 
 import itertools
+import time
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,6 +10,7 @@ from tests.support.api.api_client import TERMINAL
 from tests.support.receivers.webhook_receiver import Event
 
 SUBSCRIPTION = "/subscription"
+STEADY = "/steady/"  # the paths of the steady load's receivers
 TERMINAL_EVENTS = tuple(f"job.{status}" for status in TERMINAL)
 Operation = Literal["submit", "cancel", "retry"]
 # `unknown`: the call may have been accepted, but no response said so.
@@ -66,6 +68,36 @@ class Fault:
     began: float
     ended: float
     worker: str = ""  # the name of a dispatcher in its attempts
+    started: float = 0.0  # when the process was started again; 0 if it was not
+
+
+@dataclass
+class RoundTrip:
+    """A job of the steady load, from its submit to its first webhook, in Unix seconds."""
+
+    began: float
+    accepted: bool = False
+    ended: float | None = None
+
+
+@dataclass(frozen=True)
+class SlotSample:
+    """What the API says at a time of the jobs that wait for over a second, and of the models with free slots."""
+
+    at: float
+    waiting: dict[str, list[str]]  # jobs that nothing but a slot can hold up, by model
+    free: set[str]
+
+
+@dataclass(frozen=True)
+class ModelEvent:
+    """What a dispatcher did with a model of its Triton."""
+
+    at: float
+    triton: str
+    event: str
+    model: str
+    reason: str = ""
 
 
 @dataclass
@@ -75,6 +107,9 @@ class StormLog:
     faults: list[Fault] = field(default_factory=list)
     crashes: list[str] = field(default_factory=list)  # processes that ended by themselves
     anomalies: list[str] = field(default_factory=list)  # responses of the API that no fault explains
+    round_trips: dict[str, RoundTrip] = field(default_factory=dict)  # by the path of the webhook
+    slot_samples: list[SlotSample] = field(default_factory=list)
+    model_events: list[ModelEvent] = field(default_factory=list)
     tritons: int = 1  # each counts by itself how often its models failed
 
     def add_submission(self, submission: Submission) -> None:
@@ -94,6 +129,23 @@ class StormLog:
         """Return how much has happened."""
         accepted = sum(each.job_id is not None for each in list(self.submissions.values()))
         return f"({accepted} jobs, {len(self.deliveries)} webhooks)"
+
+    @property
+    def first_fault_began(self) -> float:
+        return min(each.began for each in self.faults)
+
+    @property
+    def last_fault_ended(self) -> float:
+        return max(each.ended for each in self.faults)
+
+    def note_steady_webhook(self, path: str) -> None:
+        trip = self.round_trips[path]
+        trip.ended = trip.ended or time.time()
+
+    def list_round_trips(self, after: float, before: float) -> list[float]:
+        """Return the seconds of the jobs that were accepted in a time. Those without a webhook took for ever."""
+        found = [each for each in self.round_trips.values() if each.accepted and after <= each.began < before]
+        return [float("inf") if each.ended is None else each.ended - each.began for each in found]
 
     def list_jobs(self) -> list[str]:
         return [each.job_id for each in self.submissions.values() if each.job_id is not None]

@@ -10,7 +10,7 @@ import pytest
 from tests.storm.api_state import ApiState
 from tests.storm.check import check
 from tests.storm.job_requests import SLOW, JobRequest
-from tests.storm.storm_log import SUBSCRIPTION, Call, Delivery, Fault, StormLog, Submission
+from tests.storm.storm_log import STEADY, SUBSCRIPTION, Call, Delivery, Fault, RoundTrip, StormLog, Submission
 from tests.support.api.api_client import Attempt, Failure, Job
 from tests.support.api.api_shapes import SendAttempt
 from tests.support.receivers.webhook_receiver import Event
@@ -48,6 +48,9 @@ class Storm:
         self.log.submissions[KEY] = Submission(KEY, REQUEST, Call("submit", "accepted", 202, AT, AT), JOB.id)
         self.log.deliveries = [make_delivery("dlv_1", CALLBACK, JOB), make_delivery("dlv_2", SUBSCRIPTION, JOB)]
         self.state = ApiState({JOB.id: JOB}, {JOB.id: [RUN]})
+        for began in (AT - 1000, AT + 1000):  # before all faults, and after them
+            trips = (RoundTrip(began + number, accepted=True, ended=began + number + 0.03) for number in range(20))
+            self.log.round_trips |= {f"{STEADY}{trip.began}": trip for trip in trips}
 
     @property
     def violated_rules(self) -> set[str]:

@@ -21,7 +21,9 @@ from services.dispatcher.results.store import NotStored
 
 INTERVAL_SECONDS = 0.5
 FULL_SECONDS = 0.05  # after a round that could not send all that a queue lacks
-AGE_SECONDS = 2.0  # before that, a job's own wake-up, or the one sent for it, may still arrive
+# Before that, a job's own wake-up may still arrive. With the interval, no slot idles for over a second.
+AGE_SECONDS = 0.5
+REPEAT_SECONDS = 2.0  # before that, a wake-up that was sent for a job may still arrive
 MAX_WAKE_UPS = 100  # for a queue in one round
 MAX_UNSERVED = 200  # jobs in one round
 
@@ -44,7 +46,7 @@ class Reconciler:
         self._recorder = recorder
         self._publisher = publisher
         self._wake_ups = wake_ups
-        self._announcements = Announcements(AGE_SECONDS, clock)
+        self._announcements = Announcements(REPEAT_SECONDS, clock)
 
     async def run(self) -> None:
         """Reconcile at intervals, and without waiting for old jobs when the broker is back, until cancelled."""

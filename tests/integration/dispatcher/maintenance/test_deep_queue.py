@@ -15,7 +15,7 @@ from common.rabbitmq import topology
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from services.dispatcher.maintenance.announcements import USED_PART
-from services.dispatcher.maintenance.reconciler import AGE_SECONDS, MAX_WAKE_UPS, Reconciler
+from services.dispatcher.maintenance.reconciler import AGE_SECONDS, MAX_WAKE_UPS, REPEAT_SECONDS, Reconciler
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.jobs.store import JobStore
 from tests.integration.brokers import connected, publishing
@@ -99,7 +99,7 @@ async def test_jobs_that_dispatchers_leave_queued_are_not_announced_at_once(
             return sent
 
         assert [await reconcile() for _ in range(ROUNDS)] == [MAX_WAKE_UPS, *[0] * (ROUNDS - 1)]
-        broker.clock[0] += AGE_SECONDS
+        broker.clock[0] += REPEAT_SECONDS
         assert [await reconcile() for _ in range(3)] == [MAX_WAKE_UPS, 0, 0]
         await database.fetch(START, 1)
         assert await reconcile() == 0
