@@ -96,7 +96,7 @@ migrate: $(STAMP) ## brings the database of CHARONIA_DATABASE_URL to the newest 
 	@exec $(RUN) -m common.postgres.migrate
 
 ci: check test docs ## everything that CI runs; the storm on a cluster needs root
-	@$(MAKE) --no-print-directory cluster-storm ARGS="--seed 23 --minutes 0.5 --faults 4"
+	@$(MAKE) --no-print-directory cluster-storm ARGS="--seed 23 --minutes 0.5 --faults 5"
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
   --no-emit-index-url --no-emit-find-links

@@ -4,7 +4,7 @@ import base64
 import os
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from deploy.local.processes.log import Listener
@@ -30,7 +30,10 @@ DEVELOPMENT = {
 
 
 class Service(Server):
-    """One instance of a service; `kind` is gateway, dispatcher or notifier."""
+    """One instance of a service; `kind` is gateway, dispatcher or notifier.
+
+    It listens on `address`. `wrapper` is put before its command.
+    """
 
     ready_within = 60.0
     stop_within = 30.0  # its own grace is 25
@@ -43,17 +46,21 @@ class Service(Server):
         log_dir: Path,
         *,
         name: str | None = None,
+        address: str = HOST,
+        wrapper: Sequence[str] = (),
         on_line: Listener | None = None,
     ) -> None:
         self.kind = kind
         self.port = port
-        self.url = f"http://{HOST}:{port}"
+        self.address = address
+        self.url = f"http://{address}:{port}"
         name = name or kind
         env = {"OTEL_SERVICE_NAME": f"charonia-{kind}"} | dict(environment) | {"CHARONIA_PORT": str(port)}
+        env |= {} if address == HOST else {"CHARONIA_HOST": address}
         env["CHARONIA_DATABASE_URL"] = connect_as(kind, env["CHARONIA_DATABASE_URL"])
         self.process = Process(
             name,
-            [sys.executable, "-m", f"services.{kind}"],
+            [*wrapper, sys.executable, "-m", f"services.{kind}"],
             env=env,
             cwd=ROOT,
             log=log_dir / f"{name}.log",
@@ -62,7 +69,7 @@ class Service(Server):
 
     def probe(self) -> bool:
         """Return whether the service says that it is ready."""
-        return answers_200(self.port, "/readyz")
+        return answers_200(self.port, "/readyz", self.address)
 
 
 def migrate(environment: Mapping[str, str], log_dir: Path, on_line: Listener | None = None) -> None:

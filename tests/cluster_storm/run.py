@@ -24,6 +24,7 @@ from tests.storm.steady_load import SteadyLoad
 from tests.storm.storm_log import StormLog
 from tests.storm.trouble import open_trouble
 from tests.support.cluster.cluster import Cluster
+from tests.support.cluster.network import GATEWAY
 
 JOBS = 100_000  # more than a storm submits
 
@@ -56,7 +57,7 @@ def run(plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
 
 async def storm(cluster: Cluster, plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
     log = StormLog(tritons=len(cluster.tritons))
-    receiver = Receiver(log, plan.seed)
+    receiver = Receiver(log, plan.seed, GATEWAY)
     began = time.monotonic()
 
     def report_event(text: str) -> None:

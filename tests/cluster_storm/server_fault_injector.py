@@ -10,7 +10,8 @@ from tests.cluster_storm.outages import Outage
 from tests.cluster_storm.server_faults import ServerFault, plan
 from tests.storm.fault_injector import FaultInjector
 from tests.storm.storm_log import Fault, StormLog
-from tests.support.cluster.cluster import Cluster, Group
+from tests.support.cluster.cluster import ALONE, Cluster, Group
+from tests.support.telemetry.service_logs import find_worker
 
 HEALTHY_SECONDS = 120.0
 # A node of RabbitMQ that was silent for about the net tick time may never join the others again. Its documentation
@@ -40,19 +41,31 @@ class ServerFaultInjector:
             if count >= minimum and time.monotonic() >= until:
                 return
             await asyncio.sleep(fault.gap)
-            async with self._injector.reserve(self._cluster.servers):
+            async with self._injector.reserve([*self._cluster.servers, *self._cluster.service_group.servers]):
                 await asyncio.to_thread(self._inject, fault)
 
     def _inject(self, fault: ServerFault) -> None:
-        began = time.time()
+        began, pids = time.time(), [(each, each.process.pid or 0) for each in self._cluster.service_group.servers]
         name, struck = self._strike(fault)
         restored = time.time()
         self._wait_until_healthy(fault, name)
         ended = time.time()
-        self._log.faults.append(Fault(fault.action, KINDS[fault.target], name, 0, began, ended))
+        if fault.target == "services":
+            self._record_services(fault, pids, began, ended)
+        else:
+            self._log.faults.append(Fault(fault.action, KINDS[fault.target], name, 0, began, ended))
         self.outages.append(Outage(fault.name, struck, ended))
         times = f"for {restored - struck:4.1f} s, healthy after {ended - struck:4.1f} s"
         self._report(f"{fault.name:20} {name:14} {times}")
+
+    def _record_services(
+        self, fault: ServerFault, pids: Sequence[tuple[Server, int]], began: float, ended: float
+    ) -> None:
+        """Note the fault of a machine as one of each service on it, and of its Triton, which it could not reach."""
+        for service, pid in pids:
+            kind, worker = service.name.partition("-")[0], find_worker(service, pid)
+            self._log.faults.append(Fault(fault.action, kind, service.name, pid, began, ended, worker))
+        self._log.faults.append(Fault(fault.action, "triton", self._cluster.tritons[ALONE - 1].name, 0, began, ended))
 
     def _strike(self, fault: ServerFault) -> tuple[str, float]:
         """Inject the fault and end it. Return the name of the machine or the service, and when it took effect."""
@@ -95,13 +108,15 @@ class ServerFaultInjector:
                 machine = cluster.find_standby().machine
             case "witness":
                 machine = groups[-1].machine
+            case "services":
+                return cluster.service_group
             case _:
                 machine = groups[fault.number % len(cluster.brokers)].machine
         return next(group for group in groups if group.machine is machine)
 
     def _wait_until_healthy(self, fault: ServerFault, name: str) -> None:
         """Wait until all servers are ready, and know each other. Restart a broker that does not join the others."""
-        for server in self._cluster.servers:
+        for server in (*self._cluster.servers, *self._cluster.service_group.servers):
             self._injector.wait_until_ready(server)
         began, restarted = time.monotonic(), False
         while not self._is_healthy(fault):
@@ -118,7 +133,7 @@ class ServerFaultInjector:
         match fault.target:
             case "broker":
                 return self._cluster.are_brokers_joined()
-            case "service":
+            case "service" | "services":
                 return True
             case _:
                 return self._cluster.has_standby()

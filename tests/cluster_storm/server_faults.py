@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 Action = Literal["kill", "freeze", "partition", "memory alarm", "switchover", "clock skew"]
-Target = Literal["broker", "primary", "standby", "witness", "service"]
-# A fault of the primary or the standby is one of its machine, with the member of etcd there.
+Target = Literal["broker", "primary", "standby", "witness", "service", "services"]
+# A fault of the primary or the standby is one of its machine, with the member of etcd there. One of "services" is that
+# of a machine with one of each service.
 FAULTS: tuple[tuple[Action, Target], ...] = (
     ("kill", "primary"),
     ("kill", "broker"),
     ("partition", "primary"),
     ("partition", "broker"),
+    ("partition", "services"),
     ("freeze", "primary"),
     ("freeze", "broker"),
     ("switchover", "primary"),
@@ -21,9 +23,11 @@ FAULTS: tuple[tuple[Action, Target], ...] = (
     ("partition", "standby"),
     ("freeze", "standby"),
     ("kill", "witness"),
+    ("kill", "services"),
+    ("freeze", "services"),
     ("clock skew", "service"),
 )
-FIRST = 4  # these come before all others
+FIRST = 5  # these come before all others
 SECONDS: dict[Action, tuple[float, float]] = {
     "kill": (1.0, 9.0),  # until it is started again: before or after Patroni has chosen another primary
     "freeze": (3.0, 12.0),

@@ -17,7 +17,7 @@ def test_each_round_has_every_fault_once() -> None:
 
 def test_round_begins_with_kills_and_partitions() -> None:
     begins = {each.name for each in take(3, FIRST)}
-    assert begins == {"kill primary", "kill broker", "partition primary", "partition broker"}
+    assert begins == {"kill primary", "kill broker", "partition primary", "partition broker", "partition services"}
 
 
 def test_seed_repeats_a_schedule() -> None:

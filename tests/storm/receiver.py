@@ -25,8 +25,9 @@ SUBSCRIPTION_FAILURE_RATE = 0.03  # share of the webhooks to the subscription
 
 
 class Receiver:
-    def __init__(self, log: StormLog, seed: int) -> None:
+    def __init__(self, log: StormLog, seed: int, address: str = HOST) -> None:
         self._log = log
+        self._address = address
         self._rng = random.Random(seed)  # noqa: S311 - a test's
         self._secrets: dict[str, Webhook] = {}
         self._responses: dict[str, deque[Response]] = {}
@@ -47,8 +48,8 @@ class Receiver:
     async def listen(self) -> AsyncIterator[None]:
         runner = web.ServerRunner(web.Server(self._receive), shutdown_timeout=1.0)
         await runner.setup()
-        await web.TCPSite(runner, HOST, 0).start()
-        self.url = f"http://{HOST}:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, self._address, 0).start()
+        self.url = f"http://{self._address}:{runner.addresses[0][1]}"
         yield
         await runner.cleanup()
 

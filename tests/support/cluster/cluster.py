@@ -1,5 +1,7 @@
 """Three RabbitMQ nodes, two PostgreSQL servers under Patroni, two of each service, and a Triton for each dispatcher.
 
+One of each service is on a machine of its own. The others, the Tritons and the callers share one that does not fail.
+
 Call it inside the namespaces of namespaces.py.
 """
 
@@ -19,7 +21,7 @@ from deploy.local.servers.triton import Triton
 from deploy.local.services import Service, environment_for, migrate
 from deploy.local.settings import Settings
 from tests.support.cluster.etcd import Etcd
-from tests.support.cluster.network import Machine, create_network
+from tests.support.cluster.network import GATEWAY, Machine, create_network
 from tests.support.cluster.patroni import PORT, PatroniNode
 from tests.support.stacks.key_command import run_with
 
@@ -29,6 +31,9 @@ FORMATION_SECONDS = 60.0
 POLL_SECONDS = 0.2
 NET_TICK_SECONDS = 6  # after which a node that is silent counts as down; the default of 60 is longer than our faults
 NUMBERS = (1, 2)  # of each service, and of its Triton
+ALONE = 2  # these services are on the machine that fails
+ANY = "0.0.0.0"
+NETWORKS = "127.0.0.0/8,10.77.0.0/16"
 SERVICES = {"gateway": 8080, "dispatcher": 8100, "notifier": 8200}
 
 
@@ -58,13 +63,16 @@ class Cluster:
         ]
         self.groups.append(Group(witness, self.etcds[2:]))
         self.tritons = [self._make_triton(directory, index) for index in (1, 2)]
+        self._service_machine = Machine("services-2", "10.77.4.1")
         self.environment = environment_for(
             self.database_url(), self.amqp_url, "", f"http://{HOST}:{SERVICES['gateway']}", directory, environment
-        ) | {"CHARONIA_QUEUE_TYPE": "quorum"}
+        ) | {"CHARONIA_QUEUE_TYPE": "quorum", "CHARONIA_ALLOWED_NETWORKS": NETWORKS}
         self.clocks = {f"{kind}-{len(NUMBERS)}": Clock() for kind in SERVICES}
         self.gateways, self.dispatchers, self.notifiers = (
             [self._make_service(kind, number) for number in NUMBERS] for kind in SERVICES
         )
+        alone = [each[NUMBERS.index(ALONE)] for each in (self.gateways, self.dispatchers, self.notifiers)]
+        self.service_group = Group(self._service_machine, alone)
 
     @property
     def services(self) -> list[Service]:
@@ -87,7 +95,7 @@ class Cluster:
 
     def start(self) -> None:
         """Start everything and wait until it is ready. Raise LocalError if that fails."""
-        create_network([group.machine for group in self.groups])
+        create_network([group.machine for group in (*self.groups, self.service_group)])
         _start([*self.brokers, *self.etcds, *self.databases, *self.tritons])
         self._wait_formed()
         self.find_primary().query(f"CREATE DATABASE {DATABASE}")
@@ -181,20 +189,22 @@ class Cluster:
             settings.triton_venv,
             model_control="explicit",
             name=f"triton-{index}",
+            address=ANY if index == ALONE else HOST,
         )
 
     def _make_service(self, kind: str, number: int) -> Service:
         name = f"{kind}-{number}"
         clock = self.clocks[name].environment if name in self.clocks else {}
-        environment = (
-            self.environment
-            | clock
-            | {
-                "CHARONIA_DATABASE_URL": self.database_url(kind),
-                "CHARONIA_TRITON_URL": self.tritons[number - 1].grpc_address,
-            }
+        environment = self.environment | clock | {"CHARONIA_DATABASE_URL": self.database_url(kind)}
+        port, triton = SERVICES[kind] + number, self.tritons[number - 1].grpc_address
+        if number != ALONE:
+            environment |= {"CHARONIA_TRITON_URL": triton}
+            return Service(kind, port, environment, self._log_dir, name=name)
+        machine = self._service_machine
+        environment |= {"CHARONIA_TRITON_URL": triton.replace(HOST, GATEWAY)}
+        return Service(
+            kind, port, environment, self._log_dir, name=name, address=machine.address, wrapper=machine.enter
         )
-        return Service(kind, SERVICES[kind] + number, environment, self._log_dir, name=name)
 
 
 def _start(members: Sequence[Server]) -> None:
