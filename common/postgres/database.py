@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -18,6 +18,7 @@ from common.errors import (
 from common.postgres.failover_watch import FailoverWatch
 from common.postgres.hosts import ACCESS_ERRORS, Hosts
 from common.postgres.schema_version import check_schema
+from common.postgres.session_settings import session_settings
 from common.telemetry import metrics, tracing
 
 ACQUIRE_SECONDS = 5.0
@@ -26,19 +27,6 @@ RELEASE_SECONDS = 1.0  # for the server to confirm a cancelled statement; then i
 TRANSACTION_SECONDS = STATEMENT_SECONDS + RELEASE_SECONDS
 CHECK_SECONDS = 2.0
 RETRY_SECONDS = 0.2
-# By default the server plans most of our statements each time: an array of one row looks cheaper than the ten rows
-# that it assumes. That takes up to 1.5 ms for a statement of 0.3 ms. So a session keeps one plan for each statement.
-# Such a plan is made without the values, perhaps while the tables are small. So plans that read whole tables are off.
-# JIT is off too: it only pays for reports.
-PLANNING: Mapping[str, str] = {
-    "jit": "off",
-    "plan_cache_mode": "force_generic_plan",
-    "enable_mergejoin": "off",
-    "enable_hashjoin": "off",
-    "enable_seqscan": "off",
-}
-RELAXED_COMMITS: Mapping[str, str] = {"synchronous_commit": "off"}
-
 # What asyncpg raises while a server is down, starts, stops, fails over, is full or closes connections. InterfaceError
 # and InternalClientError mean that a connection broke during a call. A retry also helps after a deadlock.
 OUTAGE_ERRORS = (
@@ -50,6 +38,7 @@ OUTAGE_ERRORS = (
     asyncpg.PostgresSystemError,
     asyncpg.TransactionRollbackError,
     asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,  # this process stood still in a transaction
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
 )
@@ -61,6 +50,18 @@ class _Session(asyncpg.Connection):
         """Close without errors: the pool closes broken connections in a task that nobody awaits."""
         with contextlib.suppress(*OUTAGE_ERRORS):
             await super().close(timeout=timeout)
+
+
+class _SchemaCheck:
+    """Checks the schema on new connections until it has passed once."""
+
+    def __init__(self) -> None:
+        self._passed = False
+
+    async def __call__(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+        if not self._passed:
+            await check_schema(connection)
+            self._passed = True
 
 
 class Database:
@@ -78,10 +79,9 @@ class Database:
 
         Commits of a `relaxed` pool do not wait for the disk. A crash of the server may lose those of its last second.
 
-        Raise SettingsError if the server denies access. Raise SchemaError if this version cannot use the schema; every
-        new connection checks it.
+        Raise SettingsError if the server denies access. Raise SchemaError if this version cannot use the schema. The
+        first connection checks it: a migration must not stop services that run.
         """
-        settings = {"application_name": application, **PLANNING, **(RELAXED_COMMITS if relaxed else {})}
         hosts = Hosts(url)
         connect: Any = hosts.connect  # the stubs want all parameters of asyncpg's function by name
         pool = await asyncpg.create_pool(
@@ -91,8 +91,8 @@ class Database:
             timeout=ACQUIRE_SECONDS,
             command_timeout=STATEMENT_SECONDS,
             connection_class=_Session,
-            server_settings=settings,
-            init=check_schema,
+            server_settings=session_settings(application, relaxed=relaxed),
+            init=_SchemaCheck(),
             reset=_keep_session,
         )
         database = cls(pool, hosts)

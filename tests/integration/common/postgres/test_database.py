@@ -4,11 +4,14 @@ import asyncio
 import gc
 from collections.abc import Callable, Coroutine
 from typing import Any
+from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 
 from common.errors import DatabaseUnavailable, StatementTimeout
 from common.postgres import database as module
+from common.postgres import session_settings
 from common.postgres.database import Database
 from tests.integration.proxy import proxied
 from tests.integration.waiting import until
@@ -172,3 +175,46 @@ async def test_a_caller_that_is_cancelled_twice_leaves_no_error_behind(
     gc.collect()
     asyncio.get_running_loop().set_exception_handler(None)
     assert lost == []
+
+
+async def test_an_abandoned_transaction_gives_its_locks_back(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if its process had frozen, or its machine were cut off."""
+    monkeypatch.setattr(session_settings, "ABANDONED", {"idle_in_transaction_session_timeout": "100ms"})
+    frozen = await Database.connect(database_url, application="tests")
+    monkeypatch.undo()
+    other = await Database.connect(database_url, application="tests")
+
+    async def hold_a_lock() -> None:
+        async with frozen.transaction() as connection:
+            await connection.execute("LOCK TABLE tenants")
+            await other.fetch("SELECT FROM tenants")  # which waits for the lock
+            await connection.execute("SELECT 1")
+
+    with pytest.raises(DatabaseUnavailable):
+        await hold_a_lock()
+    await ask(frozen)
+    await frozen.close()
+    await other.close()
+
+
+async def test_sessions_notice_lost_clients_and_commit_durably(database_url: str) -> None:
+    owner = await asyncpg.connect(database_url)
+    await owner.execute(f'ALTER DATABASE "{urlsplit(database_url).path[1:]}" SET synchronous_commit = off')
+    await owner.close()
+    database = await Database.connect(database_url, application="tests")
+    relaxed = await Database.connect(database_url, application="tests", relaxed=True)
+    names = [*session_settings.ABANDONED, "synchronous_commit"]
+    shown = {name: (await database.fetch(f"SHOW {name}"))[0][0] for name in names}
+    assert shown == {
+        "idle_in_transaction_session_timeout": "5s",
+        "tcp_keepalives_idle": "5",
+        "tcp_keepalives_interval": "2",
+        "tcp_keepalives_count": "3",
+        "tcp_user_timeout": "10000",
+        "synchronous_commit": "on",
+    }
+    assert (await relaxed.fetch("SHOW synchronous_commit"))[0][0] == "off"
+    await database.close()
+    await relaxed.close()

@@ -217,6 +217,18 @@ async def test_an_incompatible_migration_is_refused_by_older_services(
         await migrate(database_url)
 
 
+async def test_an_incompatible_migration_stops_no_service_that_runs(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = await Database.connect(database_url, application="tests")
+    try:
+        async with database.acquire():
+            await migrate_further(database_url, DROP_COLUMN, monkeypatch)
+            assert await database.check()  # on a second connection
+    finally:
+        await database.close()
+
+
 async def test_a_schema_is_refused_once_the_server_is_up(empty_url: str) -> None:
     (port,) = free_ports(1)
     server = urlsplit(empty_url)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from common import ids
-from common.postgres.database import PLANNING
+from common.postgres.session_settings import PLANNING
 from deploy.local.servers.postgres import Postgres
 from tests.integration.common.postgres.test_queries import QUERIES
 from tests.integration.deliveries import EVENT
