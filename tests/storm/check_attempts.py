@@ -10,6 +10,7 @@ from tests.support.api.api_client import Attempt, Job
 MARGIN = 2.0  # seconds after a member is ready in which its fault may have effects
 # A killed model stays dead until a job meets it and a dispatcher loads it again. Without jobs that takes time.
 KILLED_MODEL_SECONDS = 30.0
+MET_LATE = ("model_crashed", "model_unavailable")  # by the job that meets it, and by others during the load
 CAUSES = {  # kinds of members whose faults explain an attempt that ended with this error
     "worker_lost": ("dispatcher", "postgres"),
     "worker_stopped": ("dispatcher",),
@@ -85,7 +86,7 @@ def has_cause(attempt: Attempt, faults: Sequence[Fault]) -> bool:
 
 def choose_margin(fault: Fault, attempt: Attempt) -> float:
     """Return for how many seconds after its end a fault may have an effect on an attempt."""
-    is_met_late = fault.action == "kill model" and attempt.error_code == "model_crashed"
+    is_met_late = fault.action == "kill model" and attempt.error_code in MET_LATE
     return KILLED_MODEL_SECONDS if is_met_late else MARGIN
 
 
