@@ -31,13 +31,15 @@ class AddressPolicy(msgspec.Struct, frozen=True):
     allow_http: bool = False
 
     @classmethod
-    def parse(cls, allowed_networks: Sequence[str], allow_http: bool) -> "AddressPolicy":
-        """Return the policy of the settings. Raise SettingsError for a wrong network."""
+    def parse(
+        cls, networks: Sequence[str], allow_http: bool, setting: str = "CHARONIA_ALLOWED_NETWORKS"
+    ) -> "AddressPolicy":
+        """Return the policy of the settings. Raise SettingsError, with the setting's name, for a wrong network."""
         try:
-            return cls(tuple(ip_network(network) for network in allowed_networks), allow_http)
+            return cls(tuple(ip_network(network) for network in networks), allow_http)
         except ValueError as error:
             raise SettingsError(
-                f"CHARONIA_ALLOWED_NETWORKS is wrong: {error}. Expected networks such as 10.1.0.0/16, with commas."
+                f"{setting} is wrong: {error}. Expected networks such as 10.1.0.0/16, with commas."
             ) from error
 
 

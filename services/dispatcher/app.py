@@ -97,7 +97,7 @@ def read_access(settings: DispatcherSettings) -> Access:
 
 
 def open_fetcher(settings: DispatcherSettings) -> UrlFetcher:
-    policy = AddressPolicy.parse(settings.allowed_networks, settings.allow_http)
+    policy = AddressPolicy.parse(settings.input_networks, settings.allow_http, "CHARONIA_INPUT_NETWORKS")
     client = CheckedClient.open(
         policy, timeout=settings.fetch_timeout, concurrency=settings.max_fetches, proxy=settings.egress_proxy
     )

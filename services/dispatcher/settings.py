@@ -80,8 +80,9 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     """A folder on a disk for fetched inputs. They stay there until there is memory for them."""
     max_fetched: Annotated[int, Meta(ge=2048)] = 4 * 1024**3
     """Bytes in that folder, at least twice `CHARONIA_MAX_TENSOR`. One tenant gets three quarters at most."""
-    allowed_networks: tuple[str, ...] = ()
-    """Networks that URLs of inputs may name although they are not public. Set the gateway to the same."""
+    input_networks: tuple[str, ...] = ()
+    """Networks that inputs by URL may use although they are not public, such as `10.1.0.0/16`. Everyone who may submit
+    can then read what answers there. Set the gateway to the same."""
     allow_http: bool = False
     """Whether inputs may come from plain http. Set the gateway to the same."""
     egress_proxy: EgressProxy = ""

@@ -78,6 +78,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_webhooks_per_tenant: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Subscriptions that a tenant may have. One more gets 409. Each event is sent to every matching one."""
     allowed_networks: tuple[str, ...] = ()
-    """Networks that webhooks and inputs by URL may use although they are not public, such as `10.1.0.0/16`."""
+    """Networks that webhooks may use although they are not public, such as `10.1.0.0/16`."""
+    input_networks: tuple[str, ...] = ()
+    """Networks that inputs by URL may use although they are not public. Everyone who may submit can then read what
+    answers there."""
     allow_http: bool = False
     """Whether webhooks and inputs by URL may use plain http."""

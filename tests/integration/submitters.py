@@ -53,6 +53,6 @@ def new_submitter(
         queues,
         IdempotencyKeys(IdempotencyStore(database)),
         Workers(),
-        InputFiles(InputFileStore(database), objects, locations, 1024),
+        InputFiles(InputFileStore(database), objects, locations, 1024, AddressPolicy()),
         LargeInputWriter(large, objects, StoredLimit(large, max_stored), max_inline, pauses),
     )

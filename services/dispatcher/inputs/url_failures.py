@@ -57,7 +57,10 @@ class FetchFailed(Exception):
 def explain_error(error: RequestError) -> Failure:
     """Return what an error of a request means."""
     if error is RequestError.ADDRESS_REFUSED:
-        text = "is at an address that may not be called; use a URL that is open to the internet"
+        text = (
+            "is at an address that may not be called; use a URL that is open to the internet, "
+            "or let your operator allow its network with CHARONIA_INPUT_NETWORKS"
+        )
         return Failure("input_url_refused", text, False)
     if error in LASTING:
         return Failure("input_url_failed", f"{REASONS[error]}; {ADVICE}", False)

@@ -178,7 +178,8 @@ def compose_jobs(
     )
     keys = IdempotencyKeys(IdempotencyStore(database))
     locations = InputLocations(AllowedLocations(database, settings.store_url), connections.buckets)
-    files = InputFiles(InputFileStore(database), connections.objects, locations, settings.max_tensor)
+    input_policy = AddressPolicy.parse(settings.input_networks, settings.allow_http, "CHARONIA_INPUT_NETWORKS")
+    files = InputFiles(InputFileStore(database), connections.objects, locations, settings.max_tensor, input_policy)
     return JobServices(
         authenticator=events.authenticator,
         store=store,

@@ -59,7 +59,7 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         WaiterPresence(publisher),
         lambda: publisher.connection.is_up and consumer.connection.is_up,
     )
-    keys = KeyCache(KeyStore(database), development=settings.development)
+    keys = KeyCache(KeyStore(database), development=settings.development, public_url=settings.public_url)
     feed = EventFeed(FeedStore(database), waiters, settings.heartbeat)
     await subscribe_to_changes(consumer, process, partial(handle_change, waiters, keys, feed.note_change))
     workers = Workers(preload=[parse.__name__])

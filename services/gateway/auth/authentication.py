@@ -19,6 +19,7 @@ from common.postgres.batcher import Batcher
 from common.security import webhook_signatures
 from common.security.encryption import Encryptor
 from common.settings import EXAMPLE_KEYS
+from services.gateway.auth.development_hosts import is_safe_host
 from services.gateway.auth.rate_limits import RateLimiter
 from services.gateway.auth.scopes import check_scope
 from services.gateway.auth.store import Key, KeyStore
@@ -29,6 +30,10 @@ Connection: TypeAlias = ASGIConnection[Any, Any, Any, Any]
 CACHED_SECONDS = 5.0  # how long a revoked key may work if the message that clears the cache is lost
 HOW = "send it as 'Authorization: Bearer <key>'"
 WRAPPERS = "\"'<[{$"  # of a key that was copied from a page, or of a variable that no shell replaced
+WRONG_HOST = (
+    "the development key is not accepted under this Host, so that no page in a browser can use it; "
+    "call the gateway by an IP address, by localhost, or by the host of CHARONIA_PUBLIC_URL, or use a key of your own"
+)
 MAX_CACHED = 10_000  # keys; beyond it the cache starts again
 
 
@@ -51,23 +56,29 @@ class KeyCache:
     """Looks up keys, many in one statement under load, and caches them for a few seconds."""
 
     def __init__(
-        self, store: KeyStore, clock: Callable[[], float] = time.monotonic, *, development: bool = False
+        self,
+        store: KeyStore,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        development: bool = False,
+        public_url: str = "",
     ) -> None:
-        """In `development` the key that everybody knows is valid."""
+        """In `development` the key that everybody knows is valid, for requests to local names or the public URL."""
         self._store = store
         self._clock = clock
-        self._refused = frozenset() if development else EXAMPLE_HASHES
+        self._development = development
+        self._public_url = public_url
         self._lookups: Batcher[bytes, Key | None] = Batcher(self.find_keys, name="keys")
         self._cached: dict[bytes, tuple[Key, float]] = {}  # with the time until which they are good
 
     def __len__(self) -> int:
         return len(self._cached)
 
-    async def find(self, header: str | None) -> Key:
-        """Return the key in an Authorization header; raises Problem (401)."""
+    async def find(self, header: str | None, host: str | None = None) -> Key:
+        """Return the key in the header Authorization. `host` is the header Host. Raises Problem (401, 403)."""
         key_hash = hash_key(read_token(header))
-        if key_hash in self._refused:  # it may be in the database since a gateway in development added it
-            raise unauthorized("this API key is an example that everybody knows; use another one")
+        if key_hash in EXAMPLE_HASHES:
+            self._check_example(host)
         cached, until = self._cached.get(key_hash, (None, 0.0))
         key = cached if self._clock() < until else await self._lookups.submit(key_hash)
         if key is None:
@@ -75,6 +86,13 @@ class KeyCache:
         if key.has_expired:
             raise unauthorized("this API key has expired; use another one")
         return key
+
+    def _check_example(self, host: str | None) -> None:
+        """Raise Problem where the key that everybody knows may not be used."""
+        if not self._development:  # it may be in the database since a gateway in development added it
+            raise unauthorized("this API key is an example that everybody knows; use another one")
+        if not is_safe_host(host, self._public_url):
+            raise Problem(HTTPStatus.FORBIDDEN, "host_refused", WRONG_HOST)
 
     def clear(self) -> None:
         """Forget all keys, because one was revoked."""
@@ -126,7 +144,7 @@ class Authenticator:
 
         Raises Problem: 401, 403 or 429, and what `check` raises.
         """
-        key = await self._keys.find(connection.headers.get("authorization"))
+        key = await self._find_key(connection)
         await self._limits.admit(key, connection.scope)
         check_scope(connection.route_handler, key.scopes)
         if check is not None:
@@ -135,7 +153,10 @@ class Authenticator:
 
     async def recheck(self, connection: Connection) -> None:
         """Raise Problem (401) if the caller's key was revoked since it was authenticated."""
-        await self._keys.find(connection.headers.get("authorization"))
+        await self._find_key(connection)
+
+    async def _find_key(self, connection: Connection) -> Key:
+        return await self._keys.find(connection.headers.get("authorization"), connection.headers.get("host"))
 
 
 class AuthenticationMiddleware(AbstractAuthenticationMiddleware):

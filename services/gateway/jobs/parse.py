@@ -73,6 +73,7 @@ class SubmitContext(NamedTuple):
     files: KnownFiles | None = None
     max_inline: int = INLINE_OUTPUT  # bytes of the inputs that stay in the job's row
     max_tensor: int = 0  # bytes
+    input_policy: AddressPolicy = AddressPolicy()  # of URLs of inputs; `policy` is that of webhooks
 
 
 class NeedsFiles(Exception):
@@ -103,7 +104,7 @@ def build_valid_job(request: SubmitJob, context: SubmitContext) -> NewJob:
     model = choose(context.models, request.model, request.version)
     if context.files is None and (needed := find_needed(request, model)):
         raise NeedsFiles(needed)
-    files = context.files or KnownFiles({}, context.max_tensor, context.policy)
+    files = context.files or KnownFiles({}, context.max_tensor, context.input_policy)
     found = validate(request, model, context.policy, files)
     job = build_job(context.tenant_id, request, found, context.traceparent, model.max_batch_size)
     if context.files is not None:

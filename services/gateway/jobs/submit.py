@@ -102,6 +102,7 @@ class Submitter:
             *(key.tenant_id, traceparent, models, self._policy, request_key, key.models),
             max_inline=self.large_inputs.max_inline,
             max_tensor=self.files.max_tensor,
+            input_policy=self.files.policy,
         )
 
     async def parse(self, body: bytes | str, context: SubmitContext) -> NewJob:

@@ -9,6 +9,7 @@ from common.errors import StoreNotFound
 from common.locations.location import Location
 from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
+from common.security.ssrf import AddressPolicy
 from services.gateway.http.problems import FieldError, Problem, invalid
 from services.gateway.jobs.inputs.file_store import InputFileStore
 from services.gateway.jobs.inputs.locations import (
@@ -28,12 +29,20 @@ T = TypeVar("T")
 class InputFiles:
     """The files of tenants, as inputs of jobs."""
 
-    def __init__(self, store: InputFileStore, objects: ObjectStore, locations: InputLocations, max_tensor: int) -> None:
-        """`max_tensor` limits one tensor from a file or URL, in bytes."""
+    def __init__(
+        self,
+        store: InputFileStore,
+        objects: ObjectStore,
+        locations: InputLocations,
+        max_tensor: int,
+        policy: AddressPolicy,
+    ) -> None:
+        """`max_tensor` limits one tensor from a file or URL, in bytes. `policy` is that of URLs."""
         self.store = store
         self._objects = objects
         self._locations = locations
         self.max_tensor = max_tensor
+        self.policy = policy
 
     async def parse(self, parse: Callable[[SubmitContext], Awaitable[T]], context: SubmitContext) -> T:
         """Return what `parse` returns. If that needs files, look them up and call it again.
@@ -71,7 +80,7 @@ class InputFiles:
 
         described = await gather_within(limit_seconds(len(sizes)), {each[0]: describe(*each) for each in sizes.items()})
         found = {file_id: file for file_id, file in described.items() if file is not None}
-        return context._replace(files=KnownFiles(found, self.max_tensor, context.policy, objects, writable))
+        return context._replace(files=KnownFiles(found, self.max_tensor, self.policy, objects, writable))
 
 
 def file_gone(file: JobFile) -> Problem:

@@ -14,6 +14,8 @@ from tests.support.api.api_client import Api
 from tests.support.api.model_inputs import IMAGE, LINES, picture
 from tests.support.receivers.content_server import ContentServer, hang, reply, serve_contents
 from tests.support.stacks.key_command import make_key
+from tests.support.stacks.own_dispatcher import replace_dispatcher
+from tests.support.stacks.own_gateway import another_gateway
 from tests.support.telemetry.otlp_collector import Collector
 from tests.support.waiting import eventually
 
@@ -102,6 +104,26 @@ async def test_a_submit_with_a_forbidden_url_is_refused(owner: Api) -> None:
         (error,) = response.json()["errors"]
         assert (response.status_code, error["pointer"]) == (422, "/inputs/image/url")
         assert reason in error["detail"], error
+
+
+async def test_addresses_that_are_not_public_are_closed_by_default(
+    breakable: Stack, owner: Api, contents: ContentServer
+) -> None:
+    """Also where webhooks may go to them."""
+    assert breakable.environment["CHARONIA_ALLOWED_NETWORKS"].startswith("127.0.0.0/8")
+    inputs = {"image": {"url": contents.add("/image", reply(IMAGE))}}
+    closed = {"CHARONIA_INPUT_NETWORKS": ""}
+    async with (
+        another_gateway(breakable, **closed) as gateway,
+        open_client(breakable, owner.http.headers["authorization"].removeprefix("Bearer "), gateway.url) as api,
+    ):
+        refused = await api.http.post("/v1/jobs", json={"model": "ocr", "inputs": inputs})
+        assert (refused.status_code, "loopback" in refused.json()["errors"][0]["detail"]) == (422, True)
+    async with replace_dispatcher(breakable, **closed):
+        job = await owner.run("ocr", inputs)
+        assert job.error is not None
+        assert (job.status, job.error.code) == ("failed", "input_url_refused")
+        assert "loopback" in job.error.message
 
 
 async def test_a_job_is_canceled_while_its_input_is_fetched(owner: Api, contents: ContentServer) -> None:

@@ -226,3 +226,12 @@ async def test_a_key_expires(stack: Stack) -> None:
         assert (refused.status_code, refused.json()["detail"]) == (401, "this API key has expired; use another one")
     late = await run_keys(stack, "create", "brief", "--expires-at", "2020-01-01T00:00:00Z")
     assert (late.returncode, "is in the past" in late.stderr) == (2, True)
+
+
+async def test_the_development_key_is_refused_under_the_name_of_another_site(stack: Stack, api: Api) -> None:
+    """A browser sends the name of a page's own site, which may lead here."""
+    refused = await api.http.get("/v1/models", headers={"Host": "evil.example:8080"})
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:charonia:problem:host_refused")
+    assert (await api.http.get("/v1/models", headers={"Host": "gateway:8080"})).status_code == 200
+    async with open_client(stack, await make_key(stack, "default")) as own:
+        assert (await own.http.get("/v1/models", headers={"Host": "evil.example:8080"})).status_code == 200

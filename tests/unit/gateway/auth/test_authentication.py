@@ -101,7 +101,19 @@ async def test_the_example_key_is_for_development_only() -> None:
     with pytest.raises(Problem, match="an example that everybody knows") as caught:
         await KeyCache(store).find("Bearer ch_dev")
     assert caught.value.status == HTTPStatus.UNAUTHORIZED
-    assert await KeyCache(store, development=True).find("Bearer ch_dev") == KEY
+    keys = KeyCache(store, development=True, public_url="https://charonia.example.com")
+    assert await keys.find("Bearer ch_dev", "localhost:8080") == KEY
+    assert await keys.find("Bearer ch_dev", "charonia.example.com") == KEY
+
+
+async def test_the_example_key_is_refused_under_the_name_of_another_site() -> None:
+    """A page there reaches this machine if its name leads here: DNS rebinding."""
+    store = MemoryKeyStore("ch_dev", "ch_a")
+    for host in ("evil.example:8080", None):
+        with pytest.raises(Problem, match="not accepted under this Host") as caught:
+            await KeyCache(store, development=True).find("Bearer ch_dev", host)
+        assert (caught.value.status, caught.value.code) == (HTTPStatus.FORBIDDEN, "host_refused")
+    assert await KeyCache(store, development=True).find("Bearer ch_a", "evil.example") == KEY
 
 
 async def test_a_key_is_not_cached_beyond_its_expiry() -> None:

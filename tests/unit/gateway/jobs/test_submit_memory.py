@@ -54,7 +54,7 @@ class Limits:
 async def submit(budget: BodyBudget, held: int = len(BODY)) -> int:
     """Return what a submit holds while its inputs are written. `held` are the bytes that it holds before."""
     writer = Writer(budget)
-    files, policy = InputFiles(NONE, NONE, NONE, 2**20), AddressPolicy()
+    files, policy = InputFiles(NONE, NONE, NONE, 2**20, AddressPolicy()), AddressPolicy()
     limits = cast("QueueLimits", Limits())
     submitter = Submitter(NONE, FakeCatalogue(), NONE, policy, limits, NONE, FakeWorkers(), files, writer)
     lease = BodyLease(budget, BodyDeadlines())
