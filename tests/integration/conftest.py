@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from common import ids
+from common.postgres import session_settings
 from common.postgres.database import Database
 from common.postgres.migrate import migrate
 from deploy.local.servers.postgres import Postgres
@@ -32,7 +33,11 @@ def database_url(postgres: Postgres, template: str) -> Iterator[str]:
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    pool = await Database.connect(database_url, application="tests")
+    """A pool whose transactions may stand still. Tests hold locks on purpose, and for longer than services may."""
+    patient = {**session_settings.ABANDONED, "idle_in_transaction_session_timeout": "2min"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session_settings, "ABANDONED", patient)
+        pool = await Database.connect(database_url, application="tests")
     yield pool
     await pool.close()
 

@@ -28,9 +28,12 @@ def render_tree(spans: Sequence[Span], client: str = "") -> str:
             if child.parent == span.id and not is_spare(child):
                 add_subtree(child, depth + 1)
 
+    def has_children(span: Span) -> bool:
+        return any(other.parent == span.id for other in own)
+
     def is_spare(span: Span) -> bool:
         sent = [other for other in own if (other.name, other.parent) == (SEND, span.parent)]
-        return span in sent[:-1] and not any(other.parent == span.id for other in own)
+        return span in sent and not has_children(span) and (span is not sent[-1] or any(map(has_children, sent)))
 
     for span in own:
         if span.parent in ("", client):

@@ -1,6 +1,7 @@
 """A model or a server that dies or hangs fails at most the job that caused it. The others run when it is back."""
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 
 from deploy.local.stack import Stack
@@ -11,6 +12,8 @@ from tests.support.waiting import eventually
 
 ONCE = {"max_attempts": 1}  # a used attempt would fail the job
 FROZEN_SECONDS = 20.0
+MAX_SLOTS = 4  # of the model: two for its instance, and twice as many while it answers quickly
+MAX_PROBES = 3  # in 12 s: each takes 3 s, after 0.5, 1 and 2 s
 MAX_DELAY_SECONDS = 12.0  # two probes, one for each tenant, with up to 5 s before each
 
 
@@ -59,7 +62,12 @@ async def test_model_that_hangs_stops_its_jobs_and_uses_up_no_attempt_of_the_oth
     assert [each.status for each in attempts].count("succeeded") == 20
     answered_at = min(each.finished_at for each in attempts if each.status == "succeeded")
     tried = [each for each in attempts if each.status == "returned" and each.started_at < answered_at]
-    assert 1 <= len(tried) <= 5, tried  # two before it opens, then one at a time, and only so often
+    timed_out = [*await api.list_attempts(hanging.id), *tried]
+    opened_at = sorted(each.finished_at for each in timed_out)[1]  # by the second timeout in a row
+    probes = sorted((each for each in tried if each.started_at > opened_at), key=lambda each: each.started_at)
+    assert len(probes) <= MAX_PROBES, probes
+    assert all(before.finished_at <= after.started_at for before, after in itertools.pairwise(probes)), probes
+    assert 1 <= len(tried) - len(probes) <= MAX_SLOTS, tried
 
 
 async def test_timeouts_of_one_tenant_delay_another_by_seconds_only(api: Api, other_tenant: Api) -> None:
