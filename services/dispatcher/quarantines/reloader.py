@@ -67,12 +67,15 @@ class Reloader:
             return
         for _ in range(LOAD_TRIES):
             try:
-                await self._triton.load(model)
+                loaded = await self._triton.is_loaded(model)  # by a new server, after a try that failed
+                if not loaded:
+                    await self._triton.load(model)
             except TritonUnavailable as error:
                 log.warning("model.load_failed", model=model, error=error)
                 await asyncio.sleep(LOAD_RETRY_SECONDS)
             else:
-                log.info("model.reloaded" if unloaded else "model.loaded", model=model)
+                if not loaded:
+                    log.info("model.reloaded" if unloaded else "model.loaded", model=model)
                 self._ended[model] = True
                 return
         self._ended[model] = False

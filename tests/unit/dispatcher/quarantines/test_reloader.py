@@ -78,6 +78,23 @@ async def test_a_healthy_model_is_never_unloaded(loaded: str, calls: list[str]) 
     assert (triton.calls, reloader.take_ended()) == (calls, {"work": True})
 
 
+class RestartedTriton(FakeTriton):
+    """Dies during a load. Its next start loads all models."""
+
+    async def load(self, model: str) -> None:
+        self.loaded.add(model)
+        await self._call("load", model)
+
+
+async def test_a_new_server_is_not_asked_to_load_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOAD_RETRY_SECONDS", 0.0)
+    triton = RestartedTriton(load=1)
+    reloader = Reloader(cast("TritonClient", triton))
+    reloader.start(["work"])
+    await asyncio.gather(*reloader._tasks.values())
+    assert (triton.calls, reloader.take_ended()) == (["unload work", "load work"], {"work": True})
+
+
 async def test_a_reload_that_is_interrupted_may_leave_the_model_unloaded() -> None:
     triton = FakeTriton()
     reloader = Reloader(cast("TritonClient", triton))
