@@ -10,6 +10,7 @@ from pathlib import Path
 
 from deploy.local.errors import LocalError
 from deploy.local.processes.tree import members, send
+from deploy.local.servers.rabbitmq import RabbitMQ
 from deploy.local.servers.server import Server
 from tests.storm.fault_schedule import Action, FaultSchedule, PlannedFault
 from tests.storm.storm_log import Fault, StormLog
@@ -131,6 +132,9 @@ class FaultInjector:
                 if remaining == 0:
                     raise
                 self._log.crashes.append(f"{member.name} did not start at once: {str(error)[:300]}")
+                # Erlang 25 may hang when a node joins others: https://github.com/rabbitmq/rabbitmq-server/issues/6034.
+                if isinstance(member, RabbitMQ):
+                    member.kill()
 
 
 def kill_model(triton: int) -> None:
