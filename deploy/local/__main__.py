@@ -15,6 +15,7 @@ from deploy.local.installation import command_for
 from deploy.local.running import find_running
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
+from deploy.local.supervisor import Supervisor
 from deploy.local.terminal import say, show
 
 WATCH_SECONDS = 0.5
@@ -84,15 +85,16 @@ def parse() -> argparse.Namespace:
 
 
 def up(settings: Settings) -> None:
-    """Run the stack until it is interrupted; raise LocalError if a part of it ends by itself."""
+    """Run the stack until it is interrupted. Start its parts again; raise LocalError if one keeps ending."""
     started = time.monotonic()
     stack = Stack(settings, on_line=show)
     try:
         stack.start()
         say(describe(stack))
         say(f"Started in {time.monotonic() - started:.1f} s.")
+        supervisor = Supervisor([*stack.servers, *stack.services], say)
         while True:
-            stack.check()
+            supervisor.look()
             time.sleep(WATCH_SECONDS)
     finally:
         # A second Ctrl-C must not leave servers behind; each stop has its own deadline.

@@ -1,0 +1,66 @@
+"""Starts the parts of a stack again that end by themselves."""
+
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from deploy.local.errors import LocalError, ProcessDied
+from deploy.local.servers.server import Server
+
+DEATHS = 5  # of one part within WITHIN_SECONDS, after which another start would not help
+WITHIN_SECONDS = 60.0
+
+
+class Supervisor:
+    """Watches parts that have started."""
+
+    def __init__(
+        self,
+        parts: Sequence[Server],
+        report: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`report` is called with lines for a person, also by other threads."""
+        self._parts = parts
+        self._report = report
+        self._clock = clock
+        self._deaths: defaultdict[str, deque[float]] = defaultdict(partial(deque, maxlen=DEATHS))
+        self._starting: dict[str, threading.Thread] = {}
+
+    def look(self) -> None:
+        """Start what has ended. Raise ProcessDied, with the end of the log, after five deaths of a part in a minute."""
+        for part in self._parts:
+            starting = self._starting.get(part.name)
+            if not part.process.running and not (starting and starting.is_alive()):
+                self._start_again(part)
+
+    def _start_again(self, part: Server) -> None:
+        deaths = self._deaths[part.name]
+        deaths.append(self._clock())
+        if len(deaths) == DEATHS and deaths[-1] - deaths[0] <= WITHIN_SECONDS:
+            self._give_up(part)
+        log = part.process.log.path
+        self._report(f"{part.name} ended with code {part.process.returncode}, and is started again. Its log: {log}")
+        part.launch()
+        # In a thread, because other parts may end while Triton loads its models.
+        starting = threading.Thread(target=self._wait_ready, args=[part], name=f"start-{part.name}", daemon=True)
+        self._starting[part.name] = starting
+        starting.start()
+
+    def _wait_ready(self, part: Server) -> None:
+        try:
+            part.wait_ready()
+        except ProcessDied:
+            return  # which the next look finds
+        except LocalError as error:
+            self._report(f"{error}")
+            part.kill()  # it hangs; the next look starts it again
+
+    def _give_up(self, part: Server) -> None:
+        try:
+            part.process.check()
+        except ProcessDied as error:
+            advice = f"it ended {DEATHS} times within {WITHIN_SECONDS:g} s; mend what its log names, then start again"
+            raise ProcessDied(f"{error}\n{advice}") from None

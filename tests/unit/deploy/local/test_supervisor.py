@@ -1,0 +1,93 @@
+"""Parts of a local stack that end by themselves start again."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local.errors import ProcessDied
+from deploy.local.processes.process import Process
+from deploy.local.servers.server import Server
+from deploy.local.supervisor import DEATHS, WITHIN_SECONDS, Supervisor
+
+DEADLINE = 10.0
+
+
+class Part(Server):
+    """A child that is ready once it has printed a line, unless it `hangs`."""
+
+    ready_within = 0.5
+
+    def __init__(self, folder: Path, *, hangs: bool = False) -> None:
+        self.hangs = hangs
+        self.greeted = 0
+        code = "print('here', flush=True); import time; time.sleep(60)"
+        self.process = Process(
+            "part", [sys.executable, "-c", code], env=dict(os.environ), cwd=folder, log=folder / "log" / "part.log"
+        )
+
+    def probe(self) -> bool:
+        return not self.hangs and "here" in self.process.log.tail()
+
+    def greet(self) -> None:
+        self.greeted += 1
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> Iterator[Part]:
+    part = Part(tmp_path)
+    part.ready_within = DEADLINE
+    part.start()
+    yield part
+    part.kill()
+
+
+def kill(part: Part, supervisor: Supervisor | None = None) -> None:
+    """Let it end as a crash would, once it is ready."""
+    if supervisor is not None:
+        for starting in supervisor._starting.values():
+            starting.join(DEADLINE)
+    assert part.process.pid is not None
+    os.kill(part.process.pid, signal.SIGKILL)
+    assert part.process.wait_exit(DEADLINE) == -signal.SIGKILL
+
+
+def test_a_part_that_ended_is_started_again_in_one_line(part: Part) -> None:
+    lines: list[str] = []
+    supervisor = Supervisor([part], lines.append)
+    supervisor.look()
+    assert lines == []
+    kill(part)
+    supervisor.look()
+    supervisor.look()
+    assert lines == [f"part ended with code -9, and is started again. Its log: {part.process.log.path}"]
+    part.process.wait_ready(lambda: part.greeted == 2, DEADLINE)
+
+
+def test_the_fifth_death_in_a_minute_is_the_last(part: Part) -> None:
+    now = 0.0
+    supervisor = Supervisor([part], lambda _: None, lambda: now)
+    for _ in range(3 * DEATHS):  # never five in a minute
+        kill(part, supervisor)
+        supervisor.look()
+        now += WITHIN_SECONDS / (DEATHS - 1) + 1
+    now += WITHIN_SECONDS
+    for _ in range(DEATHS - 1):
+        kill(part, supervisor)
+        supervisor.look()
+    kill(part, supervisor)
+    with pytest.raises(ProcessDied, match=r"(?s)part ended with code -9.*part\.log.*5 times within 60 s; mend"):
+        supervisor.look()
+    assert not part.process.running
+
+
+def test_a_part_that_hangs_at_its_start_is_killed(tmp_path: Path) -> None:
+    part, lines = Part(tmp_path, hangs=True), list[str]()
+    part.launch()
+    kill(part)
+    Supervisor([part], lines.append).look()
+    assert part.process.wait_exit(DEADLINE) == -signal.SIGKILL
+    assert "part is not ready after 0.5 s" in lines[1]
