@@ -29,8 +29,14 @@ class TextFormatter(logging.Formatter):
         """Return the line."""
         stamp = time.strftime("%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}"
         fields = "".join(f" {name}={value}" for name, value in getattr(record, _FIELDS, {}).items())
-        traceback = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
-        return f"{stamp} {record.levelname.lower():7} {record.getMessage()}{fields}{traceback}"
+        line = f"{stamp} {record.levelname.lower():7} {_show_controls(record.getMessage() + fields)}"
+        trace = self.formatException(record.exc_info).splitlines() if record.exc_info else ()
+        return "\n  ".join([line, *map(_show_controls, trace)])  # the message of an exception may have lines, too
+
+
+def _show_controls(text: str) -> str:
+    """Return the text as one line without control characters. Clients and models chose parts of it."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 class JsonFormatter(logging.Formatter):

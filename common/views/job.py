@@ -11,7 +11,7 @@ from msgspec import Meta
 from common import ids
 from common.ids import JobId
 from common.jobs import Failure, JobEventType, Priority, Status
-from common.security.signed_urls import UrlSigner
+from common.security.signed_urls import VALID, UrlSigner
 from common.telemetry import tracing
 from common.views.outputs import Outputs, sign_files
 
@@ -192,11 +192,15 @@ class JobUrls(msgspec.Struct, frozen=True):
         template = self.traces if _TRACE_ID in self.traces else f"{self.traces.rstrip('/')}/trace/{_TRACE_ID}"
         return template.replace(_TRACE_ID, trace_id)
 
-    def add_file_urls(self, outputs: bytes, at: datetime | None = None) -> bytes:
-        """Return outputs as JSON in which each file has a URL that needs no key for a while after `at`, or now."""
-        return (
-            outputs if self.signer is None else sign_files(outputs, self.public, self.signer, at or datetime.now(UTC))
-        )
+    def add_file_urls(self, outputs: bytes, at: datetime | None = None, until: datetime | None = None) -> bytes:
+        """Return outputs as JSON in which each file has a URL that needs no key.
+
+        It is good until a time; by default for a while after `at`, or now.
+        """
+        if self.signer is None:
+            return outputs
+        at = at or datetime.now(UTC)
+        return sign_files(outputs, self.public, self.signer, at, VALID if until is None else until - at)
 
     def outputs(self, job_id: UUID, at: datetime) -> str:
         """Return a URL of a job's outputs that needs no key, for a limited time after `at`."""

@@ -8,7 +8,7 @@ import struct
 import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -225,8 +225,8 @@ def names_files(outputs: bytes) -> bool:
     return _FILE_FIELD in outputs
 
 
-def sign_files(outputs: bytes, public: str, signer: UrlSigner, at: datetime) -> bytes:
-    """Return outputs as JSON in which each file has a URL that needs no key for a while after `at`."""
+def sign_files(outputs: bytes, public: str, signer: UrlSigner, at: datetime, lifetime: timedelta) -> bytes:
+    """Return outputs as JSON in which each file has a URL that needs no key for `lifetime` after `at`."""
     if not names_files(outputs):
         return outputs
 
@@ -234,7 +234,7 @@ def sign_files(outputs: bytes, public: str, signer: UrlSigner, at: datetime) -> 
         shown = found.group(1).decode()
         file_id = ids.parse(ids.Kind.FILE, shown)
         assert file_id is not None, "a dispatcher wrote the id"
-        url = f"{public}/v1/files/{shown}/content?{signer.sign(file_id, at)}"
+        url = f"{public}/v1/files/{shown}/content?{signer.sign(file_id, at, lifetime)}"
         return found.group() + b',"url":' + msgspec.json.encode(url)
 
     return _FILE.sub(add_url, outputs)

@@ -27,6 +27,13 @@ from services.gateway.http.problems import WITH_ID, Problem, conflict, document,
 
 READ_AHEAD = 2 * PIECE  # bytes that a download holds
 REDIRECT = timedelta(minutes=5)  # for a client to follow a redirect
+# Files are sent from the origin of the API and the console. A browser must neither run one there, nor let a page of
+# another site embed it.
+ISOLATED = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "sandbox; default-src 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 
 @get(
@@ -77,8 +84,8 @@ async def download_file(
     headers = describe_content(file.id, file.content_type) | {
         "Accept-Ranges": "bytes",
         "Content-Length": str(whole.end - whole.start),
-        "X-Content-Type-Options": "nosniff",
         "ETag": etag,
+        **ISOLATED,
     }
     if part:
         headers["Content-Range"] = f"bytes {part.start}-{part.end - 1}/{file.size}"

@@ -1,5 +1,6 @@
 """HTTP routes that read jobs: get, list, attempts, inputs and outputs."""
 
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -196,11 +197,15 @@ async def get_outputs(
     expires: Annotated[int | None, Parameter(description="Part of a signed URL: when it expires.")] = None,
     signature: Annotated[str | None, Parameter(description="Part of a signed URL: its signature.")] = None,
 ) -> OutputsView:
-    """Return all outputs. The signed `outputs_url` of a webhook needs no API key."""
+    """Return all outputs. The signed `outputs_url` of a webhook needs no API key.
+
+    The URLs of files in its answer expire with it.
+    """
     check_parameters(request)
-    parsed = parse_id(ids.Kind.JOB, job_id)
+    parsed, until = parse_id(ids.Kind.JOB, job_id), None
     if expires is not None and signature is not None:
         check_signed_url(services.signer, parsed, "job", expires, signature)
+        until = datetime.fromtimestamp(expires, UTC)
     else:
         key = await services.authenticator.authenticate(request)
         if not await services.store.has_job(parsed, key.tenant_id):
@@ -211,7 +216,7 @@ async def get_outputs(
     outputs = await services.store.read_outputs(parsed) if measured else None
     if outputs is None:
         raise lack_outputs(await services.store.find_status(parsed))
-    return OutputsView(job_id, msgspec.Raw(services.urls.add_file_urls(outputs)))
+    return OutputsView(job_id, msgspec.Raw(services.urls.add_file_urls(outputs, until=until)))
 
 
 def lack_outputs(status: Status | None) -> Problem:

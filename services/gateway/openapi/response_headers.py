@@ -28,12 +28,17 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "Content-Range": ("The bytes of the part, and of the whole file", TEXT),
     "Content-Disposition": ("`attachment`, with the id of the file", TEXT),
     "X-Content-Type-Options": ("`nosniff`", TEXT),
+    "Content-Security-Policy": ("`sandbox`: a browser runs nothing of the file", TEXT),
+    "Cross-Origin-Resource-Policy": ("`same-origin`: no page of another site embeds the file", TEXT),
 }
 OF_TRACED = ("traceresponse",)
 OF_LIMITED = ("RateLimit", "RateLimit-Policy")  # unless the caller is unknown
 CREATED = ("Location", "Idempotency-Replayed")
 OF_STREAM = ("Cache-Control", "X-Accel-Buffering")
-OF_FILE = ("ETag", "Accept-Ranges", "Content-Disposition", "X-Content-Type-Options")
+OF_FILE = (
+    *("ETag", "Accept-Ranges", "Content-Disposition"),
+    *("X-Content-Type-Options", "Content-Security-Policy", "Cross-Origin-Resource-Policy"),
+)
 INFER = ("X-Charonia-Job", "Location")  # once there is a job
 BY_STATUS = {"401": ("WWW-Authenticate",), "429": ("Retry-After",), "503": ("Retry-After",)}
 BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {

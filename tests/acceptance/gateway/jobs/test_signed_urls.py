@@ -1,7 +1,7 @@
 """Webhooks replace large outputs by a signed URL, which works without a key until it expires."""
 
 from datetime import UTC, datetime, timedelta
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -46,6 +46,18 @@ async def test_signed_url_returns_the_outputs_until_it_expires(stack: Stack, api
     assert "expired" in expired.json()["detail"]
     own = await api.http.get(f"/v1/jobs/{job.id}/outputs")  # with a key
     assert (own.status_code, own.json()) == (200, current.json())
+
+
+async def test_urls_of_files_expire_with_the_signed_url(stack: Stack, api: Api) -> None:
+    job = await api.run("echo", {"x": [[1.0] * 100_000]})  # its output becomes a file
+    signed = sign(stack, job, VALID - timedelta(hours=1))
+    (output,) = (await fetch(stack, job, signed)).json()["outputs"]
+    assert parse_qs(urlsplit(output["url"]).query)["expires"] == [signed["expires"]]
+    async with httpx.AsyncClient(timeout=30) as anybody:
+        content = await anybody.get(output["url"])
+    assert (content.status_code, len(content.content)) == (200, 400_000)
+    assert content.headers["Content-Security-Policy"] == "sandbox; default-src 'none'"
+    assert content.headers["Cross-Origin-Resource-Policy"] == "same-origin"
 
 
 async def test_forged_urls_are_refused(stack: Stack, api: Api, other_tenant: Api, job: Job) -> None:
