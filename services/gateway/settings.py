@@ -40,6 +40,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     than 1 MiB a second for 5 s lose their connection. A response takes up to three times its bytes for a moment."""
     max_batch: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 64 * 1024 * 1024
     """Bytes of a batch sent as JSON lines. Each line, and a batch sent as a list, is limited by `max_body`."""
+    metrics_port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """The port of `/metrics`, if only some may read it. 0: that of the API, to whoever reaches it."""
     drain: Annotated[float, Meta(ge=0, le=600)] = 5.0
     """Seconds of the grace in which the gateway is not ready but still serves, so that load balancers notice."""
     infer_wait: Seconds = 300.0

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from prometheus_client import make_asgi_app
+
 from common import ids
 from common.http import health
 from common.lifecycle import run_until_stopped
@@ -84,6 +86,9 @@ async def run(settings: GatewaySettings, stopping: asyncio.Event) -> None:
         "keys": waiters.poll_keys(),
         "lag": measure_loop_lag(),
     }
+    if settings.metrics_port:
+        config = health.server_config(make_asgi_app(), settings.host, settings.metrics_port)
+        loops["metrics"] = health.Server(config).serve()
     try:
         await run_until_stopped(loops, stopping, partial(stop, settings, gateway, connections, server, serving))
     finally:

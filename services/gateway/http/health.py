@@ -58,10 +58,10 @@ async def metrics() -> Response[bytes]:
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8"))
 
 
-def make_router(readiness: Readiness) -> Router:
+def make_router(readiness: Readiness, *, shows_metrics: bool) -> Router:
     return Router(
         "/",
-        route_handlers=[healthz, readyz, metrics],
+        route_handlers=[healthz, readyz, *([metrics] if shows_metrics else [])],
         dependencies={"services": Provide(lambda: readiness, sync_to_thread=False)},
         tags=["Operations"],
         security=[{}],

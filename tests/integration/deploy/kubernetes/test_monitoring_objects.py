@@ -40,11 +40,11 @@ def test_a_package_has_the_files_and_not_links(tmp_path: Path) -> None:
 
 def test_each_metrics_port_is_scraped_as_the_job_that_alerts_name() -> None:
     objects = render("everything")
-    (endpoint,) = find(objects, "ServiceMonitor")["spec"]["endpoints"]
+    gateways, others = [each["spec"] for each in objects if each["kind"] == "PodMonitor"]
+    (endpoint,) = gateways["podMetricsEndpoints"]
     jobs = {endpoint["relabelings"][0]["replacement"]}
-    monitor = find(objects, "PodMonitor")["spec"]
-    (rule,) = monitor["selector"]["matchExpressions"]
-    service, _ = monitor["podMetricsEndpoints"]
+    (rule,) = others["selector"]["matchExpressions"]
+    service, _ = others["podMetricsEndpoints"]
     jobs |= {service["relabelings"][0]["replacement"].replace("$1", component) for component in rule["values"]}
     named = {job for alert in list_alerts() for job in re.findall(r'job="(charonia-[a-z]+)"', alert["expr"])}
     assert named <= jobs

@@ -74,6 +74,15 @@ def test_inputs_by_url_can_be_forbidden() -> None:
     assert "internet" in list_targets(objects, NOTIFIER)
 
 
+def test_metrics_of_a_gateway_have_a_port_that_only_prometheus_reaches() -> None:
+    objects = render("minimal")  # everybody may call the API
+    rules = [rule for policy in list_policies(objects, GATEWAY) for rule in policy.get("ingress", ())]
+    found = {rule["ports"][0]["port"]: "monitoring" in str(rule.get("from")) for rule in rules}
+    assert found == {8080: False, 9090: True}
+    (container,) = dict(list_pods(objects))[GATEWAY]["spec"]["containers"]
+    assert {"name": "CHARONIA_METRICS_PORT", "value": "9090"} in container["env"]
+
+
 def test_nobody_calls_a_pod_but_the_gateway_and_for_metrics() -> None:
     objects = render("production")
     for owner, _ in list_pods(objects):
