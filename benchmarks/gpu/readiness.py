@@ -25,7 +25,7 @@ def await_models(stack: Stack) -> None:
     while any(each.state == LOADING for each in stack.triton.models.list_models()) and time.monotonic() < deadline:
         stack.check()
         time.sleep(POLL_SECONDS)
-    if problems := stack.triton.models.find_problems():
+    if problems := stack.triton.find_problems():
         reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(problems.items()))
         python = stack.settings.models_python or stack.settings.triton_venv
         raise BenchmarkFailed(f"{reasons}. The models need PyTorch: install torch into {python}, or set MODELS_PYTHON")

@@ -27,7 +27,10 @@ OF_SERVICES: dict[str, type[msgspec.Struct]] = {
     "settingsDispatcher": DispatcherSettings,
     "settingsNotifier": NotifierSettings,
 }
-SECRET = {"database_url", "amqp_url", "encryption_keys", "url_keys", "bootstrap_key", "egress_proxy", "triton_headers"}
+SECRET = {
+    *("database_url", "amqp_url", "encryption_keys", "url_keys", "bootstrap_key", "egress_proxy", "triton_headers"),
+    "triton_repository_key",
+}
 OF_THE_CHART = {
     *("port", "shutdown_grace", "triton_url", "models", "fetch_folder", "max_fetched"),
     *("pod_name", "service_account", "worker"),

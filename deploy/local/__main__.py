@@ -107,7 +107,7 @@ def up(settings: Settings) -> None:
 
 def describe(stack: Stack) -> str:
     """Return what a person needs to use the stack."""
-    problems = stack.triton.models.find_problems() if stack.dispatchers else {}
+    problems = stack.triton.find_problems() if stack.dispatchers else {}
     folders = [stack.settings.model_repository, *filter(None, [stack.settings.models])]
     key = stack.environment["CHARONIA_BOOTSTRAP_KEY"]
     metrics = [f"{service.url}/metrics ({service.name})" for service in reversed(stack.services)]

@@ -9,7 +9,7 @@ from http.client import HTTPConnection, HTTPException
 
 from deploy.local.errors import NotReady
 from deploy.local.processes.ports import HOST
-from deploy.local.servers.model_control import READY, ModelControl
+from deploy.local.servers.model_control import READY
 from deploy.local.servers.postgres import connect_as
 from deploy.local.settings import ROOT, Settings
 from deploy.local.stack import Stack
@@ -31,7 +31,8 @@ def make_key(settings: Settings, tenant: str, scopes: Sequence[str], name: str) 
 
 def reload_model(settings: Settings, model: str) -> None:
     """Load a model, again if it is loaded. Return when the API shows it; raise NotReady, with Triton's reason."""
-    control = ModelControl(settings.triton_http_port)
+    stack = Stack(settings)
+    control = stack.triton.models
     found = [each for each in control.list_models() if each.name == model]
     if not found:
         names = ", ".join(sorted({each.name for each in control.list_models()}))
@@ -41,8 +42,8 @@ def reload_model(settings: Settings, model: str) -> None:
     try:
         control.load(model, RELOAD_SECONDS)
     except NotReady as error:
-        raise NotReady(f"{model} is not loaded: {error}") from error
-    key = Stack(settings).environment["CHARONIA_BOOTSTRAP_KEY"]
+        raise NotReady(f"{model} is not loaded: {stack.triton.explain(model, str(error))}") from error
+    key = stack.environment["CHARONIA_BOOTSTRAP_KEY"]
     deadline = time.monotonic() + LISTED_SECONDS
     while not _is_listed(settings.gateway_port, key, model):
         if time.monotonic() > deadline:

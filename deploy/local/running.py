@@ -1,4 +1,4 @@
-"""Remembers the ports of a running stack, for commands in another terminal."""
+"""Remembers the ports and the models' folders of a running stack, for commands in another terminal."""
 
 import json
 from dataclasses import replace
@@ -11,13 +11,16 @@ from deploy.local.processes.lock import Lock
 from deploy.local.settings import PORTS, Settings
 
 FILE = "ports.json"
+FOLDERS = ("model_repository", "models")
 
 
 def remember_ports(settings: Settings) -> None:
-    """Write the stack's ports to its folder."""
+    """Write the stack's ports, and where its models are, to its folder."""
     file = settings.stack_dir / FILE
     fresh = file.with_suffix(".new")  # renamed when complete
-    fresh.write_text(json.dumps({name: getattr(settings, name) for name in PORTS}))
+    ports = {name: getattr(settings, name) for name in PORTS}
+    folders = {name: str(path.absolute()) for name in FOLDERS if (path := getattr(settings, name))}
+    fresh.write_text(json.dumps(ports | folders))
     fresh.rename(file)
 
 
@@ -31,5 +34,7 @@ def find_running(settings: Settings) -> Settings:
     if not file.exists() or not Lock(settings.stack_dir).is_taken:  # a killed stack leaves the file
         start = f"start it with `{command_for('up')}`, with the same STACK_DIR or PORT_BASE"
         raise NotReady(f"no stack runs in {settings.stack_dir}: {start}")
-    ports: dict[str, Any] = json.loads(file.read_text())
-    return replace(settings, **{name: ports[name] for name in PORTS})
+    found: dict[str, Any] = json.loads(file.read_text())
+    folders = {name: Path(found[name]) for name in FOLDERS if name in found}
+    remembered: dict[str, Any] = {name: found[name] for name in PORTS} | folders
+    return replace(settings, **remembered)

@@ -17,6 +17,7 @@ from deploy.local.settings import ROOT
 
 DEVELOPMENT_KEY = "ch_dev"
 MIGRATION_SECONDS = 120.0
+REPOSITORY_KEY = "CHARONIA_TRITON_REPOSITORY_KEY"
 DEVELOPMENT = {
     "CHARONIA_DEVELOPMENT": "1",  # it allows the key that everybody knows
     "CHARONIA_HOST": HOST,
@@ -104,6 +105,7 @@ def environment_for(
         "CHARONIA_DATABASE_URL": database_url,
         "CHARONIA_AMQP_URL": amqp_url,
         "CHARONIA_TRITON_URL": triton_address,
+        REPOSITORY_KEY: repository_key(stack_dir),
         "CHARONIA_PUBLIC_URL": public_url,
         "CHARONIA_ENCRYPTION_KEYS": encryption_key(stack_dir),
         "CHARONIA_URL_KEYS": url_key(stack_dir),
@@ -122,9 +124,15 @@ def url_key(stack_dir: Path) -> str:
     return _remembered_key(stack_dir / "url.key")
 
 
+def repository_key(stack_dir: Path) -> str:
+    """Return the key with which Triton loads models."""
+    return _remembered_key(stack_dir / "triton.key")
+
+
 def _remembered_key(file: Path) -> str:
     """Return the random key of a file, which is created once."""
     if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
         fresh = file.with_suffix(".new")  # renamed when complete, because half a key is useless
         fresh.unlink(missing_ok=True)
         fresh.touch(mode=0o600)

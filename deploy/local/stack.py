@@ -14,7 +14,7 @@ from deploy.local.servers.rabbitmq import RabbitMQ
 from deploy.local.servers.repositories import check_models
 from deploy.local.servers.server import Server
 from deploy.local.servers.triton import Triton
-from deploy.local.services import Service, environment_for, migrate
+from deploy.local.services import REPOSITORY_KEY, Service, environment_for, migrate, repository_key
 from deploy.local.settings import Settings
 
 
@@ -51,6 +51,7 @@ class Stack:
             models_python=settings.models_python,
             otlp_endpoint=settings.environment.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
             model_control=settings.model_control,
+            repository_key=settings.environment.get(REPOSITORY_KEY) or repository_key(directory),
             on_line=on_line,
         )
         self.environment = environment_for(

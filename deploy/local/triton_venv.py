@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from deploy.local.processes.command import run
+from deploy.local.servers.account import open_to_others
 
 REQUIREMENTS = Path(__file__).with_name("triton-requirements.txt")
 STAMP = "charonia-requirements.sha256"  # written last: the environment is complete
@@ -27,6 +28,7 @@ def make(directory: Path) -> None:
     pip = [str(directory / "bin" / "python"), "-m", "pip", "install", *options, *quiet]
     run([*pip, "-r", str(REQUIREMENTS)], timeout=600)
     (directory / STAMP).write_text(_fingerprint())
+    open_to_others(directory)
 
 
 def _fingerprint() -> str:

@@ -93,7 +93,8 @@ def read_access(settings: DispatcherSettings) -> Access:
     files = TlsFiles(settings.triton_tls_ca, settings.triton_tls_certificate, settings.triton_tls_key)
     if not settings.triton_tls and files != TlsFiles():
         raise SettingsError("CHARONIA_TRITON_TLS is not set, but files for TLS are. Set it to true.")
-    return Access(files if settings.triton_tls else None, parse_headers(settings.triton_headers))
+    headers = parse_headers(settings.triton_headers)
+    return Access(files if settings.triton_tls else None, headers, settings.triton_repository_key)
 
 
 def open_fetcher(settings: DispatcherSettings) -> UrlFetcher:

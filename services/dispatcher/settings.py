@@ -57,6 +57,9 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     """A PEM file with the key of that certificate, without a password."""
     triton_headers: tuple[str, ...] = ()
     """Headers of each call to Triton, such as `authorization=Bearer token`. They are secret, so use TLS."""
+    triton_repository_key: Annotated[str, Meta(pattern=r"^([!-~]{16,256})?\Z")] = ""
+    """The value of the header `charonia-repository-key`, to which Triton restricts its model repository: at least 16
+    characters of ASCII, without spaces. Who has it can run code in Triton. Empty if Triton restricts nothing."""
     gateway_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$")] = ""
     """A gateway's URL as Triton reaches it, such as `http://gateway:8080`. Models that take a reference read files
     there, unless the object store is in the cloud. Default: `CHARONIA_PUBLIC_URL`."""

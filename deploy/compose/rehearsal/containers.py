@@ -10,6 +10,7 @@ Object = dict[str, Any]
 Secrets = Mapping[tuple[str, str], str]  # the value of each key of a Secret
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - Docker has an option of its own for it
 UNITS = {"Ki": 1, "Mi": 2, "Gi": 3, "": 0}
+USE = re.compile(r"\$\((\w+)\)")  # of a variable, in an argument
 QUANTITY = re.compile(r"^(\d+)(Ki|Mi|Gi|)$")
 
 
@@ -21,16 +22,19 @@ def list_containers(spec: Object) -> list[Object]:
 def run_options(container: Object, spec: Object, secrets: Secrets) -> tuple[list[str], list[str]]:
     """Return the options of `docker run`, and what follows them: the image and its arguments."""
     command = container.get("command", [])
+    variables = [show_variable(each, secrets) for each in container.get("env", ())]
     options = [
         *secure(container["securityContext"]),
-        *(option for each in container.get("env", ()) for option in ("--env", show_variable(each, secrets))),
+        *(option for each in variables for option in ("--env", each)),
         *(option for each in container["volumeMounts"] for option in mount(each, spec["volumes"])),
         f"--memory={to_bytes(container['resources']['limits']['memory'])}",
         f"--stop-timeout={spec.get('terminationGracePeriodSeconds', 30)}",
     ]
     if command:
         options.append(f"--entrypoint={command[0]}")
-    return options, [container["image"], *command[1:], *container.get("args", ())]
+    values = dict(each.split("=", 1) for each in variables)
+    arguments = [USE.sub(lambda found: values[found[1]], each) for each in (*command[1:], *container.get("args", ()))]
+    return options, [container["image"], *arguments]
 
 
 def secure(context: Object) -> list[str]:

@@ -51,6 +51,7 @@ def make_secrets() -> Secrets:
         ("charonia-amqp", "url"): f"amqp://charonia:{PASSWORD}@rabbitmq:5672/{NAME}",
         ("charonia-keys", "encryption-keys"): base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
         ("charonia-keys", "url-keys"): secrets.token_urlsafe(48),
+        ("charonia-keys", "triton-repository-key"): secrets.token_hex(32),
         ("store", "id"): "charonia",
         ("store", "secret"): PASSWORD,
     }

@@ -24,7 +24,8 @@ class Process:
     """A program that runs in a session of its own, and may be started more than once.
 
     It gets `stop_signal` when this process ends, for whatever reason. Its output is appended to the file `log`.
-    `identity` has more options of setpriv(1), such as `--reuid`.
+    `identity` has more options of setpriv(1), such as `--reuid`. `wrapper` may be changed before a start: it is the
+    beginning of a command that runs the program, without that identity.
     """
 
     def __init__(
@@ -41,7 +42,9 @@ class Process:
     ) -> None:
         self.name = name
         self.log = Log(name, log, on_line)
-        self._argv = ["setpriv", "--pdeathsig", stop_signal.name.removeprefix("SIG"), *identity, *argv]
+        self.wrapper: Sequence[str] = ()
+        self._ending = ["setpriv", "--pdeathsig", stop_signal.name.removeprefix("SIG")]
+        self._argv = [*self._ending, *identity, *argv]
         self._env = dict(env)
         self._cwd = cwd
         self._stop_signal = stop_signal
@@ -144,7 +147,7 @@ class Process:
     def _spawn(self) -> None:
         with self.log.open() as output:
             child = subprocess.Popen(
-                self._argv,
+                [*self._ending, *self.wrapper, *self._argv] if self.wrapper else self._argv,
                 env=self._env,
                 cwd=self._cwd,
                 stdin=subprocess.DEVNULL,

@@ -1,12 +1,18 @@
-"""The user that PostgreSQL runs as, because it refuses to run as root, and the directory for its data.
+"""The users that PostgreSQL and Triton run as when this process is root, and directories for them.
 
-An installation from a bundle makes no user: without `postgres`, it takes `nobody`, which every system has.
+PostgreSQL refuses to run as root. An installation from a bundle makes no user: without `postgres`, it takes `nobody`,
+which every system has.
+
+Triton runs the code of models, so it gets a number that no user of the machine has. It can read what everybody can.
 """
 
+import grp
 import hashlib
+import itertools
 import os
 import pwd
 import shutil
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +21,35 @@ from deploy.local.errors import MissingPrograms
 from deploy.local.installation import DATA, INSTALLATION
 
 SYSTEM_USERS = ("postgres", "nobody") if INSTALLATION else ("postgres",)
+FIRST_NUMBER = 10001  # of a user for Triton; its containers have the same
+
+
+@dataclass(frozen=True)
+class NumberedAccount:
+    """`number` is None if this process is not root: the server then runs as the same user."""
+
+    number: int | None
+
+    @classmethod
+    def for_triton(cls) -> "NumberedAccount":
+        """Return the account to use: if this process is root, the first number that no user and no group has."""
+        if os.geteuid() != 0:
+            return cls(None)
+        return cls(next(number for number in itertools.count(FIRST_NUMBER) if not _is_taken(number)))
+
+    @property
+    def options(self) -> list[str]:
+        """The options with which setpriv(1) becomes this user."""
+        if self.number is None:
+            return []
+        return ["--reuid", str(self.number), "--regid", str(self.number), "--clear-groups", "--no-new-privs"]
+
+    def make_home(self, directory: Path) -> Path:
+        """Create a directory that only this user can enter, and return it."""
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self.number is not None:
+            os.chown(directory, self.number, self.number)
+        return directory
 
 
 @dataclass(frozen=True)
@@ -54,7 +89,7 @@ class Account:
             return wanted
         entry = pwd.getpwnam(self.name)
         home = DATA if INSTALLATION else Path(entry.pw_dir)
-        place = wanted if _open_to_others(wanted) else home / _unique_name(wanted)
+        place = home / _unique_name(wanted) if find_closed(wanted) else wanted
         if place != wanted and not wanted.is_symlink():
             shutil.rmtree(place, ignore_errors=True)
             wanted.symlink_to(place)
@@ -77,8 +112,27 @@ class Account:
             os.chown(path, entry.pw_uid, entry.pw_gid)
 
 
-def _open_to_others(path: Path) -> bool:
-    return all(parent.stat().st_mode & 0o001 for parent in path.parent.resolve().joinpath("x").parents)
+def find_closed(path: Path) -> Path | None:
+    """Return the topmost folder above a path that other users cannot enter, such as /root; None without one."""
+    parents = path.parent.resolve().joinpath("x").parents
+    return next((parent for parent in reversed(parents) if not parent.stat().st_mode & 0o001), None)
+
+
+def open_to_others(folder: Path) -> None:
+    """Let other users read a folder with all that is in it, and enter its folders, whatever the umask was."""
+    for place, _, names in os.walk(folder):
+        for each in (Path(place), *(Path(place, name) for name in names)):
+            mode = each.lstat().st_mode
+            if not stat.S_ISLNK(mode):
+                each.chmod(mode | 0o044 | (0o011 if mode & 0o100 else 0))
+
+
+def _is_taken(number: int) -> bool:
+    for look_up in (pwd.getpwuid, grp.getgrgid):
+        with suppress(KeyError):
+            look_up(number)
+            return True
+    return False
 
 
 def _unique_name(path: Path) -> str:

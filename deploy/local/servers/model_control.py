@@ -21,6 +21,7 @@ WAIT_SECONDS = 90.0  # for the models of a server that starts
 QUIET_SECONDS = 20.0  # without a model that was loaded, after which the others are waited for no longer
 POLL_SECONDS = 0.05
 READY, LOADING, UNKNOWN = "READY", "LOADING", ""
+KEY_HEADER = "charonia-repository-key"  # the dispatcher sends it, too: see services/dispatcher/triton/connection.py
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,11 @@ class IndexEntry:
 
 
 class ModelControl:
-    """The models of the server that has this HTTP port."""
+    """The models of the server that has this HTTP port, and gives access to them with this key."""
 
-    def __init__(self, port: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, port: int, key: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._port = port
+        self._key = key
         self._clock = clock
 
     def list_models(self) -> list[IndexEntry]:
@@ -87,7 +89,7 @@ class ModelControl:
     def _post(self, what: str, seconds: float) -> str:
         connection = HTTPConnection(HOST, self._port, timeout=seconds)
         try:
-            connection.request("POST", f"/v2/repository/{what}")
+            connection.request("POST", f"/v2/repository/{what}", headers={KEY_HEADER: self._key})
             answer = connection.getresponse()
             text = answer.read().decode(errors="replace")
         except TimeoutError:

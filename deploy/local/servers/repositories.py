@@ -40,3 +40,9 @@ def check_own(demo: Path, own: Path) -> None:
 
 def list_names(repository: Path) -> set[str]:
     return {entry.name for entry in repository.iterdir() if entry.is_dir()} if repository.is_dir() else set()
+
+
+def find_links(repository: Path) -> list[Path]:
+    """Return what the links of a repository lead to."""
+    entries = repository.iterdir() if repository.is_dir() else ()
+    return [entry.resolve() for entry in entries if entry.is_symlink()]

@@ -22,6 +22,7 @@ from services.dispatcher.triton.errors import (
     InferenceError,
     TritonUnavailable,
     explain,
+    unavailable,
 )
 from services.dispatcher.triton.messages import StreamMessage, read_message
 from services.dispatcher.triton.model_version import ModelVersion, find_wrong_references, read_version
@@ -58,6 +59,7 @@ class TritonClient:
         self.quarantine = Quarantine()
         self.unloaded: Unloaded = {}  # why models do not run, as of the last index
         self._headers = access.headers
+        self._control_headers = access.control_headers
         self._index_outage = Outage()
         self._stalled_at = float("-inf")
         self._answers = asyncio.Event()
@@ -86,7 +88,7 @@ class TritonClient:
 
     async def _call(self, method: str, request: Any, seconds: float = CALL_SECONDS) -> Any:
         """Make a call that is no inference, with the server's headers and a deadline."""
-        return await getattr(self._stub, method)(request, timeout=seconds, metadata=self._headers)
+        return await getattr(self._stub, method)(request, timeout=seconds, metadata=self._control_headers)
 
     async def list_ready(self) -> set[tuple[str, str]]:
         """Return the name and version of each model that can run now, without those in quarantine.
@@ -105,7 +107,7 @@ class TritonClient:
                 self.quarantine.release_all()
             elif shows_stall(error, time.monotonic() - began):
                 self._note_stall()
-            raise TritonUnavailable(error.details()) from error
+            raise unavailable(error) from error
         finally:
             doubt.cancel()
         self._answers.set()
@@ -198,7 +200,7 @@ class TritonClient:
         try:
             return await self._call(method, request, seconds)
         except grpc.aio.AioRpcError as error:
-            raise TritonUnavailable(error.details()) from error
+            raise unavailable(error) from error
 
     async def describe(self, name: str, version: str) -> ModelVersion | None:
         """Return what a version declares, or None if Triton no longer has it. Raises TritonUnavailable."""
@@ -208,7 +210,7 @@ class TritonClient:
         except grpc.aio.AioRpcError as error:
             if error.code() in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT):
                 return None
-            raise TritonUnavailable(error.details()) from error
+            raise unavailable(error) from error
         config = response.config
         steps = [step.model_name for step in config.ensemble_scheduling.step]
         self.quarantine.describe(name, python=config.backend == "python", steps=steps)

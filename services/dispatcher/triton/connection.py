@@ -13,6 +13,7 @@ from common.errors import SettingsError
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 HEADER = re.compile(r"([a-z0-9_.-]+)=([\x20-\x7e]+)")
+KEY_HEADER = "triton-grpc-protocol-charonia-repository-key"  # with the prefix that Triton expects
 RESERVED = re.compile(
     r"grpc-.*|.*-bin|traceparent|tracestate|content-type|te|user-agent"
 )  # gRPC's or ours; or not text
@@ -27,10 +28,16 @@ class TlsFiles(msgspec.Struct, frozen=True):
 
 
 class Access(msgspec.Struct, frozen=True):
-    """How a server wants to be called: with TLS or plain, and with which headers."""
+    """How a server wants to be called: with TLS or plain, with which headers, and with which key to load models."""
 
     tls: TlsFiles | None = None
     headers: Headers = ()
+    repository_key: str = ""
+
+    @property
+    def control_headers(self) -> Headers:
+        """The headers of calls that are no inferences. Triton may be set up to give models the others."""
+        return (*self.headers, (KEY_HEADER, self.repository_key)) if self.repository_key else self.headers
 
 
 def parse_headers(items: tuple[str, ...]) -> Headers:

@@ -6,10 +6,14 @@ from typing import NamedTuple
 import grpc
 
 from common.jobs import Failure
+from services.dispatcher.triton.connection import KEY_HEADER
 
 QUEUE_FULL = "triton_queue_full"
 MODEL_CRASHED = "model_crashed"
 MAX_MESSAGE_LENGTH = 2000
+WRONG_KEY = (
+    "CHARONIA_TRITON_REPOSITORY_KEY is missing or wrong: set it to the value in Triton's --grpc-restricted-protocol"
+)
 QUARANTINED = Failure(
     MODEL_CRASHED, "the model's process stalled; until the model is reloaded, Triton may mix up its answers", True
 )
@@ -18,6 +22,12 @@ WRONG_REQUEST = Failure("inference_failed", "Triton returned the answer to a dif
 
 class TritonUnavailable(Exception):
     """Triton does not answer."""
+
+
+def unavailable(error: grpc.aio.AioRpcError) -> TritonUnavailable:
+    """Return the error of a call that is no inference. It says what to do if the key is missing or wrong."""
+    text = error.details() or str(error.code())
+    return TritonUnavailable(f"{text}; {WRONG_KEY}" if KEY_HEADER in text else text)
 
 
 class InferenceError(Exception):

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 
 from deploy.local.processes.ports import HOST
+from deploy.local.servers.model_control import KEY_HEADER
 from deploy.local.servers.postgres import DATABASE
 from deploy.local.stack import Stack
 from services.dispatcher.quarantines.shared_quarantine import name_server
@@ -27,7 +28,8 @@ UNFINISHED = "(ended_at IS NULL OR reload_until IS NOT NULL)"
 @asynccontextmanager
 async def unloaded(stack: Stack, model: str) -> AsyncIterator[None]:
     """Unload a model from Triton before the dispatcher notices. Load it again at the end."""
-    async with httpx.AsyncClient(base_url=f"http://{HOST}:{stack.settings.triton_http_port}", timeout=20) as triton:
+    base_url, headers = f"http://{HOST}:{stack.settings.triton_http_port}", {KEY_HEADER: stack.triton.repository_key}
+    async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=20) as triton:
 
         async def poll() -> bool:
             return not (await triton.get(f"/v2/models/{model}/ready")).is_success

@@ -6,11 +6,11 @@ import pytest
 
 from deploy.local.servers.triton import Triton as Server
 from services.dispatcher.triton.client import TritonClient
-from tests.integration.dispatcher.inference import LIMIT
+from tests.integration.dispatcher.inference import connect
 
 
 @pytest.fixture
 async def client(triton: Server) -> AsyncIterator[TritonClient]:
-    connected = TritonClient(triton.grpc_address, LIMIT)
+    connected = connect(triton)
     yield connected
     await connected.close()

@@ -9,11 +9,18 @@ import pytest
 from common import tensors
 from common.jobs import Failure
 from common.tensors import Datatype, Tensor
+from deploy.local.servers.triton import Triton as Server
 from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult, infer
 from services.dispatcher.triton.client import TritonClient
+from services.dispatcher.triton.connection import Access
 from services.dispatcher.triton.errors import InferenceError
 
 LIMIT = 1024 * 1024  # bytes of a message, and of outputs as JSON
+
+
+def connect(server: Server) -> TritonClient:
+    """Return a client that may load models, too."""
+    return TritonClient(server.grpc_address, LIMIT, Access(repository_key=server.repository_key))
 
 
 def text(name: str, value: str | bytes) -> Tensor:

@@ -18,7 +18,7 @@ from deploy.local.servers.postgres import DATABASE, ROLES, USER
 from deploy.local.servers.rabbitmq import RabbitMQ
 from deploy.local.servers.server import Server
 from deploy.local.servers.triton import Triton
-from deploy.local.services import Service, environment_for, migrate
+from deploy.local.services import Service, environment_for, migrate, repository_key
 from deploy.local.settings import Settings
 from tests.support.cluster.etcd import Etcd
 from tests.support.cluster.network import GATEWAY, Machine, create_network
@@ -188,6 +188,7 @@ class Cluster:
             first + 2,
             settings.triton_venv,
             model_control="explicit",
+            repository_key=repository_key(directory),
             name=f"triton-{index}",
             address=ANY if index == ALONE else HOST,
         )

@@ -8,6 +8,15 @@
       key: {{ .key }}
 {{- end -}}
 
+{{/* The key with which Triton loads models, if it restricts that. */}}
+{{- define "charonia.secret.triton" -}}
+{{- with .Values.secrets.tritonRepositoryKey -}}
+{{- if .existingSecret -}}
+{{- include "charonia.secret" (dict "variable" "CHARONIA_TRITON_REPOSITORY_KEY" "name" .existingSecret "key" .key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Helm reads each number as a float: 16777216 must not become 1.6777216e+07. */}}
 {{- define "charonia.scalar" -}}
 {{- if and (kindIs "float64" .) (eq (floor .) .) -}}
@@ -17,7 +26,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* (dict "root" $ "role" "gateway" "settings" (dict …) "has" (list "amqp" "encryption" "urls" "store" "proxy"))
+{{/* (dict "root" $ "role" "gateway" "settings" (dict …) "has" (list "amqp" "encryption" "urls" "triton" "store" "proxy"))
      `settings` win over those of all processes. */}}
 {{- define "charonia.environment" -}}
 {{- $secrets := .root.Values.secrets -}}
@@ -31,6 +40,9 @@
 {{- end }}
 {{- if has "urls" .has }}
 {{ include "charonia.secret" (dict "variable" "CHARONIA_URL_KEYS" "name" $secrets.urlKeys.existingSecret "key" $secrets.urlKeys.key) }}
+{{- end }}
+{{- if has "triton" .has }}
+{{ include "charonia.secret.triton" .root }}
 {{- end }}
 {{- if and (has "proxy" .has) $secrets.egressProxy.existingSecret }}
 {{ include "charonia.secret" (dict "variable" "CHARONIA_EGRESS_PROXY" "name" $secrets.egressProxy.existingSecret "key" $secrets.egressProxy.key) }}

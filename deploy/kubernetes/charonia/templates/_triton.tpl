@@ -1,3 +1,13 @@
+{{/* Who may load a model can run code. So Triton asks for a key, for that and for what no service needs. Kubernetes puts
+     the key in the place of its name. */}}
+{{- define "charonia.triton.restrictions" -}}
+{{- if .Values.secrets.tritonRepositoryKey.existingSecret -}}
+{{- $restricted := "model-repository,shared-memory,trace,logging:charonia-repository-key=$(CHARONIA_TRITON_REPOSITORY_KEY)" -}}
+- --http-restricted-api={{ $restricted }}
+- --grpc-restricted-protocol={{ $restricted }}
+{{- end -}}
+{{- end -}}
+
 {{/* Triton is a sidecar. It starts before its dispatcher, and stops after it: so a drain finishes its inferences.
      (dict "root" $ "of" the pool's triton) */}}
 {{- define "charonia.triton" -}}
@@ -9,11 +19,14 @@
   command: {{ toJson . }}
   {{- end }}
   args:
-    {{- toYaml .of.args | nindent 4 }}
+    {{- toYaml (concat .of.args (include "charonia.triton.restrictions" .root | fromYamlArray)) | nindent 4 }}
   securityContext:
     {{- include "charonia.containerSecurity" . | nindent 4 }}
   env:
     - {name: HOME, value: /tmp}
+    {{- with include "charonia.secret.triton" .root }}
+    {{- . | nindent 4 }}
+    {{- end }}
     {{- with .of.environment }}
     {{- toYaml . | nindent 4 }}
     {{- end }}

@@ -9,7 +9,10 @@ import pytest
 
 from common.postgres.migrate import MigrationSettings
 from common.settings import Settings, load
+from deploy.local.servers.model_control import KEY_HEADER as HEADER
+from deploy.local.servers.triton import RESTRICTED
 from services.dispatcher.settings import DispatcherSettings, MaintenanceSettings
+from services.dispatcher.triton.connection import KEY_HEADER
 from services.gateway.settings import GatewaySettings
 from services.notifier.settings import NotifierSettings
 from tests.support.cluster.helm import (
@@ -159,6 +162,30 @@ def test_a_pool_is_a_triton_and_its_dispatcher(name: str) -> None:
         assert {"--exit-on-error=false", "--strict-readiness=false"} <= {*triton["args"]} or name == "two-pools"
 
 
+@values
+def test_triton_asks_for_the_key_that_its_dispatcher_has(name: str) -> None:
+    variable = "CHARONIA_TRITON_REPOSITORY_KEY"
+    key = {"secretKeyRef": {"name": "charonia-keys", "key": "triton-repository-key"}}
+    restricted = f"{RESTRICTED}:{HEADER}=$({variable})"
+    for owner, pod in list_pods(render(name)):
+        keys = {each["name"]: find_variable(each, variable) for each in list_containers(pod)}
+        expected = dict.fromkeys(("triton", "dispatcher"), key) if "-pool-" in owner else {}
+        assert {container: found for container, found in keys.items() if found} == expected
+        for triton in pod["spec"].get("initContainers", ()):
+            flags = [f"--http-restricted-api={restricted}", f"--grpc-restricted-protocol={restricted}"]
+            assert triton["args"][-2:] == flags
+    assert f"triton-grpc-protocol-{HEADER}" == KEY_HEADER
+
+
+def find_variable(container: Object, name: str) -> object:
+    return next((each["valueFrom"] for each in container.get("env", ()) if each["name"] == name), None)
+
+
+def test_without_a_secret_triton_restricts_nothing() -> None:
+    text = render_text("minimal", {"secrets": {"tritonRepositoryKey": {"existingSecret": ""}}})
+    assert [word for word in ("REPOSITORY_KEY", "repository-key", "restricted") if word in text] == []
+
+
 def test_an_autoscaled_workload_has_no_count_of_its_own() -> None:
     objects = render("from-zero")
     assert "replicas" not in find(objects, "Deployment", "charonia-pool-burst")["spec"]
@@ -170,7 +197,7 @@ def test_an_autoscaled_workload_has_no_count_of_its_own() -> None:
 def test_a_pool_may_set_what_counts_as_empty() -> None:
     spec = find(render("two-pools"), "Deployment", "charonia-pool-vision")["spec"]
     assert spec["replicas"] == 0
-    assert spec["template"]["spec"]["initContainers"][0]["args"] == ["--model-repository=/models"]
+    assert spec["template"]["spec"]["initContainers"][0]["args"][:-2] == ["--model-repository=/models"]
 
 
 def test_the_longest_drain_sets_the_grace_period() -> None:

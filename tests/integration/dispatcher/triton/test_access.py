@@ -27,13 +27,20 @@ INPUT = Tensor("x", Datatype.FP32, [1, 1], struct.pack("<f", 1))
 
 
 @pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("triton-tls")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("triton-tls")
+def authority(folder: Path) -> Authority:
+    """Its files are in the server's own folder, which the server's account can read."""
+    place = folder / "triton"
+    place.mkdir()
+    return Authority(place)
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path, authority: Authority) -> Iterator[Server]:
     models = folder / "models"
     models.mkdir()
     (models / "echo").symlink_to(DEFAULTS.model_repository / "echo")
@@ -70,6 +77,18 @@ async def test_every_call_has_tls_the_certificate_and_the_header(server: Server,
         assert await client.list_ready() == {("echo", "1")}
         assert await client.describe("echo", "1") is not None
         assert b"2.0" in (await run(client, "echo", INPUT)).outputs
+
+
+async def test_the_key_lists_and_loads_models_and_inferences_do_without_it(triton: Server) -> None:
+    async with connect(triton, Access(repository_key=triton.repository_key)) as client:
+        assert ("echo", "1") in await client.list_ready()
+        with pytest.raises(TritonUnavailable, match="explicit model load / unload is not allowed"):  # not restricted
+            await client.load("echo")
+    for key in ("", "x" * 32):
+        async with connect(triton, Access(repository_key=key)) as client:
+            assert b"2.0" in (await run(client, "echo", INPUT)).outputs
+            with pytest.raises(TritonUnavailable, match=r"restricted.*CHARONIA_TRITON_REPOSITORY_KEY is missing or wr"):
+                await client.list_ready()
 
 
 async def test_a_call_without_the_header_is_refused(server: Server, files: TlsFiles) -> None:

@@ -13,7 +13,7 @@ from deploy.local.servers.triton import Triton as Server
 from deploy.local.settings import Settings
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.unloaded import LOADING, NOT_LOADED
-from tests.integration.dispatcher.inference import LIMIT
+from tests.integration.dispatcher.inference import connect
 from tests.integration.waiting import until
 
 ECHO = Settings().model_repository / "echo"
@@ -81,7 +81,7 @@ async def test_broken_models_stop_no_other_and_have_reasons(server: Server, repo
     began = time.monotonic()
     server.start()
     assert time.monotonic() - began < server.ready_within
-    client = TritonClient(server.grpc_address, LIMIT)
+    client = connect(server)
     failed = "Triton could not load it"
     await until_loaded(client, {"torchy": failed, "typo": NOT_LOADED, "unsupported": failed, "without_code": LOADING})
     reasons = {name: reason for (name, _), reason in client.unloaded.items()}
@@ -102,7 +102,7 @@ async def test_a_link_that_leads_nowhere_takes_no_model_away(
     server: Server, repository: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.start()
-    client = TritonClient(server.grpc_address, LIMIT)
+    client = connect(server)
     await until_loaded(client, {})
     lock = repository / ".#config.pbtxt"  # as Emacs locks a file
     lock.symlink_to("someone@host")
@@ -121,7 +121,7 @@ async def test_without_model_control_a_broken_model_stops_no_other_either(tmp_pa
     server = make_server(tmp_path, repository, "none")
     try:
         server.start()
-        client = TritonClient(server.grpc_address, LIMIT)
+        client = connect(server)
 
         await until_loaded(client, {"torchy": ""})
         await client.close()

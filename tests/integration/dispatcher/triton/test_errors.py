@@ -15,7 +15,7 @@ from services.dispatcher.triton.attempt import InferenceRequest, infer
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import InferenceError, TritonUnavailable
 from services.dispatcher.triton.model_version import ModelVersion
-from tests.integration.dispatcher.inference import LIMIT, fail, integer, read, run, text
+from tests.integration.dispatcher.inference import LIMIT, connect, fail, integer, read, run, text
 from tests.integration.waiting import until
 
 
@@ -114,7 +114,7 @@ async def test_an_absent_server_is_unavailable_and_an_outage() -> None:
 
 @pytest.mark.triton
 async def test_a_crash_during_an_attempt_is_an_outage_and_the_client_reconnects(fragile: Server) -> None:
-    client = TritonClient(fragile.grpc_address, LIMIT)
+    client = connect(fragile)
     try:
         with pytest.raises(InferenceError) as caught:
             await run(client, "faulty", text("mode", "crash_server"))

@@ -14,8 +14,10 @@ import yaml
 
 from common.postgres.roles import ROLES, parse_passwords
 from common.settings import EXAMPLE_KEYS, PREFIX, Settings
-from deploy.compose import s3
+from deploy.compose import s3, triton
 from deploy.compose.rehearsal.__main__ import normalise
+from deploy.local.servers.model_control import KEY_HEADER
+from deploy.local.servers.triton import RESTRICTED
 from deploy.local.settings import ROOT
 from services.dispatcher.settings import DispatcherSettings
 from services.gateway.commands.keys import parse
@@ -158,9 +160,9 @@ def test_an_image_holds_what_its_service_imports(service: str) -> None:
 
 @pytest.mark.parametrize("file", ["compose.override.yaml", "compose.gpu.yaml"])
 def test_there_is_one_triton_whichever_is_chosen(file: str) -> None:
-    triton = read(file)["services"]["triton"]
+    server = read(file)["services"]["triton"]
     assert "triton" not in read()["services"]
-    assert ("build" in triton, "devices" in str(triton)) == (
+    assert ("build" in server, "devices" in str(server)) == (
         file == "compose.override.yaml",
         file == "compose.gpu.yaml",
     )
@@ -181,6 +183,23 @@ def test_no_address_of_an_index_is_in_a_lock() -> None:
 def test_a_broken_model_does_not_keep_triton_from_being_ready() -> None:
     command = read("compose.gpu.yaml")["services"]["triton"]["command"]
     assert {"--exit-on-error=false", "--strict-readiness=false"} <= set(command)
+
+
+def test_dispatcher_and_triton_share_a_key_and_no_other_service_has_it() -> None:
+    name = f"{PREFIX}TRITON_REPOSITORY_KEY"
+    value = f"${{{name}:?cp .env.example .env}}"
+    with_it = {key: service for key, service in read()["services"].items() if name in str(service)}
+    assert {key: service["environment"][name] for key, service in with_it.items()} == {"dispatcher": value}
+    assert read("compose.override.yaml")["services"]["triton"]["environment"][name] == value
+    command = read("compose.gpu.yaml")["services"]["triton"]["command"]
+    restricted = f"{RESTRICTED}:{KEY_HEADER}={value}"
+    assert {f"--http-restricted-api={restricted}", f"--grpc-restricted-protocol={restricted}"} <= set(command)
+
+
+def test_the_cpu_triton_does_not_start_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(triton.KEY, raising=False)
+    with pytest.raises(SystemExit, match="CHARONIA_TRITON_REPOSITORY_KEY is not set: set it to the same secret as"):
+        triton.main()
 
 
 def test_the_guides_line_makes_a_key() -> None:

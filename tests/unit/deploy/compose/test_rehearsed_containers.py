@@ -56,6 +56,11 @@ def test_a_command_is_the_entrypoint_and_arguments_follow() -> None:
     assert command == ["charonia/gateway:1", "b", "c"]
 
 
+def test_the_value_of_a_variable_replaces_its_name_in_an_argument() -> None:
+    _, command = run_options(CONTAINER | {"args": ["--key=$(B)", "$B $(A)"]}, POD, {("s", "k"): "secret"})
+    assert command == ["charonia/gateway:1", "--key=secret", "$B 1"]
+
+
 def test_shared_memory_and_models_are_mounted_where_docker_has_them() -> None:
     memory = {"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "2Ki"}}
     assert mount({"name": "m", "mountPath": SHARED_MEMORY}, [memory]) == ["--shm-size=2048"]

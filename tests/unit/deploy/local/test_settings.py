@@ -69,13 +69,15 @@ def test_a_command_finds_the_ports_of_the_stack_that_runs(tmp_path: Path) -> Non
     settings = Settings(stack_dir=tmp_path)
     with pytest.raises(NotReady, match="start it with `make up`"):
         find_running(settings)
-    remember_ports(Settings(stack_dir=tmp_path, gateway_port=7000, triton_http_port=7001))
+    models = tmp_path / "models"
+    remember_ports(Settings(stack_dir=tmp_path, gateway_port=7000, triton_http_port=7001, models=models))
     with pytest.raises(NotReady):  # it was killed
         find_running(settings)
     lock = Lock(tmp_path)
     lock.acquire()
     found = find_running(settings)
     assert (found.gateway_port, found.triton_http_port, found.stack_dir) == (7000, 7001, tmp_path)
+    assert (found.models, found.model_repository) == (models, settings.model_repository)
     lock.release()
     with pytest.raises(NotReady):
         find_running(settings)

@@ -8,7 +8,7 @@ from common.errors import SettingsError
 from common.settings import load
 from services.dispatcher.app import read_access
 from services.dispatcher.settings import DispatcherSettings
-from services.dispatcher.triton.connection import Access, TlsFiles, load_credentials, parse_headers
+from services.dispatcher.triton.connection import KEY_HEADER, Access, TlsFiles, load_credentials, parse_headers
 from tests.support.receivers.certificate_authority import Authority
 from tests.unit.dispatcher.test_settings import REQUIRED
 
@@ -66,3 +66,18 @@ def test_the_settings_say_how_triton_is_called() -> None:
     assert read_access(settings) == Access(TlsFiles("ca.pem", "c", "k"), (("authorization", "Bearer x"),))
     with pytest.raises(SettingsError, match="CHARONIA_TRITON_TLS is not set"):
         read_access(load(DispatcherSettings, given))
+
+
+def test_the_key_of_the_repository_is_optional_and_goes_with_no_inference() -> None:
+    key = "k/+=" * 8
+    access = read_access(load(DispatcherSettings, REQUIRED | {"CHARONIA_TRITON_REPOSITORY_KEY": key}))
+    assert (access.headers, access.control_headers) == ((), ((KEY_HEADER, key),))
+    access = read_access(load(DispatcherSettings, REQUIRED | {"CHARONIA_TRITON_HEADERS": "a=b"}))
+    assert access.headers == access.control_headers == (("a", "b"),)
+
+
+@pytest.mark.parametrize("key", ["short-secret", "a secret of two words", "secret-with-a-line\n", "s" * 257])
+def test_a_wrong_key_of_the_repository_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(SettingsError, match=r"^CHARONIA_TRITON_REPOSITORY_KEY is wrong: ") as raised:
+        load(DispatcherSettings, REQUIRED | {"CHARONIA_TRITON_REPOSITORY_KEY": key})
+    assert key not in str(raised.value)
