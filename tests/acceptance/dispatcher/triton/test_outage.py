@@ -7,6 +7,7 @@ from deploy.local.stack import Stack
 from tests.support.api.api_client import Api
 from tests.support.api.model_inputs import fault, work
 from tests.support.telemetry.scraped_metrics import wait_for_metric
+from tests.support.telemetry.service_logs import count_events, wait_for_event
 
 
 async def test_job_of_a_killed_triton_runs_again_without_using_an_attempt(breakable: Stack, api: Api) -> None:
@@ -41,4 +42,14 @@ async def test_job_that_crashes_its_model_fails_and_other_models_keep_working(br
     assert job.error.code == "model_crashed"
     assert (await api.run("echo", {"x": [[1.0]]})).status == "succeeded"
     await asyncio.to_thread(breakable.triton.restart)
+    assert (await api.run("faulty", fault("ok"))).status == "succeeded"
+
+
+async def test_a_dispatcher_reloads_a_model_whose_process_died(supervised: Stack, api: Api) -> None:
+    """Triton loads models only for those who have its key."""
+    dispatcher = supervised.dispatchers[0]
+    before = count_events(dispatcher, "model.reloaded")
+    job = await api.run("faulty", fault("kill"), retry={"max_attempts": 1})
+    assert job.status == "failed"
+    await wait_for_event(dispatcher, "model.reloaded", before)
     assert (await api.run("faulty", fault("ok"))).status == "succeeded"
