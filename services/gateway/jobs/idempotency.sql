@@ -1,11 +1,14 @@
 -- name: find_idempotency_keys
--- Returns what tenants' ($1) idempotency keys ($2) belong to, as in the first response. Keys are free again after a day.
+-- Returns what tenants' ($1) idempotency keys ($2) belong to, as in the first response. Keys are free again after a day. The
+-- lock gives the answer a commit, which waits for the synchronous standby: the commit of the first request may have been
+-- interrupted while it waited. The lock holds up nobody else who reads or replaces the key. Without a key, there is no commit.
 SELECT k.tenant_id, k.key, k.fingerprint, k.job_id, k.batch_id, k.created_at, k.run_at, k.expires_at, k.traceparent, k.answer,
        j.erased_at IS NOT NULL AS erased
 FROM idempotency_keys k
 JOIN unnest($1::uuid[], $2::text[]) AS t(tenant_id, key) USING (tenant_id, key)
 LEFT JOIN jobs j ON j.id = k.job_id
-WHERE k.created_at >= now() - interval '1 day';
+WHERE k.created_at >= now() - interval '1 day'
+FOR KEY SHARE OF k;
 
 -- name: lock_idempotency_key
 -- Locks a tenant's ($1) idempotency key ($2) until the transaction ends. Returns false if another transaction holds it.

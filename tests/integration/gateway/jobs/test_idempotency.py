@@ -15,11 +15,13 @@ from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.idempotency import parse_request_key
+from services.gateway.jobs.idempotency_store import IdempotencyStore
 from services.gateway.jobs.schemas import SubmitJob
 from services.gateway.jobs.submit import Submitter
 from tests.integration.jobs import TRACEPARENT, claim, new_end
 from tests.integration.stores import Stores
 from tests.integration.submitters import new_body_lease, new_submitter
+from tests.integration.transactions import OpenTransaction
 
 REQUEST = SubmitJob(model="echo", inputs={"x": [[1.0]]}, metadata={"order": 7}, expires_in=60.0)
 FLAT = [Signature("x", Datatype.FP32, [-1, -1])]
@@ -96,3 +98,9 @@ async def test_a_key_outlives_its_job(database: Database, wake_ups: WakeUpPublis
     await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
     assert await stores.retention.remove_keys(10) == 1
     assert not (await submit(submitter, tenant))[1]
+
+
+async def test_a_key_that_is_free_costs_no_commit(database: Database, tenant: UUID) -> None:
+    async with database.transaction() as connection:
+        assert await IdempotencyStore(OpenTransaction(connection)).find_records([(tenant, "free")]) == {}
+        assert await connection.fetchval("SELECT pg_current_xact_id_if_assigned()") is None

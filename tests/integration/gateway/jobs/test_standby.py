@@ -1,0 +1,104 @@
+"""A repeated request is accepted only once the synchronous standby has what the first one added."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from common.errors import Unavailable
+from common.postgres import database as module
+from common.postgres.database import Database
+from common.postgres.migrate import migrate
+from common.rabbitmq.publisher import Publisher
+from common.rabbitmq.wake_ups import WakeUpPublisher
+from common.tensors import Datatype, Signature
+from deploy.local.processes.ports import free_ports
+from deploy.local.servers.postgres import DATABASE, Postgres
+from services.dispatcher.triton.model_version import ModelVersion
+from services.gateway.batches.store import BatchStore
+from services.gateway.jobs.idempotency import IdempotencyKeys
+from services.gateway.jobs.idempotency_store import IdempotencyStore
+from tests.conftest import running
+from tests.integration.gateway.batches.test_submit import new_batch
+from tests.integration.gateway.jobs.test_idempotency import submit
+from tests.integration.jobs import add_tenant
+from tests.integration.stores import Stores
+from tests.integration.submitters import new_submitter
+from tests.integration.waiting import until
+from tests.support.database.standby import NAME, Standby
+
+SECONDS = 1.0  # for a statement
+
+
+@pytest.fixture
+def primary(tmp_path: Path) -> Iterator[Postgres]:
+    server = Postgres(tmp_path / "primary", *free_ports(1), durable=False)
+    try:
+        with running(server):
+            yield server
+    finally:
+        server.delete()
+
+
+@pytest.fixture
+def standby(primary: Postgres, tmp_path: Path) -> Iterator[Standby]:
+    server = Standby(primary, tmp_path / "standby", *free_ports(1))
+    try:
+        with running(server):
+            primary.query(f"ALTER SYSTEM SET synchronous_standby_names = '{NAME}'")
+            primary.query("SELECT pg_reload_conf()")
+            yield server
+    finally:
+        server.delete()
+
+
+@pytest.fixture
+async def database(primary: Postgres, standby: Standby, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
+    await migrate(primary.url)
+    monkeypatch.setattr(module, "STATEMENT_SECONDS", SECONDS)
+    pool = await Database.connect(primary.url, application="tests")
+    await until(lambda: primary.query("SELECT sync_state FROM pg_stat_replication") == "sync", "the standby follows")
+    yield pool
+    await pool.close()
+
+
+async def test_a_repeated_job_waits_for_the_standby(database: Database, standby: Standby) -> None:
+    tenant = await add_tenant(database, "default")
+    flat = [Signature("x", Datatype.FP32, [-1, -1])]
+    await Stores(database).models.save_models([(ModelVersion("echo", "1", False, 0, 1, flat, []), True)])
+    submitter = new_submitter(database, WakeUpPublisher(Publisher("amqp://127.0.0.1:1/", "tests")))
+    standby.freeze()
+    with pytest.raises(Unavailable):
+        await submit(submitter, tenant)
+    await until_committed(database, "jobs")  # here only
+    with pytest.raises(Unavailable):
+        await submit(submitter, tenant)
+    standby.thaw()
+    row, replayed = await submit(submitter, tenant)
+    assert replayed
+    assert standby.query("SELECT id FROM jobs", DATABASE) == str(row.id)
+
+
+async def test_a_repeated_batch_waits_for_the_standby(database: Database, standby: Standby) -> None:
+    tenant = await add_tenant(database, "stranger")
+    keys, (batch, jobs) = IdempotencyKeys(IdempotencyStore(database)), new_batch(tenant, key="k")
+    standby.freeze()
+    with pytest.raises(Unavailable):
+        await BatchStore(database).add(batch, jobs)
+    await until_committed(database, "batches")
+    with pytest.raises(Unavailable):
+        await keys.find(tenant, "k")
+    standby.thaw()
+    found = await keys.find(tenant, "k")
+    assert found is not None
+    assert (found.id, found.is_batch) == (batch.id, True)
+    assert standby.query("SELECT id FROM batches", DATABASE) == str(batch.id)
+
+
+async def until_committed(database: Database, table: str) -> None:
+    """Return when a row is visible: its commit no longer waits for the standby."""
+
+    async def is_visible() -> bool:
+        return len(await database.fetch(f"SELECT FROM {table}")) == 1
+
+    await until(is_visible, f"{table} has a row")
