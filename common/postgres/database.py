@@ -18,7 +18,7 @@ from common.errors import (
 from common.postgres.failover_watch import FailoverWatch
 from common.postgres.hosts import ACCESS_ERRORS, Hosts
 from common.postgres.schema_version import check_schema
-from common.postgres.session_settings import session_settings
+from common.postgres.session_settings import make_durable, session_settings
 from common.telemetry import metrics, tracing
 
 ACQUIRE_SECONDS = 5.0
@@ -52,16 +52,19 @@ class _Session(asyncpg.Connection):
             await super().close(timeout=timeout)
 
 
-class _SchemaCheck:
-    """Checks the schema on new connections until it has passed once."""
+class _Preparation:
+    """Prepares new connections. Checks the schema until it has passed once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, relaxed: bool) -> None:
+        self._relaxed = relaxed
         self._passed = False
 
     async def __call__(self, connection: "asyncpg.Connection[asyncpg.Record]") -> None:
         if not self._passed:
             await check_schema(connection)
             self._passed = True
+        if not self._relaxed:
+            await make_durable(connection)
 
 
 class Database:
@@ -92,7 +95,7 @@ class Database:
             command_timeout=STATEMENT_SECONDS,
             connection_class=_Session,
             server_settings=session_settings(application, relaxed=relaxed),
-            init=_SchemaCheck(),
+            init=_Preparation(relaxed=relaxed),
             reset=_keep_session,
         )
         database = cls(pool, hosts)

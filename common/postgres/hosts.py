@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
+from common.postgres.session_settings import basic_settings
 from common.server_urls import split_by_node
 from common.telemetry.logs import Log
 
@@ -21,7 +22,7 @@ ACCESS_ERRORS = (
     asyncpg.ClientConfigurationError,
 )
 CONNECT_ERRORS = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-LOOKING = {"server_settings": {"application_name": "charonia-failover"}}
+LOOKING = {"server_settings": basic_settings("charonia-failover")}
 _ATTRIBUTES = "target_session_attrs"
 _OF_ONE_SERVER = ("read-write", "primary")  # values that only one of the hosts fulfils
 Session: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

@@ -26,6 +26,7 @@ from common.errors import CharoniaError, SettingsError
 from common.postgres.hosts import ACCESS_ERRORS, CONNECT_ERRORS, Hosts
 from common.postgres.roles import parse_passwords, set_passwords
 from common.postgres.schema_version import Migration, check_applied, list_migrations, read_applied
+from common.postgres.session_settings import basic_settings
 from common.settings import DatabaseUrl, load
 
 LOCK_TIMEOUT = 3.0  # seconds
@@ -58,7 +59,7 @@ async def migrate(url: str, passwords: Mapping[str, str] = NO_PASSWORDS) -> list
 
     Raise SchemaError for a schema that this version cannot use, CharoniaError for a lock that stays held.
     """
-    connection = await Hosts(url).connect(timeout=10)
+    connection = await Hosts(url).connect(timeout=10, server_settings=basic_settings("charonia-migrate"))
     try:
         await _lock_migrators(connection)
         await connection.execute(_LEDGER)

@@ -1,9 +1,11 @@
-"""The settings of PostgreSQL that each connection of a service sets for its session.
+"""The settings of PostgreSQL that each connection sets for its session.
 
 A pooler may not pass them on: see docs/how-to/production.md.
 """
 
 from collections.abc import Mapping
+
+import asyncpg
 
 # By default the server plans most of our statements each time: an array of one row looks cheaper than the ten rows
 # that it assumes. That takes up to 1.5 ms for a statement of 0.3 ms. So a session keeps one plan for each statement.
@@ -26,11 +28,25 @@ ABANDONED: Mapping[str, str] = {
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "10s",
 }
-# A role or a database may have set it off. What we promise after a commit must outlive a crash.
-DURABLE: Mapping[str, str] = {"synchronous_commit": "on"}
 RELAXED: Mapping[str, str] = {"synchronous_commit": "off"}
+# A role or a database may have set less. What we promise after a commit must outlive a crash, on the standby too. More,
+# such as remote_apply, stays.
+_MAKE_DURABLE = """
+SELECT set_config('synchronous_commit', 'on', false)
+WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')
+"""
+
+
+def basic_settings(application: str) -> dict[str, str]:
+    """Return the settings of every session."""
+    return {"application_name": application, **ABANDONED}
 
 
 def session_settings(application: str, *, relaxed: bool) -> dict[str, str]:
-    """Return the settings of a session. A crash of the server may lose the last second of a `relaxed` one."""
-    return {"application_name": application, **PLANNING, **ABANDONED, **(RELAXED if relaxed else DURABLE)}
+    """Return the settings of a service's session. A crash of the server may lose the last second of a `relaxed` one."""
+    return {**basic_settings(application), **PLANNING, **(RELAXED if relaxed else {})}
+
+
+async def make_durable(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+    """Let the commits of a session that is not relaxed wait for the disk, and for the synchronous standby."""
+    await connection.execute(_MAKE_DURABLE)

@@ -199,22 +199,33 @@ async def test_an_abandoned_transaction_gives_its_locks_back(
     await other.close()
 
 
-async def test_sessions_notice_lost_clients_and_commit_durably(database_url: str) -> None:
+SHOWN = {
+    "idle_in_transaction_session_timeout": "5s",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
+
+
+async def test_sessions_notice_lost_clients(database_url: str) -> None:
+    services = [await Database.connect(database_url, application="tests", relaxed=each) for each in (False, True)]
+    for database in services:
+        assert {name: (await database.fetch(f"SHOW {name}"))[0][0] for name in SHOWN} == SHOWN
+        await database.close()
+
+
+@pytest.mark.parametrize(
+    ("of_operator", "shown"),
+    [("off", "on"), ("local", "on"), ("remote_write", "on"), ("on", "on"), ("remote_apply", "remote_apply")],
+)
+async def test_commits_are_durable_and_never_less_than_an_operator_wants(
+    database_url: str, of_operator: str, shown: str
+) -> None:
     owner = await asyncpg.connect(database_url)
-    await owner.execute(f'ALTER DATABASE "{urlsplit(database_url).path[1:]}" SET synchronous_commit = off')
+    await owner.execute(f'ALTER DATABASE "{urlsplit(database_url).path[1:]}" SET synchronous_commit = {of_operator}')
     await owner.close()
-    database = await Database.connect(database_url, application="tests")
-    relaxed = await Database.connect(database_url, application="tests", relaxed=True)
-    names = [*session_settings.ABANDONED, "synchronous_commit"]
-    shown = {name: (await database.fetch(f"SHOW {name}"))[0][0] for name in names}
-    assert shown == {
-        "idle_in_transaction_session_timeout": "5s",
-        "tcp_keepalives_idle": "5",
-        "tcp_keepalives_interval": "2",
-        "tcp_keepalives_count": "3",
-        "tcp_user_timeout": "10000",
-        "synchronous_commit": "on",
-    }
-    assert (await relaxed.fetch("SHOW synchronous_commit"))[0][0] == "off"
-    await database.close()
-    await relaxed.close()
+    for relaxed, expected in ((False, shown), (True, "off")):
+        database = await Database.connect(database_url, application="tests", relaxed=relaxed)
+        assert (await database.fetch("SHOW synchronous_commit"))[0][0] == expected
+        await database.close()

@@ -17,6 +17,7 @@ from common.postgres import migrate as module
 from common.postgres.database import Database
 from common.postgres.migrate import main, migrate
 from common.postgres.schema_version import Migration, list_migrations, parse_migration
+from common.postgres.session_settings import ABANDONED
 from deploy.local.processes.ports import free_ports
 from deploy.local.servers.postgres import Postgres
 from tests.integration.proxy import HOST, Proxy
@@ -34,6 +35,7 @@ CREATE INDEX CONCURRENTLY jobs_by_worker ON jobs (worker);
 ADD_COLUMN = f"""-- compatible with: {NEXT - 1}
 ALTER TABLE tenants ADD note text;
 """
+SHOWN = "SELECT " + ", ".join(f"current_setting('{name}') AS {name}" for name in ABANDONED)
 DROP_COLUMN = "ALTER TABLE tenants DROP COLUMN max_queued;"
 
 Connection = asyncpg.Connection  # generic in its stubs only
@@ -184,6 +186,16 @@ async def test_a_migration_tries_again_for_a_lock(
         async with asyncio.timeout(DEADLINE_SECONDS):
             await failed.wait()
     assert await migrating == [f"{NEXT:04}_more.sql"]
+
+
+async def test_a_migration_whose_machine_vanishes_gives_its_locks_back(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transaction locks tables. As a service does: see test_database.py."""
+    await migrate_further(database_url, f"CREATE TABLE shown AS {SHOWN}", monkeypatch)
+    connection = await asyncpg.connect(database_url)
+    assert [tuple(row) for row in await connection.fetch("TABLE shown")] == [("5s", "5", "2", "3", "10000")]
+    await connection.close()
 
 
 @pytest.mark.parametrize("service", SERVICES)
