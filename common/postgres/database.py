@@ -124,6 +124,11 @@ class Database:
         """The host of the last connection: `host:port`. None before the first."""
         return self._hosts.current
 
+    @property
+    def can_fail_over(self) -> bool:
+        """Whether another host of the URL may become the primary."""
+        return self._hosts.can_fail_over
+
     @contextlib.asynccontextmanager
     async def acquire(self, *, lasting: bool = False) -> AsyncIterator[Connection]:
         """Acquire a connection. Each of its statements has a deadline. Raise DatabaseUnavailable in an outage.

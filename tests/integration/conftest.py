@@ -1,6 +1,7 @@
 """A migrated database for each test, and a virtual host for each module."""
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -10,9 +11,12 @@ from common import ids
 from common.postgres import session_settings
 from common.postgres.database import Database
 from common.postgres.migrate import migrate
+from deploy.local.processes.ports import free_ports
 from deploy.local.servers.postgres import Postgres
 from deploy.local.servers.rabbitmq import RabbitMQ
+from tests.conftest import running
 from tests.integration.jobs import add_tenant
+from tests.support.database.standby import NAME, Standby
 from tests.support.database.temporary import temporary_database
 
 TEMPLATE = "migrated"
@@ -65,3 +69,27 @@ def amqp_url(rabbitmq: RabbitMQ) -> str:
 def model() -> str:
     """A model name that no other test uses."""
     return f"m{ids.new().hex}"
+
+
+@pytest.fixture
+def primary(tmp_path: Path) -> Iterator[Postgres]:
+    """A server of its own, for a standby to follow."""
+    server = Postgres(tmp_path / "primary", *free_ports(1), durable=False)
+    try:
+        with running(server):
+            yield server
+    finally:
+        server.delete()
+
+
+@pytest.fixture
+def standby(primary: Postgres, tmp_path: Path) -> Iterator[Standby]:
+    """The synchronous standby of `primary`. Commits wait for it."""
+    server = Standby(primary, tmp_path / "standby", *free_ports(1))
+    try:
+        with running(server):
+            primary.query(f"ALTER SYSTEM SET synchronous_standby_names = '{NAME}'")
+            primary.query("SELECT pg_reload_conf()")
+            yield server
+    finally:
+        server.delete()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.errors import DatabaseUnavailable
-from common.postgres import database_metrics
+from common.postgres import database_metrics, standby_check
 from services.dispatcher.maintenance import own_retention, retention, usage
 from services.dispatcher.quarantines import shared_quarantine
 from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine
@@ -20,6 +20,7 @@ from services.notifier.store import cleanup as cleanup_store
 UNUSED: Any = None
 LOOPS: list[tuple[list[tuple[object, str]], Callable[[], Awaitable[None]], str]] = [
     ([(database_metrics, "count")], lambda: database_metrics.collect_metrics(UNUSED), "database_metrics.unavailable"),
+    ([(standby_check, "check_once")], lambda: standby_check.check_standby(UNUSED), "standby.not_checked"),
     (
         [(retention, f"remove_{rows}") for rows in ("old_jobs", "keys", "audit_log", "batches")],
         lambda: retention.run(UNUSED, 1.0, 1.0),

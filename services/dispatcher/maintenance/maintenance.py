@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from common.object_store.store import ObjectStore
-from common.postgres import database_metrics
+from common.postgres import database_metrics, standby_check
 from common.postgres.database import Database
 from common.postgres.leadership import PATIENCE_SECONDS, Answer, Leadership, LeaseStore, Loops
 from common.rabbitmq.change_publisher import ChangePublisher
@@ -91,4 +91,5 @@ class Maintenance:
             "usage": usage.run(UsageStore(database), by_tenant=settings.tenant_metrics),
             "batches": completer.run(),
             "database metrics": database_metrics.collect_metrics(database),
+            "standby": standby_check.check_standby(database),
         }

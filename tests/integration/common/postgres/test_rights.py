@@ -30,6 +30,7 @@ COMMON = {
     ("common.postgres", "audit_log.sql"): ("gateway", "notifier", "operator"),
     ("common.postgres", "database_metrics.sql"): ("dispatcher",),
     ("common.postgres", "leadership.sql"): ("dispatcher", "notifier"),
+    ("common.postgres", "standby_check.sql"): ("dispatcher",),
     ("common.views", "batch.sql"): ("gateway", "dispatcher"),
     ("common.views", "delivery.sql"): ("gateway", "notifier"),
 }

@@ -1,7 +1,6 @@
 """A repeated request is accepted only once the synchronous standby has what the first one added."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,44 +11,20 @@ from common.postgres.migrate import migrate
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.tensors import Datatype, Signature
-from deploy.local.processes.ports import free_ports
 from deploy.local.servers.postgres import DATABASE, Postgres
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.batches.store import BatchStore
 from services.gateway.jobs.idempotency import IdempotencyKeys
 from services.gateway.jobs.idempotency_store import IdempotencyStore
-from tests.conftest import running
 from tests.integration.gateway.batches.test_submit import new_batch
 from tests.integration.gateway.jobs.test_idempotency import submit
 from tests.integration.jobs import add_tenant
 from tests.integration.stores import Stores
 from tests.integration.submitters import new_submitter
 from tests.integration.waiting import until
-from tests.support.database.standby import NAME, Standby
+from tests.support.database.standby import Standby
 
 SECONDS = 1.0  # for a statement
-
-
-@pytest.fixture
-def primary(tmp_path: Path) -> Iterator[Postgres]:
-    server = Postgres(tmp_path / "primary", *free_ports(1), durable=False)
-    try:
-        with running(server):
-            yield server
-    finally:
-        server.delete()
-
-
-@pytest.fixture
-def standby(primary: Postgres, tmp_path: Path) -> Iterator[Standby]:
-    server = Standby(primary, tmp_path / "standby", *free_ports(1))
-    try:
-        with running(server):
-            primary.query(f"ALTER SYSTEM SET synchronous_standby_names = '{NAME}'")
-            primary.query("SELECT pg_reload_conf()")
-            yield server
-    finally:
-        server.delete()
 
 
 @pytest.fixture
