@@ -61,3 +61,27 @@ SELECT coalesce(
 )
 FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid();
+
+-- name: fill_claimable
+-- Jobs number $1 to $2 of these tenants ($3) in turn, for a model ($4) that no Triton serves. They can be claimed.
+WITH new AS MATERIALIZED (
+  SELECT
+    ('01900000-0000-7000-8000-' || lpad(to_hex(number), 12, '0'))::uuid AS job_id,
+    ($3::uuid[])[1 + number % cardinality($3::uuid[])] AS tenant_id
+  FROM generate_series($1::bigint, $2::bigint) number
+), jobs AS (
+  INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay, traceparent)
+  SELECT job_id, tenant_id, $4::text, 'normal', 'queued', 3, 600, 1, 300, ''
+  FROM new
+)
+INSERT INTO job_inputs (job_id, tensors) SELECT job_id, '\x00000000' FROM new;
+
+-- name: end_oldest
+-- Ends the oldest jobs of a model ($1): all but $2 of those that have not ended.
+WITH open AS (
+  SELECT id FROM jobs WHERE model = $1 AND finished_at IS NULL ORDER BY id DESC OFFSET $2
+)
+UPDATE jobs j
+SET status = 'succeeded', finished_at = now(), lease_until = NULL, session = NULL
+FROM open
+WHERE j.id = open.id;

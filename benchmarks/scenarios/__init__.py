@@ -20,6 +20,7 @@ NAMES = (
     "files",
     "gpu",
     "growth",
+    "snapshot",
     "notifier",
     "tracing",
     "idle",
