@@ -12,19 +12,28 @@ from common.jobs import Failure
 # with each further interruption, so that a job that kills slowly is found too.
 MAX_INTERRUPTIONS = 3
 PROBATION_SECONDS = 30.0
+# From this interruption on, it waits before its next attempt, twice as long each time.
+FIRST_PAUSED = 5
+PAUSE_SECONDS = 15.0
+MAX_PAUSE_SECONDS = 900.0
 REFUSED_DELAY_SECONDS = 0.25
 
 
 class Interrupted(msgspec.Struct, frozen=True):
-    """Triton or the model went away during the attempt. The job is probably not the cause."""
+    """Triton or the model went away during the attempt. The job is probably not the cause.
+
+    `doubtful`: an unproven job of another tenant ran beside it, and may be the cause.
+    """
 
     failure: Failure
+    doubtful: bool = False
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """The dispatcher died or was cut off during the attempt, some time after its last heartbeat."""
+    """The dispatcher died or was cut off during the attempt, some time after its last heartbeat. See Interrupted."""
 
     failure: Failure
+    doubtful: bool = False
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -51,7 +60,7 @@ Outcome = Interrupted | Lost | Refused | Attempted
 class Policy(msgspec.Struct, frozen=True):
     """A job's counts, including this attempt, and its `retry`. Delays are in seconds.
 
-    `suspected`: the job was on probation when the attempt ended.
+    `suspected`: the job was on probation when the attempt ended, and no job of another tenant may be the cause.
     """
 
     attempt: int
@@ -60,6 +69,7 @@ class Policy(msgspec.Struct, frozen=True):
     initial_delay: float
     max_delay: float
     fallback_model: str | None
+    interruptions: int = 0
 
 
 class GiveBack(msgspec.Struct, frozen=True):
@@ -88,22 +98,26 @@ def decide(policy: Policy, outcome: Outcome, chance: float) -> GiveBack | Again 
     """Return the decision. `chance` is a random number in [0, 1) for full jitter, which spreads retries over time."""
     if isinstance(outcome, Refused):
         return GiveBack(outcome.delay * (1 + chance))
+    pause = find_pause(policy.interruptions)
     if isinstance(outcome, Interrupted | Lost) and not policy.suspected:
-        return GiveBack(0.0)
+        return GiveBack(pause)
     if outcome.failure.retryable and policy.attempt < policy.max_attempts:
         ceiling = min(policy.max_delay, policy.initial_delay * 2.0 ** min(policy.attempt - 1, 60))
-        return Again(ceiling * chance)
+        return Again(max(pause, ceiling * chance))
     if policy.fallback_model is not None:
         return FallBack(policy.fallback_model)
     return Fail()
 
 
 def is_suspected(probation: float | None, outcome: Outcome, ran: float) -> bool:
-    """Return whether a job was on probation when its attempt ended, after `ran` seconds.
+    """Return whether an attempt counts that was interrupted after `ran` seconds.
 
-    It is not known when a lost attempt ended. So the probation holds that the last heartbeat left.
+    The job was on probation then, and no other tenant's job may be the cause. It is not known when a lost attempt
+    ended. So the probation holds that the last heartbeat left.
     """
-    return probation is not None and (isinstance(outcome, Lost) or ran < probation)
+    if probation is None or (isinstance(outcome, Interrupted | Lost) and outcome.doubtful):
+        return False
+    return isinstance(outcome, Lost) or ran < probation
 
 
 def count_interruptions(before: int, outcome: Outcome) -> int | None:
@@ -117,6 +131,13 @@ def count_interruptions(before: int, outcome: Outcome) -> int | None:
             return None
         case never:
             assert_never(never)
+
+
+def find_pause(interruptions: int) -> float:
+    """Return for how many seconds a job waits before its next attempt: it may stop Triton only so often in an hour."""
+    if interruptions < FIRST_PAUSED:
+        return 0.0
+    return min(PAUSE_SECONDS * 2.0 ** min(interruptions - FIRST_PAUSED, 30), MAX_PAUSE_SECONDS)
 
 
 def find_probation(interruptions: int) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
 from opentelemetry.trace import Span, SpanKind
 
 from common import job_spans
@@ -25,8 +26,10 @@ from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import OutputsNotStored, Requeue, ResultStore
+from services.dispatcher.retry_policy import Interrupted
 from services.dispatcher.running_job import RunningJob, span_attributes
 from services.dispatcher.slot_filler import SlotFiller
+from services.dispatcher.suspects import Suspects
 from services.dispatcher.triton.attempt import InferenceResult
 from services.dispatcher.triton.errors import InferenceError
 
@@ -57,6 +60,7 @@ class Runner:
         self._changes = changes
         self._heartbeat = heartbeat
         self._attempts = attempts
+        self._suspects = Suspects(heartbeat.jobs)
         self._starting: set[asyncio.Task[bool]] = set()
         self._filler = SlotFiller(claims, self._start_in_slot)
 
@@ -99,6 +103,7 @@ class Runner:
         """Claim a job and run it in a task of its own. Free the slot if there is none. Return False without room."""
         job = None
         try:
+            await self._suspects.wait()
             job = await self._claims.claim(model, priority)
         except NoRoom:
             return False
@@ -172,10 +177,12 @@ class Runner:
         except InferenceError as error:
             metrics.inference_errors.labels(model.name, error.failure.code).inc()
             seconds = time.monotonic() - began
-            outcome = classify(model, error, job.row.id, seconds - running.reading_seconds)
+            outcome = classify(model, error, job.row.id, seconds - running.waiting_seconds - running.reading_seconds)
+            if isinstance(outcome, Interrupted) and self._suspects.note_interruption(job):
+                outcome = msgspec.structs.replace(outcome, doubtful=True)
             return partial(self._recorder.record_failure, job, outcome, job.time_after(seconds), trace)
         seconds = time.monotonic() - began
-        inference_seconds = seconds - running.reading_seconds
+        inference_seconds = seconds - running.waiting_seconds - running.reading_seconds
         model.note_success(inference_seconds)
         running.release_before_save(model)
         return partial(self._recorder.succeed, job, result, job.time_after(seconds), inference_seconds * 1000, trace)
@@ -194,16 +201,21 @@ class Runner:
         """Run one attempt in a task of its own, so that a cancel of the job ends only the attempt."""
         if running.canceling:
             raise asyncio.CancelledError
-        running.inference = asyncio.create_task(self._attempts.run(model, running))
+        running.inference = asyncio.create_task(self._attempt(model, running))
         try:
             return await running.inference
         finally:
             running.recording = True
             running.inference.cancel()  # in case this task itself is cancelled
 
+    async def _attempt(self, model: ServedModel, running: RunningJob) -> InferenceResult:
+        async with self._suspects.run_alone(running):
+            return await self._attempts.run(model, running)
+
     async def stop(self, grace: float) -> None:
         """Let running jobs end within `grace` seconds, then give the others back to the queue."""
         self._filler.stop()
+        self._suspects.stop()
         if self._starting:
             await asyncio.wait(self._starting, timeout=grace)
         if tasks := [running.task for running in self._heartbeat.jobs.values() if running.task is not None]:

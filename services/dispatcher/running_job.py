@@ -1,7 +1,8 @@
 """A job that this dispatcher runs now."""
 
 import asyncio
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 from opentelemetry.trace import INVALID_SPAN, Span
 
@@ -29,6 +30,8 @@ class RunningJob:
     is_saving: bool = False  # it gave its slot back before its result was saved
     fetched: Room = NO_ROOM  # taken after the claim
     is_probe: bool = False  # of the model's breaker
+    began: float = field(default_factory=time.monotonic)
+    waiting_seconds: float = 0.0  # of a suspect, until the jobs beside it had ended
     reading_seconds: float = 0.0  # until its inputs from files and URLs were there
     span: Span = INVALID_SPAN
 

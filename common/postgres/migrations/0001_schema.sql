@@ -251,6 +251,21 @@ CREATE UNIQUE INDEX jobs_one_on_probation ON jobs (model)
 CREATE INDEX jobs_on_probation ON jobs (scheduled_at)
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NOT NULL;
 
+-- Jobs that were interrupted again after they had become suspects, and did not succeed: they are evidence against their tenant.
+CREATE INDEX jobs_crashed_as_suspects ON jobs (model, tenant_id) WHERE interruptions >= 4 AND status <> 'succeeded';
+
+-- The tenants of which three jobs of a model are such evidence within an hour. All their jobs of that model are suspects from
+-- their submit on. After each crash none begins for a while, twice as long each time, 15 minutes at most. So one tenant stops
+-- Triton only so often.
+CREATE VIEW tenants_on_probation AS
+SELECT tenant_id, model,
+       max(coalesce(finished_at, run_at)) + make_interval(secs => least(900, 15 * 2 ^ least(count(*) - 3, 10))) AS resumes_at
+FROM jobs
+WHERE interruptions >= 4 AND status <> 'succeeded' AND model >= '' -- fits an index
+  AND coalesce(finished_at, 'infinity') > now() - interval '1 hour'
+GROUP BY tenant_id, model
+HAVING count(*) >= 3;
+
 -- For the depths and the limits of models' queues.
 CREATE INDEX jobs_in_queue ON jobs (model, priority, id) WHERE finished_at IS NULL AND lease_until IS NULL;
 
@@ -332,11 +347,11 @@ $$;
 -- Return the first claimable jobs of a tenant in their order, at most `count`. The statement that calls it is planned with
 -- it, so it costs nothing.
 CREATE FUNCTION claimable_jobs(model text, priority text, tenant uuid, count integer)
-RETURNS TABLE (id uuid, input_bytes integer, run_at timestamptz, place bigint)
+RETURNS TABLE (id uuid, input_bytes integer, run_at timestamptz, suspected boolean, place bigint)
 LANGUAGE sql STABLE AS $$
-  SELECT first.id, first.input_bytes, first.run_at, row_number() OVER (ORDER BY first.id)
+  SELECT first.id, first.input_bytes, first.run_at, first.suspected, row_number() OVER (ORDER BY first.id)
   FROM (
-    SELECT j.id, j.input_bytes, j.run_at
+    SELECT j.id, j.input_bytes, j.run_at, j.probation IS NOT NULL AS suspected
     FROM jobs j
     WHERE j.model = claimable_jobs.model AND j.priority = claimable_jobs.priority AND j.tenant_id >= tenant
       AND j.tenant_id <= tenant AND j.status = 'queued' AND j.scheduled_at IS NULL
@@ -903,6 +918,7 @@ GRANT SELECT, UPDATE ON orphan_sweep TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON served_models TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON unloaded_models TO charonia_dispatcher;
 GRANT SELECT ON model_limits TO charonia_gateway;
+GRANT SELECT ON tenants_on_probation TO charonia_dispatcher;
 GRANT SELECT, UPDATE ON model_limits TO charonia_dispatcher; -- it locks rows
 GRANT SELECT, INSERT, UPDATE, DELETE ON model_limits TO charonia_operator;
 GRANT SELECT ON allowed_locations TO charonia_gateway, charonia_dispatcher;

@@ -30,6 +30,7 @@ class ClaimedJob(msgspec.Struct, frozen=True, kw_only=True):
     parameters: bytes | None
     output_location: str | None = None  # s3://bucket/folder/
     wants_started: bool
+    worker: str | None = None
 
     @property
     def started_at(self) -> datetime:

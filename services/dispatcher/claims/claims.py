@@ -108,13 +108,15 @@ class Claims:
         turn = model.name, priority, len(claims), share.last_tenant[priority]
         holder = self._worker, self._lease, self._read_session()
         limits, waiting = await self._limits.get(), self.fetch_places.list_waiting(model.name)
+        on_probation = limits.on_probation.get(model.name, ())
         room, loaded = self.inputs.reserve(queue), Room(0, 0)
         try:
             if model.name in limits.models:
-                claimed = await self._store.claim_within_limits(*turn, *holder, waiting, room)
+                claimed = await self._store.claim_within_limits(*turn, *holder, waiting, room, on_probation)
             else:
                 running = share.count_turns(priority)
-                claimed = await self._store.claim_jobs(*turn, running, *holder, limits.paused_tenants | waiting, room)
+                closed = limits.paused_tenants | waiting
+                claimed = await self._store.claim_jobs(*turn, running, *holder, closed, room, on_probation)
             loaded = measure(claimed.jobs)
         finally:
             self.inputs.release(queue, Room(room.in_turn - loaded.in_turn, room.passing - loaded.passing))

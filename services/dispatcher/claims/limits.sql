@@ -1,7 +1,9 @@
 -- name: list_limits
--- Lists the models with limits, and the paused tenants.
+-- Lists the models with limits, the paused tenants, and the tenants on probation with the model of each.
 SELECT
   ARRAY(SELECT model FROM model_limits) AS models,
+  ARRAY(SELECT model FROM tenants_on_probation ORDER BY model, tenant_id) AS probation_models,
+  ARRAY(SELECT tenant_id FROM tenants_on_probation ORDER BY model, tenant_id) AS probation_tenants,
   ARRAY(SELECT id FROM tenants WHERE paused_at IS NOT NULL) AS paused_tenants;
 
 -- name: lock_limits

@@ -7,7 +7,8 @@
 --
 -- Locked jobs are skipped. `contended` says that there may be more jobs than were claimed. The inputs have at most $12
 -- bytes together. Small jobs with at most $13 bytes together pass those that do not fit. `next_bytes` are those of the
--- first job that did not fit. `late` says that a job was left that could have been claimed, and has waited for $14 seconds.
+-- first job that did not fit. `late` says that a job was left that could have been claimed, and has waited for $14 seconds. Of
+-- tenants on probation ($15) only suspects are claimed.
 WITH tenants AS MATERIALIZED (
   SELECT * FROM waiting_tenants($1, $2, $4, $3 + 10, $10) WITH ORDINALITY AS tenant(id, turn)
 ), candidates AS MATERIALIZED ( -- more than wanted: others may be locked, or not fit
@@ -15,6 +16,7 @@ WITH tenants AS MATERIALIZED (
   FROM tenants tenant
   LEFT JOIN unnest($5::uuid[], $6::integer[]) AS busy(id, jobs) ON busy.id = tenant.id
   CROSS JOIN LATERAL claimable_jobs($1, $2, tenant.id, least(2 * $3::integer, $11::integer - coalesce(busy.jobs, 0))) job
+  WHERE job.suspected OR NOT tenant.id = ANY($15::uuid[])
   ORDER BY number
   LIMIT 2 * $3::integer + 20
 ), sized AS MATERIALIZED (

@@ -1,5 +1,6 @@
 """Claims jobs and renews their leases in the database."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
@@ -39,10 +40,11 @@ class HeldClaim(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What operators have set: the models with limits, and the paused tenants."""
+    """The models with limits, the paused tenants, and by model the tenants on probation."""
 
     models: frozenset[str]
     paused_tenants: frozenset[UUID]
+    on_probation: Mapping[str, frozenset[UUID]] = {}
 
 
 class ClaimStore:
@@ -61,15 +63,18 @@ class ClaimStore:
         session: int | None = None,
         closed_tenants: Collection[UUID] = (),
         room: Room = USUAL,
+        on_probation: Collection[UUID] = (),
     ) -> ClaimBatch:
         """Claim up to `count` jobs fairly, with inputs that fit into `room`.
 
         `last_tenant` is the tenant served last. `running` is the number of jobs of each tenant that count as running.
-        `session` is the worker's, while it holds the lock. `closed_tenants` get none.
+        `session` is the worker's, while it holds the lock. `closed_tenants` get none, and those `on_probation` only
+        suspects.
         """
         turn = model, priority, count, last_tenant, list(running), list(running.values())
         async with self._database.acquire() as connection:
-            return await run_claim(connection, *turn, worker, lease, session, list(closed_tenants), None, *room)
+            rest = worker, lease, session, list(closed_tenants), None, *room
+            return await run_claim(connection, *turn, *rest, on_probation=on_probation)
 
     async def claim_within_limits(
         self,
@@ -82,6 +87,7 @@ class ClaimStore:
         session: int | None = None,
         closed_tenants: Collection[UUID] = (),
         room: Room = USUAL,
+        on_probation: Collection[UUID] = (),
     ) -> ClaimBatch:
         """Claim as many of the jobs as the limits of the model allow, over all dispatchers.
 
@@ -95,13 +101,18 @@ class ClaimStore:
                 return ClaimBatch([], contended=False)
             turn = model, priority, found["jobs"], last_tenant, found["tenants"] or [], found["running"] or []
             closed = [*{*(found["closed"] or ()), *closed_tenants}]
-            claimed = await run_claim(connection, *turn, worker, lease, session, closed, found["per_tenant"], *room)
+            rest = worker, lease, session, closed, found["per_tenant"], *room
+            claimed = await run_claim(connection, *turn, *rest, on_probation=on_probation)
             return claimed._replace(late=claimed.late and found["jobs"] == count)
 
     async def list_limits(self) -> Limits:
         record = await self._database.fetch_one(QUERIES["list_limits"])
         assert record is not None, "the query returns one row"
-        return Limits(frozenset(record["models"]), frozenset(record["paused_tenants"]))
+        on_probation: defaultdict[str, set[UUID]] = defaultdict(set)
+        for model, tenant in zip(record["probation_models"], record["probation_tenants"], strict=True):
+            on_probation[model].add(tenant)
+        tenants = {model: frozenset(found) for model, found in on_probation.items()}
+        return Limits(frozenset(record["models"]), frozenset(record["paused_tenants"]), tenants)
 
     async def find_next_jobs(self, model: str, count: int) -> list[WakeUp]:
         """Return wake-ups for up to `count` claimable jobs of each priority of a model."""
@@ -114,8 +125,8 @@ class ClaimStore:
         return {(each["id"], each["claim"]): HeldClaim(each["renewed"], each["canceling"]) for each in found}
 
 
-async def run_claim(connection: Connection, *values: object) -> ClaimBatch:
+async def run_claim(connection: Connection, *values: object, on_probation: Collection[UUID]) -> ClaimBatch:
     """Run the claim statement with its values."""
-    found = await connection.fetch(QUERIES["claim_jobs"], *values, LATE_SECONDS)
+    found = await connection.fetch(QUERIES["claim_jobs"], *values, LATE_SECONDS, list(on_probation))
     jobs = [read_claimed_job(dict(record)) for record in found if record["id"]]
     return ClaimBatch(jobs, found[0]["contended"], found[0]["next_bytes"], found[0]["late"])

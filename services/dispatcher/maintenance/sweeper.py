@@ -1,8 +1,9 @@
 """Promotes scheduled jobs that are due, ends expired jobs and reclaims abandoned jobs."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +14,7 @@ from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics, retry_policy
 from services.dispatcher.claims.claimed_job import ClaimedJob
+from services.dispatcher.crash_causes import find_doubtful
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -69,7 +71,7 @@ class Sweeper:
         self._grace.note_write()  # a read-only server would have refused the write
         abandoned = await self._find_abandoned()
         metrics.leases_lapsed.inc(len(abandoned))
-        await self._end_each(abandoned, self._reclaim)
+        await self._end_each(abandoned, partial(self._reclaim, find_doubtful([job for job, _ in abandoned])))
         expired = self._leave_out_ending(await self._store.find_expired(BATCH))
         await self._end_each(expired, self._recorder.expire)
         return max(len(promoted), len(abandoned), len(expired)) >= BATCH
@@ -99,10 +101,11 @@ class Sweeper:
         done = [self._ending.pop(job) for job, task in [*self._ending.items()] if task.done()]
         await asyncio.gather(*done)  # raises what the first of them raised
 
-    async def _reclaim(self, job: ClaimedJob, now: datetime) -> None:
+    async def _reclaim(self, doubtful: Collection[UUID], job: ClaimedJob, now: datetime) -> None:
         """Record the attempt of a lost worker, with a span in place of those that the worker did not export."""
         with job_spans.start_span_at(job.started_at, "lost", job.row) as trace:
             if job.row.status is Status.CANCELING:
                 await self._recorder.cancel(job, now, trace)
             else:
-                await self._recorder.record_failure(job, retry_policy.Lost(ABANDONED), now, trace)
+                lost = retry_policy.Lost(ABANDONED, doubtful=job.row.id in doubtful)
+                await self._recorder.record_failure(job, lost, now, trace)

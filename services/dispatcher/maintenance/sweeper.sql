@@ -14,8 +14,9 @@ WHERE id IN (SELECT id FROM due)
 RETURNING model, priority, traceparent;
 
 -- name: find_suspect
--- Returns whether a suspected poison job is due.
-SELECT EXISTS (SELECT FROM jobs WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at <= now()) AS found;
+-- Returns whether a suspected poison job is due, or a tenant is on probation.
+SELECT EXISTS (SELECT FROM jobs WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at <= now())
+  OR EXISTS (SELECT FROM tenants_on_probation) AS found;
 
 -- name: lock_promotion
 -- Tries to lock the promotion of suspected poison jobs until the transaction ends.
@@ -40,15 +41,38 @@ WHERE id IN (
   FOR UPDATE SKIP LOCKED
 );
 
+-- name: suspect_jobs
+-- Makes suspects of the claimable jobs of tenants on probation, up to $1 of each model and priority. They are on probation for
+-- $2 seconds, as after $3 interruptions.
+WITH chosen AS MATERIALIZED (
+  SELECT job.id
+  FROM tenants_on_probation t
+  CROSS JOIN (VALUES ('high'), ('normal'), ('low')) class(priority)
+  CROSS JOIN LATERAL (
+    SELECT id
+    FROM jobs j
+    WHERE j.model = t.model AND j.priority = class.priority AND j.tenant_id >= t.tenant_id
+      AND j.tenant_id <= t.tenant_id AND j.status = 'queued' AND j.scheduled_at IS NULL AND j.probation IS NULL
+    ORDER BY j.tenant_id, j.id -- so that the primary key's order is of no use
+    LIMIT $1
+    FOR UPDATE SKIP LOCKED
+  ) job
+)
+UPDATE jobs j
+SET interruptions = greatest(interruptions, $3), probation = $2, scheduled_at = now()
+FROM chosen
+WHERE j.id = chosen.id;
+
 -- name: promote_suspect
 -- Makes one suspected poison job claimable that is due, if no other one is running, or about to run, where one crash could
 -- hit both: on the same model, or on models of one dispatcher. Returns its queue. Models and tenants take turns by lot. A
--- model that is away or paused blocks no other, and neither does a paused tenant.
+-- model that is away or paused blocks no other, and neither does a tenant that is paused or has to wait after a crash.
 WITH first AS MATERIALIZED (
   SELECT DISTINCT ON (model, tenant_id) id, model
   FROM jobs
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at <= now()
     AND tenant_id NOT IN (SELECT id FROM tenants WHERE paused_at IS NOT NULL)
+    AND (tenant_id, model) NOT IN (SELECT tenant_id, model FROM tenants_on_probation WHERE resumes_at > now())
   ORDER BY model, tenant_id, scheduled_at
 ), away AS MATERIALIZED (
   SELECT name FROM models GROUP BY name HAVING NOT bool_or(ready)

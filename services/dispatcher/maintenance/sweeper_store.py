@@ -12,9 +12,11 @@ from common.postgres import sql
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 from services.dispatcher.claims.claimed_job import ClaimedJob, read_claimed_job
+from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
 
 QUERIES = sql.load("services.dispatcher.maintenance", "sweeper.sql")
 WATCHED = 5000  # leases at a time
+SUSPECTED = 200  # jobs of a queue that become suspects at a time
 LOCK = 0x0C4A201A_50524F42  # any number that nothing else locks
 JobsAtTime = list[tuple[ClaimedJob, datetime]]  # each with the database's time
 
@@ -44,6 +46,7 @@ class SweeperStore:
             if not await connection.fetchval(QUERIES["lock_promotion"], LOCK):
                 return []
             await connection.execute(QUERIES["return_suspects"])
+            await connection.execute(QUERIES["suspect_jobs"], SUSPECTED, PROBATION_SECONDS, MAX_INTERRUPTIONS)
             return [read_wake_up(each) for each in await connection.fetch(QUERIES["promote_suspect"])]
 
     async def find_overdue(self, seconds: float) -> list[Lease]:

@@ -75,10 +75,11 @@ class ResultRecorder:
         """Record a failed attempt. `retry_policy.decide` says what happens to the job."""
         row, failure = job.row, outcome.failure
         suspected = retry_policy.is_suspected(job.probation, outcome, (at - job.started_at).total_seconds())
-        policy = retry_policy.Policy(
-            row.attempt, row.max_attempts, suspected, job.initial_delay, job.max_delay, job.fallback_model
-        )
         count = retry_policy.count_interruptions(job.interruptions, outcome)
+        policy = retry_policy.Policy(
+            *(row.attempt, row.max_attempts, suspected, job.initial_delay, job.max_delay, job.fallback_model),
+            interruptions=count or 0,
+        )
         probation = retry_policy.find_probation(count or 0)
         requeue = partial(
             Requeue, id=row.id, claim=job.claim, failure=failure, interruptions=count, probation=probation

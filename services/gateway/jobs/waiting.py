@@ -26,6 +26,7 @@ def explain_wait(row: JobRow, position: int | None, state: Workloads) -> Waiting
         explain_time(row, state)
         or explain_pause(row.tenant_id, state.models.get(row.model), state)
         or explain_absence(state.models.get(row.model))
+        or explain_hold(row, state)
         or explain_slots(row, position, state)
     )
 
@@ -59,6 +60,13 @@ def explain_absence(workload: Workload | None) -> WaitingFor | None:
     if workload.slots == 0:
         known = f"Triton does not have the model ready. {workload.reason}" if workload.reason else None
         return WaitingFor("triton", known or "Triton is away, or does not have the model ready")
+    return None
+
+
+def explain_hold(row: JobRow, state: Workloads) -> WaitingFor | None:
+    if row.model in state.held_models:
+        text = "a job that may have stopped Triton runs alone on a dispatcher of this model, for five minutes at most"
+        return WaitingFor("probation", text)
     return None
 
 

@@ -60,8 +60,17 @@ GROUP BY s.name, l.model;
 SELECT model, tenant_id, count(*) AS jobs FROM jobs WHERE lease_until > '-infinity' GROUP BY model, tenant_id;
 
 -- name: list_paused_tenants
--- Lists the paused tenants, with the database's time.
-SELECT ARRAY(SELECT id FROM tenants WHERE paused_at IS NOT NULL) AS tenants, now() AS now;
+-- Lists the paused tenants, with the database's time, and the models of dispatchers where a suspected poison job runs alone.
+SELECT
+  ARRAY(SELECT id FROM tenants WHERE paused_at IS NOT NULL) AS tenants,
+  ARRAY(
+    SELECT other.name
+    FROM jobs j
+    JOIN served_now other ON other.worker = j.worker
+    WHERE j.probation IS NOT NULL AND j.finished_at IS NULL AND j.scheduled_at IS NULL AND j.model >= '' -- fits an index
+      AND j.interruptions > 3 AND j.lease_until IS NOT NULL
+  ) AS held_models,
+  now() AS now;
 
 -- name: measure_recent
 -- Returns how long the latest $3 jobs of a tenant ($1) and a model ($2) waited and ran, in milliseconds, if they

@@ -63,6 +63,7 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
 class PausedTenants(NamedTuple):
     tenants: Collection[UUID]
     now: datetime  # by the database's clock
+    held_models: Collection[str] = ()  # on a dispatcher of them a suspected poison job runs alone
 
 
 class ModelStore:
@@ -92,7 +93,7 @@ class ModelStore:
 
     async def list_paused_tenants(self) -> PausedTenants:
         (record,) = await self._database.fetch(QUERIES["list_paused_tenants"])
-        return PausedTenants(frozenset(record["tenants"]), record["now"])
+        return PausedTenants(frozenset(record["tenants"]), record["now"], frozenset(record["held_models"]))
 
     async def measure_recent(self, tenant_id: UUID, model: str) -> Recent:
         """Return how long the tenant's latest jobs of a model waited and ran."""

@@ -20,6 +20,7 @@ class Workloads(NamedTuple):
     running: Mapping[str, int]  # jobs by model
     running_of_tenants: Mapping[tuple[str, UUID], int]  # jobs by (model, tenant)
     paused_tenants: Collection[UUID]
+    held_models: Collection[str] = ()  # on a dispatcher of them a suspected poison job runs alone
 
 
 class WorkloadReader:
@@ -45,6 +46,6 @@ class WorkloadReader:
             running: Counter[str] = Counter()
             for (model, _), jobs in of_tenants.items():
                 running[model] += jobs
-            self._last = Workloads(paused.now, models, running, of_tenants, paused.tenants)
+            self._last = Workloads(paused.now, models, running, of_tenants, paused.tenants, paused.held_models)
             self._fresh_until = self._clock() + cached_read.FRESH_SECONDS
         return [self._last] * len(readers)

@@ -40,6 +40,38 @@ async def test_job_that_kills_triton_fails_without_failing_others(
     await check_trace(collector, failed.trace_id)
 
 
+async def test_fresh_poison_of_one_tenant_fails_no_job_of_another(
+    supervised: Stack, api: Api, other_tenant: Api
+) -> None:
+    innocent = await other_tenant.submit("work", work(12_000), retry=ONCE)
+    await other_tenant.wait(innocent.id, "processing", within=60)
+    first = await api.submit("faulty", fault("crash_server"), retry=ONCE)
+    await wait_for_requeue(other_tenant, innocent.id, RETURNED)
+    await other_tenant.wait(innocent.id, "processing", within=120)  # now it is a suspect
+    second = await api.submit("faulty", fault("crash_server"), retry=ONCE)
+    for poison in (first, second):
+        failed = await api.wait(poison.id, "failed", within=240)
+        assert failed.error is not None
+        assert failed.error.code == "triton_unavailable"
+    ended = await other_tenant.wait(innocent.id, within=240)
+    assert (ended.status, ended.attempt, ended.error) == ("succeeded", 1, None)
+
+
+async def test_poison_fails_though_fresh_jobs_of_another_tenant_run_beside_it(
+    supervised: Stack, api: Api, other_tenant: Api
+) -> None:
+    """Each of them may be the cause, until the poison runs alone."""
+    poison, others = await api.submit("faulty", fault("crash_server"), retry=ONCE), []
+    while (await api.get(poison.id)).status != "failed":
+        others.append(await other_tenant.submit("work", work(400), retry=ONCE))
+        await other_tenant.wait(others[-1].id, "processing", "succeeded", within=180)
+    before = [each.status for each in await api.list_attempts(poison.id)]
+    assert before.count("failed") == 1
+    assert RETURNED <= before.count("returned") <= RETURNED + 1
+    ends = [await other_tenant.wait(job.id, within=180) for job in others]
+    assert {(job.status, job.attempt) for job in ends} == {("succeeded", 1)}
+
+
 async def test_job_that_kills_dispatchers_fails_without_failing_others(breakable: Stack, api: Api) -> None:
     """Nothing in a job can kill a dispatcher, so the test does it whenever the job runs."""
     dispatcher = breakable.dispatchers[0]

@@ -1,5 +1,6 @@
 """A failed attempt decides what happens to its job."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from services.dispatcher.retry_policy import (
     Refused,
     count_interruptions,
     decide,
+    find_pause,
     find_probation,
     is_suspected,
 )
@@ -47,6 +49,21 @@ def test_an_interrupted_attempt_is_given_back_even_if_it_was_the_last(outcome: O
 def test_an_interruption_of_a_suspect_counts(outcome: Outcome) -> None:
     assert decide(policy(suspected=True), outcome, 0.5) == Again(0.5)
     assert decide(policy(attempt=5, suspected=True), outcome, 0.5) == Fail()
+
+
+@pytest.mark.parametrize("kind", [Interrupted, Lost])
+def test_a_crash_that_another_tenant_may_have_caused_does_not_count(kind: type[Interrupted | Lost]) -> None:
+    assert is_suspected(30.0, kind(TRANSIENT), 1.0)
+    assert not is_suspected(30.0, kind(TRANSIENT, doubtful=True), 1.0)
+    assert is_suspected(30.0, Attempted(TRANSIENT), 1.0)
+
+
+def test_a_job_that_is_interrupted_again_and_again_waits_longer_each_time() -> None:
+    assert [find_pause(count) for count in range(3, 9)] == [0.0, 0.0, 15.0, 30.0, 60.0, 120.0]
+    assert find_pause(10_000) == 900.0
+    crashed = msgspec.structs.replace(policy(attempt=4, suspected=True), interruptions=6)
+    assert decide(crashed, Interrupted(TRANSIENT), 0.5) == Again(30.0)
+    assert decide(msgspec.structs.replace(crashed, suspected=False), Lost(TRANSIENT), 0.5) == GiveBack(30.0)
 
 
 def test_a_refused_attempt_never_counts() -> None:

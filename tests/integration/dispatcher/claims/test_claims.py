@@ -106,7 +106,8 @@ async def test_a_job_that_another_claim_holds_is_skipped(database: Database, sto
         return [job.row.id for job in found.jobs], found.contended
 
     async with database.transaction() as first:
-        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, "first", LEASE, None, [], None, 1000, 0, 1.0)
+        holder = "first", LEASE, None
+        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, *holder, [], None, 1000, 0, 1.0, [])
         assert [record["id"] for record in found] == [held]
         assert await look(2) == ([free], True)
     assert await look(2) == ([], False)

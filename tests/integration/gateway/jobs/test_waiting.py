@@ -128,6 +128,21 @@ async def test_a_suspect_waits_for_its_turn(database: Database, stores: Stores, 
     )
 
 
+async def test_a_suspect_that_runs_alone_holds_back_the_models_of_its_dispatcher(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    await claim(database, await submit(database, tenant, model="other"))
+    await database.fetch("UPDATE jobs SET probation = 60, interruptions = 3")
+    job = await submit(database, tenant)
+    assert await read_code(database, job, tenant) == "slot"
+    await database.fetch("UPDATE jobs SET interruptions = 4 WHERE model = 'other'")
+    text = "a job that may have stopped Triton runs alone on a dispatcher of this model, for five minutes at most"
+    assert await explain(database, job, tenant) == WaitingFor("probation", text)
+    await DispatcherStore(database, "another").save_models([(MODEL, True)])
+    await database.fetch("UPDATE jobs SET worker = 'gone' WHERE model = 'other'")
+    assert await read_code(database, job, tenant) == "slot"
+
+
 async def test_pauses_by_operators_are_named(database: Database, stores: Stores, tenant: UUID) -> None:
     job = await submit(database, tenant)
     await database.fetch("INSERT INTO model_limits (model, paused_at) VALUES ('echo', now())")

@@ -1,0 +1,95 @@
+"""Runs suspected poison jobs alone, if a crash beside others did not show which of them caused it."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from common.errors import Retry
+from common.telemetry.logs import Log
+from common.views.job import job_log_fields
+from services.dispatcher.claims.claimed_job import ClaimedJob, ClaimKey
+from services.dispatcher.crash_causes import is_doubtful, runs_alone
+from services.dispatcher.retry_policy import PROBATION_SECONDS
+from services.dispatcher.running_job import RunningJob
+
+ALONE_SECONDS = 300.0  # that a suspect holds back the others at most
+RECENT_SECONDS = 5.0  # one crash interrupts all its jobs within this time
+REMEMBERED = 1000  # interruptions
+
+log = Log("suspects")
+
+
+class Suspects:
+    """The suspects of this dispatcher. `jobs` are all that it runs."""
+
+    def __init__(self, jobs: Mapping[ClaimKey, RunningJob], clock: Callable[[], float] = time.monotonic) -> None:
+        self._jobs = jobs
+        self._clock = clock
+        self._alone: set[ClaimKey] = set()
+        self._free = asyncio.Event()
+        self._free.set()
+        self._stopped = False
+        self._interrupted: deque[tuple[float, ClaimedJob]] = deque(maxlen=REMEMBERED)
+
+    async def wait(self) -> None:
+        """Return when no job runs alone. Raises Retry if the dispatcher stops meanwhile."""
+        await self._free.wait()
+        if self._stopped and self._alone:
+            raise Retry("the dispatcher stops while a suspected job runs alone")
+
+    def stop(self) -> None:
+        """Let nobody wait any longer."""
+        self._stopped = True
+        self._free.set()
+
+    def note_interruption(self, job: ClaimedJob) -> bool:
+        """Note that a crash hit a job. Return whether another tenant's unproven job may have caused it."""
+        now = self._clock()
+        recent = [other for at, other in self._interrupted if now - at <= RECENT_SECONDS]
+        self._interrupted.append((now, job))
+        running = [each.job for each in self._jobs.values() if not each.recording]
+        return job.probation is not None and is_doubtful(job, [*recent, *running])
+
+    @asynccontextmanager
+    async def run_alone(self, running: RunningJob) -> AsyncIterator[None]:
+        """Hold back new jobs while a suspect runs that has to run alone, until it has survived its probation.
+
+        Wait first until the unproven jobs of other tenants have ended, or are proven.
+        """
+        probation = running.job.probation
+        if probation is None or not runs_alone(running.job):
+            yield
+            return
+        began = self._clock()
+        self._alone.add(running.key)
+        self._free.clear()
+        try:
+            await self._wait_for_others(running)
+            seconds = min(probation, ALONE_SECONDS)
+            asyncio.get_running_loop().call_later(seconds, self._release, running.key)
+            running.waiting_seconds = self._clock() - began
+            log.warning("suspect.runs_alone", **job_log_fields(running.job.row), seconds=seconds)
+            yield
+        finally:
+            self._release(running.key)
+
+    async def _wait_for_others(self, suspect: RunningJob) -> None:
+        while others := [each for each in self._jobs.values() if self._is_unproven(each, suspect)]:
+            youngest = max(each.began for each in others)
+            tasks = [each.task for each in others if each.task is not None]
+            await asyncio.wait(tasks, timeout=PROBATION_SECONDS - (self._clock() - youngest))
+
+    def _is_unproven(self, other: RunningJob, suspect: RunningJob) -> bool:
+        return (
+            other.job.row.tenant_id != suspect.job.row.tenant_id
+            and other.task is not None
+            and not other.recording
+            and self._clock() - other.began < PROBATION_SECONDS
+        )
+
+    def _release(self, key: ClaimKey) -> None:
+        self._alone.discard(key)
+        if not self._alone:
+            self._free.set()

@@ -1,0 +1,109 @@
+"""The jobs of a tenant that keep stopping Triton are suspects from the start, and begin ever more rarely."""
+
+from uuid import UUID
+
+import pytest
+
+from common.jobs import Status
+from common.postgres.database import Database
+from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
+from tests.integration.jobs import add_tenant, look, new_end, submit, take
+from tests.integration.stores import Stores
+
+CRASHED = """
+UPDATE jobs
+SET status = $1, interruptions = 4, error_code = 'triton_unavailable',
+    finished_at = now() - make_interval(secs => $2::double precision)
+WHERE id = $3
+"""
+PASS_TIME = """
+UPDATE jobs SET finished_at = finished_at - make_interval(secs => $1::double precision) WHERE status = 'failed'
+"""
+ONE_HOUR = 3600.0
+
+
+async def crash(
+    database: Database, tenant: UUID, count: int = 3, *, status: str = "failed", ago: float = 0.0, model: str = "echo"
+) -> None:
+    """Submit jobs that stopped Triton and ended so many seconds ago."""
+    for _ in range(count):
+        await database.fetch(CRASHED, status, ago, await submit(database, tenant, model=model))
+
+
+async def read_tenants(database: Database) -> set[UUID]:
+    """Return the tenants of which no fresh job of the model starts."""
+    return {*(await Stores(database).claims.list_limits()).on_probation.get("echo", ())}
+
+
+async def pass_time(database: Database, seconds: float) -> None:
+    await database.fetch(PASS_TIME, seconds)
+
+
+@pytest.fixture
+async def other(database: Database) -> UUID:
+    return await add_tenant(database, "other")
+
+
+async def test_three_crashes_within_an_hour_put_a_tenant_on_probation(
+    database: Database, tenant: UUID, other: UUID
+) -> None:
+    await crash(database, tenant, 2)
+    await crash(database, tenant, status="succeeded")  # jobs of others may have stopped Triton beside them
+    await crash(database, tenant, model="other")
+    await crash(database, other, ago=ONE_HOUR + 1)
+    assert await read_tenants(database) == set()
+    await crash(database, tenant, 1, ago=ONE_HOUR - 10)
+    assert await read_tenants(database) == {tenant}
+    await pass_time(database, 20)
+    assert await read_tenants(database) == set()
+
+
+async def test_a_job_that_runs_again_and_again_counts_before_its_end(database: Database, tenant: UUID) -> None:
+    jobs = [await submit(database, tenant) for _ in range(3)]
+    await database.fetch("UPDATE jobs SET interruptions = 4, probation = 60, scheduled_at = now()")
+    assert len(jobs) == 3
+    assert await read_tenants(database) == {tenant}
+
+
+async def test_only_suspects_of_a_tenant_on_probation_are_claimed(
+    database: Database, tenant: UUID, other: UUID
+) -> None:
+    await crash(database, tenant)
+    fresh, suspect, innocent = [await submit(database, each) for each in (tenant, tenant, other)]
+    await database.fetch("UPDATE jobs SET probation = 30 WHERE id = $1", suspect)
+    claimed = await take(database, 5, on_probation=await read_tenants(database))
+    assert {job.row.id for job in claimed} == {suspect, innocent}
+    assert (await look(database, fresh)).status is Status.QUEUED
+
+
+async def test_waiting_jobs_become_suspects_and_run_one_at_a_time(
+    database: Database, tenant: UUID, other: UUID
+) -> None:
+    sweeper = Stores(database).sweeper
+    await crash(database, tenant, ago=20.0)
+    waiting = [await submit(database, tenant) for _ in range(3)]
+    innocent = await submit(database, other)
+    (wake_up,) = await sweeper.promote_suspect()
+    assert wake_up.routing_key == "job.normal.echo"
+    found = await database.fetch("SELECT id, interruptions, probation FROM jobs WHERE probation IS NOT NULL")
+    assert {tuple(each) for each in found} == {(job, MAX_INTERRUPTIONS, PROBATION_SECONDS) for job in waiting}
+    claimed = await take(database, 5, on_probation=await read_tenants(database))
+    assert len(claimed) == 2
+    assert innocent in {job.row.id for job in claimed}
+    (suspect,) = [job for job in claimed if job.row.tenant_id == tenant]
+    assert await sweeper.promote_suspect() == []
+    await Stores(database).results.end_jobs([new_end(suspect)])
+    assert len(await sweeper.promote_suspect()) == 1
+
+
+@pytest.mark.parametrize(("crashes", "seconds"), [(3, 15), (4, 30), (5, 60), (9, 900), (40, 900)])
+async def test_after_each_crash_suspects_wait_twice_as_long(
+    database: Database, tenant: UUID, other: UUID, crashes: int, seconds: float
+) -> None:
+    sweeper = Stores(database).sweeper
+    await crash(database, tenant, crashes)
+    await submit(database, tenant)
+    await pass_time(database, seconds - 5)
+    assert await sweeper.promote_suspect() == []
+    await pass_time(database, 10)
+    assert len(await sweeper.promote_suspect()) == 1

@@ -1,0 +1,140 @@
+"""A suspect that crashed beside others runs alone the next time."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Coroutine
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from common import ids
+from common.errors import Retry
+from services.dispatcher import suspects as module
+from services.dispatcher.claims.claimed_job import ClaimKey
+from services.dispatcher.retry_policy import find_probation
+from services.dispatcher.running_job import RunningJob
+from services.dispatcher.suspects import RECENT_SECONDS, Suspects
+from tests.unit.clock import Clock
+from tests.unit.dispatcher.jobs import claimed
+
+OWN, OTHER = ids.new(), ids.new()
+SOON = 10.0
+
+
+class Dispatcher:
+    """Its jobs run until they are told to end."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.jobs: dict[ClaimKey, RunningJob] = {}
+        self.suspects = Suspects(self.jobs, self.clock)
+        self.began: defaultdict[ClaimKey, asyncio.Event] = defaultdict(asyncio.Event)
+        self.ends: defaultdict[ClaimKey, asyncio.Event] = defaultdict(asyncio.Event)
+
+    def start(self, tenant: UUID = OTHER, interruptions: int = 0) -> RunningJob:
+        job = claimed()
+        row = msgspec.structs.replace(job.row, tenant_id=tenant)
+        job = msgspec.structs.replace(
+            job, row=row, interruptions=interruptions, probation=find_probation(interruptions)
+        )
+        running = RunningJob(job, began=self.clock())
+        self.jobs[running.key] = running
+        running.task = asyncio.create_task(self._run(running))
+        return running
+
+    async def _run(self, running: RunningJob) -> None:
+        try:
+            async with self.suspects.run_alone(running):
+                self.began[running.key].set()
+                await self.ends[running.key].wait()
+        finally:
+            del self.jobs[running.key]
+
+    async def begin(self, running: RunningJob) -> None:
+        async with asyncio.timeout(SOON):
+            await self.began[running.key].wait()
+
+    async def end(self, running: RunningJob) -> None:
+        self.ends[running.key].set()
+        assert running.task is not None
+        await running.task
+
+
+async def is_held(waiting: Coroutine[Any, Any, None]) -> bool:
+    """Return whether something waits, after all else has had its turn."""
+    task = asyncio.create_task(waiting)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    held = not task.done()
+    task.cancel()
+    return held
+
+
+@pytest.fixture
+def dispatcher() -> Dispatcher:
+    return Dispatcher()
+
+
+async def test_nobody_waits_for_a_suspect_that_may_run_beside_others(dispatcher: Dispatcher) -> None:
+    other, suspect = dispatcher.start(), dispatcher.start(OWN, 3)
+    await dispatcher.begin(suspect)
+    assert not await is_held(dispatcher.suspects.wait())
+    await dispatcher.end(suspect)
+    await dispatcher.end(other)
+
+
+async def test_a_suspect_that_runs_alone_waits_for_others_and_holds_new_ones_back(dispatcher: Dispatcher) -> None:
+    proven = dispatcher.start()
+    dispatcher.clock.now += 30.0
+    own, other, suspect = dispatcher.start(OWN), dispatcher.start(), dispatcher.start(OWN, 4)
+    for each in (proven, own, other):
+        await dispatcher.begin(each)
+    assert await is_held(dispatcher.suspects.wait())
+    assert not dispatcher.began[suspect.key].is_set()
+    dispatcher.clock.now += 2.0
+    await dispatcher.end(other)
+    await dispatcher.begin(suspect)
+    assert suspect.waiting_seconds == 2.0
+    assert await is_held(dispatcher.suspects.wait())
+    await dispatcher.end(suspect)
+    assert not await is_held(dispatcher.suspects.wait())
+    await dispatcher.end(proven)
+    await dispatcher.end(own)
+
+
+async def test_others_begin_once_a_suspect_has_survived(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ALONE_SECONDS", 0.05)
+    suspect = dispatcher.start(OWN, 4)
+    await dispatcher.begin(suspect)
+    async with asyncio.timeout(SOON):
+        await dispatcher.suspects.wait()
+    await dispatcher.end(suspect)
+
+
+async def test_a_dispatcher_that_stops_waits_for_no_suspect(dispatcher: Dispatcher) -> None:
+    suspect = dispatcher.start(OWN, 4)
+    await dispatcher.begin(suspect)
+    dispatcher.suspects.stop()
+    with pytest.raises(Retry):
+        await dispatcher.suspects.wait()
+    await dispatcher.end(suspect)
+
+
+async def test_jobs_that_one_crash_interrupts_are_beside_each_other(dispatcher: Dispatcher) -> None:
+    innocent, suspect = dispatcher.start(), dispatcher.start(OWN, 3)
+    assert not dispatcher.suspects.note_interruption(innocent.job)  # it is no suspect
+    await dispatcher.end(innocent)
+    assert dispatcher.suspects.note_interruption(suspect.job)
+    dispatcher.clock.now += RECENT_SECONDS + 1
+    assert not dispatcher.suspects.note_interruption(suspect.job)
+    running = dispatcher.start()
+    assert dispatcher.suspects.note_interruption(suspect.job)
+    running.recording = True  # it answered before the crash
+    dispatcher.clock.now += RECENT_SECONDS + 1
+    assert not dispatcher.suspects.note_interruption(suspect.job)
+    await dispatcher.end(running)
+    await dispatcher.end(suspect)
