@@ -72,6 +72,7 @@ class Reloader:
                     await self._triton.load(model)
             except TritonUnavailable as error:
                 log.warning("model.load_failed", model=model, error=error)
+                unloaded = False  # the next try may be the first load of a new server
                 await asyncio.sleep(LOAD_RETRY_SECONDS)
             else:
                 if not loaded:

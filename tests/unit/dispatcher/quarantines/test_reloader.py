@@ -78,6 +78,20 @@ async def test_a_healthy_model_is_never_unloaded(loaded: str, calls: list[str]) 
     assert (triton.calls, reloader.take_ended()) == (calls, {"work": True})
 
 
+async def test_a_load_after_one_that_failed_is_no_reload(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Triton may have been started again meanwhile."""
+    monkeypatch.setattr(module, "LOAD_RETRY_SECONDS", 0.0)
+    caplog.set_level("INFO")
+    for failures, event in ((0, "model.reloaded"), (1, "model.loaded")):
+        caplog.clear()
+        reloader = Reloader(cast("TritonClient", FakeTriton(load=failures)))
+        reloader.start(["work"])
+        await asyncio.gather(*reloader._tasks.values())
+        assert caplog.messages[-1] == event
+
+
 class RestartedTriton(FakeTriton):
     """Dies during a load. Its next start loads all models."""
 
