@@ -12,6 +12,7 @@ from common import ids
 from common.ids import DeliveryId, EventId, JobId, WebhookId
 from common.jobs import EVENT_TYPES
 from common.postgres import sql
+from common.views.hidden_query import hide_query
 from common.views.job import Time, format_optional_time, format_time
 
 QUERIES = sql.load("common.views", "delivery.sql")
@@ -80,7 +81,7 @@ class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     webhook_id: WebhookId | None
     """The subscription that receives the event; null for the callback of a job."""
     url: HttpUrl
-    """The URL of the receiver."""
+    """The URL of the receiver, without its query."""
     status: DeliveryStatus
     """The state. `exhausted` deliveries failed at every attempt; `canceled` ones are not sent any more."""
     created_at: Time
@@ -112,7 +113,7 @@ def view_delivery(row: DeliveryRow, attempts: Sequence[AttemptRow]) -> DeliveryV
         event_type=row.event_type,
         job_id=None if row.job_id is None else ids.encode(ids.Kind.JOB, row.job_id),
         webhook_id=None if row.webhook_id is None else ids.encode(ids.Kind.WEBHOOK, row.webhook_id),
-        url=row.url,
+        url=hide_query(row.url),
         status=row.status,
         created_at=format_time(row.created_at),
         next_attempt_at=format_optional_time(find_next_attempt(row)),

@@ -16,7 +16,7 @@ class DisabledView(msgspec.Struct, frozen=True):
     id: WebhookId
     """The id of the subscription."""
     url: HttpUrl
-    """The URL of its receiver."""
+    """The URL of its receiver, without its query."""
     description: str | None
     """Your note on the subscription; null without one."""
     status: Literal["disabled"]

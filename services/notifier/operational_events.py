@@ -10,6 +10,7 @@ from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUp, event_wake_up
 from common.telemetry import tracing
 from common.views.delivery import DeliveryBody
+from common.views.hidden_query import hide_query
 from common.views.job import format_time
 from common.views.subscription import DisabledBody, DisabledView
 from services.notifier.store.attempts import DisabledWebhook
@@ -58,7 +59,7 @@ async def save(connection: Connection, events: Sequence[OperationalEvent]) -> li
 def view_disabled(webhook: DisabledWebhook) -> DisabledView:
     return DisabledView(
         id=ids.encode(ids.Kind.WEBHOOK, webhook.id),
-        url=webhook.url,
+        url=hide_query(webhook.url),
         description=webhook.description,
         status="disabled",
         disabled_at=format_time(webhook.disabled_at),

@@ -103,7 +103,7 @@ async def disable_webhook(request: Caller, webhook_id: str, services: Services) 
         if at := await services.webhooks.disable(connection, row.id):
             row = msgspec.structs.replace(row, disabled_at=at, disabled_reason="manual")
             await add_entries(connection, [make_entry(request.user, "webhook.disabled", row.id, {"reason": "manual"})])
-    return view_webhook(row, services.encryptor)
+    return view_webhook(row, services.encryptor, request.user)
 
 
 @post(
@@ -124,7 +124,9 @@ async def enable_webhook(request: Caller, webhook_id: str, services: Services) -
         await services.webhooks.enable(connection, row.id)
         if row.disabled_at is not None:
             await add_entries(connection, [make_entry(request.user, "webhook.enabled", row.id)])
-    return view_webhook(msgspec.structs.replace(row, disabled_at=None, disabled_reason=None), services.encryptor)
+    return view_webhook(
+        msgspec.structs.replace(row, disabled_at=None, disabled_reason=None), services.encryptor, request.user
+    )
 
 
 @post(

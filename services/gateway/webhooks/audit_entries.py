@@ -8,6 +8,7 @@ import msgspec
 from common import ids
 from common.postgres.audit_log import Action, AuditEntry
 from common.security.encryption import Encryptor
+from common.views.hidden_query import hide_query
 from services.gateway.auth.store import Key
 from services.gateway.webhooks.schemas import CreateWebhook
 from services.gateway.webhooks.store import WebhookRow
@@ -41,8 +42,3 @@ def list_changes(before: WebhookRow, after: WebhookRow, encryptor: Encryptor) ->
 
 def read_headers(row: WebhookRow, encryptor: Encryptor) -> dict[str, str]:
     return msgspec.json.decode(encryptor.decrypt(row.headers), type=dict[str, str]) if row.headers else {}
-
-
-def hide_query(url: str) -> str:
-    """Return a URL without what follows its path, which may be a credential."""
-    return url.partition("#")[0].partition("?")[0]

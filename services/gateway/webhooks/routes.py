@@ -13,6 +13,7 @@ from common.postgres.audit_log import add_entries
 from common.postgres.database import Connection
 from common.security import webhook_signatures
 from common.security.encryption import Encryptor
+from common.views.hidden_query import hide_query
 from common.views.job import format_optional_time, format_time
 from services.gateway.auth.model_permissions import select_models
 from services.gateway.auth.scopes import Scope, needs
@@ -28,7 +29,7 @@ from services.gateway.http.problems import (
     document,
     not_found,
 )
-from services.gateway.webhooks.audit_entries import hide_query, list_changes, make_entry, read_headers, show_fields
+from services.gateway.webhooks.audit_entries import list_changes, make_entry, read_headers, show_fields
 from services.gateway.webhooks.dependencies import Services, WebhookServices
 from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook, WebhookPage, WebhookView
 from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
@@ -79,7 +80,7 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
     )
     if row is None:
         raise too_many_webhooks(services.max_webhooks)
-    view = show_secret(view_webhook(row, encryptor), secret)
+    view = show_secret(view_webhook(row, encryptor, request.user), secret)
     view = add_warnings(view, warnings)
     return Response(view, headers={"Location": f"/v1/webhooks/{view.id}"})
 
@@ -99,7 +100,7 @@ async def list_webhooks(
 ) -> WebhookPage:
     """Return subscriptions, oldest first. Pass `next_cursor` as `cursor` to get the next page."""
     rows = await services.webhooks.list(request.user.tenant_id, parse_cursor(ids.Kind.WEBHOOK, cursor), limit + 1)
-    items = [view_webhook(row, services.encryptor) for row in rows[:limit]]
+    items = [view_webhook(row, services.encryptor, request.user) for row in rows[:limit]]
     return WebhookPage(items, items[-1].id if len(rows) > limit else None)
 
 
@@ -115,7 +116,7 @@ async def get_webhook(request: Caller, webhook_id: str, services: Services) -> W
     row = await services.webhooks.find(parse_id(ids.Kind.WEBHOOK, webhook_id), request.user.tenant_id)
     if row is None:
         raise not_found("webhook")
-    return view_webhook(row, services.encryptor)
+    return view_webhook(row, services.encryptor, request.user)
 
 
 @patch(
@@ -135,7 +136,7 @@ async def change_webhook(request: Caller, webhook_id: str, data: ChangeWebhook, 
         await services.webhooks.update(connection, row, changed)
         if changes := list_changes(row, changed, services.encryptor):
             await add_entries(connection, [make_entry(request.user, "webhook.updated", row.id, changes)])
-    return add_warnings(view_webhook(changed, services.encryptor), warnings)
+    return add_warnings(view_webhook(changed, services.encryptor, request.user), warnings)
 
 
 @delete(
@@ -162,15 +163,18 @@ async def lock_webhook(webhooks: WebhookStore, connection: Connection, webhook_i
     return row
 
 
-def view_webhook(row: WebhookRow, encryptor: Encryptor) -> WebhookView:
-    """Return the subscription without its secret. Header values are hidden."""
+def view_webhook(row: WebhookRow, encryptor: Encryptor, caller: Key) -> WebhookView:
+    """Return the subscription without its secret. Header values are hidden.
+
+    The query of its URL may be a credential, too. Only keys that may change the subscription see it.
+    """
     names = read_headers(row, encryptor)
     public: str | msgspec.UnsetType = msgspec.UNSET
     if row.signing == "ed25519":
         public = webhook_signatures.public_key(encryptor.decrypt(row.secret).decode())
     return WebhookView(
         id=ids.encode(ids.Kind.WEBHOOK, row.id),
-        url=row.url,
+        url=row.url if Scope.ADMIN in caller.scopes else hide_query(row.url),
         events=row.events,
         models=row.models,
         description=row.description,

@@ -74,7 +74,7 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     id: WebhookId
     """The id of the subscription."""
     url: HttpUrl
-    """The URL that events are sent to."""
+    """The URL that events are sent to. Keys without the scope `admin` do not see its query."""
     events: list[EventPattern]
     """The events that are sent, by type or pattern."""
     models: list[str] | None

@@ -42,7 +42,7 @@ async def rotate_webhook(
     parsed = parse_id(ids.Kind.WEBHOOK, webhook_id)
     row, rotated = await services.rotation.rotate_webhook(request.user, parsed, grace)
     log.info("webhook.rotated", webhook_id=webhook_id, **identify_caller(request))
-    view = show_secret(view_webhook(row, services.encryptor), rotated.secret)
+    view = show_secret(view_webhook(row, services.encryptor, request.user), rotated.secret)
     return msgspec.structs.replace(view, old_secret_until=format_optional_time(rotated.old_until))
 
 

@@ -1,5 +1,6 @@
 """The file of results: a line for each item that has ended."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,9 @@ def make_line(done: Done, custom_id: str | None) -> ResultLine:
         failure = explain(done.error)
         error = ResultError(failure.code, failure.message)
     elif job.outputs is None:
-        error = ResultError(job.outputs_omitted or "internal", f"the outputs are not there; see charonia job {job.id}")
+        error = ResultError(
+            job.outputs_omitted or "internal", f"the outputs are not there; see charonia job {shlex.quote(job.id)}"
+        )
     else:
         outputs = to_json(done.result)["outputs"]
     return ResultLine(done.index, custom_id, job.id, job.status, outputs, error)

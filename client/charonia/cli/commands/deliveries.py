@@ -1,5 +1,6 @@
 """What was sent to receivers: deliveries, delivery, redeliver and recover."""
 
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -161,7 +162,7 @@ def recover(
     try:
         recovery = wait_for_end(session, recovery, timeout)
     except (KeyboardInterrupt, CharoniaError):
-        session.note(f"\nthe recovery goes on; look at it: charonia deliveries --webhook {webhook}")
+        session.note(f"\nthe recovery goes on; look at it: charonia deliveries --webhook {shlex.quote(webhook)}")
         raise
     if session.as_json:
         session.print_json(recovery)

@@ -209,7 +209,7 @@ def test(session: Session, webhook: options.WebhookId) -> None:
 def enable(session: Session, webhook: options.WebhookId) -> None:
     """Send events to a disabled webhook again."""
     print_webhook(session, session.client.webhooks.enable(webhook))
-    session.note(f"send what it has missed: charonia recover {webhook} --since 1d")
+    session.note(f"send what it has missed: charonia recover {shlex.quote(webhook)} --since 1d")
     session.open_page(f"/webhooks/{webhook}")
 
 

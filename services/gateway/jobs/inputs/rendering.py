@@ -1,7 +1,6 @@
 """Shows the inputs of jobs: reads them once the gateway has room, and renders them as JSON."""
 
 from typing import Any, assert_never
-from urllib.parse import urlsplit
 
 import msgspec
 from litestar import Request
@@ -10,6 +9,7 @@ from msgspec import UNSET
 from common import ids, tensors
 from common.locations.location import Location
 from common.tensors import Datatype, FileContent, ObjectContent, Reference, Tensor, UrlContent
+from common.views.hidden_query import hide_query
 from common.views.outputs import LENGTH_BYTES, OutputTensor, render_output
 from services.gateway.http.limits.response_limits import LARGE, find_response_lease
 from services.gateway.http.worker_processes import Workers
@@ -75,8 +75,3 @@ def describe_reference(shown: Input, content: Reference) -> Input:
 def is_element(shown: Input) -> bool:
     """Return whether the input is one element of BYTES."""
     return shown.datatype is Datatype.BYTES and all(size == 1 for size in shown.shape)
-
-
-def hide_query(url: str) -> str:
-    """Return a URL without its query, which may have a signature or a token."""
-    return urlsplit(url)._replace(query="").geturl()

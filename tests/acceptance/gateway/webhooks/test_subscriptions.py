@@ -154,3 +154,23 @@ async def test_a_callback_takes_the_patterns_of_subscriptions(api: Api, receiver
     events = {delivery.verify(secret).type for delivery in await inbox.wait(2)}
     assert events == {"job.started", "job.succeeded"}
     assert (await api.wait_for_webhooks(job.id)).webhook_status == "succeeded"
+
+
+async def test_only_keys_that_may_change_a_subscription_see_the_query_of_its_url(
+    stack: Stack, api: Api, own_receiver: Receiver
+) -> None:
+    inbox = own_receiver.inbox()
+    url = f"{inbox.url}?token=secret"
+    async with (
+        api.subscribed(url, events=["job.succeeded"]) as subscription,
+        open_client(stack, await make_key(stack, "default", "--scope", "read")) as reader,
+    ):
+        await api.run("echo", ECHO)
+        await inbox.wait()
+        path = f"/v1/webhooks/{subscription.id}"
+        assert (await api.http.get(path)).json()["url"] == url
+        shown = [(await reader.http.get(path)).json(), *(await reader.http.get("/v1/webhooks")).json()["items"]]
+        assert {each["url"] for each in shown if each["id"] == subscription.id} == {inbox.url}
+        for client in (api, reader):
+            deliveries = (await client.http.get(f"{path}/deliveries")).json()["items"]
+            assert {each["url"] for each in deliveries} == {inbox.url}
