@@ -121,7 +121,10 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyData(msgspec.Struct, frozen=True, kw_only=True):
-    """An API key. `key` is the key itself, shown only when it is made. `rate_limit` is in requests a second."""
+    """An API key. `key` is the key itself, shown only when it is made. `rate_limit` is in requests a second.
+
+    `made_by` is the id of the key that made it, with which it is revoked.
+    """
 
     id: str
     name: str
@@ -131,6 +134,7 @@ class KeyData(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
+    made_by: str | None = None
     key: str | None = None
 
 

@@ -34,18 +34,21 @@ CREATE TABLE api_keys (
     CHECK (cardinality(scopes) >= 1 AND scopes <@ '{submit,read,admin}'),
   models text[] CHECK (cardinality(models) >= 1), -- which it may run: patterns such as ocr*; NULL: every model
   rate_limit integer CHECK (rate_limit >= 0), -- requests a second; 0: no limit; NULL: the gateway's setting
+  -- The keys that made it: the first was made by an operator, and each made the next. It shares the rate of the first, and is
+  -- revoked with each.
+  makers uuid[] NOT NULL DEFAULT '{}',
   last_used_at timestamptz -- to the minute
 );
 CREATE INDEX api_keys_by_tenant ON api_keys (tenant_id, id) WHERE revoked_at IS NULL;
 
--- Revokes a tenant's key, and returns false if there is no such key or it is revoked. It runs with the rights of the owner:
--- a gateway may revoke a key, but not make a revoked one valid again.
-CREATE FUNCTION revoke_key_of(tenant uuid, key uuid) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
-BEGIN
-  UPDATE api_keys SET revoked_at = now() WHERE id = key AND tenant_id = tenant AND revoked_at IS NULL;
-  RETURN FOUND;
-END
+-- Revokes a tenant's key and those that it made, and returns them: none if there is no such key or it is revoked. It runs with
+-- the rights of the owner: a gateway may revoke a key, but not make a revoked one valid again.
+CREATE FUNCTION revoke_key_of(tenant uuid, key uuid) RETURNS SETOF uuid
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+  UPDATE api_keys
+  SET revoked_at = now()
+  WHERE tenant_id = tenant AND (id = key OR key = ANY(makers)) AND revoked_at IS NULL
+  RETURNING id
 $$;
 
 -- One token bucket for each limited key, shared by all gateways. Most requests write it, so it is not in the WAL. After

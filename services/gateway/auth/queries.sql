@@ -1,11 +1,12 @@
 -- name: find_keys
 -- The API keys with these hashes ($1) that are not revoked; stale if their last use must be noted again. `expires_in` is in
 -- seconds, and not positive for a key that has expired.
-SELECT key_hash, id, tenant_id, scopes, rate_limit, models,
-       extract(epoch FROM expires_at - now())::double precision AS expires_in,
-       coalesce(last_used_at < now() - interval '1 minute', true) AS stale
-FROM api_keys
-WHERE key_hash = ANY($1::bytea[]) AND revoked_at IS NULL;
+SELECT k.key_hash, k.id, k.tenant_id, k.scopes, k.rate_limit, k.models, k.makers, first.rate_limit AS shared_limit,
+       extract(epoch FROM k.expires_at - now())::double precision AS expires_in,
+       coalesce(k.last_used_at < now() - interval '1 minute', true) AS stale
+FROM api_keys k
+LEFT JOIN api_keys first ON first.id = k.makers[1]
+WHERE k.key_hash = ANY($1::bytea[]) AND k.revoked_at IS NULL;
 
 -- name: note_uses
 -- Notes the use of keys ($1). Skips a key whose use another gateway notes at the same time.
@@ -15,16 +16,17 @@ WITH free AS (
 UPDATE api_keys SET last_used_at = now() FROM free WHERE api_keys.id = free.id;
 
 -- name: add_key
--- Adds a key and returns its id; does nothing if its hash exists.
-INSERT INTO api_keys (id, tenant_id, name, key_hash, scopes, rate_limit, models, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+-- Adds a key and returns its id; does nothing if its hash exists, or a key is revoked that made it ($9).
+INSERT INTO api_keys (id, tenant_id, name, key_hash, scopes, rate_limit, models, expires_at, makers)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9::uuid[]
+WHERE NOT EXISTS (SELECT FROM api_keys WHERE id = ANY($9::uuid[]) AND revoked_at IS NOT NULL)
 ON CONFLICT (key_hash) DO NOTHING
 RETURNING id;
 
 -- name: list_keys
 -- The keys of one tenant ($1), or of all; without their secrets, which are not stored.
 SELECT k.id, t.name AS tenant, k.name, k.scopes, k.models, k.rate_limit, k.created_at, k.expires_at, k.last_used_at,
-       k.revoked_at
+       k.revoked_at, k.makers[cardinality(k.makers)] AS made_by
 FROM api_keys k
 JOIN tenants t ON t.id = k.tenant_id
 WHERE $1::uuid IS NULL OR k.tenant_id = $1
@@ -33,7 +35,7 @@ ORDER BY t.name, k.id;
 -- name: list_active_keys
 -- A page ($3) of the keys of a tenant ($1) that are not revoked, after an id ($2); without their secrets.
 SELECT k.id, t.name AS tenant, k.name, k.scopes, k.models, k.rate_limit, k.created_at, k.expires_at, k.last_used_at,
-       k.revoked_at
+       k.revoked_at, k.makers[cardinality(k.makers)] AS made_by
 FROM api_keys k
 JOIN tenants t ON t.id = k.tenant_id
 WHERE k.tenant_id = $1 AND k.id > $2 AND k.revoked_at IS NULL
@@ -43,7 +45,7 @@ LIMIT $3;
 -- name: find_active_key
 -- A key ($1) of a tenant ($2), unless it is revoked; without its secret.
 SELECT k.id, t.name AS tenant, k.name, k.scopes, k.models, k.rate_limit, k.created_at, k.expires_at, k.last_used_at,
-       k.revoked_at
+       k.revoked_at, k.makers[cardinality(k.makers)] AS made_by
 FROM api_keys k
 JOIN tenants t ON t.id = k.tenant_id
 WHERE k.id = $1 AND k.tenant_id = $2 AND k.revoked_at IS NULL;
@@ -53,12 +55,15 @@ WHERE k.id = $1 AND k.tenant_id = $2 AND k.revoked_at IS NULL;
 SELECT count(*) FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL;
 
 -- name: revoke_own_key
--- Revokes a key ($1) of a tenant ($2). Returns false if it does not exist or is revoked.
-SELECT revoke_key_of($2, $1);
+-- Revokes a key ($1) of a tenant ($2) and those that it made. Returns them: none if it does not exist or is revoked.
+SELECT revoke_key_of($2, $1) AS id;
 
 -- name: revoke_key
--- Revokes a key ($1) and returns its tenant, unless it does not exist or is revoked.
-UPDATE api_keys SET revoked_at = now() WHERE id = $1 AND revoked_at IS NULL RETURNING tenant_id;
+-- Revokes a key ($1) and those that it made. Returns them, each with its tenant: none if it does not exist or is revoked.
+UPDATE api_keys
+SET revoked_at = now()
+WHERE tenant_id = (SELECT tenant_id FROM api_keys WHERE id = $1) AND (id = $1 OR $1 = ANY(makers)) AND revoked_at IS NULL
+RETURNING id, tenant_id;
 
 -- name: has_key
 -- Returns whether a key ($1) exists.

@@ -3,6 +3,7 @@
 The headers are those of draft-ietf-httpapi-ratelimit-headers.
 """
 
+import asyncio
 import math
 from collections import Counter
 from http import HTTPStatus
@@ -52,14 +53,23 @@ class RateLimiter:
         self._permits: Batcher[tuple[UUID, int], Permit] = Batcher(self._take_permits, name="rates")
 
     async def admit(self, key: Key, scope: Any) -> None:
-        """Take a permit for a request; raises Problem (429) if none is left."""
-        limit = self._default if key.rate_limit is None else key.rate_limit
-        if limit == 0:
+        """Take a permit for a request; raises Problem (429) if none is left.
+
+        A key that another key made takes one of that key, too. Otherwise a key could make any number of others, and
+        together they would have no limit.
+        """
+        limits = {key.id: key.rate_limit} | ({key.makers[0]: key.shared_limit} if key.makers else {})
+        effective = {each: self._default if limit is None else limit for each, limit in limits.items()}
+        wanted = [self._permits.submit((each, limit)) for each, limit in effective.items() if limit]
+        if not wanted:
             return
-        permit: Permit = await self._permits.submit((key.id, limit))
-        scope[PERMIT] = permit
+        permits: list[Permit] = await asyncio.gather(*wanted)
+        scope[PERMIT] = permit = min(permits, key=lambda each: (each.granted, each.remaining))
         if not permit.granted:
-            text = f"the API key exceeds its limit of {limit} requests a second; wait as Retry-After says, and repeat"
+            whose = (
+                "the API key exceeds its limit" if permit is permits[0] else "the API keys exceed their common limit"
+            )
+            text = f"{whose} of {permit.limit} requests a second; wait as Retry-After says, and repeat"
             retry = {"Retry-After": str(permit.retry_after)}
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "rate_limited", text, headers=retry)
 

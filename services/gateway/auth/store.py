@@ -28,6 +28,8 @@ class Key(NamedTuple):
     models: tuple[str, ...] | None = None  # patterns of those it may run; None for every model
     stale: bool = False  # its last use must be noted again
     expires_in: float | None = None  # seconds since it was read; None: never
+    makers: tuple[UUID, ...] = ()  # the keys that made it, the first one first; it shares the rate of that one
+    shared_limit: int | None = None  # of the first one, like `rate_limit`
 
     @property
     def actor(self) -> str:
@@ -52,6 +54,7 @@ class KeyRow(msgspec.Struct, frozen=True):
     expires_at: datetime | None
     last_used_at: datetime | None
     revoked_at: datetime | None
+    made_by: UUID | None  # a key; None: an operator made it
 
 
 class Taken(NamedTuple):
@@ -87,11 +90,15 @@ class KeyStore:
         models: Sequence[str] | None = None,
         expires_at: datetime | None = None,
         *,
+        makers: Sequence[UUID] = (),
         actor: str,
     ) -> None:
-        """Add a key; does nothing if the hash exists already."""
+        """Add a key; does nothing if the hash exists already, or one of its makers is revoked.
+
+        `makers` are the keys that made it, the first one first.
+        """
         listed = sorted(str(scope) for scope in scopes)
-        values = key_id, tenant_id, name, key_hash, listed, rate_limit, models, expires_at
+        values = key_id, tenant_id, name, key_hash, listed, rate_limit, models, expires_at, list(makers)
         until = None if expires_at is None else format_time(expires_at)
         fields = {"name": name, "scopes": listed, "rate_limit": rate_limit, "models": models, "expires_at": until}
         given = {field: value for field, value in fields.items() if value is not None}
@@ -120,25 +127,18 @@ class KeyStore:
         return record["count"] if record else 0
 
     async def revoke_own(self, key_id: UUID, tenant_id: UUID, *, actor: str) -> bool:
-        """Revoke a key of a tenant; return False if there is no such key, or it was revoked before."""
+        """Revoke a key of a tenant, and those that it made. Return False without one that is not revoked."""
         async with self._database.transaction() as connection:
-            if not await connection.fetchval(QUERIES["revoke_own_key"], key_id, tenant_id):
-                return False
-            entry = AuditEntry(tenant_id, actor, "key.revoked", ids.encode(ids.Kind.KEY, key_id))
-            await add_entries(connection, [entry])
-            return True
+            revoked = await connection.fetch(QUERIES["revoke_own_key"], key_id, tenant_id)
+            await add_entries(connection, [note_revoked(tenant_id, record["id"], actor) for record in revoked])
+            return bool(revoked)
 
     async def revoke(self, key_id: UUID, *, actor: str) -> bool:
-        """Revoke a key; return whether it exists. Revoking it again changes nothing."""
+        """Revoke a key, and those that it made; return whether it exists. Revoking it again changes nothing."""
         async with self._database.transaction() as connection:
-            tenant_id = await connection.fetchval(QUERIES["revoke_key"], key_id)
-            if tenant_id is None:
-                found: bool = await connection.fetchval(QUERIES["has_key"], key_id)
-                return found
-            await add_entries(
-                connection, [AuditEntry(tenant_id, actor, "key.revoked", ids.encode(ids.Kind.KEY, key_id))]
-            )
-            return True
+            revoked = await connection.fetch(QUERIES["revoke_key"], key_id)
+            await add_entries(connection, [note_revoked(each["tenant_id"], each["id"], actor) for each in revoked])
+            return bool(revoked) or bool(await connection.fetchval(QUERIES["has_key"], key_id))
 
     async def add_tenant(self, tenant_id: UUID, name: str, sealed_secret: bytes, *, actor: str) -> None:
         """Add a tenant; does nothing if the name exists already."""
@@ -185,4 +185,9 @@ def read_key(record: asyncpg.Record) -> Key:
     scopes = frozenset(map(Scope, record["scopes"]))
     models = None if record["models"] is None else tuple(record["models"])
     own = record["id"], record["tenant_id"], scopes, record["rate_limit"], models
-    return Key(*own, stale=record["stale"], expires_in=record["expires_in"])
+    shared = {"makers": tuple(record["makers"]), "shared_limit": record["shared_limit"]}
+    return Key(*own, stale=record["stale"], expires_in=record["expires_in"], **shared)
+
+
+def note_revoked(tenant_id: UUID, key_id: UUID, actor: str) -> AuditEntry:
+    return AuditEntry(tenant_id, actor, "key.revoked", ids.encode(ids.Kind.KEY, key_id))

@@ -115,6 +115,7 @@ def view(row: KeyRow) -> dict[str, Any]:
         "expires_at": format_optional_time(row.expires_at),
         "last_used_at": format_optional_time(row.last_used_at),
         "revoked_at": format_optional_time(row.revoked_at),
+        "made_by": None if row.made_by is None else ids.encode(ids.Kind.KEY, row.made_by),
     }
 
 

@@ -58,6 +58,7 @@ KEY = {
     "created_at": "2026-11-21T10:18:32.488Z",
     "expires_at": None,
     "last_used_at": "2026-11-21T10:19:02.104Z",
+    "made_by": None,
 }
 FILE = {
     "id": "file_01m0p2tmt8fa7bvqpx6v5ebrxj",

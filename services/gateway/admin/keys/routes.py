@@ -61,8 +61,8 @@ Services = NamedDependency[SkipValidation[KeyServices]]
 async def create_key(request: Caller, data: CreateKey, services: Services) -> Response[KeyView]:
     """Make a key of your tenant. Only this answer has the key itself.
 
-    The new key cannot have more models, a higher rate limit or a later expiry than the calling key: that gets 403. A
-    tenant may have 1,000 keys.
+    The new key cannot have more models, a higher rate limit or a later expiry than the calling key: that gets 403. Both
+    together have the rate limit of the calling key, and the new key is revoked with it. A tenant may have 1,000 keys.
     """
     caller = request.user
     expires_at = bound_optional(data.expires_at)
@@ -75,7 +75,8 @@ async def create_key(request: Caller, data: CreateKey, services: Services) -> Re
         raise conflict(f"the tenant has {MAX_KEYS} keys, the most it may have; revoke one")
     key_id, key = ids.new(), new_key()
     own = data.name, hash_key(key), frozenset(data.scopes), rate_limit, models, expires_at
-    await services.store.add_key(key_id, caller.tenant_id, *own, actor=caller.actor)
+    makers = *caller.makers, caller.id
+    await services.store.add_key(key_id, caller.tenant_id, *own, makers=makers, actor=caller.actor)
     shown = ids.encode(ids.Kind.KEY, key_id)
     log.info("key.created", key_id=shown, **identify_caller(request))
     made = view(await find_key(services, key_id, caller))
@@ -120,13 +121,14 @@ async def get_key(request: Caller, key_id: str, services: Services) -> KeyView:
     responses=document(*WITH_ID, HTTPStatus.CONFLICT),
 )
 async def revoke_key(request: Caller, key_id: str, services: Services) -> None:
-    """Revoke a key for good. Every gateway refuses it at once, and its streams and waits end.
+    """Revoke a key and those that it made, for good. Every gateway refuses them at once. Their streams and waits end.
 
     A key cannot revoke itself: that gets 409, so that no tenant locks itself out.
     """
     parsed = parse_id(ids.Kind.KEY, key_id)
-    if parsed == request.user.id:
-        raise conflict("a key cannot revoke itself; use another key of this tenant, or ask your operator")
+    if parsed in (request.user.id, *request.user.makers):
+        what = "itself" if parsed == request.user.id else "the key that made it"
+        raise conflict(f"a key cannot revoke {what}; use another key of this tenant, or ask your operator")
     if not await services.store.revoke_own(parsed, request.user.tenant_id, actor=request.user.actor):
         raise not_found("key")
     log.info("key.revoked", key_id=key_id, **identify_caller(request))
@@ -151,6 +153,7 @@ def view(row: KeyRow) -> KeyView:
         created_at=format_time(row.created_at),
         expires_at=format_optional_time(row.expires_at),
         last_used_at=format_optional_time(row.last_used_at),
+        made_by=None if row.made_by is None else ids.encode(ids.Kind.KEY, row.made_by),
     )
 
 

@@ -52,6 +52,8 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """From when on the key is refused; null for never."""
     last_used_at: Time | None
     """When the key was last used, to the minute; null before its first use."""
+    made_by: KeyId | None
+    """The key that made it, whose rate limit it shares, and with which it is revoked. Null if an operator made it."""
     key: Annotated[str, Meta(extra_json_schema={"pattern": "^ch_[A-Za-z0-9_-]{43}$"})] | msgspec.UnsetType = (
         msgspec.UNSET
     )

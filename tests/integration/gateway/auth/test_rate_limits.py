@@ -109,3 +109,34 @@ async def test_buckets_are_made_when_they_are_first_asked(database: Database, ke
     before = await database.fetch("SELECT * FROM rate_limits")
     await store.add_buckets([key])  # another gateway's, late
     assert await database.fetch("SELECT * FROM rate_limits") == before
+
+
+async def test_keys_that_a_key_made_share_its_limit(database: Database, tenant: UUID) -> None:
+    store, rate = KeyStore(database), 5
+    first, others = ids.new(), [ids.new() for _ in range(3)]
+    await store.add_key(first, tenant, "first", hash_key("first"), rate_limit=rate, actor="test")
+    for number, key in enumerate(others):
+        await store.add_key(key, tenant, "made", hash_key(str(number)), rate_limit=rate, makers=[first], actor="test")
+    hashes = [hash_key(name) for name in ("first", "0", "1", "2")]
+    found = await store.find_keys(hashes)
+    limiter, began = RateLimiter(RateLimitStore(database), 0), time.monotonic()
+    scopes: list[dict[str, Permit]] = [{} for _ in range(4 * rate)]
+    admitted = [limiter.admit(found[hashes[number % 4]], scope) for number, scope in enumerate(scopes)]
+    errors = [each for each in await asyncio.gather(*admitted, return_exceptions=True) if each is not None]
+    assert {getattr(error, "status", error) for error in errors} == {429}
+    assert rate <= len(scopes) - len(errors) <= rate * (1 + time.monotonic() - began) + 1
+    assert any("keys exceed their common limit of 5 requests" in getattr(error, "detail", "") for error in errors)
+
+
+async def test_a_key_that_another_one_made_may_have_a_lower_limit(database: Database, tenant: UUID) -> None:
+    first, made = Key(ids.new(), tenant, rate_limit=50), ids.new()
+    lower = Key(made, tenant, rate_limit=1, makers=(first.id,), shared_limit=50)
+    for key in (first.id, made):
+        await KeyStore(database).add_key(key, tenant, "test", hash_key(str(key)), actor="test")
+    scope: dict[str, Permit] = {}
+    limiter = RateLimiter(RateLimitStore(database), 0)
+    await limiter.admit(lower, scope)
+    assert scope[PERMIT].limit == 1
+    with pytest.raises(Problem, match="the API key exceeds its limit of 1 "):
+        await asyncio.gather(*(limiter.admit(lower, {}) for _ in range(5)))
+    await limiter.admit(first, {})

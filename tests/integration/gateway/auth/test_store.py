@@ -127,3 +127,23 @@ async def test_an_expired_key_is_refused_with_its_reason_and_no_use_is_noted(
     assert (refused.value.status, "has expired" in refused.value.detail) == (HTTPStatus.UNAUTHORIZED, True)
     (row,) = await store.list_keys(tenant)
     assert row.last_used_at is None
+
+
+async def test_keys_that_a_key_made_are_revoked_with_it(store: KeyStore, tenant: UUID) -> None:
+    """The second key is revoked, with all that it made, directly or not."""
+    keys = [ids.new() for _ in range(4)]
+    for depth, key in enumerate(keys):
+        await store.add_key(key, tenant, "made", hash_key(str(depth)), makers=keys[:depth], actor="test")
+    await store.add_key(ids.new(), tenant, "sister", hash_key("sister"), makers=keys[:1], actor="test")
+    found = (await store.find_keys([hash_key("3")]))[hash_key("3")]
+    assert (found.id, found.makers) == (keys[3], tuple(keys[:3]))
+    assert [row.made_by for row in await store.list_keys(tenant)] == [None, *keys[:3], keys[0]]
+    assert await store.revoke_own(keys[1], tenant, actor="test")
+    left = await store.find_keys([hash_key(name) for name in ("0", "1", "2", "3", "sister")])
+    assert left.keys() == {hash_key("0"), hash_key("sister")}
+    late = ids.new()
+    await store.add_key(late, tenant, "late", hash_key("late"), makers=keys[:2], actor="test")
+    assert await store.find_active(late, tenant) is None
+    assert await store.revoke(keys[0], actor="test")
+    assert await store.list_active(tenant, UUID(int=0), 9) == []
+    assert not await store.revoke_own(keys[0], tenant, actor="test")

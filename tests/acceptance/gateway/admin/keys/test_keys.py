@@ -68,6 +68,23 @@ async def test_a_key_works_until_it_is_revoked_at_every_gateway(stack: Stack) ->
         assert made["key"] not in str(log)
 
 
+async def test_a_key_that_a_key_made_goes_with_it_and_cannot_revoke_it(stack: Stack) -> None:
+    async with open_client(stack, await make_key(stack, "family-keys")) as operator:
+        parent = await create(operator, name="parent", scopes=["admin"])
+        async with open_client(stack, parent["key"]) as middle:
+            child = await create(middle, name="child", scopes=["admin"])
+            assert child["made_by"] == parent["id"]
+            async with open_client(stack, child["key"]) as youngest:
+                refused = await youngest.http.delete(f"/v1/keys/{parent['id']}")
+                assert refusal(refused) == (409, "conflict")
+                assert "cannot revoke the key that made it" in refused.json()["detail"]
+                assert (await operator.http.delete(f"/v1/keys/{parent['id']}")).status_code == 204
+                for client in (middle, youngest):
+                    assert (await client.http.get("/v1/keys")).status_code == 401
+        log = (await operator.http.get("/v1/audit-log?action=key.revoked")).json()["items"]
+        assert {each["target"] for each in log} == {parent["id"], child["id"]}
+
+
 async def test_a_key_gives_no_more_than_it_has(stack: Stack) -> None:
     limits = ("--model", "ocr*", "echo", "--rate-limit", "50", "--expires-at", "2040-01-01T00:00:00Z")
     async with open_client(stack, await make_key(stack, "limited-keys", *limits)) as admin:
