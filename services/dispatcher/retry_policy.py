@@ -15,7 +15,7 @@ PROBATION_SECONDS = 30.0
 # From this interruption on, it waits before its next attempt, twice as long each time.
 FIRST_PAUSED = 5
 PAUSE_SECONDS = 15.0
-MAX_PAUSE_SECONDS = 900.0
+MAX_PAUSE_SECONDS = 60.0
 REFUSED_DELAY_SECONDS = 0.25
 
 

@@ -257,17 +257,26 @@ CREATE INDEX jobs_on_probation ON jobs (scheduled_at)
 -- Jobs that were interrupted again after they had become suspects, and did not succeed: they are evidence against their tenant.
 CREATE INDEX jobs_crashed_as_suspects ON jobs (model, tenant_id) WHERE interruptions >= 4 AND status <> 'succeeded';
 
--- The tenants of which three jobs of a model are such evidence within an hour. All their jobs of that model are suspects from
--- their submit on. After each crash none begins for a while, twice as long each time, 15 minutes at most. So one tenant stops
--- Triton only so often.
+-- The tenants of which three jobs of a model are such evidence within ten minutes. Until one of their jobs of that model
+-- succeeds, all are suspects. After each crash none begins for a while, twice as long each time, a minute at most. So one
+-- tenant stops Triton only so often. The success shows that the fault is over, which may have been Triton's own.
 CREATE VIEW tenants_on_probation AS
-SELECT tenant_id, model,
-       max(coalesce(finished_at, run_at)) + make_interval(secs => least(900, 15 * 2 ^ least(count(*) - 3, 10))) AS resumes_at
-FROM jobs
-WHERE interruptions >= 4 AND status <> 'succeeded' AND model >= '' -- fits an index
-  AND coalesce(finished_at, 'infinity') > now() - interval '1 hour'
-GROUP BY tenant_id, model
-HAVING count(*) >= 3;
+SELECT tenant_id, model, crashed_at + make_interval(secs => least(60, 15 * 2 ^ least(count - 3, 2))) AS resumes_at
+FROM (
+  SELECT tenant_id, model, count(*) AS count, max(coalesce(finished_at, started_at)) AS crashed_at
+  FROM jobs
+  WHERE interruptions >= 4 AND status <> 'succeeded' AND model >= '' -- fits an index
+    AND coalesce(finished_at, started_at) > now() - interval '10 minutes'
+  GROUP BY tenant_id, model
+  HAVING count(*) >= 3
+) crashed
+WHERE NOT EXISTS (
+  SELECT
+  FROM jobs j
+  WHERE j.tenant_id = crashed.tenant_id AND j.finished_at > crashed_at
+    AND j.finished_at < crashed_at + interval '2 minutes' -- so that this never reads much
+    AND j.status = 'succeeded' AND j.model = crashed.model
+);
 
 -- For the depths and the limits of models' queues.
 CREATE INDEX jobs_in_queue ON jobs (model, priority, id) WHERE finished_at IS NULL AND lease_until IS NULL;
