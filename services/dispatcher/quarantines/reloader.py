@@ -10,6 +10,8 @@ from services.dispatcher.triton.errors import TritonUnavailable
 
 LOAD_RETRY_SECONDS = 2.0
 LOAD_TRIES = 10  # of a model that this process unloaded
+RETRY_SECONDS = 60.0  # after a reload that Triton refused
+AWAY_SECONDS = 1.0  # after one that it did not answer; the next one begins once it answers again
 
 log = Log("reloader")
 
@@ -20,7 +22,7 @@ class Reloader:
     def __init__(self, triton: TritonClient) -> None:
         self._triton = triton
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._ended: dict[str, bool] = {}
+        self._ended: dict[str, float | None] = {}
 
     @property
     def is_possible(self) -> bool:
@@ -32,8 +34,8 @@ class Reloader:
         """The models whose reload is not over."""
         return {*self._tasks}
 
-    def take_ended(self) -> dict[str, bool]:
-        """Return, once, the models whose reload is over, with whether it worked."""
+    def take_ended(self) -> dict[str, float | None]:
+        """Return, once, the models whose reload is over, with the seconds until another try. None: it worked."""
         ended, self._ended = self._ended, {}
         return ended
 
@@ -59,12 +61,13 @@ class Reloader:
         try:
             unloaded = await self._triton.is_loaded(model) and await self._triton.unload_stalled(model)
             if not unloaded and await self._triton.is_loaded(model):
-                self._ended[model] = True
+                self._ended[model] = None
                 return
         except TritonUnavailable as error:
             log.warning("model.reload_refused", model=model, error=error)
-            self._ended[model] = False
+            self._ended[model] = find_pause(error)
             return
+        pause = RETRY_SECONDS
         for _ in range(LOAD_TRIES):
             try:
                 loaded = await self._triton.is_loaded(model)  # by a new server, after a try that failed
@@ -73,10 +76,16 @@ class Reloader:
             except TritonUnavailable as error:
                 log.warning("model.load_failed", model=model, error=error)
                 unloaded = False  # the next try may be the first load of a new server
+                pause = find_pause(error)
                 await asyncio.sleep(LOAD_RETRY_SECONDS)
             else:
                 if not loaded:
                     log.info("model.reloaded" if unloaded else "model.loaded", model=model)
-                self._ended[model] = True
+                self._ended[model] = None
                 return
-        self._ended[model] = False
+        self._ended[model] = pause
+
+
+def find_pause(error: TritonUnavailable) -> float:
+    """Return the seconds until another try makes sense."""
+    return AWAY_SECONDS if error.away else RETRY_SECONDS

@@ -13,7 +13,6 @@ from services.dispatcher.triton.quarantine import Quarantine
 
 INTERVAL_SECONDS = 1.0  # a stall that another dispatcher saw is known here after this time
 CLAIM_SECONDS = 5.0  # after which another dispatcher takes over the reload of one that died
-RETRY_SECONDS = 60.0  # after a reload that failed
 
 log = Log("quarantine")
 
@@ -92,8 +91,7 @@ class SharedQuarantine:
 
     async def _save_reloads(self, running: Mapping[str, float]) -> None:
         """Save for how long the running reloads are claimed, and how others ended."""
-        ended = {model: None if loaded else RETRY_SECONDS for model, loaded in self._reloader.take_ended().items()}
-        if seconds := {**ended, **running}:
+        if seconds := {**self._reloader.take_ended(), **running}:
             await self._store.save_reloads(self._server, seconds)
 
     def _apply(self, saved: SavedQuarantine) -> None:

@@ -14,6 +14,8 @@ MAX_MESSAGE_LENGTH = 2000
 WRONG_KEY = (
     "CHARONIA_TRITON_REPOSITORY_KEY is missing or wrong: set it to the value in Triton's --grpc-restricted-protocol"
 )
+AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+NOT_ALLOWED = "is not allowed"  # by --model-control-mode; Triton calls that UNAVAILABLE, too
 QUARANTINED = Failure(
     MODEL_CRASHED, "the model's process stalled; until the model is reloaded, Triton may mix up its answers", True
 )
@@ -21,13 +23,18 @@ WRONG_REQUEST = Failure("inference_failed", "Triton returned the answer to a dif
 
 
 class TritonUnavailable(Exception):
-    """Triton does not answer."""
+    """Triton does not answer, or refuses a call. `away`: it does not answer."""
+
+    def __init__(self, text: str | None, *, away: bool = False) -> None:
+        super().__init__(text)
+        self.away = away
 
 
 def unavailable(error: grpc.aio.AioRpcError) -> TritonUnavailable:
     """Return the error of a call that is no inference. It says what to do if the key is missing or wrong."""
     text = error.details() or str(error.code())
-    return TritonUnavailable(f"{text}; {WRONG_KEY}" if KEY_HEADER in text else text)
+    away = error.code() in AWAY and NOT_ALLOWED not in text
+    return TritonUnavailable(f"{text}; {WRONG_KEY}" if KEY_HEADER in text else text, away=away)
 
 
 class InferenceError(Exception):

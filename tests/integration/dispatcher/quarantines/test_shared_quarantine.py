@@ -19,17 +19,18 @@ class RecordedReloads:
         self.models: list[str] = []
         self.is_possible = True
         self.running: set[str] = set()
-        self.ended: dict[str, bool] = {}
+        self.ended: dict[str, float | None] = {}
 
     def start(self, models: list[str]) -> None:
         self.models += models
         self.running.update(models)
 
-    def end(self, model: str, *, loaded: bool) -> None:
+    def end(self, model: str, pause: float | None) -> None:
+        """`pause`: in seconds, until another try. None: the model is loaded."""
         self.running.remove(model)
-        self.ended[model] = loaded
+        self.ended[model] = pause
 
-    def take_ended(self) -> dict[str, bool]:
+    def take_ended(self) -> dict[str, float | None]:
         ended, self.ended = self.ended, {}
         return ended
 
@@ -203,7 +204,7 @@ async def test_a_loaded_model_is_not_loaded_again(database: Database, first: Dis
     first.quarantine.add("work")
     await first.synchronize()
     first.quarantine.release("work")
-    first.reloads.end("work", loaded=True)
+    first.reloads.end("work", None)
     await first.synchronize()
     await lapse(database, 3600)
     await second.synchronize()
@@ -211,16 +212,17 @@ async def test_a_loaded_model_is_not_loaded_again(database: Database, first: Dis
 
 
 @pytest.mark.parametrize("unloaded", [False, True])
-async def test_a_failed_reload_is_tried_again_after_a_minute(
-    database: Database, first: Dispatcher, second: Dispatcher, unloaded: bool
+@pytest.mark.parametrize("pause", [60.0, 3.0])
+async def test_a_failed_reload_is_tried_again_after_its_pause(
+    database: Database, first: Dispatcher, second: Dispatcher, pause: float, unloaded: bool
 ) -> None:
     first.quarantine.add("work")
     await first.synchronize()
     if unloaded:
         first.quarantine.release("work", unloaded=True)
-    first.reloads.end("work", loaded=False)
+    first.reloads.end("work", pause)
     await first.synchronize()
-    await lapse(database, 59)
+    await lapse(database, pause - 1)
     await second.synchronize()
     assert second.reloads.models == []
     await lapse(database, 2)

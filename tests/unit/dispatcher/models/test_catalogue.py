@@ -5,7 +5,6 @@ from typing import cast
 
 import pytest
 
-from common.jobs import Failure
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.models.store import ModelStore
@@ -37,7 +36,7 @@ class FakeTriton:
 
     async def list_ready(self) -> set[tuple[str, str]]:
         if self.unavailable:
-            raise TritonUnavailable(Failure("triton_unavailable", "it is away", True))
+            raise TritonUnavailable("it is away", away=True)
         found = {(self.served.name, self.served.version)}
         return {each for each in found if not self.quarantine.holds(each[0])}
 

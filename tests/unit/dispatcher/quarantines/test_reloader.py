@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from services.dispatcher.quarantines import reloader as module
-from services.dispatcher.quarantines.reloader import Reloader
+from services.dispatcher.quarantines.reloader import AWAY_SECONDS, RETRY_SECONDS, Reloader
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
 
@@ -59,7 +59,11 @@ async def test_a_model_that_was_unloaded_is_loaded_again(
     for _ in range(2):
         reloader.start(["work"])  # which runs already
     await asyncio.gather(*reloader._tasks.values())
-    assert (triton.calls, reloader.take_ended(), reloader.running) == (calls, {"work": loaded}, set())
+    assert (triton.calls, reloader.take_ended(), reloader.running) == (
+        calls,
+        {"work": None if loaded else RETRY_SECONDS},
+        set(),
+    )
     assert reloader.take_ended() == {}
     triton.refused.clear()
     again = ["unload work", "load work"] if "work" in triton.loaded else ["load work"]
@@ -75,7 +79,18 @@ async def test_a_healthy_model_is_never_unloaded(loaded: str, calls: list[str]) 
     reloader = Reloader(cast("TritonClient", triton))
     reloader.start(["work"])
     await asyncio.gather(*reloader._tasks.values())
-    assert (triton.calls, reloader.take_ended()) == (calls, {"work": True})
+    assert (triton.calls, reloader.take_ended()) == (calls, {"work": None})
+
+
+async def test_a_server_that_hangs_is_tried_again_as_soon_as_it_answers() -> None:
+    class HangingTriton(FakeTriton):
+        async def is_loaded(self, model: str) -> bool:
+            raise TritonUnavailable("Deadline Exceeded", away=True)
+
+    reloader = Reloader(cast("TritonClient", HangingTriton()))
+    reloader.start(["work"])
+    await asyncio.gather(*reloader._tasks.values())
+    assert reloader.take_ended() == {"work": AWAY_SECONDS}
 
 
 async def test_a_load_after_one_that_failed_is_no_reload(
@@ -106,7 +121,7 @@ async def test_a_new_server_is_not_asked_to_load_again(monkeypatch: pytest.Monke
     reloader = Reloader(cast("TritonClient", triton))
     reloader.start(["work"])
     await asyncio.gather(*reloader._tasks.values())
-    assert (triton.calls, reloader.take_ended()) == (["unload work", "load work"], {"work": True})
+    assert (triton.calls, reloader.take_ended()) == (["unload work", "load work"], {"work": None})
 
 
 async def test_a_reload_that_is_interrupted_may_leave_the_model_unloaded() -> None:
