@@ -62,15 +62,15 @@ def test_an_exception_is_logged_with_its_traceback(lines: list[logging.LogRecord
 
 
 def test_a_text_from_elsewhere_cannot_forge_a_line(lines: list[logging.LogRecord]) -> None:
-    forged = "gone\n00:00:02.000 info    job.ended\x1b[2J\u2028\ud800"
+    forged = "gone\n00:00:02.000 info    job.ended\x1b[2J\u2028\x9b"
     try:
         raise ValueError(forged)
     except ValueError:
         Log("test").exception("message.failed", error=forged)
     first, *others = TextFormatter().format(lines[0]).splitlines()
-    shown = r"gone\n00:00:02.000 info    job.ended\x1b[2J\u2028\ud800"
+    shown = r"gone\n00:00:02.000 info    job.ended\x1b[2J\u2028\x9b"
     assert first.endswith(f" message.failed error={shown}")
-    assert others[-2:] == [r"  00:00:02.000 info    job.ended\x1b[2J", r"  \ud800"]
+    assert others[-2:] == [r"  00:00:02.000 info    job.ended\x1b[2J", r"  \x9b"]
     assert all(each.startswith("  ") for each in others)
 
 
