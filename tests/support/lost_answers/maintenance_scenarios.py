@@ -172,6 +172,27 @@ async def suspect(world: World) -> None:
         await client.wait(job)
 
 
+async def repeat_crashes(world: World) -> None:
+    """Jobs of a paused model that seem to have stopped Triton again and again. Another one becomes a suspect."""
+    client = world.other
+    submitted = [await client.submit("ocr_stream", PAUSED_IMAGE, "canceled") for _ in range(4)]
+    *crashed, fresh = [parse(ids.Kind.JOB, job) for job in submitted]
+    world.moved_jobs.update(crashed)
+    await world.own.execute(
+        "UPDATE jobs SET attempt = 1, interruptions = 4, probation = 60, started_at = now(), "
+        "run_at = now() + interval '1 hour', scheduled_at = now() + interval '1 hour' WHERE id = ANY($1)",
+        crashed,
+    )
+
+    async def is_suspected() -> bool:
+        (row,) = await world.own.fetch("SELECT probation FROM jobs WHERE id = $1", fresh)
+        return row[0] is not None
+
+    await eventually(is_suspected, "the fresh job is a suspect", 45)
+    for job in submitted:
+        await client.call("POST", f"/v1/jobs/{job}/cancel", 202, 409)
+
+
 async def lose_model(world: World) -> None:
     """A queued job of a model that no Triton has any more."""
     client = world.client
@@ -278,6 +299,7 @@ SCENARIOS: tuple[Any, ...] = (
     sweep_files,
     lose_dispatcher,
     suspect,
+    repeat_crashes,
     lose_model,
     sweep_orphans,
     know_models,

@@ -10,6 +10,7 @@ from tests.support.api.model_inputs import fault
 from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.stacks.key_command import make_key
 from tests.support.stacks.own_gateway import another_gateway
+from tests.support.waiting import eventually
 
 ECHO = {"x": [[1.0]]}
 ENDS = ["job.succeeded", "job.failed"]
@@ -161,13 +162,18 @@ async def test_only_keys_that_may_change_a_subscription_see_the_query_of_its_url
 ) -> None:
     inbox = own_receiver.inbox()
     url = f"{inbox.url}?token=secret"
+    made = (await api.http.post("/v1/keys", json={"name": "reader", "scopes": ["read"]})).json()
     async with (
         api.subscribed(url, events=["job.succeeded"]) as subscription,
-        open_client(stack, await make_key(stack, "default", "--scope", "read")) as reader,
+        open_client(stack, made["key"]) as reader,
     ):
         await api.run("echo", ECHO)
-        await inbox.wait()
         path = f"/v1/webhooks/{subscription.id}"
+
+        async def is_delivered() -> bool:
+            return bool((await api.http.get(f"{path}/deliveries")).json()["items"])
+
+        await eventually(is_delivered, "there is a delivery")
         assert (await api.http.get(path)).json()["url"] == url
         shown = [(await reader.http.get(path)).json(), *(await reader.http.get("/v1/webhooks")).json()["items"]]
         assert {each["url"] for each in shown if each["id"] == subscription.id} == {inbox.url}
