@@ -3,12 +3,20 @@
 services/dispatcher/retry_policy.py says when a job is suspected.
 """
 
-from collections.abc import Collection
-from datetime import timedelta
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
+
+
+class Start(NamedTuple):
+    """When a job of a tenant began, in seconds of any clock."""
+
+    tenant: UUID
+    at: float
 
 
 def runs_alone(job: ClaimedJob) -> bool:
@@ -16,23 +24,39 @@ def runs_alone(job: ClaimedJob) -> bool:
     return job.probation is not None and job.interruptions > MAX_INTERRUPTIONS
 
 
-def is_doubtful(suspect: ClaimedJob, others: Collection[ClaimedJob]) -> bool:
+def is_doubtful(suspect: Start, others: Iterable[Start]) -> bool:
     """Return whether an unproven job of another tenant ran beside a suspect. `others` ran there when it crashed.
 
-    A job is proven once it has run for PROBATION_SECONDS. So those that began long before the suspect are proven, and
-    before one that ran alone, those that began at all.
+    A job is proven once it has run for PROBATION_SECONDS. So those that began long before the suspect are proven.
     """
-    margin = timedelta(seconds=0.0 if runs_alone(suspect) else PROBATION_SECONDS)
-    return any(
-        other.row.tenant_id != suspect.row.tenant_id and other.started_at > suspect.started_at - margin
-        for other in others
-    )
+    return any(other.tenant != suspect.tenant and suspect.at - other.at < PROBATION_SECONDS for other in others)
 
 
-def find_doubtful(lost: Collection[ClaimedJob]) -> set[UUID]:
-    """Return the suspects among the jobs of lost dispatchers which another job there may have killed."""
+def find_doubtful(lost: Collection[tuple[ClaimedJob, datetime]]) -> set[UUID]:
+    """Return the suspects among the jobs of lost dispatchers that another job there may have interrupted.
+
+    Each job has the time at which it was found lost.
+    """
     return {
         job.row.id
-        for job in lost
-        if job.probation is not None and is_doubtful(job, [each for each in lost if each.worker == job.worker])
+        for job, now in lost
+        if job.probation is not None
+        and is_lost_in_doubt(job, [read_start(each) for each, _ in lost if each.worker == job.worker], now)
     }
+
+
+def is_lost_in_doubt(suspect: ClaimedJob, others: Collection[Start], now: datetime) -> bool:
+    """Return whether another job may have killed a suspect's dispatcher.
+
+    One that has to run alone began when the jobs of other tenants were proven. It may have been waiting until now.
+    """
+    start = read_start(suspect)
+    if not runs_alone(suspect):
+        return is_doubtful(start, others)
+    earlier = [other.at for other in others if other.tenant != start.tenant and other.at <= start.at]
+    began = max([start.at, *(at + PROBATION_SECONDS for at in earlier)])
+    return began > now.timestamp() or is_doubtful(Start(start.tenant, began), others)
+
+
+def read_start(job: ClaimedJob) -> Start:
+    return Start(job.row.tenant_id, job.started_at.timestamp())

@@ -178,7 +178,7 @@ class Runner:
             metrics.inference_errors.labels(model.name, error.failure.code).inc()
             seconds = time.monotonic() - began
             outcome = classify(model, error, job.row.id, seconds - running.waiting_seconds - running.reading_seconds)
-            if isinstance(outcome, Interrupted) and self._suspects.note_interruption(job):
+            if isinstance(outcome, Interrupted) and self._suspects.note_interruption(running):
                 outcome = msgspec.structs.replace(outcome, doubtful=True)
             return partial(self._recorder.record_failure, job, outcome, job.time_after(seconds), trace)
         seconds = time.monotonic() - began

@@ -30,7 +30,7 @@ class RunningJob:
     is_saving: bool = False  # it gave its slot back before its result was saved
     fetched: Room = NO_ROOM  # taken after the claim
     is_probe: bool = False  # of the model's breaker
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.monotonic)  # a suspect that runs alone: after its wait
     waiting_seconds: float = 0.0  # of a suspect, until the jobs beside it had ended
     reading_seconds: float = 0.0  # until its inputs from files and URLs were there
     span: Span = INVALID_SPAN

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from common.errors import Retry
 from common.telemetry.logs import Log
 from common.views.job import job_log_fields
-from services.dispatcher.claims.claimed_job import ClaimedJob, ClaimKey
-from services.dispatcher.crash_causes import is_doubtful, runs_alone
+from services.dispatcher.claims.claimed_job import ClaimKey
+from services.dispatcher.crash_causes import Start, is_doubtful, runs_alone
 from services.dispatcher.retry_policy import PROBATION_SECONDS
 from services.dispatcher.running_job import RunningJob
 
@@ -31,7 +31,7 @@ class Suspects:
         self._free = asyncio.Event()
         self._free.set()
         self._stopped = False
-        self._interrupted: deque[tuple[float, ClaimedJob]] = deque(maxlen=REMEMBERED)
+        self._interrupted: deque[tuple[float, Start]] = deque(maxlen=REMEMBERED)
 
     async def wait(self) -> None:
         """Return when no job runs alone. Raises Retry if the dispatcher stops meanwhile."""
@@ -44,13 +44,13 @@ class Suspects:
         self._stopped = True
         self._free.set()
 
-    def note_interruption(self, job: ClaimedJob) -> bool:
+    def note_interruption(self, job: RunningJob) -> bool:
         """Note that a crash hit a job. Return whether another tenant's unproven job may have caused it."""
         now = self._clock()
         recent = [other for at, other in self._interrupted if now - at <= RECENT_SECONDS]
-        self._interrupted.append((now, job))
-        running = [each.job for each in self._jobs.values() if not each.recording]
-        return job.probation is not None and is_doubtful(job, [*recent, *running])
+        self._interrupted.append((now, read_start(job)))
+        running = [read_start(each) for each in self._jobs.values() if not each.recording]
+        return job.job.probation is not None and is_doubtful(read_start(job), [*recent, *running])
 
     @asynccontextmanager
     async def run_alone(self, running: RunningJob) -> AsyncIterator[None]:
@@ -69,7 +69,8 @@ class Suspects:
             await self._wait_for_others(running)
             seconds = min(probation, ALONE_SECONDS)
             asyncio.get_running_loop().call_later(seconds, self._release, running.key)
-            running.waiting_seconds = self._clock() - began
+            running.began = self._clock()
+            running.waiting_seconds = running.began - began
             log.warning("suspect.runs_alone", **job_log_fields(running.job.row), seconds=seconds)
             yield
         finally:
@@ -93,3 +94,7 @@ class Suspects:
         self._alone.discard(key)
         if not self._alone:
             self._free.set()
+
+
+def read_start(running: RunningJob) -> Start:
+    return Start(running.job.row.tenant_id, running.began)

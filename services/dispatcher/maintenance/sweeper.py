@@ -71,7 +71,7 @@ class Sweeper:
         self._grace.note_write()  # a read-only server would have refused the write
         abandoned = await self._find_abandoned()
         metrics.leases_lapsed.inc(len(abandoned))
-        await self._end_each(abandoned, partial(self._reclaim, find_doubtful([job for job, _ in abandoned])))
+        await self._end_each(abandoned, partial(self._reclaim, find_doubtful(abandoned)))
         expired = self._leave_out_ending(await self._store.find_expired(BATCH))
         await self._end_each(expired, self._recorder.expire)
         return max(len(promoted), len(abandoned), len(expired)) >= BATCH

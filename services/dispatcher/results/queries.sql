@@ -16,18 +16,19 @@ JOIN running ON running.id = given.job_id AND running.claim = given.claim;
 
 -- name: end_jobs
 -- Ends jobs, each with its outputs and its event. A job ends only if its state (was) and its claim still match, and no
--- sweeper took one of its files ($18, with the end's event $19). A job that is being canceled still runs, so whichever
+-- sweeper took one of its files ($19, with the end's event $20). A job that is being canceled still runs, so whichever
 -- end comes first wins; but only such a job can end canceled. Returns the ids of the events that were recorded.
 WITH done AS (
   SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::boolean[],
          $9::double precision[], $10::timestamptz[], $11::bytea[], $12::uuid[], $13::bigint[], $14::text[],
-         $15::bytea[], $16::text[], $17::integer[])
+         $15::bytea[], $16::text[], $17::integer[], $18::integer[])
     AS t(id, claim, was, status, version, error_code, error_message, error_retryable,
-         inference_ms, finished_at, outputs, event_id, sequence, event_type, event_body, traceparent, files)
+         inference_ms, finished_at, outputs, event_id, sequence, event_type, event_body, traceparent, files,
+         interruptions)
   ORDER BY id
 ), held AS (
   SELECT f.id, f.size, event_id
-  FROM unnest($18::uuid[], $19::uuid[]) AS made(id, event_id)
+  FROM unnest($19::uuid[], $20::uuid[]) AS made(id, event_id)
   JOIN done USING (event_id)
   JOIN files f ON f.id = made.id AND (f.status = 'uploading' OR f.job_id = done.id)
   ORDER BY f.id
@@ -54,6 +55,7 @@ WITH done AS (
       error_retryable = chosen.error_retryable,
       inference_ms = chosen.inference_ms,
       finished_at = chosen.finished_at,
+      interruptions = coalesce(chosen.interruptions, j.interruptions),
       ended_xid = pg_current_xact_id(),
       lease_until = NULL,
       session = NULL,

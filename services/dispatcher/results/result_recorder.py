@@ -92,7 +92,7 @@ class ResultRecorder:
             case retry_policy.FallBack(model):
                 back = requeue(fallback=model, interruptions=0, probation=None)  # the other model is not suspected
             case retry_policy.Fail():
-                await self._end(job, finish(row, Status.FAILED, at, failure), trace)
+                await self._end(job, finish(row, Status.FAILED, at, failure), trace, interruptions=count)
                 return
             case never:
                 assert_never(never)
@@ -124,9 +124,10 @@ class ResultRecorder:
         *,
         was: Literal["running", "queued"] = "running",
         result: InferenceResult | None = None,
+        interruptions: int | None = None,
     ) -> bool:
         """End a job in the state of `row`. Log, trace and return whether its claim was still valid."""
-        end = self._build_end(job, row, trace, was, result)
+        end = msgspec.structs.replace(self._build_end(job, row, trace, was, result), interruptions=interruptions)
         fields: dict[str, object] = {**job_log_fields(row), "attempt": row.attempt}
         fields |= {"error": row.error_code} if row.error_code else {}
         ended = await self._writer.end(end)

@@ -66,6 +66,7 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     inference_ms: float | None = None
     outputs: bytes | None = None
     files: Sequence[UUID] = ()
+    interruptions: int | None = None  # in a row; None: as before
 
 
 class Requeue(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,12 +114,12 @@ class ResultStore:
                 *(end.id, end.claim, end.was, end.status, end.version, *failure_values(end.failure)),
                 *(end.inference_ms, end.finished_at, end.outputs),
                 *(end.event.id, end.event.sequence, end.event.type, end.event.body, end.event.traceparent),
-                len(end.files),
+                *(len(end.files), end.interruptions),
             )
             for end in ends
         ]
         files = [(file, end.event.id) for end in ends for file in end.files]
-        found = await self._database.fetch(QUERIES["end_jobs"], *to_columns(rows, 17), *to_columns(files, 2))
+        found = await self._database.fetch(QUERIES["end_jobs"], *to_columns(rows, 18), *to_columns(files, 2))
         return {record["event_id"] for record in found}
 
     async def add_files(self, tenant_id: UUID, files: Sequence[OutputFile]) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from common import ids
 from services.dispatcher.claims.claimed_job import ClaimedJob
-from services.dispatcher.crash_causes import find_doubtful, is_doubtful, runs_alone
+from services.dispatcher.crash_causes import Start, find_doubtful, is_doubtful, runs_alone
 from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, find_probation
 from tests.unit.dispatcher.jobs import NOW, claimed
 
@@ -29,17 +29,31 @@ def test_a_job_runs_alone_after_a_crash_as_a_suspect() -> None:
     assert not runs_alone(msgspec.structs.replace(jobs[-1], probation=None))  # it has survived
 
 
+def find(suspect: ClaimedJob, *others: ClaimedJob, lost_after: float = 60.0) -> bool:
+    """Return whether it is doubtful that a suspect killed its dispatcher."""
+    found = find_doubtful([(job, NOW + timedelta(seconds=lost_after)) for job in (suspect, *others)])
+    assert found <= {suspect.row.id}
+    return bool(found)
+
+
+@pytest.mark.parametrize(("began", "doubtful"), [(-31.0, False), (-30.0, False), (-29.0, True), (5.0, True)])
+def test_what_began_long_before_a_suspect_is_proven(began: float, doubtful: bool) -> None:
+    assert is_doubtful(Start(OWN, 0.0), [Start(OTHER, began)]) == doubtful
+    assert not is_doubtful(Start(OWN, 0.0), [Start(OWN, began)])  # its own tenant answers for all its jobs
+    assert find(started(0, OWN, 3), started(began)) == doubtful
+
+
 @pytest.mark.parametrize(
-    ("interruptions", "after", "doubtful"),
-    [(3, -31.0, False), (3, -29.0, True), (3, 5.0, True), (4, -1.0, False), (4, 0.0, False), (4, 1.0, True)],
+    ("began", "lost_after", "doubtful"),
+    [(-31.0, 1.0, False), (-10.0, 19.0, True), (-10.0, 21.0, False), (0.0, 29.0, True), (1.0, 60.0, True)],
 )
-def test_what_began_long_before_a_suspect_is_proven(interruptions: int, after: float, doubtful: bool) -> None:
-    suspect = started(0, OWN, interruptions)
-    assert is_doubtful(suspect, [suspect, started(after)]) == doubtful
-    assert not is_doubtful(suspect, [suspect, started(after, OWN)])  # its own tenant answers for all its jobs
+def test_a_suspect_that_runs_alone_waits_first(began: float, lost_after: float, doubtful: bool) -> None:
+    suspect = started(0, OWN, 4)
+    assert find(suspect, started(began), lost_after=lost_after) == doubtful
+    assert not find(suspect, started(began, OWN), lost_after=lost_after)
 
 
 def test_jobs_of_other_dispatchers_cause_no_doubt() -> None:
-    doubtful, sure = started(0, OWN, 3), started(0, OWN, 3, worker="another")
-    assert find_doubtful([doubtful, sure, started(1)]) == {doubtful.row.id}
-    assert find_doubtful([started(0, OWN), started(1)]) == set()  # no suspects
+    assert find(started(0, OWN, 3), started(1))
+    assert not find(started(0, OWN, 3, worker="another"), started(1))
+    assert not find(started(0, OWN), started(1))  # no suspect

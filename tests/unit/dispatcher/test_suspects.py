@@ -126,15 +126,41 @@ async def test_a_dispatcher_that_stops_waits_for_no_suspect(dispatcher: Dispatch
 
 async def test_jobs_that_one_crash_interrupts_are_beside_each_other(dispatcher: Dispatcher) -> None:
     innocent, suspect = dispatcher.start(), dispatcher.start(OWN, 3)
-    assert not dispatcher.suspects.note_interruption(innocent.job)  # it is no suspect
+    assert not dispatcher.suspects.note_interruption(innocent)  # it is no suspect
     await dispatcher.end(innocent)
-    assert dispatcher.suspects.note_interruption(suspect.job)
+    assert dispatcher.suspects.note_interruption(suspect)
     dispatcher.clock.now += RECENT_SECONDS + 1
-    assert not dispatcher.suspects.note_interruption(suspect.job)
+    assert not dispatcher.suspects.note_interruption(suspect)
     running = dispatcher.start()
-    assert dispatcher.suspects.note_interruption(suspect.job)
+    assert dispatcher.suspects.note_interruption(suspect)
     running.recording = True  # it answered before the crash
     dispatcher.clock.now += RECENT_SECONDS + 1
-    assert not dispatcher.suspects.note_interruption(suspect.job)
+    assert not dispatcher.suspects.note_interruption(suspect)
     await dispatcher.end(running)
     await dispatcher.end(suspect)
+
+
+async def test_a_crash_during_its_wait_does_not_count_against_a_suspect(dispatcher: Dispatcher) -> None:
+    """It begins as soon as the crash has ended the jobs beside it, so Triton may be about to die then."""
+    fresh, suspect = dispatcher.start(), dispatcher.start(OWN, 4)
+    await dispatcher.begin(fresh)
+    dispatcher.clock.now += 1.0
+    dispatcher.suspects.note_interruption(fresh)
+    await dispatcher.end(fresh)
+    await dispatcher.begin(suspect)
+    assert dispatcher.suspects.note_interruption(suspect)
+    dispatcher.clock.now += RECENT_SECONDS + 1
+    assert not dispatcher.suspects.note_interruption(suspect)
+    await dispatcher.end(suspect)
+
+
+async def test_a_crash_counts_against_a_suspect_beside_proven_jobs(dispatcher: Dispatcher) -> None:
+    """It waited until the job of the other tenant was proven."""
+    dispatcher.start()
+    dispatcher.clock.now += 30.0
+    suspect = dispatcher.start(OWN, 4)
+    await dispatcher.begin(suspect)
+    assert not dispatcher.suspects.note_interruption(suspect)
+    for running in [*dispatcher.jobs.values()]:
+        await dispatcher.begin(running)
+        await dispatcher.end(running)

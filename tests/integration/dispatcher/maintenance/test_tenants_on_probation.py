@@ -4,15 +4,16 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Status
+from common.jobs import Failure, Status
 from common.postgres.database import Database
-from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
-from tests.integration.jobs import add_tenant, look, new_end, submit, take
+from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS, Attempted, Interrupted, Outcome
+from tests.integration.jobs import TRACEPARENT, add_tenant, claim, look, new_end, submit, take
 from tests.integration.stores import Stores
+from tests.integration.world import World
 
 CRASHED = """
 UPDATE jobs
-SET status = $1, interruptions = 4, error_code = 'triton_unavailable',
+SET status = $1, attempt = 1, interruptions = 4, error_code = 'triton_unavailable',
     finished_at = now() - make_interval(secs => $2::double precision)
 WHERE id = $3
 """
@@ -20,6 +21,7 @@ PASS_TIME = """
 UPDATE jobs SET finished_at = finished_at - make_interval(secs => $1::double precision) WHERE status = 'failed'
 """
 WINDOW = 600.0  # seconds
+AWAY = Failure("triton_unavailable", "Triton is away", True)
 
 
 async def crash(
@@ -60,7 +62,9 @@ async def test_three_crashes_within_ten_minutes_put_a_tenant_on_probation(
 
 async def test_a_job_that_runs_again_and_again_counts_before_its_end(database: Database, tenant: UUID) -> None:
     jobs = [await submit(database, tenant) for _ in range(3)]
-    await database.fetch("UPDATE jobs SET interruptions = 4, probation = 60, scheduled_at = now(), started_at = now()")
+    await database.fetch(
+        "UPDATE jobs SET attempt = 1, interruptions = 4, probation = 60, scheduled_at = now(), started_at = now()"
+    )
     assert len(jobs) == 3
     assert await read_tenants(database) == {tenant}
 
@@ -75,6 +79,39 @@ async def test_a_success_after_the_last_crash_ends_the_probation(database: Datab
     assert await read_tenants(database) == set()
     await crash(database, tenant, 1, ago=3.0)
     assert await read_tenants(database) == {tenant}
+
+
+async def run(database: Database, tenant: UUID, outcomes: list[Outcome]) -> list[tuple[Status, int]]:
+    """Run three jobs with one attempt, each through these outcomes. Return their states and interruptions."""
+    world, jobs = World(database, tenant), [await submit(database, tenant, max_attempts=1) for _ in range(3)]
+    for outcome in outcomes:
+        for job in jobs:
+            attempt = await claim(database, job)
+            await world.recorder.record_failure(attempt, outcome, attempt.time_after(1.0), TRACEPARENT)
+    states = [await look(database, job) for job in jobs]
+    return [(state.status, state.interruptions) for state in states]
+
+
+async def test_crashes_that_fail_jobs_for_good_put_their_tenant_on_probation(database: Database, tenant: UUID) -> None:
+    crashes: list[Outcome] = [Interrupted(AWAY)] * (MAX_INTERRUPTIONS + 1)
+    assert await run(database, tenant, crashes) == [(Status.FAILED, MAX_INTERRUPTIONS + 1)] * 3
+    assert await read_tenants(database) == {tenant}
+
+
+async def test_crashes_that_another_tenant_may_have_caused_are_no_evidence(database: Database, tenant: UUID) -> None:
+    crashes: list[Outcome] = [*[Interrupted(AWAY)] * MAX_INTERRUPTIONS, Interrupted(AWAY, doubtful=True)]
+    assert await run(database, tenant, crashes) == [(Status.QUEUED, MAX_INTERRUPTIONS + 1)] * 3
+    assert await read_tenants(database) == set()
+    for job in await database.fetch("SELECT id FROM jobs"):
+        await claim(database, job["id"])
+        await database.fetch("UPDATE jobs SET probation = NULL")  # so that the next may run beside it
+    assert await read_tenants(database) == set()
+
+
+async def test_jobs_that_fail_by_themselves_are_no_evidence(database: Database, tenant: UUID) -> None:
+    doubtful: list[Outcome] = [Interrupted(AWAY, doubtful=True)] * (MAX_INTERRUPTIONS + 1)
+    assert await run(database, tenant, [*doubtful, Attempted(AWAY)]) == [(Status.FAILED, 0)] * 3
+    assert await read_tenants(database) == set()
 
 
 async def test_only_suspects_of_a_tenant_on_probation_are_claimed(
