@@ -61,7 +61,7 @@ class MisbehavingReceiver:
         else:
             connection.sendall(NO_CONTENT)
             if path == "/after":
-                self.answered.wait(30)
+                self.answered.wait(30)  # and reads no further request, though the sender may keep the connection
                 self._flood(path, connection, b"", NO_CONTENT)
 
     async def have_all_ended(self) -> bool:
