@@ -35,6 +35,7 @@ class Server:
     def __init__(self, index: str | list[str]) -> None:
         self.index = index
         self.executions = 3
+        self.unloads: list[str] = []
 
     async def RepositoryIndex(self, *_: object, **__: object) -> object:  # noqa: N802 - the stub's name
         if isinstance(self.index, str):
@@ -49,6 +50,10 @@ class Server:
     async def ModelStatistics(self, *_: object, **__: object) -> object:  # noqa: N802
         found = pb.ModelStatistics(inference_stats={"fail": {"count": self.executions}})
         return pb.ModelStatisticsResponse(model_stats=[found])
+
+    async def RepositoryModelUnload(self, request: Any, **_: object) -> object:  # noqa: N802
+        self.unloads.append(request.model_name)
+        return pb.RepositoryModelUnloadResponse()
 
 
 STALLED = pb.ModelStreamInferResponse(error_message="Stub process 'work_0_0' is not healthy.")
@@ -154,6 +159,25 @@ async def test_a_model_that_was_loaded_again_unseen_is_trusted_again() -> None:
         assert await triton.list_ready() == {("work", "1")}
         assert triton.unloaded == {}
         assert await list_versions(triton, "work", ANSWER) == ["1"]
+    finally:
+        await triton.close()
+
+
+async def test_a_reload_unloads_only_a_process_that_stalled() -> None:
+    """Not one that was loaded since the last look."""
+    triton, server = TritonClient("127.0.0.1:1", 1024), Server(["work"])
+    triton._stub = server
+    try:
+        assert not await triton.unload_stalled("work")
+        await fail(triton, STALLED)
+        await triton.list_ready()
+        server.executions = 2
+        assert not await triton.unload_stalled("work")
+        assert server.unloads == []
+        await fail(triton, STALLED)
+        await triton.list_ready()
+        assert await triton.unload_stalled("work")
+        assert server.unloads == ["work"]
     finally:
         await triton.close()
 

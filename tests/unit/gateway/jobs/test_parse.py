@@ -1,20 +1,27 @@
 """Large jobs are parsed by a worker process."""
 
 from collections.abc import Collection
+from typing import cast
+from uuid import UUID
 
 import msgspec
 import pytest
 
 from common import ids
 from common.locations.location import Location
+from common.object_store.store import ObjectStore
+from common.security.ssrf import AddressPolicy
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem
 from services.gateway.jobs import parse
 from services.gateway.jobs.idempotency_store import RequestKey
-from services.gateway.jobs.parse import NeedsFiles, parse_job
+from services.gateway.jobs.inputs.file_store import InputFileStore
+from services.gateway.jobs.inputs.files import InputFiles
+from services.gateway.jobs.inputs.locations import InputLocations
+from services.gateway.jobs.parse import NeedsFiles, SubmitContext, parse_job
 from services.gateway.jobs.submit import Submitter
 from services.gateway.models.file_inputs import KnownFiles
-from tests.unit.gateway.parsing import LENGTHS, TRACEPARENT, FakeWorkers
+from tests.unit.gateway.parsing import LENGTHS, TRACEPARENT, FakeCatalogue, FakeWorkers
 
 
 @pytest.mark.parametrize("size", LENGTHS)
@@ -34,6 +41,45 @@ async def test_all_inputs_of_a_job_have_a_limit(submitter: Submitter, monkeypatc
     monkeypatch.setattr(parse, "MAX_INPUT_BYTES", 399)
     with pytest.raises(Problem, match="the inputs have 400 bytes; all of a job may have 399"):
         await submitter.parse(body, context)
+
+
+class Nothing:
+    """No files, and no objects in buckets."""
+
+    async def find(self, *_: object) -> dict[UUID, int]:
+        return {}
+
+    async def describe(self, *_: object) -> dict[Location, object]:
+        return {}
+
+    async def find_writable(self, *_: object) -> set[Location]:
+        return set()
+
+
+@pytest.mark.parametrize("looked_up", [False, True])
+@pytest.mark.parametrize("webhooks_open", [False, True])
+async def test_inputs_come_from_their_own_networks(looked_up: bool, webhooks_open: bool) -> None:
+    """Not from those that webhooks may go to; also if the job has files, which are looked up."""
+    closed, loopback = AddressPolicy(), AddressPolicy.parse(["127.0.0.0/8"], allow_http=True)
+    webhooks, inputs = (loopback, closed) if webhooks_open else (closed, loopback)
+    nothing = Nothing()
+    files = InputFiles(
+        cast("InputFileStore", nothing),
+        cast("ObjectStore", None),
+        cast("InputLocations", nothing),
+        *(2**20, inputs),
+    )
+    models = await FakeCatalogue().read()
+    context = SubmitContext(ids.new(), TRACEPARENT, models, webhooks, max_tensor=2**20, input_policy=inputs)
+    if looked_up:
+        context = (await files.add_to(context, {}))._replace(input_policy=webhooks)
+    body = msgspec.json.encode({"model": "echo", "inputs": {"x": {"url": "http://127.0.0.1/", "shape": [1]}}})
+    if not webhooks_open:
+        assert parse_job(body, context).model == "echo"
+        return
+    with pytest.raises(Problem) as refused:
+        parse_job(body, context)
+    assert [error.pointer for error in refused.value.errors] == ["/inputs/x/url"]
 
 
 FOLDER = Location("bucket", "out/")
