@@ -1,16 +1,28 @@
 """A job that kills Triton or dispatchers again and again fails. No other job fails because of it."""
 
 import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
 
 from deploy.local.stack import Stack
+from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api
 from tests.support.api.model_inputs import fault, work
+from tests.support.api.tenants import make_tenant
 from tests.support.telemetry.otlp_collector import Collector, Span
 from tests.support.telemetry.trace_tree import check_spans, render_tree
 from tests.support.waiting import eventually
 
 ONCE = {"max_attempts": 1}  # a used attempt would fail the job
 RETURNED = 3  # returned attempts of each job, which do not count
+
+
+@pytest.fixture
+async def api(stack: Stack) -> AsyncIterator[Api]:
+    """A client of a new tenant. One whose jobs failed like this before is on probation: its next fails earlier."""
+    async with open_client(stack, await make_tenant(stack, "poison")) as client:
+        yield client
 
 
 async def test_job_that_kills_triton_fails_without_failing_others(
