@@ -28,6 +28,7 @@ class Supervisor:
         self._clock = clock
         self._deaths: defaultdict[str, deque[float]] = defaultdict(partial(deque, maxlen=DEATHS))
         self._starting: dict[str, threading.Thread] = {}
+        self._refused: dict[str, Exception] = {}  # starts that failed at once, such as by a taken port
 
     def look(self) -> None:
         """Start what has ended. Raise ProcessDied, with the end of the log, after five deaths of a part in a minute."""
@@ -41,9 +42,14 @@ class Supervisor:
         deaths.append(self._clock())
         if len(deaths) == DEATHS and deaths[-1] - deaths[0] <= WITHIN_SECONDS:
             self._give_up(part)
-        log = part.process.log.path
-        self._report(f"{part.name} ended with code {part.process.returncode}, and is started again. Its log: {log}")
-        part.launch()
+        refused = self._refused.pop(part.name, None)
+        ending = f"could not start ({first_line(refused)})" if refused else f"ended with code {part.process.returncode}"
+        self._report(f"{part.name} {ending}, and is started again. Its log: {part.process.log.path}")
+        try:
+            part.launch()
+        except (LocalError, OSError) as error:
+            self._refused[part.name] = error  # the next look counts it as a death
+            return
         # In a thread, because other parts may end while Triton loads its models.
         starting = threading.Thread(target=self._wait_ready, args=[part], name=f"start-{part.name}", daemon=True)
         self._starting[part.name] = starting
@@ -63,4 +69,8 @@ class Supervisor:
             part.process.check()
         except ProcessDied as error:
             advice = f"it ended {DEATHS} times within {WITHIN_SECONDS:g} s; mend what its log names, then start again"
-            raise ProcessDied(f"{error}\n{advice}") from None
+            raise ProcessDied(f"{self._refused.get(part.name, error)}\n{advice}") from None
+
+
+def first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

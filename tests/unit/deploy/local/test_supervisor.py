@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.errors import ProcessDied
+from deploy.local.errors import PortTaken, ProcessDied
 from deploy.local.processes.process import Process
 from deploy.local.servers.server import Server
 from deploy.local.supervisor import DEATHS, WITHIN_SECONDS, Supervisor
@@ -82,6 +82,26 @@ def test_the_fifth_death_in_a_minute_is_the_last(part: Part) -> None:
     with pytest.raises(ProcessDied, match=r"(?s)part ended with code -9.*part\.log.*5 times within 60 s; mend"):
         supervisor.look()
     assert not part.process.running
+
+
+def test_a_start_that_fails_counts_as_a_death(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its port may have been taken meanwhile."""
+
+    def refuse() -> None:
+        raise PortTaken("port 1 is taken\nset PORT_BASE")
+
+    monkeypatch.setattr(part, "prepare", refuse)
+    lines: list[str] = []
+    supervisor = Supervisor([part], lines.append)
+    kill(part)
+    for _ in range(DEATHS - 1):
+        supervisor.look()
+    assert lines[0].startswith("part ended with code -9, and is started again")
+    assert {line.partition(". Its log")[0] for line in lines[1:]} == {
+        "part could not start (port 1 is taken), and is started again"
+    }
+    with pytest.raises(ProcessDied, match=r"^port 1 is taken\nset PORT_BASE\nit ended 5 times within 60 s; mend"):
+        supervisor.look()
 
 
 def test_a_part_that_hangs_at_its_start_is_killed(tmp_path: Path) -> None:
