@@ -35,6 +35,7 @@ SWEEP_SECONDS = 1.0
 WIDE_EVENTS = 10  # whose further receivers one statement schedules
 WIDE_RECEIVERS = 100  # of each
 MAX_WIDE = 20_000  # events that wait for this; the sweep finds the deliveries of others
+CHECK_SECONDS = 1.0  # until another notifier looks at what one without a free slot has scheduled
 CHECK_SWEEPS = 60  # sweeps between two searches for endpoints that nobody checks
 ATTRIBUTES = {
     "messaging.system": "rabbitmq",
@@ -104,7 +105,7 @@ class NewDeliveries:
                 taken = await self._store.claim(traceparents, slots, *limits, rooms)
         self._worker.start(taken.claims)
         if taken.found > len(taken.claims) or taken.most == RECEIVERS:
-            self._note(traceparents, await self._store.schedule(traceparents, self._first_delay, self._worker.lease))
+            self._note(traceparents, await self._store.schedule(traceparents, self._first_delay, CHECK_SECONDS))
         metrics.events_taken.inc(len(events))
         return [None] * len(events)
 
@@ -123,7 +124,7 @@ class NewDeliveries:
             if not events:
                 self._has_wide.clear()
                 continue
-            limits = self._first_delay, self._worker.lease, WIDE_RECEIVERS
+            limits = self._first_delay, CHECK_SECONDS, WIDE_RECEIVERS
             try:
                 self._note(events, await self._store.schedule(events, *limits))
             except Unavailable as error:  # the sweep finds their deliveries

@@ -49,10 +49,13 @@ class NewDeliveryStore:
         return NewClaims(found[0]["found"], found[0]["most"], claims)
 
     async def schedule(
-        self, events: Mapping[UUID, str], delay: float, lease: float, receivers: int = RECEIVERS
+        self, events: Mapping[UUID, str], delay: float, check: float, receivers: int = RECEIVERS
     ) -> Scheduled:
-        """Schedule new deliveries that were not claimed, `delay` seconds ahead: up to `receivers` of each event."""
-        values = (list(events), list(events.values()), delay, lease, receivers)
+        """Schedule new deliveries that were not claimed, `delay` seconds ahead: up to `receivers` of each event.
+
+        Every notifier may look at their endpoints `check` seconds from now.
+        """
+        values = (list(events), list(events.values()), delay, check, receivers)
         found = await self._relaxed.fetch(QUERIES["schedule_new"], *values)
         return Scheduled(
             [each["endpoint_id"] for each in found if each["endpoint_id"]],

@@ -16,6 +16,7 @@ from services.notifier.new_deliveries import NewDeliveries
 from services.notifier.store.new_deliveries import RECEIVERS, NewDeliveryStore
 from tests.integration.deliveries import add_event, subscribe
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, submit
+from tests.integration.notifier.steps import Steps
 from tests.integration.waiting import until
 
 OLDER = "UPDATE deliveries SET created_at = created_at - make_interval(secs => $2) WHERE event_id = ANY($1::uuid[])"
@@ -51,6 +52,18 @@ async def test_a_message_is_not_acked_before_its_deliveries_are_taken(
     for _ in range(2):  # a doubled message changes nothing
         await taker.handle(EventsRecorded([(event, TRACEPARENT)]), TRACEPARENT)
         assert await is_taken(database, event)
+
+
+async def test_what_a_full_notifier_takes_is_soon_due_for_others(
+    database: Database, tenant: UUID, taker: NewDeliveries
+) -> None:
+    """Its attempts may hang until their deadline, much later."""
+    webhook = (await subscribe(database, tenant)).id
+    await taker.handle(EventsRecorded([(await add_event(database, tenant), TRACEPARENT)]), TRACEPARENT)
+    other = Steps(database)
+    assert await other.claim() == []  # the one that took it comes first
+    await database.fetch("UPDATE endpoints SET next_at = next_at - interval '1 second'")
+    assert [claim.webhook_id for claim in await other.claim()] == [webhook]
 
 
 async def test_deliveries_whose_message_was_lost_are_found(

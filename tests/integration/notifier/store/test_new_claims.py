@@ -152,6 +152,22 @@ async def test_deliveries_of_a_disabled_subscription_are_canceled(
     assert delivery["status"] == "canceled"
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_lost_messages_delay_no_later_delivery(
+    database: Database, tenant: UUID, steps: Steps, *, ordered: bool
+) -> None:
+    """The message of an event names it. So nothing that was lost before takes its turn."""
+    await subscribe(database, tenant, ordered=ordered)
+    lost = [await add_event(database, tenant) for _ in range(2 * CONCURRENCY)]
+    for _ in range(2):
+        event = await add_event(database, tenant)
+        claims = await steps.take(event) or await steps.claim()
+        (sent,) = await database.fetch("SELECT id FROM deliveries WHERE event_id = $1", event)
+        assert [claim.id for claim in claims] == [sent["id"]]
+        await steps.record(claims, OK)
+    assert {event for event, _ in await steps.new.find(-1.0, 100)} == set(lost)
+
+
 async def test_a_failed_attempt_of_a_new_delivery_is_tried_again(
     database: Database, tenant: UUID, steps: Steps
 ) -> None:
