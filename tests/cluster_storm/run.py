@@ -88,7 +88,7 @@ async def storm(cluster: Cluster, plan: Plan, report_line: Callable[[str], None]
         injector = FaultInjector([*cluster.servers, *processes], [schedule], log, report_event)
         servers = ServerFaultInjector(cluster, injector, log, report_event, plan.seed)
         async with injector.supervise():
-            await run_with_load(loads, lambda: run_faults(injector, servers, plan), log)
+            await run_with_load(loads, lambda: run_faults(injector, servers, plan), log, load.count_unfinished)
             report_event("all members are ready and the load has ended")
             state = await api_state.read_state(client, log.list_jobs, COMPLETION_SECONDS)
             await api_state.add_delivery_attempts(client, state, find_unexplained_repeats(log))

@@ -19,15 +19,15 @@ def check_liveness(log: StormLog) -> Iterator[Finding]:
     if not log.faults:
         return
     yield from check_latency(log)
-    yield from check_slots(log.slot_samples, log.faults)
+    yield from check_slots(log.slot_samples, log.faults, log.settled_at)
     yield from check_reloads(log.model_events, log.faults)
 
 
 def list_before_and_after(log: StormLog) -> tuple[list[float], list[float]]:
-    """Return the seconds of the steady load's jobs before the first fault, and from ten seconds after the last on."""
+    """Return the seconds of the steady load's jobs before the first fault, and once the last one had no effect."""
     return (
         log.list_round_trips(0.0, log.first_fault_began),
-        log.list_round_trips(log.last_fault_ended + SETTLE_SECONDS, float("inf")),
+        log.list_round_trips(log.settled_at, float("inf")),
     )
 
 
@@ -42,11 +42,17 @@ def check_latency(log: StormLog) -> Iterator[Finding]:
         yield "", "the latency returns", limit, f"{1000 * median(after):.0f} ms"
 
 
-def check_slots(samples: Sequence[SlotSample], faults: Sequence[Fault]) -> Iterator[Finding]:
-    """Yield jobs that waited for over a second beside free slots, while no fault explains it."""
+def check_slots(samples: Sequence[SlotSample], faults: Sequence[Fault], settled_at: float) -> Iterator[Finding]:
+    """Yield jobs that waited for over a second beside free slots, while no fault explains it.
+
+    While the backlog of the last fault is worked off, the processor may be what jobs wait for.
+    """
+    last = max(fault.ended for fault in faults)
     for index in range(AROUND, len(samples) - AROUND):
         near, sample = samples[index - AROUND : index + AROUND + 1], samples[index]
         if any(fault.began <= near[-1].at and near[0].at <= fault.ended + SETTLE_SECONDS for fault in faults):
+            continue
+        if last <= sample.at <= settled_at:
             continue
         for model in set.intersection(*(each.free for each in near)) & sample.waiting.keys():
             yield sample.waiting[model][0], "no slot idles", "a free slot takes a job that waits", f"{model} idles"

@@ -36,6 +36,10 @@ class Load:
         self._ended = False  # no more calls: one that is not awaited would be missing in the log
         receiver.listeners.append(self._handle_event)
 
+    def count_unfinished(self) -> int:
+        """Return how many accepted jobs have not had the webhook of their end."""
+        return len(self._in_progress)
+
     async def run(self, until: asyncio.Event, limit: int) -> None:
         """Submit until `until` is set or `limit` requests are reached. Then wait for the calls in progress."""
         began, number = time.monotonic(), 0

@@ -23,6 +23,7 @@ def write(log: StormLog, state: ApiState, violations: Sequence[Violation]) -> It
         for name, seconds in zip(("before the faults", "after them"), list_before_and_after(log), strict=True):
             shown = f"{1000 * median(seconds):8.0f}" if seconds else f"{'none':>8}"
             yield f"{f'ms from submit to webhook {name} (p50)':44}{shown}"
+        yield f"{'seconds until the backlog was worked off':44}{log.settled_at - log.last_fault_ended:8.1f}"
     yield f"{'seconds until all jobs had ended':44}{state.completion_seconds:8.1f}"
     yield from (f"note: {text}" for text in (*log.crashes, *log.anomalies))
     yield f"{'violations':44}{len(violations):8}"

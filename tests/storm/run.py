@@ -38,6 +38,8 @@ ENVIRONMENT = {
 }
 COMPLETION_SECONDS = 180.0  # many times the seconds after which a lost wake-up is sent again
 MEASURED_SECONDS = 10.0  # before the first fault, and once the last one should have no effect any more
+SAMPLES = 20  # of what is unfinished, in this time
+BACKLOG = 2  # times as many unfinished jobs as there were at most before the faults
 LONGEST_SETTLE_SECONDS = 120.0  # a crash after the last fault is one more fault
 
 RunningLoad = Callable[[asyncio.Event], Coroutine[None, None, None]]
@@ -104,7 +106,9 @@ async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) ->
         schedules = plan_faults(stack, plan)
         injector = FaultInjector([*stack.servers, *stack.services], schedules, log, report_event)
         async with injector.supervise():
-            await run_with_load(loads, lambda: injector.run(time.monotonic() + plan.seconds), log)
+            await run_with_load(
+                loads, lambda: injector.run(time.monotonic() + plan.seconds), log, load.count_unfinished
+            )
             report_event("all members are ready and the load has ended")
             state = await api_state.read_state(client, log.list_jobs, COMPLETION_SECONDS)
             await api_state.add_delivery_attempts(client, state, find_unexplained_repeats(log))
@@ -142,7 +146,10 @@ def watch(client: Client, log: StormLog, dispatchers: Mapping[Server, Server]) -
 
 
 async def run_with_load(
-    loads: Sequence[RunningLoad], faults: Callable[[], Coroutine[None, None, None]], log: StormLog
+    loads: Sequence[RunningLoad],
+    faults: Callable[[], Coroutine[None, None, None]],
+    log: StormLog,
+    count_unfinished: Callable[[], int],
 ) -> None:
     """Run the faults under load, with a quiet time before and after them.
 
@@ -153,17 +160,31 @@ async def run_with_load(
         for load in loads:
             group.create_task(load(stop))
         try:
-            await asyncio.sleep(MEASURED_SECONDS)
+            usual = await watch_unfinished(count_unfinished)
             await faults()
-            await wait_until_settled(log)
+            await wait_until_settled(log, lambda: count_unfinished() <= BACKLOG * max(usual, 1))
+            await asyncio.sleep(MEASURED_SECONDS)
         finally:
             stop.set()
 
 
-async def wait_until_settled(log: StormLog) -> None:
-    """Return once the last fault has been over for so long that its effects are over and the rest was measured."""
+async def watch_unfinished(count_unfinished: Callable[[], int]) -> int:
+    """Return how many jobs of the load are unfinished at most, before the first fault."""
+    most = 0
+    for _ in range(SAMPLES):
+        await asyncio.sleep(MEASURED_SECONDS / SAMPLES)
+        most = max(most, count_unfinished())
+    return most
+
+
+async def wait_until_settled(log: StormLog, is_worked_off: Callable[[], bool]) -> None:
+    """Note when the last fault was over for SETTLE_SECONDS, and the jobs that had waited meanwhile have ended.
+
+    How long these take depends on how fast the machine is. Another rule checks that no slot idles until then.
+    """
     deadline = time.time() + LONGEST_SETTLE_SECONDS
-    ends = deadline
-    while time.time() < ends:
-        ends = min(deadline, log.last_fault_ended + SETTLE_SECONDS + MEASURED_SECONDS)
-        await asyncio.sleep(max(0.0, ends - time.time()))
+    while time.time() < min(deadline, log.last_fault_ended + SETTLE_SECONDS) or not is_worked_off():
+        if time.time() > deadline:
+            return
+        await asyncio.sleep(MEASURED_SECONDS / SAMPLES)
+    log.settled_at = time.time()

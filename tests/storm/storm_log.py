@@ -110,6 +110,7 @@ class StormLog:
     round_trips: dict[str, RoundTrip] = field(default_factory=dict)  # by the path of the webhook
     slot_samples: list[SlotSample] = field(default_factory=list)
     model_events: list[ModelEvent] = field(default_factory=list)
+    settled_at: float = float("inf")  # when the effects of the last fault were over, in Unix seconds
     tritons: int = 1  # each counts by itself how often its models failed
 
     def add_submission(self, submission: Submission) -> None:

@@ -44,7 +44,7 @@ class Storm:
     """A storm with one job that went well, and all that is known about it."""
 
     def __init__(self) -> None:
-        self.log = StormLog()
+        self.log = StormLog(settled_at=AT + 100)
         self.log.submissions[KEY] = Submission(KEY, REQUEST, Call("submit", "accepted", 202, AT, AT), JOB.id)
         self.log.deliveries = [make_delivery("dlv_1", CALLBACK, JOB), make_delivery("dlv_2", SUBSCRIPTION, JOB)]
         self.state = ApiState({JOB.id: JOB}, {JOB.id: [RUN]})

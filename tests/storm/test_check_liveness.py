@@ -7,7 +7,7 @@ import pytest
 from tests.storm.check_liveness import check_latency, check_liveness, check_reloads, check_slots
 from tests.storm.storm_log import Fault, ModelEvent, RoundTrip, SlotSample, StormLog
 
-BEGAN, ENDED = 1000.0, 1005.0
+BEGAN, ENDED, SETTLED = 1000.0, 1005.0, 1030.0
 KILL = Fault("kill", "triton", "triton-1", 4711, BEGAN, ENDED, started=1002.0)
 OTHER_KILL = Fault("kill", "triton", "triton-2", 4712, 1100.0, 1105.0, started=1102.0)
 WAITING, FREE = {"echo": ["job_7"]}, {"echo", "work"}
@@ -19,7 +19,7 @@ def find_latency_rules(
     before: Sequence[float | None], after: Sequence[float | None], began: float = ENDED + 10
 ) -> list[str]:
     """Return the rules that these round trips break, in seconds, or None without a webhook."""
-    log = StormLog(faults=[KILL])
+    log = StormLog(faults=[KILL], settled_at=ENDED + 10)
     for first, trips in ((BEGAN - 100, before), (began, after)):
         for number, seconds in enumerate(trips):
             at = first + number
@@ -38,7 +38,7 @@ def test_webhooks_that_do_not_come_are_slow() -> None:
     assert find_latency_rules([0.03] * 20, [0.03] * 9 + [None] * 11) == ["the latency returns"]
 
 
-def test_ten_seconds_after_the_last_fault_are_not_measured() -> None:
+def test_what_comes_before_the_effects_are_over_is_not_measured() -> None:
     assert find_latency_rules([0.03] * 20, [9.0] * 10 + [0.03] * 20, ENDED) == []
 
 
@@ -61,7 +61,8 @@ def test_storm_without_faults_measures_nothing() -> None:
         (900.0, {"ocr": ["job_8"]}, [FREE] * 5, False),
         (999.0, WAITING, [FREE] * 5, False),  # the fault begins meanwhile
         (ENDED + 9.0, WAITING, [FREE] * 5, False),
-        (ENDED + 10.5, WAITING, [FREE] * 5, True),
+        (ENDED + 10.5, WAITING, [FREE] * 5, False),
+        (SETTLED, WAITING, [FREE] * 5, True),
     ],
 )
 def test_slot_idles_while_a_job_waits(
@@ -69,7 +70,7 @@ def test_slot_idles_while_a_job_waits(
 ) -> None:
     samples = [SlotSample(at + number / 2, {}, each) for number, each in enumerate(free)]
     samples[2] = SlotSample(at + 1.0, waiting, free[2])
-    assert [rule for _, rule, _, _ in check_slots(samples, [KILL])] == ["no slot idles"] * idles
+    assert [rule for _, rule, _, _ in check_slots(samples, [KILL], SETTLED)] == ["no slot idles"] * idles
 
 
 @pytest.mark.parametrize(
