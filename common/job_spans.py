@@ -9,14 +9,14 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, get_current_span
 
 from common import ids
+from common.jobs.job import Job
 from common.telemetry import tracing
-from common.views.job import JobRow
 
 _OUTCOME = "charonia.outcome"
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def job_attributes(row: JobRow) -> dict[str, str | int]:
+def job_attributes(row: Job) -> dict[str, str | int]:
     """Return the attributes of every span of a job."""
     return {
         "charonia.job_id": ids.encode(ids.Kind.JOB, row.id),
@@ -27,12 +27,12 @@ def job_attributes(row: JobRow) -> dict[str, str | int]:
     }
 
 
-def queued_since(row: JobRow) -> datetime:
+def queued_since(row: Job) -> datetime:
     """Return the time since which the job can be claimed."""
     return max(row.created_at, row.run_at)
 
 
-def record_queue_time(row: JobRow, context: Context) -> None:
+def record_queue_time(row: Job, context: Context) -> None:
     """Record the span of the wait of a job that was just claimed. All times are of the database's clock."""
     assert row.started_at is not None, "a claimed job has started"
     if tracing.is_off():
@@ -45,7 +45,7 @@ def record_queue_time(row: JobRow, context: Context) -> None:
 
 
 @contextmanager
-def start_span_at(begin: datetime, name: str, row: JobRow, links: Sequence[Link] = ()) -> Iterator[str]:
+def start_span_at(begin: datetime, name: str, row: Job, links: Sequence[Link] = ()) -> Iterator[str]:
     """Start a span in the job's trace at `begin`, and end it with the block. Yield its traceparent."""
     span = tracing.tracer.start_span(
         f"{name} jobs.{row.model}",

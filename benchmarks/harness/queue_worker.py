@@ -7,7 +7,7 @@ from functools import partial
 
 from benchmarks.harness.bench import BenchmarkFailed
 from common import ids
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import messages, topology
 from common.rabbitmq.consumer import Consumer
 from common.rabbitmq.messages import JobsQueued, Message

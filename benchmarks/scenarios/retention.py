@@ -11,9 +11,10 @@ from contextlib import suppress
 from benchmarks.harness.bench import RATE, Bench, BenchmarkFailed, Scenario
 from benchmarks.harness.fill_tables import fill_tables
 from benchmarks.harness.report import Figures, percentiles, pick, with_prefix
+from common.jobs.remove import OLDEST, EndedJobCursor, RemovedBatch
 from common.postgres.database import Database
 from services.dispatcher.maintenance import retention
-from services.dispatcher.maintenance.retention_store import OLDEST, EndedJobCursor, RemovedBatch, RetentionStore
+from services.dispatcher.maintenance.retention_store import RetentionStore
 
 RETENTION = 30 * 86_400.0  # seconds; rows are up to twice as old, so half of them are removed
 

@@ -9,13 +9,14 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from benchmarks.harness.bench import QUERIES, Bench, BenchmarkFailed, Scenario
 from benchmarks.harness.report import Figures, percentiles
 from common import ids
-from common.jobs import Priority
+from common.job_states import Priority
+from common.jobs.claim import Turn, claim_jobs
 from common.postgres.database import Database
-from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.models.fair_share import NIL
 from services.gateway.auth.store import KeyStore
 
@@ -26,7 +27,7 @@ CHUNK = 10_000  # jobs of one statement
 DONE = (30_000, 100_000, 300_000)  # jobs under the snapshot
 SIZES = (1, 50)  # jobs of one claim
 CLAIMS = 30  # of each size
-LEASE = 60.0
+TURN = Turn(model=MODEL, priority=Priority.NORMAL, count=1, worker="benchmark", lease=60.0, last_tenant=NIL)
 
 
 class Queue:
@@ -35,7 +36,7 @@ class Queue:
     def __init__(
         self, database: Database, owner: "asyncpg.Connection[asyncpg.Record]", tenants: Sequence[UUID]
     ) -> None:
-        self._store = ClaimStore(database)
+        self._database = database
         self._owner = owner
         self._tenants = tenants
         self._last = 0  # the number of the last job
@@ -54,7 +55,7 @@ class Queue:
             times = []
             for _ in range(CLAIMS):
                 began = time.perf_counter()
-                claimed = await self._store.claim_jobs(MODEL, Priority.NORMAL, size, NIL, {}, "benchmark", LEASE)
+                claimed = await claim_jobs(self._database, msgspec.structs.replace(TURN, count=size), {})
                 times.append((time.perf_counter() - began) * 1000)
                 if len(claimed.jobs) != size:
                     raise BenchmarkFailed(f"a claim got {len(claimed.jobs)} jobs of {size}")

@@ -15,7 +15,7 @@ import asyncpg
 from prometheus_client import Gauge
 
 from common.errors import Unavailable
-from common.jobs import Priority, Status
+from common.job_states import Priority, Status
 from common.postgres import sql
 from common.postgres.database import Database
 from common.telemetry.logs import Log

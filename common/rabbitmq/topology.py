@@ -10,7 +10,7 @@ from aio_pika import ExchangeType
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractQueue
 from aio_pika.exceptions import ChannelPreconditionFailed
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.settings import QueueType
 from common.telemetry.logs import Log
 

@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanKind
 
 from common import ids
 from common.errors import BrokerUnavailable, Unroutable
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import messages, topology
 from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued
 from common.rabbitmq.publisher import Publisher

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from common import ids
 from common.ids import BatchId
-from common.jobs import Status
+from common.job_states import Status
 from common.postgres import sql
 from common.views.job import Time, Url, format_optional_time, format_time
 

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta
 
 from common import ids
+from common.event_types import EVENT_TYPES
 from common.ids import DeliveryId, EventId, JobId, WebhookId
-from common.jobs import EVENT_TYPES
 from common.postgres import sql
 from common.views.hidden_query import hide_query
 from common.views.job import Time, format_optional_time, format_time

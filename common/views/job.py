@@ -1,6 +1,5 @@
 """A job as clients and receivers see it: one shape for the API and for webhooks."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 from uuid import UUID
@@ -9,8 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from common import ids
+from common.event_types import JobEventType
 from common.ids import JobId
-from common.jobs import Failure, JobEventType, Priority, Status
+from common.job_states import Failure, Priority, Status
+from common.jobs.job import Job
 from common.security.signed_urls import VALID, UrlSigner
 from common.telemetry import tracing
 from common.views.outputs import Outputs, sign_files
@@ -21,34 +22,7 @@ MAX_OUTPUTS = 256 * 1024  # bytes of JSON; a webhook carries a URL instead of la
 _TRACE_ID = "{trace_id}"
 
 
-class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The columns of `jobs` and `job_inputs` that the view needs."""
-
-    id: UUID
-    tenant_id: UUID
-    model: str
-    version: str | None
-    priority: Priority
-    status: Status
-    attempt: int
-    max_attempts: int
-    created_at: datetime
-    run_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    expires_at: datetime | None
-    error_code: str | None
-    error_message: str | None
-    error_retryable: bool | None
-    inference_ms: float | None
-    traceparent: str
-    metadata: bytes | None
-    erased_at: datetime | None = None
-    scheduled_at: datetime | None = None  # a queued job waits until then
-    probation: float | None = None  # seconds; the job may be what kills Triton
-
-
-def job_log_fields(row: JobRow) -> dict[str, str]:
+def job_log_fields(row: Job) -> dict[str, str]:
     """Return the fields of every log line about a job."""
     return {
         "job_id": ids.encode(ids.Kind.JOB, row.id),
@@ -223,7 +197,7 @@ def duration_ms(start: datetime | None, end: datetime | None) -> int | None:
     return None if start is None or end is None else max(0, round((end - start).total_seconds() * 1000))
 
 
-def measure_queue(row: JobRow) -> int | None:
+def measure_queue(row: Job) -> int | None:
     """Return how long the job waited for its latest attempt, in milliseconds, or None if the row does not have it.
 
     After a failed attempt, `run_at` is that of the next one, also once the job is canceled in the queue.
@@ -234,7 +208,7 @@ def measure_queue(row: JobRow) -> int | None:
 
 
 def view_job(
-    row: JobRow,
+    row: Job,
     links: JobUrls,
     *,
     webhook_status: WebhookStatus,
@@ -275,7 +249,7 @@ def view_job(
     )
 
 
-def list_job(row: JobRow, links: JobUrls, waiting_for: WaitingFor | None = None) -> JobView:
+def list_job(row: Job, links: JobUrls, waiting_for: WaitingFor | None = None) -> JobView:
     """Return the view of a job in a list, which leaves outputs out and says so."""
     view = view_job(row, links, webhook_status="none", waiting_for=waiting_for)
     if row.status is not Status.SUCCEEDED or has_erased_outputs(row):
@@ -283,12 +257,12 @@ def list_job(row: JobRow, links: JobUrls, waiting_for: WaitingFor | None = None)
     return msgspec.structs.replace(view, outputs_omitted="in_lists", outputs_url=f"{view.urls.self}/outputs")
 
 
-def has_erased_outputs(row: JobRow) -> bool:
+def has_erased_outputs(row: Job) -> bool:
     return row.status is Status.SUCCEEDED and row.erased_at is not None
 
 
 def render_event(
-    row: JobRow, links: JobUrls, event_type: str, at: datetime, outputs: bytes | None, *, sequence: int
+    row: Job, links: JobUrls, event_type: str, at: datetime, outputs: bytes | None, *, sequence: int
 ) -> bytes:
     """Return the body of a webhook. A URL replaces outputs above MAX_OUTPUTS."""
     outputs = None if outputs is None else links.add_file_urls(outputs, at)
@@ -297,8 +271,3 @@ def render_event(
     if too_large:
         view = msgspec.structs.replace(view, outputs_omitted="too_large", outputs_url=links.outputs(row.id, at))
     return msgspec.json.encode(JobBody(event_type, format_time(at), sequence, view))
-
-
-def read_job(record: Mapping[str, object]) -> JobRow:
-    """Return the row in a record, which may have more columns."""
-    return msgspec.convert(record, JobRow, builtin_types=(UUID, datetime, bytes))

@@ -1,16 +1,17 @@
-"""The reference pages and their generated sections, which begin with `<!-- generated: NAME -->`."""
+"""The pages with generated sections. They begin with `<!-- generated: NAME -->`."""
 
 import re
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-from deploy.docs import chart, client, command_line, errors, logs, metrics, settings
+from deploy.docs import chart, client, command_line, errors, job_states, logs, metrics, settings
 from deploy.docs.markdown import SECTION
 from deploy.docs.openapi import Writer, read_document
 from deploy.local.settings import ROOT
 
 FOLDER = ROOT / "docs" / "reference"
+LIFECYCLE = ROOT / "docs" / "explanation" / "job-lifecycle.md"
 
 
 @cache
@@ -31,6 +32,7 @@ SECTIONS: dict[str, Callable[[str], str]] = {
     "metrics": lambda _: metrics.write_metrics(),
     "chart-values": lambda _: chart.write_values(),
     "stack": lambda _: settings.write_stack(),
+    "job-states": lambda _: job_states.write_diagram(),
     "http-errors": errors.write_http_errors,
     "job-errors": errors.write_job_errors,
     "delivery-errors": errors.write_delivery_errors,
@@ -40,7 +42,7 @@ SECTIONS: dict[str, Callable[[str], str]] = {
 
 
 def list_pages() -> list[Path]:
-    return [*sorted(FOLDER.glob("*.md")), chart.README]
+    return [*sorted(FOLDER.glob("*.md")), LIFECYCLE, chart.README]
 
 
 def renew(page: Path) -> str:

@@ -12,7 +12,7 @@ from aio_pika.abc import AbstractChannel
 from common.errors import SettingsError
 from common.http import health
 from common.http_client.client import CheckedClient
-from common.jobs import Priority
+from common.job_states import Priority
 from common.lifecycle import run_until_stopped
 from common.locations.allowed import AllowedLocations
 from common.locations.buckets import Buckets

@@ -7,11 +7,11 @@ import msgspec
 from opentelemetry.trace import SpanKind
 
 from common import ids, tensors
-from common.jobs import Failure
+from common.job_states import Failure
+from common.jobs.job import JobToRun
 from common.telemetry import tracing
 from common.tensors import Tensor, UrlContent
 from services.dispatcher import metrics
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.inputs.input_reader import InputReader
 from services.dispatcher.inputs.references import fit_references
 from services.dispatcher.models.served_model import ServedModel
@@ -46,9 +46,9 @@ class Attempts:
     async def run(self, model: ServedModel, running: RunningJob) -> InferenceResult:
         """Run one attempt of a claimed job. Raises InferenceError."""
         job = running.job
-        declared = model.describe(job.row.version)
+        declared = model.describe(job.version)
         if declared is None:
-            text = f"model '{model.name}' has no version {job.row.version}"
+            text = f"model '{model.name}' has no version {job.version}"
             raise InferenceError(Failure("model_not_found", text, False))
         request = self._make_request(job)
         references = tensors.list_references(request.tensors)
@@ -69,12 +69,12 @@ class Attempts:
                 finally:
                     running.release_before_save(model)  # the last responses may wait for the object store
 
-    def _make_request(self, job: ClaimedJob) -> InferenceRequest:
+    def _make_request(self, job: JobToRun) -> InferenceRequest:
         return InferenceRequest(
-            id=ids.encode(ids.Kind.JOB, job.row.id),
-            model=job.row.model,
-            version=job.row.version,
-            tensors=job.tensors or b"",
+            id=ids.encode(ids.Kind.JOB, job.id),
+            model=job.model,
+            version=job.version,
+            tensors=job.tensors,
             parameters=job.parameters,
             timeout=job.timeout,
             max_outputs=self._max_outputs,
@@ -83,7 +83,7 @@ class Attempts:
         )
 
     async def _read_inputs(
-        self, job: ClaimedJob, request: InferenceRequest, inputs: Sequence[Tensor], fetched: FetchedInputs = NONE
+        self, job: JobToRun, request: InferenceRequest, inputs: Sequence[Tensor], fetched: FetchedInputs = NONE
     ) -> InferenceRequest:
         """Return the request with the contents of its files, or their URLs, and of what was fetched.
 
@@ -93,5 +93,5 @@ class Attempts:
         head = describe_request(request, inputs).SerializeToString()
         with tracing.start_span("read inputs", kind=SpanKind.CLIENT):
             left = request.timeout - fetched.seconds
-            message = await self._inputs.complete(head, job.row.tenant_id, inputs, left, fetched.contents)
+            message = await self._inputs.complete(head, job.tenant_id, inputs, left, fetched.contents)
         return msgspec.structs.replace(request, tensors=b"", message=message, spent=time.monotonic() - began)

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from services.dispatcher.claims.claimed_job import ClaimedJob
+from common.jobs.job import ClaimedJob
 from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
 
 
@@ -38,7 +38,7 @@ def find_doubtful(lost: Collection[tuple[ClaimedJob, datetime]]) -> set[UUID]:
     Each job has the time at which it was found lost.
     """
     return {
-        job.row.id
+        job.id
         for job, now in lost
         if job.probation is not None
         and is_lost_in_doubt(job, [read_start(each) for each, _ in lost if each.worker == job.worker], now)
@@ -59,4 +59,4 @@ def is_lost_in_doubt(suspect: ClaimedJob, others: Collection[Start], now: dateti
 
 
 def read_start(job: ClaimedJob) -> Start:
-    return Start(job.row.tenant_id, job.started_at.timestamp())
+    return Start(job.tenant_id, job.started_at.timestamp())

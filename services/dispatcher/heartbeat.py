@@ -3,12 +3,13 @@
 import asyncio
 
 from common.errors import Unavailable
+from common.jobs.job import ClaimKey
+from common.jobs.renew import HeldClaim
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from common.views.job import job_log_fields
 from services.dispatcher import metrics
-from services.dispatcher.claims.claimed_job import ClaimKey
-from services.dispatcher.claims.store import ClaimStore, HeldClaim
+from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.running_job import RunningJob
 
 AGAIN_SECONDS = 1.0  # before what could not be renewed is tried again
@@ -82,7 +83,7 @@ class Heartbeat:
             return  # its end was recorded meanwhile
         if held is None:
             metrics.stale_results.inc()
-            log.warning("lease.lost", **job_log_fields(running.job.row))
+            log.warning("lease.lost", **job_log_fields(running.job))
             running.task.cancel()  # another claim runs the job, or it has ended
         elif held.canceling and not running.canceling:
             running.cancel()

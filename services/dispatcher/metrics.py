@@ -2,7 +2,7 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from common.jobs import TERMINAL
+from common.job_states import TERMINAL
 from common.telemetry.metrics import jobs_ended
 from services.dispatcher.triton.errors import ERROR_CODES
 

@@ -4,7 +4,7 @@ from typing import assert_never
 
 import msgspec
 
-from common.jobs import Failure
+from common.job_states import Failure
 
 # A job that runs while Triton or its dispatcher dies gets its attempt back. But after this many interruptions in a row
 # it may be what kills them. From then on it is suspected poison and on probation: no other suspect runs where one crash

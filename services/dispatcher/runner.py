@@ -11,7 +11,9 @@ from opentelemetry.trace import Span, SpanKind
 
 from common import job_spans
 from common.errors import Reject, Retry, Unavailable
-from common.jobs import Failure, Priority
+from common.job_states import Failure, Priority
+from common.jobs.job import JobToRun
+from common.jobs.requeue import Requeue
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.messages import JobsQueued, Message
 from common.telemetry import tracing
@@ -19,13 +21,12 @@ from common.telemetry.logs import Log
 from common.views.job import job_log_fields
 from services.dispatcher import metrics
 from services.dispatcher.attempts import Attempts
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims, NoRoom
 from services.dispatcher.failure_policy import classify
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results.result_recorder import ResultRecorder
-from services.dispatcher.results.store import OutputsNotStored, Requeue, ResultStore
+from services.dispatcher.results.store import OutputsNotStored, ResultStore
 from services.dispatcher.retry_policy import Interrupted
 from services.dispatcher.running_job import RunningJob, span_attributes
 from services.dispatcher.slot_filler import SlotFiller
@@ -117,7 +118,7 @@ class Runner:
         if job is None:
             metrics.stale_messages.inc()
             return True
-        self._changes.notify([job.row.id])
+        self._changes.notify([job.id])
         metrics.queue_seconds.labels(model.name, priority).observe(job.seconds_queued())
         running = RunningJob(job, is_probe=probe)
         self._heartbeat.jobs[running.key] = running
@@ -129,7 +130,7 @@ class Runner:
     def _forget(self, model: ServedModel, running: RunningJob, task: asyncio.Task[None]) -> None:
         """Free what a job held when its task has ended."""
         self._heartbeat.jobs.pop(running.key, None)
-        self._claims.note_end(model, running.job.row.tenant_id)
+        self._claims.note_end(model, running.job.tenant_id)
         self._claims.release(running.job, running.fetched)
         if running.is_probe:
             model.breaker.end_probe()
@@ -140,15 +141,15 @@ class Runner:
             model.concurrency.note_saved()
         if not task.cancelled() and (error := task.exception()) is not None:
             # The lease lapses now, and a sweeper decides what happens to the job.
-            log.error("job.task_failed", **job_log_fields(running.job.row), error=repr(error))
+            log.error("job.task_failed", **job_log_fields(running.job), error=repr(error))
 
     async def _run(self, model: ServedModel, running: RunningJob, traceparent: str | None) -> None:
         """Run a claimed job to its end, or until it goes back to the queue."""
         job = running.job
-        context, links = tracing.continue_trace(job.row.traceparent, traceparent)
-        job_spans.record_queue_time(job.row, context)
+        context, links = tracing.continue_trace(job.traceparent, traceparent)
+        job_spans.record_queue_time(job, context)
         name = f"process jobs.{model.name}"
-        with tracing.start_span(name, context, SpanKind.CONSUMER, partial(span_attributes, job.row), links) as span:
+        with tracing.start_span(name, context, SpanKind.CONSUMER, partial(span_attributes, job), links) as span:
             running.span = span
             if job.wants_started:
                 self._recorder.announce_start(job, tracing.to_traceparent(span))
@@ -161,7 +162,7 @@ class Runner:
             await self._save(running, save)
         except OutputsNotStored as error:
             at = job.time_after(time.monotonic() - began)
-            log.warning("job.outputs_not_stored", **job_log_fields(job.row), error=error)
+            log.warning("job.outputs_not_stored", **job_log_fields(job), error=error)
             await self._recorder.record_failure(job, error.outcome, at, trace)
         except asyncio.CancelledError:
             if not running.canceling:
@@ -177,7 +178,7 @@ class Runner:
         except InferenceError as error:
             metrics.inference_errors.labels(model.name, error.failure.code).inc()
             seconds = time.monotonic() - began
-            outcome = classify(model, error, job.row.id, seconds - running.waiting_seconds - running.reading_seconds)
+            outcome = classify(model, error, job.id, seconds - running.waiting_seconds - running.reading_seconds)
             if isinstance(outcome, Interrupted) and self._suspects.note_interruption(running):
                 outcome = msgspec.structs.replace(outcome, doubtful=True)
             return partial(self._recorder.record_failure, job, outcome, job.time_after(seconds), trace)
@@ -226,8 +227,8 @@ class Runner:
                 running.task.cancel()
         await self._give_back([running.job for running in left])
 
-    async def _give_back(self, jobs: Sequence[ClaimedJob]) -> None:
-        requeues = [Requeue(id=job.row.id, claim=job.claim, failure=STOPPED, given_back=True) for job in jobs]
+    async def _give_back(self, jobs: Sequence[JobToRun]) -> None:
+        requeues = [Requeue(id=job.id, claim=job.claim, failure=STOPPED, given_back=True) for job in jobs]
         try:
             if requeues:
                 await self._store.requeue_jobs(requeues)

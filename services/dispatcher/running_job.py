@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from opentelemetry.trace import INVALID_SPAN, Span
 
 from common import job_spans
+from common.jobs.job import ClaimKey, Job, JobToRun
 from common.rabbitmq import topology
-from common.views.job import JobRow
 from services.dispatcher import metrics
-from services.dispatcher.claims.claimed_job import ClaimedJob, ClaimKey
 from services.dispatcher.claims.input_budget import NO_ROOM, Room
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.attempt import InferenceResult
@@ -20,7 +19,7 @@ from services.dispatcher.triton.attempt import InferenceResult
 class RunningJob:
     """A claimed job, the task that runs it to its end, and what that task waits for: the inference, then the save."""
 
-    job: ClaimedJob
+    job: JobToRun
     task: asyncio.Task[None] | None = None
     inference: asyncio.Task[InferenceResult] | None = None
     save: asyncio.Task[None] | None = None
@@ -37,7 +36,7 @@ class RunningJob:
 
     @property
     def key(self) -> ClaimKey:
-        return self.job.row.id, self.job.claim
+        return self.job.key
 
     def release_before_save(self, model: ServedModel) -> None:
         """Give the slot back, if the model's limit allows it: the result or the last responses are being saved."""
@@ -54,7 +53,7 @@ class RunningJob:
                 task.cancel()
 
 
-def span_attributes(row: JobRow) -> dict[str, str | int]:
+def span_attributes(row: Job) -> dict[str, str | int]:
     """Return the attributes of a job's consumer span."""
     return {
         "messaging.system": "rabbitmq",

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 
 from common.errors import Retry
-from common.jobs import Priority
+from common.job_states import Priority
 from services.dispatcher.claims.claims import BATCH, Claims
 from services.dispatcher.models.served_model import ServedModel
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from common.errors import Retry
+from common.jobs.job import ClaimKey
 from common.telemetry.logs import Log
 from common.views.job import job_log_fields
-from services.dispatcher.claims.claimed_job import ClaimKey
 from services.dispatcher.crash_causes import Start, is_doubtful, runs_alone
 from services.dispatcher.retry_policy import PROBATION_SECONDS
 from services.dispatcher.running_job import RunningJob
@@ -71,7 +71,7 @@ class Suspects:
             asyncio.get_running_loop().call_later(seconds, self._release, running.key)
             running.began = self._clock()
             running.waiting_seconds = running.began - began
-            log.warning("suspect.runs_alone", **job_log_fields(running.job.row), seconds=seconds)
+            log.warning("suspect.runs_alone", **job_log_fields(running.job), seconds=seconds)
             yield
         finally:
             self._release(running.key)
@@ -84,7 +84,7 @@ class Suspects:
 
     def _is_unproven(self, other: RunningJob, suspect: RunningJob) -> bool:
         return (
-            other.job.row.tenant_id != suspect.job.row.tenant_id
+            other.job.tenant_id != suspect.job.tenant_id
             and other.task is not None
             and not other.recording
             and self._clock() - other.began < PROBATION_SECONDS
@@ -97,4 +97,4 @@ class Suspects:
 
 
 def read_start(running: RunningJob) -> Start:
-    return Start(running.job.row.tenant_id, running.began)
+    return Start(running.job.tenant_id, running.began)

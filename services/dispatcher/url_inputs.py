@@ -45,7 +45,7 @@ class UrlInputs:
         count these waits. Raises InferenceError.
         """
         job, places = running.job, self._claims.fetch_places
-        party, most = FetchParty(model.name, job.row.tenant_id), max(USUAL, model.concurrency.size)
+        party, most = FetchParty(model.name, job.tenant_id), max(USUAL, model.concurrency.size)
         leave_slot(model, running)
         async with AsyncExitStack() as held:
             await wait(places.acquire(party, most))
@@ -85,7 +85,7 @@ def leave_slot(model: ServedModel, running: RunningJob) -> None:
 
 
 async def take_slot(model: ServedModel, running: RunningJob) -> None:
-    running.is_probe = await model.acquire(running.job.row.priority)
+    running.is_probe = await model.acquire(running.job.priority)
     running.has_slot = True
     metrics.slots_used.labels(model.name).inc()
 

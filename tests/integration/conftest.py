@@ -16,6 +16,7 @@ from deploy.local.servers.postgres import Postgres
 from deploy.local.servers.rabbitmq import RabbitMQ
 from tests.conftest import running
 from tests.integration.jobs import add_tenant
+from tests.support.database.checked_moves import add_trigger
 from tests.support.database.standby import NAME, Standby
 from tests.support.database.temporary import temporary_database
 
@@ -24,8 +25,10 @@ TEMPLATE = "migrated"
 
 @pytest.fixture(scope="session")
 async def template(postgres: Postgres) -> str:
-    """A migrated database that nobody is connected to."""
-    await migrate(postgres.create_database(TEMPLATE))
+    """A migrated database that nobody is connected to. A trigger checks how statements move jobs."""
+    url = postgres.create_database(TEMPLATE)
+    await migrate(url)
+    await add_trigger(url)
     return TEMPLATE
 
 

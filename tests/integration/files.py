@@ -3,9 +3,9 @@
 from uuid import UUID
 
 from common import ids, tensors
+from common.jobs.new_job import JobFile, NewJob
 from common.postgres.database import Database
 from common.tensors import Datatype, FileContent, Tensor
-from services.gateway.jobs.store import JobFile, NewJob
 from tests.integration.jobs import new_job
 
 ADD_FILE = """

@@ -7,7 +7,7 @@ from aio_pika import Message as Raw
 from aio_pika.abc import AbstractChannel, HeadersType
 
 from common import ids
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import messages, topology
 from common.rabbitmq.messages import CancelJob, Message
 from common.rabbitmq.subscription import Subscription

@@ -9,7 +9,8 @@ from uuid import UUID
 import msgspec
 
 from common import ids
-from common.jobs import TERMINAL, TRANSITIONS, Status
+from common.job_states import TERMINAL, Status
+from common.jobs.transitions import TRANSITIONS
 from common.postgres.database import Database
 from common.rabbitmq.messages import CancelJob, EventsRecorded
 from common.rabbitmq.wake_ups import WakeUp

@@ -5,16 +5,20 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from common import ids, tensors
-from common.jobs import Failure, Priority, Status, number_event
+from common.event_types import number_event
+from common.job_states import Failure, Priority, Status
+from common.jobs.claim import Turn, claim_jobs
+from common.jobs.end import JobEnd
+from common.jobs.job import ClaimedJob, JobToRun
+from common.jobs.new_event import NewEvent
+from common.jobs.new_job import NewJob
+from common.jobs.requeue import Requeue
+from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import job_wake_up
 from common.tensors import Datatype, Tensor
-from services.dispatcher.claims.claimed_job import ClaimedJob
-from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.models.fair_share import NIL
-from services.dispatcher.results.store import JobEnd, NewEvent, Requeue
 from services.gateway.auth.store import KeyStore
-from services.gateway.jobs.store import JobStore, NewJob
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 PACKED = tensors.pack([Tensor("x", Datatype.FP32, [1, 1], bytes(4))])
@@ -56,21 +60,25 @@ def new_job(tenant: UUID, **changes: Any) -> NewJob:
 
 async def submit(database: Database, tenant: UUID, **changes: Any) -> UUID:
     job = new_job(tenant, **changes)
-    await JobStore(database).submit_jobs([job])
+    await submit_jobs(database, [job])
     return job.id
 
 
-async def take(database: Database, count: int = 1, **changes: Any) -> list[ClaimedJob]:
-    """Claim jobs as after `count` wake-ups."""
+def make_turn(count: int = 1, **changes: Any) -> Turn:
     values: dict[str, Any] = {
         "model": "echo",
         "priority": Priority.NORMAL,
         "last_tenant": NIL,
-        "running": {},
         "worker": "w",
         "lease": LEASE,
     }
-    return (await ClaimStore(database).claim_jobs(count=count, **values | changes)).jobs
+    return Turn(count=count, **values | changes)
+
+
+async def take(database: Database, count: int = 1, **changes: Any) -> list[JobToRun]:
+    """Claim jobs as after `count` wake-ups."""
+    running = changes.pop("running", {})
+    return (await claim_jobs(database, make_turn(count, **changes), running)).jobs
 
 
 ASIDE = """
@@ -81,7 +89,7 @@ RETURNING id
 BACK = "UPDATE jobs SET scheduled_at = NULL WHERE id = ANY($1::uuid[])"
 
 
-async def claim(database: Database, job_id: UUID, worker: str = "w", lease: float = LEASE) -> ClaimedJob:
+async def claim(database: Database, job_id: UUID, worker: str = "w", lease: float = LEASE) -> JobToRun:
     """Claim this job, as if it were the only claimable one."""
     aside = await database.fetch(ASIDE, job_id)
     await database.fetch("UPDATE jobs SET scheduled_at = NULL WHERE id = $1", job_id)
@@ -95,12 +103,12 @@ def new_end(job: ClaimedJob, status: Status = Status.SUCCEEDED, **changes: Any) 
     kind = f"job.{status}"
     event_id = ids.new()
     values: dict[str, Any] = {
-        "id": job.row.id,
+        "id": job.id,
         "claim": job.claim,
         "was": "running",
-        "model": job.row.model,
+        "model": job.model,
         "status": status,
-        "finished_at": (job.row.started_at or job.row.created_at) + timedelta(seconds=1),
+        "finished_at": job.started_at + timedelta(seconds=1),
         "event": NewEvent(event_id, kind, number_event(kind, job.claim), b"{}", TRACEPARENT),
         "failure": None if status is Status.SUCCEEDED else TRANSIENT,
         "outputs": b"[]" if status is Status.SUCCEEDED else None,
@@ -109,7 +117,7 @@ def new_end(job: ClaimedJob, status: Status = Status.SUCCEEDED, **changes: Any) 
 
 
 def new_requeue(job: ClaimedJob, **changes: Any) -> Requeue:
-    values: dict[str, Any] = {"id": job.row.id, "claim": job.claim, "failure": TRANSIENT}
+    values: dict[str, Any] = {"id": job.id, "claim": job.claim, "failure": TRANSIENT}
     return Requeue(**values | changes)
 
 

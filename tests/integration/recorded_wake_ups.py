@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq.messages import JobsQueued
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher

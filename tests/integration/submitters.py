@@ -21,7 +21,6 @@ from services.gateway.jobs.inputs.locations import InputLocations
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
 from services.gateway.jobs.queue_limit_store import QueueLimitStore
 from services.gateway.jobs.queue_limits import QueueLimits
-from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.submit import Submitter
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
@@ -46,7 +45,7 @@ def new_submitter(
     large = LargeInputStore(database)
     locations = InputLocations(AllowedLocations(database, ""), Buckets(1.0))
     return Submitter(
-        JobStore(database),
+        database,
         Catalogue(ModelStore(database)),
         wake_ups,
         AddressPolicy.parse((), allow_http=False),

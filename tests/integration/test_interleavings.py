@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from common.jobs import TERMINAL, Status
+from common.job_states import TERMINAL, Status
+from common.jobs.job import JobToRun
 from common.postgres.database import Database
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.sessions.lost_sessions import FREE_SECONDS
 from services.gateway.jobs.transitions.retry import RETRYABLE
 from tests.integration import history
@@ -45,7 +45,7 @@ class JobLives(RuleBasedStateMachine):
         self.world = World(database, tenant)
         self.jobs: list[UUID] = []
         self.wants_started: set[UUID] = set()  # jobs whose client subscribed to job.started
-        self.claims: list[ClaimedJob] = []  # lost ones too
+        self.claims: list[JobToRun] = []  # lost ones too
         self.revived: Counter[UUID] = Counter()
         self.now: dict[UUID, JobState] = {}
         self.erased: set[UUID] = set()
@@ -70,7 +70,7 @@ class JobLives(RuleBasedStateMachine):
         before = self.now[job].status
         match move.kind:
             case "claim":
-                assert all(self.now[each.row.id].status is QUEUED for each in self.do(self.claim()))
+                assert all(self.now[each.id].status is QUEUED for each in self.do(self.claim()))
             case "act":
                 self.act(job, move.action)
             case "act late":
@@ -126,10 +126,10 @@ class JobLives(RuleBasedStateMachine):
             case _:
                 await self.claim()
 
-    async def answer_lost_wake_ups(self) -> list[ClaimedJob]:
+    async def answer_lost_wake_ups(self) -> list[JobToRun]:
         return await self.world.answer(await self.world.find_lost_wake_ups())
 
-    async def claim(self, session: int | None = None) -> list[ClaimedJob]:
+    async def claim(self, session: int | None = None) -> list[JobToRun]:
         """Claim after a wake-up for each job, one of them doubled."""
         claimed = await self.world.claim([*self.jobs, self.jobs[0]], session)
         self.claims += claimed
@@ -143,7 +143,7 @@ class JobLives(RuleBasedStateMachine):
             self.do(self.world.stores.sweeper.promote_suspect())
             self.do(self.claim())
             self.every_step_was_legal_and_no_job_is_lost()
-        claims = [claim for claim in self.claims if claim.row.id == job]
+        claims = [claim for claim in self.claims if claim.id == job]
         if claims:
             before = self.now[job].status
             expected = OUTCOMES[action][before] if self.holds(claims[-1]) else {before}
@@ -153,11 +153,11 @@ class JobLives(RuleBasedStateMachine):
     def act_late(self, action: Action) -> None:
         """Act under a lost claim: nothing changes."""
         lost = [job for job in self.claims if not self.holds(job)]
-        rivals = [job for job in lost if self.now[job.row.id].status in RUNNING]  # another claim holds the job
+        rivals = [job for job in lost if self.now[job.id].status in RUNNING]  # another claim holds the job
         for job in (rivals or lost)[-1:]:
-            before = self.do(self.world.show(job.row.id))
+            before = self.do(self.world.show(job.id))
             self.do(self.world.act(job, action))
-            assert self.do(self.world.show(job.row.id)) == before
+            assert self.do(self.world.show(job.id)) == before
 
     def freeze(self) -> None:
         """A dispatcher claims the jobs and freezes until after their leases. Another dispatcher claims them then."""
@@ -177,8 +177,8 @@ class JobLives(RuleBasedStateMachine):
         self.every_step_was_legal_and_no_job_is_lost()
         assert not any(self.holds(job) for job in claimed)
 
-    def holds(self, job: ClaimedJob) -> bool:
-        state = self.now[job.row.id]
+    def holds(self, job: JobToRun) -> bool:
+        state = self.now[job.id]
         return state.status in RUNNING and state.claim == job.claim
 
     async def revive(self, move: Move) -> set[UUID]:

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from common.jobs import Priority
+from common.job_states import Priority
+from common.jobs.job import JobToRun
 from common.postgres.database import Database
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.models.served_model import ServedModel
@@ -44,7 +44,7 @@ class Dispatcher:
         self.claims = Claims(world.stores.claims, RunLimits(world.stores.claims, list), worker="w", lease=LEASE)
         self.models = {name: ServedModel(name, asyncio.Event()) for name in ("echo", "small")}
 
-    async def answer(self, queue: Queue) -> ClaimedJob | None:
+    async def answer(self, queue: Queue) -> JobToRun | None:
         return await self.claims.claim(self.models[queue[0]], queue[1])
 
 
@@ -54,7 +54,7 @@ class WakeUps(RuleBasedStateMachine):
         self.runner, self.world, self.tenants = runner, world, tenants
         self.dispatchers = [Dispatcher(world) for _ in range(2)]
         self.jobs: list[UUID] = []
-        self.claimed: list[ClaimedJob] = []
+        self.claimed: list[JobToRun] = []
         self.queues: Counter[Queue] = Counter()  # the wake-ups in the broker
 
     def do(self, call: Coroutine[Any, Any, T]) -> T:

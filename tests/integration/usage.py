@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from common.jobs import Status
+from common.job_states import Status
 from common.postgres.database import Database
 from services.dispatcher.maintenance.usage_store import UsageStore
 from tests.integration.jobs import claim, new_end

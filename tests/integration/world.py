@@ -11,7 +11,10 @@ from typing import Literal, assert_never, cast
 from uuid import UUID
 
 from common import ids
-from common.jobs import Failure, Priority, Status
+from common.job_states import Failure, Priority, Status
+from common.jobs.expire import WaitingJobs
+from common.jobs.job import JobToRun
+from common.jobs.rescue import LostJobs
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
@@ -19,12 +22,11 @@ from common.rabbitmq.publisher import Publisher
 from common.tensors import Datatype, Signature
 from common.views.job import JobUrls
 from services.dispatcher import retry_policy
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance.batches import BatchCompleter
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.reconciler import find_silent, list_wake_ups
 from services.dispatcher.maintenance.sweeper import Sweeper
-from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
+from services.dispatcher.maintenance.sweeper_store import SweeperStore
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -95,14 +97,14 @@ class LateStore(SweeperStore):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
-        self.expired: JobsAtTime = []
-        self.abandoned: JobsAtTime = []
+        self.expired: WaitingJobs = []
+        self.abandoned: LostJobs = []
 
-    async def find_expired(self, limit: int) -> JobsAtTime:
+    async def find_expired(self, limit: int) -> WaitingJobs:
         found, self.expired = self.expired, await super().find_expired(limit)
         return found
 
-    async def find_abandoned(self, jobs: Sequence[UUID], limit: int) -> JobsAtTime:
+    async def find_abandoned(self, jobs: Sequence[UUID], limit: int) -> LostJobs:
         found, self.abandoned = self.abandoned, await super().find_abandoned(jobs, limit)
         return found
 
@@ -157,13 +159,13 @@ class World:
         self.seconds += seconds
         await self.database.fetch(PASS_TIME, timedelta(seconds=seconds))
 
-    async def claim(self, jobs: Sequence[UUID], session: int | None = None) -> list[ClaimedJob]:
+    async def claim(self, jobs: Sequence[UUID], session: int | None = None) -> list[JobToRun]:
         """Claim as a dispatcher does after one wake-up for each job. Nobody holds the lock of the session."""
         counts = await self.database.fetch(WAKE_UP_COUNTS, jobs)
         queues = {(each["model"], Priority(each["priority"])): each["count"] for each in counts}
         return await self.answer(queues, session)
 
-    async def answer(self, wake_ups: Mapping[Queue, int], session: int | None = None) -> list[ClaimedJob]:
+    async def answer(self, wake_ups: Mapping[Queue, int], session: int | None = None) -> list[JobToRun]:
         """Claim as a dispatcher does after wake-ups."""
         claimed = [
             job
@@ -176,7 +178,7 @@ class World:
         await self.recorder.drain(10)
         return claimed
 
-    async def act(self, job: ClaimedJob, action: Action) -> None:
+    async def act(self, job: JobToRun, action: Action) -> None:
         """Act as a dispatcher that believes it holds the job."""
         at = job.time_after(1.0)
         match action:
@@ -195,7 +197,7 @@ class World:
             case "hand back":
                 await self.stores.results.requeue_jobs([new_requeue(job, given_back=True)])
             case "renew":
-                await self.stores.claims.renew_leases([(job.row.id, job.claim)], LEASE)
+                await self.stores.claims.renew_leases([(job.id, job.claim)], LEASE)
             case never:
                 assert_never(never)
 

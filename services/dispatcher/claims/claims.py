@@ -7,13 +7,14 @@ from functools import partial
 from uuid import UUID
 
 from common.errors import CharoniaError, Retry
-from common.jobs import Priority
+from common.job_states import Priority
+from common.jobs.claim import ClaimBatch, Turn
+from common.jobs.job import JobToRun
 from common.postgres.batcher import Batcher
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.fetch_places import FetchPlaces
 from services.dispatcher.claims.input_budget import NO_ROOM, InputBudget, Queue, Room
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import ClaimBatch, ClaimStore
+from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.settings import MAX_FETCHES, MAX_INPUTS
 
@@ -30,7 +31,7 @@ class NoJob(Enum):
     NO_ROOM = "the inputs of running jobs leave no room"
 
 
-ClaimResult = ClaimedJob | NoJob
+ClaimResult = JobToRun | NoJob
 
 
 class NoRoom(CharoniaError):
@@ -64,7 +65,7 @@ class Claims:
         self._batchers: dict[tuple[str, Priority], Batcher[None, ClaimResult]] = {}
         self._late: set[Queue] = set()  # whose last claim left jobs that no message announces
 
-    async def claim(self, model: ServedModel, priority: Priority) -> ClaimedJob | None:
+    async def claim(self, model: ServedModel, priority: Priority) -> JobToRun | None:
         """Claim the next job of a model and class. None if the queue is empty, or its jobs may not start now.
 
         Raises Unavailable, NoRoom, or Retry if for too long other transactions hold all queued jobs.
@@ -74,7 +75,7 @@ class Claims:
             self._batchers[key] = Batcher(partial(self.claim_batch, model, priority), name="claims", limit=BATCH)
         for _ in range(MAX_TRIES):
             match await self._batchers[key].submit(None):
-                case ClaimedJob() as job:
+                case JobToRun() as job:
                     return job
                 case NoJob.QUEUE_EMPTY:
                     return None
@@ -92,9 +93,9 @@ class Claims:
         """Wait until the next job may fit, but not for long: by then a smaller job of another tenant may be next."""
         await self.inputs.wait((model.name, priority))
 
-    def release(self, job: ClaimedJob, fetched: Room = NO_ROOM) -> None:
+    def release(self, job: JobToRun, fetched: Room = NO_ROOM) -> None:
         """Free the memory of a claimed job that no longer runs, and what it took after its claim."""
-        self.inputs.note_end((job.row.model, job.row.priority), measure([job]))
+        self.inputs.note_end((job.model, job.priority), measure([job]))
         self.inputs.release(name_fetched(job), fetched)
 
     def note_end(self, model: ServedModel, tenant: UUID) -> None:
@@ -105,25 +106,34 @@ class Claims:
     async def claim_batch(self, model: ServedModel, priority: Priority, claims: list[None]) -> list[ClaimResult]:
         """Claim up to one job for each item in one statement, as far as there is room for their inputs."""
         share, queue = model.fair_share, (model.name, priority)
-        turn = model.name, priority, len(claims), share.last_tenant[priority]
-        holder = self._worker, self._lease, self._read_session()
         limits, waiting = await self._limits.get(), self.fetch_places.list_waiting(model.name)
-        on_probation = limits.on_probation.get(model.name, ())
+        is_limited = model.name in limits.models
         room, loaded = self.inputs.reserve(queue), Room(0, 0)
         try:
-            if model.name in limits.models:
-                claimed = await self._store.claim_within_limits(*turn, *holder, waiting, room, on_probation)
+            turn = Turn(
+                model=model.name,
+                priority=priority,
+                count=len(claims),
+                worker=self._worker,
+                session=self._read_session(),
+                lease=self._lease,
+                last_tenant=share.last_tenant[priority],
+                closed_tenants=waiting if is_limited else limits.paused_tenants | waiting,
+                on_probation=limits.on_probation.get(model.name, ()),
+                max_bytes=room.in_turn,
+                max_passing_bytes=room.passing,
+            )
+            if is_limited:
+                claimed = await self._store.claim_within_limits(turn)
             else:
-                running = share.count_turns(priority)
-                closed = limits.paused_tenants | waiting
-                claimed = await self._store.claim_jobs(*turn, running, *holder, closed, room, on_probation)
+                claimed = await self._store.claim_jobs(turn, share.count_turns(priority))
             loaded = measure(claimed.jobs)
         finally:
             self.inputs.release(queue, Room(room.in_turn - loaded.in_turn, room.passing - loaded.passing))
         self.inputs.note_next(queue, claimed.next_bytes)
         (self._late.add if claimed.late else self._late.discard)(queue)
         for job in claimed.jobs:
-            share.note_start(job.row.tenant_id, priority, passed=job.passed)
+            share.note_start(job.tenant_id, priority, passed=job.passed)
         reason, without = explain(claimed), len(claims) - len(claimed.jobs)
         if reason is NoJob.QUEUE_EMPTY and without:
             self.fetch_places.note_skipped(model.name, waiting, without)
@@ -137,7 +147,7 @@ def explain(claimed: ClaimBatch) -> NoJob:
     return NoJob.QUEUE_EMPTY if claimed.next_bytes is None else NoJob.NO_ROOM
 
 
-def measure(jobs: Iterable[ClaimedJob]) -> Room:
+def measure(jobs: Iterable[JobToRun]) -> Room:
     """Return the bytes of the inputs of claimed jobs."""
     sizes = {False: 0, True: 0}
     for job in jobs:
@@ -145,6 +155,6 @@ def measure(jobs: Iterable[ClaimedJob]) -> Room:
     return Room(sizes[False], sizes[True])
 
 
-def name_fetched(job: ClaimedJob) -> Queue:
+def name_fetched(job: JobToRun) -> Queue:
     """Return the queue of what a job fetched after its claim."""
-    return job.row.model, job.row.priority, "fetched"
+    return job.model, job.priority, "fetched"

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import Literal, NamedTuple, TypeAlias
 
 from common.fair_budget import FairBudget
-from common.jobs import Priority
+from common.job_states import Priority
 from common.postgres.batcher import MAX_BATCH_BYTES
 from services.dispatcher.settings import MAX_INPUTS
 

@@ -12,7 +12,7 @@ from common.errors import (
     StoreUnavailable,
     Unavailable,
 )
-from common.jobs import Failure
+from common.job_states import Failure
 from common.locations.allowed import AllowedLocations, Use
 from common.locations.buckets import Buckets
 from common.locations.location import Location

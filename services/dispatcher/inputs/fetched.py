@@ -8,7 +8,7 @@ from typing import IO, TypeVar
 from uuid import UUID
 
 from common.fair_budget import FairBudget
-from common.jobs import Failure
+from common.job_states import Failure
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher.triton.errors import InferenceError

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from common import ids
 from common.errors import StoreNotFound, StoreRangeInvalid, StoreUnavailable
-from common.jobs import Failure
+from common.job_states import Failure
 from common.object_store.keys import file_key
 from common.object_store.pauses import Pauses
 from common.object_store.store import ObjectStore

@@ -7,7 +7,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from common import ids
-from common.jobs import Failure
+from common.job_states import Failure
 from common.object_store.keys import file_key
 from common.object_store.store import MAX_LIFETIME, ObjectStore
 from common.security.signed_urls import UrlSigner

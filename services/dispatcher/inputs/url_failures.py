@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from common.errors import AddressRefused
 from common.http_client.errors import RequestError
-from common.jobs import Failure
+from common.job_states import Failure
 
 REDIRECTS = (
     HTTPStatus.MOVED_PERMANENTLY,

@@ -16,7 +16,7 @@ from common.errors import AddressRefused
 from common.http_client import errors
 from common.http_client.client import CheckedClient
 from common.http_client.spans import describe_url
-from common.jobs import Failure
+from common.job_states import Failure
 from common.security.ssrf import AddressPolicy, check_url
 from common.telemetry import tracing
 from common.tensors import MAX_INPUT_BYTES, SIZES, Datatype, FileContent, ObjectContent, Tensor, UrlContent

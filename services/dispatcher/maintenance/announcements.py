@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from common.jobs import Priority
+from common.job_states import Priority
 from services.dispatcher.maintenance.reconciler_store import WaitingQueue
 
 USED_PART = 8  # a wake-up in eight that starts one of the announced jobs is enough

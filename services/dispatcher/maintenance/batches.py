@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from common import ids
-from common.jobs import TERMINAL
+from common.job_states import TERMINAL
 from common.postgres.database import Connection
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up

@@ -3,8 +3,9 @@
 import time
 from collections.abc import Callable
 
+from common.jobs.rescue import Lease, LostJobs
 from common.telemetry.logs import Log
-from services.dispatcher.maintenance.sweeper_store import JobsAtTime, Lease, SweeperStore
+from services.dispatcher.maintenance.sweeper_store import SweeperStore
 
 log = Log("sweeper")
 
@@ -56,7 +57,7 @@ class LapsedLeases:
         self._clock = clock
         self._seen_at: dict[Lease, float] = {}
 
-    async def find(self, limit: int) -> JobsAtTime:
+    async def find(self, limit: int) -> LostJobs:
         """Return up to `limit` jobs, those whose lease lapsed first at the beginning."""
         overdue = await self._store.find_overdue(self._patience)
         now = self._clock()

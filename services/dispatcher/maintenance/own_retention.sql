@@ -25,26 +25,6 @@ WHERE retain IS NOT NULL
 ORDER BY kept_until(finished_at, retain), id
 LIMIT $3;
 
--- name: remove_jobs
--- Removes jobs ($1) that ended at the given times ($2), with everything that belongs to them. It keeps jobs that are
--- locked, jobs with a pending delivery, jobs of a batch that is not completed, and jobs whose usage is not counted. Returns
--- the batches of removed jobs.
-WITH free AS MATERIALIZED (
-  SELECT j.id
-  FROM unnest($1::uuid[], $2::timestamptz[]) AS old(id, finished_at)
-  JOIN jobs j ON j.id = old.id AND j.finished_at IS NOT DISTINCT FROM old.finished_at -- not retried in the meantime
-  WHERE (
-      SELECT bool_or(d.status = 'pending') FROM events e JOIN deliveries d ON d.event_id = e.id WHERE e.job_id = j.id
-    ) IS NOT TRUE
-    AND (SELECT b.finished_at IS NULL FROM batches b WHERE b.id = j.batch_id) IS NOT TRUE
-    AND (j.ended_xid < (SELECT counted_before FROM usage_progress)) IS NOT FALSE
-  ORDER BY j.id
-  FOR UPDATE OF j SKIP LOCKED
-), files_gone AS (
-  UPDATE files SET expires_at = now(), job_id = NULL FROM free WHERE job_id = free.id
-)
-DELETE FROM jobs USING free WHERE jobs.id = free.id RETURNING jobs.batch_id;
-
 -- name: remove_empty_batches
 -- Removes those of the completed batches ($1) that have no jobs left, and their items. Stops after the batch with which the
 -- items reach $2, so that the statement stays short. Returns the removed batches.

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.remove import OLDEST, remove_jobs
 from common.postgres import sql
 from common.postgres.database import Database
-from services.dispatcher.maintenance.retention_store import OLDEST
 
 QUERIES = sql.load("services.dispatcher.maintenance", "own_retention.sql")
 
@@ -58,9 +58,7 @@ class OwnRetentionStore:
 
         A statement removes no more batches than those with which their items reach `items`.
         """
-        columns = [job.id for job in jobs], [job.finished_at for job in jobs]
-        removed = await self._database.fetch(QUERIES["remove_jobs"], *columns)
-        batches = {record["batch_id"] for record in removed if record["batch_id"]}
+        removed, batches = await remove_jobs(self._database, jobs)
         while batches and (gone := await self._database.fetch(QUERIES["remove_empty_batches"], list(batches), items)):
             batches -= {record["id"] for record in gone}
-        return len(removed)
+        return removed

@@ -44,13 +44,3 @@ CROSS JOIN LATERAL (
   ) first
 ) waiting
 WHERE waiting.traceparents IS NOT NULL;
-
--- name: find_unserved
--- Finds up to $2 claimable jobs of models ($1) that are not in the catalogue.
-SELECT j.*, i.metadata, NULL::bytea AS tensors, NULL::bytea AS parameters, NULL::text AS output_location,
-  false AS wants_started, false AS passed, now() AS now
-FROM jobs j
-JOIN job_inputs i ON i.job_id = j.id
-WHERE j.model = ANY($1::text[]) AND j.status = 'queued' AND j.scheduled_at IS NULL
-ORDER BY j.model, j.priority, j.tenant_id, j.id
-LIMIT $2;

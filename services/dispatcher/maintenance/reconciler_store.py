@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from common.jobs import Priority
+from common.job_states import Priority
+from common.jobs.expire import WaitingJobs, find_unserved
 from common.postgres import sql
 from common.postgres.database import Database
-from services.dispatcher.claims.claimed_job import read_claimed_job
-from services.dispatcher.maintenance.sweeper_store import JobsAtTime
 from services.dispatcher.models.fair_share import NIL
 
 QUERIES = sql.load("services.dispatcher.maintenance", "reconciler.sql")
@@ -33,7 +32,6 @@ class ReconcilerStore:
         found = await self._database.fetch(QUERIES["find_waiting_queues"], age, limit, NIL)
         return [WaitingQueue(model, Priority(priority), *rest) for model, priority, *rest in found]
 
-    async def find_unserved(self, models: Sequence[str], limit: int) -> JobsAtTime:
-        """Return claimable jobs of these models."""
-        found = await self._database.fetch(QUERIES["find_unserved"], models, limit)
-        return [(read_claimed_job(dict(record)), record["now"]) for record in found]
+    async def find_unserved(self, models: Sequence[str], limit: int) -> WaitingJobs:
+        """Return claimable jobs of these models, if they are not in the catalogue."""
+        return await find_unserved(self._database, models, limit)

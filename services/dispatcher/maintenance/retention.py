@@ -3,10 +3,11 @@
 import asyncio
 import time
 
+from common.jobs.remove import OLDEST
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics
-from services.dispatcher.maintenance.retention_store import OLDEST, RetentionStore
+from services.dispatcher.maintenance.retention_store import RetentionStore
 
 BATCH = 200
 BATCH_ITEMS = 2000  # of batches; each is a row. A single batch may have five times as many

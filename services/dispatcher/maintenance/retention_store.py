@@ -1,31 +1,10 @@
 """Removes old rows from the database."""
 
-from datetime import UTC, datetime
-from typing import NamedTuple
-from uuid import UUID
-
+from common.jobs.remove import OLDEST, EndedJobCursor, RemovedBatch, remove_old_jobs
 from common.postgres import sql
 from common.postgres.database import Database
 
 QUERIES = sql.load("services.dispatcher.maintenance", "retention.sql")
-
-
-class EndedJobCursor(NamedTuple):
-    """A position in the order in which jobs ended."""
-
-    finished_at: datetime
-    id: UUID
-
-
-class RemovedBatch(NamedTuple):
-    """How many ended jobs were examined and removed, and the last one examined."""
-
-    examined: int
-    removed: int
-    last: EndedJobCursor
-
-
-OLDEST = EndedJobCursor(datetime.fromtimestamp(0, UTC), UUID(int=0))
 
 
 class RetentionStore:
@@ -34,11 +13,7 @@ class RetentionStore:
 
     async def remove_old_jobs(self, age: float, limit: int, after: EndedJobCursor = OLDEST) -> RemovedBatch:
         """Remove jobs that ended more than `age` seconds ago. Examine at most `limit` jobs after the cursor."""
-        record = await self._database.fetch_one(QUERIES["remove_old_jobs"], age, limit, *after)
-        if record is None:
-            return RemovedBatch(0, 0, OLDEST)
-        last = EndedJobCursor(record["finished_at"], record["id"])
-        return RemovedBatch(record["examined"], record["removed"], last)
+        return await remove_old_jobs(self._database, age, limit, after)
 
     async def remove_keys(self, limit: int) -> int:
         """Remove idempotency keys older than a day. Return how many were removed."""

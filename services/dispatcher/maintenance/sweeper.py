@@ -8,15 +8,16 @@ from typing import Any
 from uuid import UUID
 
 from common import job_spans
-from common.jobs import Failure, Status
+from common.job_states import Failure, Status
+from common.jobs.job import AnyJob, ClaimedJob
+from common.jobs.rescue import LostJobs
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics, retry_policy
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.crash_causes import find_doubtful
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
-from services.dispatcher.maintenance.sweeper_store import JobsAtTime, SweeperStore
+from services.dispatcher.maintenance.sweeper_store import SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import NotStored
 from services.dispatcher.sessions.lost_sessions import LostSessions
@@ -76,7 +77,7 @@ class Sweeper:
         await self._end_each(expired, self._recorder.expire)
         return max(len(promoted), len(abandoned), len(expired)) >= BATCH
 
-    async def _find_abandoned(self) -> JobsAtTime:
+    async def _find_abandoned(self) -> LostJobs:
         """Return jobs whose lease has lapsed, and jobs of dispatchers that died."""
         lapsed = await self._lapsed_leases.find(BATCH)
         lost = await self._lost_sessions.find()
@@ -85,16 +86,16 @@ class Sweeper:
             await self._store.forget_models(lost)
         if orphaned:
             log.warning("sweeper.dispatcher_lost", jobs=len(orphaned))
-        return self._leave_out_ending({job.row.id: (job, now) for job, now in (*lapsed, *orphaned)}.values())
+        return self._leave_out_ending({job.id: (job, now) for job, now in (*lapsed, *orphaned)}.values())
 
-    def _leave_out_ending(self, jobs: Iterable[tuple[ClaimedJob, datetime]]) -> JobsAtTime:
-        return [(job, now) for job, now in jobs if job.row.id not in self._ending]
+    def _leave_out_ending(self, jobs: Iterable[tuple[AnyJob, datetime]]) -> list[tuple[AnyJob, datetime]]:
+        return [(job, now) for job, now in jobs if job.id not in self._ending]
 
     async def _end_each(
-        self, jobs: JobsAtTime, end: Callable[[ClaimedJob, datetime], Coroutine[Any, Any, None]]
+        self, jobs: list[tuple[AnyJob, datetime]], end: Callable[[AnyJob, datetime], Coroutine[Any, Any, None]]
     ) -> None:
         """End jobs. An end that the database does not take soon goes on beside the next sweeps."""
-        started = {job.row.id: asyncio.create_task(end(job, now)) for job, now in jobs}
+        started = {job.id: asyncio.create_task(end(job, now)) for job, now in jobs}
         self._ending |= started
         if started:
             await asyncio.wait(started.values(), timeout=END_SECONDS)
@@ -103,9 +104,9 @@ class Sweeper:
 
     async def _reclaim(self, doubtful: Collection[UUID], job: ClaimedJob, now: datetime) -> None:
         """Record the attempt of a lost worker, with a span in place of those that the worker did not export."""
-        with job_spans.start_span_at(job.started_at, "lost", job.row) as trace:
-            if job.row.status is Status.CANCELING:
+        with job_spans.start_span_at(job.started_at, "lost", job) as trace:
+            if job.status is Status.CANCELING:
                 await self._recorder.cancel(job, now, trace)
             else:
-                lost = retry_policy.Lost(ABANDONED, doubtful=job.row.id in doubtful)
+                lost = retry_policy.Lost(ABANDONED, doubtful=job.id in doubtful)
                 await self._recorder.record_failure(job, lost, now, trace)

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 from uuid import UUID
 
+from common.jobs.count import forget_counted_jobs
 from common.postgres import sql
 from common.postgres.database import Database
 
@@ -44,5 +45,5 @@ class UsageStore:
             end = LAST_ID if start > own_id else bound
             found = await connection.fetch(QUERIES["count_usage"], start, end)
             await connection.fetch(QUERIES["set_usage_progress"], bound)
-            await connection.fetch(QUERIES["forget_counted_jobs"], limit)
+            await forget_counted_jobs(connection, limit)
         return [UsageSum(*record.values()) for record in found]

@@ -5,7 +5,7 @@ import heapq
 import time
 from collections.abc import Callable
 
-from common.jobs import Priority
+from common.job_states import Priority
 
 # Ageing: a waiter that has waited this many seconds longer is equal to a new waiter of the class above.
 AGEING_SECONDS = {Priority.HIGH: 0.0, Priority.NORMAL: 10.0, Priority.LOW: 60.0}

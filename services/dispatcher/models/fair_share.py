@@ -3,7 +3,7 @@
 from collections import Counter
 from uuid import UUID
 
-from common.jobs import Priority
+from common.job_states import Priority
 
 NIL = UUID(int=0)
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq.wake_ups import MAX_JOBS_PER_MESSAGE
 from common.telemetry.logs import Log
 from services.dispatcher.models.backoff import Backoff

@@ -12,7 +12,7 @@ from functools import partial
 from uuid import UUID
 
 from common.errors import StoreUnavailable, Unavailable
-from common.jobs import Failure
+from common.job_states import Failure
 from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.telemetry.logs import Log

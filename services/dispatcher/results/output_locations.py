@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from common.errors import SettingsError, StoreDenied, StoreNotFound, Unavailable
-from common.jobs import Failure
+from common.job_states import Failure
 from common.locations.allowed import AllowedLocations, Use
 from common.locations.buckets import Buckets
 from common.locations.location import Location

@@ -10,6 +10,9 @@ from typing import TypeVar
 from uuid import UUID
 
 from common.errors import StatementTimeout, Unavailable
+from common.jobs.end import JobEnd
+from common.jobs.new_event import NewEvent
+from common.jobs.requeue import Requeue
 from common.postgres.batcher import Batcher
 from common.postgres.database import statement_span
 from common.rabbitmq.change_publisher import ChangePublisher
@@ -18,15 +21,7 @@ from common.telemetry.logs import Log
 from common.telemetry.metrics import jobs_ended
 from common.views.job import job_log_fields
 from services.dispatcher import metrics
-from services.dispatcher.results.store import (
-    AttemptStart,
-    JobEnd,
-    NewEvent,
-    NotStored,
-    Requeue,
-    ResultStore,
-    Step,
-)
+from services.dispatcher.results.store import AttemptStart, NotStored, ResultStore, Step
 
 RETRY_SECONDS = 0.5  # between two tries while the database is away
 MAX_TIMEOUTS = 3  # of one item alone, while the database answers; then it cannot be stored
@@ -55,7 +50,7 @@ class ResultWriter:
 
     def announce_start(self, start: AttemptStart) -> None:
         """Record a start without waiting. If this process dies first, another attempt begins and is announced."""
-        claim = start.row.id, start.claim
+        claim = start.job.key
         self._announcing[claim] = asyncio.create_task(self._announce_start(start))
         self._announcing[claim].add_done_callback(lambda _: self._announcing.pop(claim))
 
@@ -63,7 +58,7 @@ class ResultWriter:
         try:
             await self._write(self._starts.submit, self._record_starts, start)
         except NotStored as error:
-            log.warning("job.start_not_recorded", **job_log_fields(start.row), error=error)
+            log.warning("job.start_not_recorded", **job_log_fields(start.job), error=error)
 
     async def drain(self, seconds: float) -> None:
         """Wait for announcements that are not recorded yet."""

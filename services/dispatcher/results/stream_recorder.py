@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
+from common.jobs.job import JobToRun
 from common.telemetry.logs import Log
 from common.views.job import job_log_fields
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.results.store import Step
 from services.dispatcher.triton.tensors import Rendered
 
@@ -25,7 +25,7 @@ class StreamRecorder:
     they cannot be written, `add` and the exit raise the error of the write.
     """
 
-    def __init__(self, job: ClaimedJob, write: Callable[[list[Step]], Awaitable[bool]]) -> None:
+    def __init__(self, job: JobToRun, write: Callable[[list[Step]], Awaitable[bool]]) -> None:
         self._job = job
         self._write = write
         self._number = 0
@@ -35,7 +35,7 @@ class StreamRecorder:
     async def add(self, response: Rendered) -> None:
         """Take a response. Waits only if the database or the object store is MAX_WAITING responses behind."""
         self._number += STRIDE
-        step = Step(self._job.row.id, self._job.claim, self._number, *response)
+        step = Step(self._job.id, self._job.claim, self._number, *response)
         if self._waiting.full() or self._writer.done():
             await self._while_writing(self._waiting.put(step))
         else:
@@ -79,6 +79,6 @@ class StreamRecorder:
             if error is None:
                 raise
             # The error of the attempt decides what happens to the job.
-            log.warning("job.responses_not_recorded", **job_log_fields(self._job.row), error=repr(lost))
+            log.warning("job.responses_not_recorded", **job_log_fields(self._job), error=repr(lost))
         finally:
             self._writer.cancel()

@@ -12,7 +12,7 @@ from opentelemetry.trace import SpanKind
 from tritonclient.grpc import service_pb2 as pb
 
 from common import tensors
-from common.jobs import Failure
+from common.job_states import Failure
 from common.locations.location import Location
 from common.settings import INLINE_OUTPUT
 from common.telemetry import tracing

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import grpc
 
-from common.jobs import Failure
+from common.job_states import Failure
 from services.dispatcher.triton.connection import KEY_HEADER
 
 QUEUE_FULL = "triton_queue_full"

@@ -184,7 +184,7 @@ def compose_jobs(
         authenticator=events.authenticator,
         store=store,
         submitter=Submitter(
-            *(store, catalogue, wake_ups, policy, limits, keys, connections.workers, files),
+            *(database, catalogue, wake_ups, policy, limits, keys, connections.workers, files),
             compose_large_inputs(settings, connections),
         ),
         canceler=Canceler(database, wake_ups, changes, urls),

@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from common import ids
+from common.jobs.new_job import NewJob
 from common.locations.location import Location
 from common.telemetry import tracing
 from services.gateway.auth.store import Key
@@ -18,7 +19,6 @@ from services.gateway.batches.schemas import ItemError, ItemProblem
 from services.gateway.batches.store import NewItem
 from services.gateway.http.problems import MAX_ERRORS, FieldError, Problem, invalid, name_type, shorten
 from services.gateway.jobs.parse import NeedsFiles, SubmitContext
-from services.gateway.jobs.store import NewJob
 from services.gateway.jobs.submit import Submitter
 
 MAX_ITEM_ERRORS = 3  # reported for one item

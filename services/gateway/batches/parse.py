@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from common.jobs.new_job import NewJob
 from services.gateway.batches.items import find_second
 from services.gateway.batches.schemas import BatchJob, CustomId, DefaultsLine
 from services.gateway.http.bodies import decode_body
 from services.gateway.http.problems import FieldError, Problem, invalid
 from services.gateway.jobs.parse import SubmitContext, build_valid_job
-from services.gateway.jobs.store import NewJob
 
 ITEM = "the item"
 MAX_DEFAULTS = 64 * 1024  # bytes; each job gets a copy

@@ -13,7 +13,7 @@ from litestar.response import Stream
 from opentelemetry.trace import get_current_span
 
 from common import ids
-from common.jobs import TERMINAL
+from common.job_states import TERMINAL
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.batch import BatchRow, BatchView, Counts, view_batch

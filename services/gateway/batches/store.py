@@ -6,17 +6,16 @@ from uuid import UUID
 
 import msgspec
 
+from common.jobs.job import Job, read_job
+from common.jobs.new_job import JobFile, NewJob
+from common.jobs.submit import JobTimes, submit_in_transaction
 from common.postgres import sql
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Connection, Database, to_columns
 from common.views import batch as batch_view
 from common.views.batch import BatchRow, Counts, read_batch, read_counts
-from common.views.job import JobRow, read_job
 from services.gateway.batches.schemas import ItemProblem
 from services.gateway.jobs.idempotency_store import RequestKey, add_batch_key, lock_key
-from services.gateway.jobs.inputs.file_store import add_job_files, find_missing, lock_files
-from services.gateway.jobs.inputs.large_input_store import keep_large_inputs
-from services.gateway.jobs.store import JobFile, JobTimes, NewJob, add_jobs
 
 QUERIES = sql.load("services.gateway.batches")
 JOBS_PER_STATEMENT = 200
@@ -64,7 +63,7 @@ class ResultRow(NamedTuple):
     number: int
     custom_id: str | None
     problem: bytes | None
-    job: JobRow | None
+    job: Job | None
     outputs: bytes | None
 
 
@@ -75,7 +74,7 @@ class BatchStore:
     async def add(self, batch: NewBatch, jobs: Sequence[NewJob]) -> tuple[BatchRow, dict[UUID, JobTimes]] | None:
         """Add the batch with all its jobs. Return None, and add nothing, if its idempotency key is in use.
 
-        Raises FileGone, and Problem (503) if a sweeper has taken a large input.
+        Raises FileGone, and LargeInputsLost if a sweeper has taken a large input.
         """
         try:
             async with self._database.transaction(TRANSACTION_SECONDS) as connection:
@@ -90,15 +89,13 @@ class BatchStore:
         # the same key would wait for this transaction, and so would the jobs that share its statement.
         if batch.request_key is not None and not await lock_key(connection, batch.tenant_id, batch.request_key.key):
             raise KeyUsed
-        for gone in find_missing(jobs, await lock_files(connection, jobs)).values():
-            raise FileGone(gone)
         record = await connection.fetchrow(QUERIES["add_batch"], *batch[:5])
         assert record is not None, "an INSERT without a condition returns its row"
         times: dict[UUID, JobTimes] = {}
         for chunk in chunk_jobs(jobs):
-            added = await add_jobs(connection, chunk)
-            await add_job_files(connection, chunk)
-            await keep_large_inputs(connection, chunk, added)
+            added, gone = await submit_in_transaction(connection, chunk)
+            for file in gone.values():
+                raise FileGone(file)
             times |= added
         for start in range(0, len(batch.items), ITEMS_PER_STATEMENT):
             await add_items(connection, batch.id, batch.items[start : start + ITEMS_PER_STATEMENT])
@@ -132,7 +129,7 @@ class BatchStore:
         return [
             ResultRow(
                 *(record["index"], record["custom_id"], record["problem"]),
-                None if record["id"] is None else read_job(dict(record)),
+                None if record["id"] is None else read_job(Job, dict(record)),
                 record["outputs"],
             )
             for record in found

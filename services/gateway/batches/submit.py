@@ -9,7 +9,10 @@ from uuid import UUID
 import msgspec
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.input_files import LargeInputsLost
+from common.jobs.new_job import NewJob
+from common.jobs.submit import JobTimes
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.views.batch import BatchRow, Counts
 from services.gateway.auth.store import Key
@@ -21,7 +24,7 @@ from services.gateway.http.problems import conflict
 from services.gateway.jobs import metrics
 from services.gateway.jobs.idempotency import check_same_request, in_progress
 from services.gateway.jobs.idempotency_store import KeyRecord, RequestKey
-from services.gateway.jobs.store import JobTimes, NewJob
+from services.gateway.jobs.inputs.files import inputs_lost
 from services.gateway.jobs.submit import Submitter
 
 
@@ -84,6 +87,8 @@ class BatchSubmitter:
             raise conflict(
                 f"{file} was deleted, or has expired, while the batch was submitted; send it again"
             ) from error
+        except LargeInputsLost as error:
+            raise inputs_lost() from error
         if added is None:
             raise in_progress()
         return added

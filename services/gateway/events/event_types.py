@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from common.jobs import EVENT_TYPES, JOB_EVENT_TYPES, list_patterns
+from common.event_types import EVENT_TYPES, JOB_EVENT_TYPES, list_patterns
 from services.gateway.http.problems import FieldError, invalid
 from services.gateway.http.validation.allowed_values import show
 from services.gateway.http.validation.suggestions import suggest

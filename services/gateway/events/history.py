@@ -9,7 +9,8 @@ from uuid import UUID
 import msgspec
 
 from common import ids
-from common.jobs import EVENT_TYPES, TERMINAL, TERMINAL_EVENTS, Status, number_event
+from common.event_types import EVENT_TYPES, TERMINAL_EVENTS, number_event
+from common.job_states import TERMINAL, Status
 from common.views.job import JobUrls, format_time
 from services.gateway.auth.store import Key
 from services.gateway.events.store import EventPosition, EventStore, HistoryRow

@@ -15,7 +15,7 @@ from litestar.response import Stream
 
 from common import ids
 from common.errors import Unavailable
-from common.jobs import TERMINAL
+from common.job_states import TERMINAL
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from services.gateway.auth.authentication import Authenticator, Connection

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from uuid import UUID
 
 from common.errors import Reject, Unavailable
-from common.jobs import TERMINAL
+from common.job_states import TERMINAL
 from common.postgres.batcher import Batcher
 from common.rabbitmq.messages import JobsChanged, Message
 from common.telemetry.logs import Log

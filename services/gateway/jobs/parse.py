@@ -12,6 +12,7 @@ import msgspec
 
 from common import ids, tensors
 from common.errors import AddressRefused
+from common.jobs.new_job import JobFile, NewJob
 from common.locations.location import InvalidLocation, Location
 from common.locations.outputs import parse_output_location
 from common.rabbitmq.wake_ups import job_wake_up
@@ -26,7 +27,6 @@ from services.gateway.http.validation.timestamps import bound_optional
 from services.gateway.jobs.idempotency_store import RequestKey
 from services.gateway.jobs.inputs.large_inputs import move_large_inputs
 from services.gateway.jobs.schemas import SubmitJob
-from services.gateway.jobs.store import JobFile, NewJob
 from services.gateway.models.catalogue import choose
 from services.gateway.models.file_inputs import KnownFiles, find_sources
 from services.gateway.models.input_validation import name_inputs, read_inputs

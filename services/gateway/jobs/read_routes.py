@@ -9,7 +9,7 @@ from litestar import Request, get
 from litestar.params import Parameter
 
 from common import ids
-from common.jobs import TERMINAL, Status
+from common.job_states import TERMINAL, Status
 from common.telemetry import tracing
 from common.views.job import JobUrls, JobView, WaitingFor, duration_ms, format_time, list_job, view_job
 from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope, needs

@@ -10,10 +10,11 @@ from opentelemetry.trace import get_current_span
 
 from common import ids
 from common.errors import Unavailable
-from common.jobs import TERMINAL
+from common.job_states import TERMINAL
+from common.jobs.job import Job
 from common.telemetry import tracing
 from common.telemetry.logs import Log
-from common.views.job import JobRow, JobView, job_log_fields, view_job
+from common.views.job import JobView, job_log_fields, view_job
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.events.routes import open_stream, wants_stream
@@ -115,7 +116,7 @@ async def submit_body(request: Caller, services: JobServices, key: str | None) -
     return await services.submitter.submit(body, context, find_lease(request.scope))
 
 
-async def await_end(request: Caller, job: JobRow, seconds: float, services: JobServices) -> JobView | None:
+async def await_end(request: Caller, job: Job, seconds: float, services: JobServices) -> JobView | None:
     """Return the job once it has ended, or as it is after `seconds`. Return None if it cannot be read."""
     try:
         await while_connected(request.receive, services.waiters.wait(job.id, request.user, seconds))

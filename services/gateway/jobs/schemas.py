@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from common.event_types import JOB_EVENT_TYPES
 from common.ids import JobId
-from common.jobs import JOB_EVENT_TYPES, Priority
+from common.job_states import Priority
 from common.views.delivery import HTTP_URL
 from common.views.job import JobView, Time
 from common.views.outputs import Outputs

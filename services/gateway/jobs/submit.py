@@ -1,16 +1,18 @@
 """Submits jobs: parses and validates a request, commits the job, then announces it to the dispatchers."""
 
 from typing import NamedTuple, assert_never
-from uuid import UUID
 
 import msgspec
 
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.input_files import LargeInputsLost
+from common.jobs.job import Job
+from common.jobs.new_job import NewJob
+from common.jobs.submit import JobTimes, submit_jobs
 from common.postgres.batcher import Batcher
-from common.postgres.database import statement_span
+from common.postgres.database import Database, statement_span
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.security.ssrf import AddressPolicy
-from common.views.job import JobRow
 from services.gateway.auth.model_permissions import select_models
 from services.gateway.auth.store import Key
 from services.gateway.http.limits.body_limits import BodyLease
@@ -18,18 +20,19 @@ from services.gateway.http.problems import Problem
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency import IdempotencyKeys, check_same_request, in_progress
 from services.gateway.jobs.idempotency_store import KeyRecord, RequestKey, TenantKey
-from services.gateway.jobs.inputs.files import InputFiles, file_gone
+from services.gateway.jobs.inputs.files import InputFiles, file_gone, inputs_lost
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.parse import SubmitContext, parse_job, parse_replay
 from services.gateway.jobs.queue_limits import QueueLimits
-from services.gateway.jobs.store import JobStore, JobTimes, NewJob
 from services.gateway.models.catalogue import Catalogue
+
+Added = JobTimes | KeyRecord | Problem | None
 
 
 class SubmittedJob(NamedTuple):
     """A job, whether it has its own webhook, and whether an earlier request with the same key submitted it."""
 
-    row: JobRow
+    row: Job
     has_webhook: bool
     replayed: bool
 
@@ -39,7 +42,7 @@ class Submitter:
 
     def __init__(
         self,
-        store: JobStore,
+        database: Database,
         catalogue: Catalogue,
         wake_ups: WakeUpPublisher,
         policy: AddressPolicy,
@@ -57,34 +60,21 @@ class Submitter:
         self._wake_ups = wake_ups
         self._policy = policy
         self.workers = workers
-        self._store = store
-        self._batcher: Batcher[NewJob, JobTimes | KeyRecord | None] = Batcher(
+        self._database = database
+        self._batcher: Batcher[NewJob, Added] = Batcher(
             self._add_many, name="submits", size_of=lambda job: len(job.tensors)
         )
-        self._batcher_with_files: Batcher[NewJob, JobTimes | KeyRecord | Problem | None] = Batcher(
-            self._add_with_files, name="submits with files", size_of=lambda job: len(job.tensors)
+        self._batcher_with_files: Batcher[NewJob, Added] = Batcher(
+            self._add_many, name="submits with files", size_of=lambda job: len(job.tensors)
         )
 
-    async def _add_many(self, jobs: list[NewJob]) -> list[JobTimes | KeyRecord | None]:
-        """Add jobs without files. Return as `_announce_added` does."""
-        return await self._announce_added(jobs, await self._store.submit_jobs(jobs))
+    async def _add_many(self, jobs: list[NewJob]) -> list[Added]:
+        """Add jobs, and announce those that are due.
 
-    async def _add_with_files(self, jobs: list[NewJob]) -> list[JobTimes | KeyRecord | Problem | None]:
-        """Add jobs with files. Return as `_announce_added` does, or why a job was refused."""
-        times, missing = await self.files.store.submit_jobs(jobs)
-        found = await self._announce_added(jobs, times)
-        return [
-            file_gone(missing[job.id]) if each is None and job.id in missing else each
-            for job, each in zip(jobs, found, strict=True)
-        ]
-
-    async def _announce_added(
-        self, jobs: list[NewJob], times: dict[UUID, JobTimes]
-    ) -> list[JobTimes | KeyRecord | None]:
-        """Announce the added jobs that are due. Return the times of each new job, or the record of its key.
-
-        Returns None for a job whose key belongs to a job deleted meanwhile.
+        Return the times of each new job, the record of its key, or why it was refused. None is a job whose key belongs
+        to a job deleted meanwhile.
         """
+        times, gone = await submit_jobs(self._database, jobs)
         self._wake_ups.announce(
             [job.wake_up for job in jobs if (at := times.get(job.id)) and at.run_at <= at.created_at]
         )
@@ -93,7 +83,12 @@ class Submitter:
             (job.tenant_id, job.idempotency_key) for job in jobs if job.idempotency_key and job.id not in times
         ]:
             records = await self.idempotency_keys.store.find_records(used)
-        return [times.get(job.id) or records.get((job.tenant_id, job.idempotency_key or "")) for job in jobs]
+        return [
+            times.get(job.id)
+            or records.get((job.tenant_id, job.idempotency_key or ""))
+            or (file_gone(gone[job.id]) if job.id in gone else None)
+            for job in jobs
+        ]
 
     async def make_context(self, key: Key, traceparent: str, request_key: RequestKey | None = None) -> SubmitContext:
         """Return what a request of this key is validated with."""
@@ -136,7 +131,10 @@ class Submitter:
     async def _add(self, job: NewJob) -> SubmittedJob:
         batcher = self._batcher_with_files if job.files or job.large_inputs else self._batcher
         with statement_span("INSERT", "jobs"):
-            added = await batcher.submit(job)
+            try:
+                added = await batcher.submit(job)
+            except LargeInputsLost as error:
+                raise inputs_lost() from error
         match added:
             case Problem() as refusal:
                 raise refusal
@@ -161,9 +159,9 @@ def replay(first: KeyRecord, job: NewJob) -> SubmittedJob:
     return SubmittedJob(row, job.callback_url is not None, replayed=True)
 
 
-def to_row(job: NewJob, times: JobTimes) -> JobRow:
+def to_row(job: NewJob, times: JobTimes) -> Job:
     """Return the row of a job that was just added."""
-    return JobRow(
+    return Job(
         id=job.id,
         tenant_id=job.tenant_id,
         model=job.model,

@@ -2,8 +2,9 @@
 
 from uuid import UUID
 
-from common.jobs import Status
-from common.views.job import JobRow, WaitingFor, format_time
+from common.job_states import Status
+from common.jobs.job import Job
+from common.views.job import WaitingFor, format_time
 from services.gateway.jobs.store import MAX_POSITION
 from services.gateway.models.store import Workload
 from services.gateway.models.workloads import WorkloadReader, Workloads
@@ -15,12 +16,12 @@ class WaitExplainer:
     def __init__(self, workloads: WorkloadReader) -> None:
         self._workloads = workloads
 
-    async def explain(self, row: JobRow, position: int | None = None) -> WaitingFor | None:
+    async def explain(self, row: Job, position: int | None = None) -> WaitingFor | None:
         """Return why a queued job waits, or None for another job. `position` is its place in the queue, if known."""
         return explain_wait(row, position, await self._workloads.read()) if row.status is Status.QUEUED else None
 
 
-def explain_wait(row: JobRow, position: int | None, state: Workloads) -> WaitingFor:
+def explain_wait(row: Job, position: int | None, state: Workloads) -> WaitingFor:
     """Return the first reason that holds. Pure."""
     return (
         explain_time(row, state)
@@ -31,7 +32,7 @@ def explain_wait(row: JobRow, position: int | None, state: Workloads) -> Waiting
     )
 
 
-def explain_time(row: JobRow, state: Workloads) -> WaitingFor | None:
+def explain_time(row: Job, state: Workloads) -> WaitingFor | None:
     if row.scheduled_at is None:
         return None
     at = format_time(row.scheduled_at)
@@ -63,14 +64,14 @@ def explain_absence(workload: Workload | None) -> WaitingFor | None:
     return None
 
 
-def explain_hold(row: JobRow, state: Workloads) -> WaitingFor | None:
+def explain_hold(row: Job, state: Workloads) -> WaitingFor | None:
     if row.model in state.held_models:
         text = "a job that may have stopped Triton runs alone on a dispatcher of this model, for five minutes at most"
         return WaitingFor("probation", text)
     return None
 
 
-def explain_slots(row: JobRow, position: int | None, state: Workloads) -> WaitingFor:
+def explain_slots(row: Job, position: int | None, state: Workloads) -> WaitingFor:
     """Count the slots of the model, or those of the tenant if it has no other free."""
     workload, running = state.models[row.model], state.running.get(row.model, 0)
     own, most = state.running_of_tenants.get((row.model, row.tenant_id), 0), workload.max_running_per_tenant

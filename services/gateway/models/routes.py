@@ -9,7 +9,7 @@ from litestar import Request, Router, get
 from litestar.di import NamedDependency, Provide
 from litestar.params import SkipValidation
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.tensors import Signature
 from services.gateway.auth.model_permissions import select_models
 from services.gateway.auth.scopes import Scope, needs

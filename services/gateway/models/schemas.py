@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.tensors import Datatype
 
 

@@ -6,9 +6,11 @@ from typing import Any
 
 from common import ids
 from common.errors import Unavailable
-from common.jobs import TERMINAL, Status
+from common.job_states import TERMINAL, Status
+from common.jobs.job import Job
+from common.jobs.new_job import NewJob
 from common.telemetry.logs import Log
-from common.views.job import JobRow, job_log_fields
+from common.views.job import job_log_fields
 from services.gateway.auth.store import Key
 from services.gateway.events.waiters import Waiters
 from services.gateway.http.disconnects import while_connected
@@ -16,7 +18,7 @@ from services.gateway.http.limits.body_limits import BodyLease
 from services.gateway.http.problems import LATER, Problem, conflict
 from services.gateway.jobs import metrics
 from services.gateway.jobs.parse import SubmitContext
-from services.gateway.jobs.store import FoundJob, JobStore, NewJob
+from services.gateway.jobs.store import FoundJob, JobStore
 from services.gateway.jobs.submit import Submitter
 from services.gateway.jobs.transitions.cancel import Canceler
 from services.gateway.open_inference.parse import InferCall, parse_infer
@@ -72,7 +74,7 @@ class Inference:
 
         return await self.submitter.files.parse(parse, context)
 
-    async def submit(self, job: NewJob, lease: BodyLease) -> JobRow:
+    async def submit(self, job: NewJob, lease: BodyLease) -> Job:
         """Commit the job. Raises as Submitter.submit does, and Problem (429, 503) without capacity to wait for it."""
         self._waiters.check_capacity(job.tenant_id)
         row = (await self.submitter.submit_job(job, lease)).row
@@ -80,7 +82,7 @@ class Inference:
         log.info("job.accepted", **job_log_fields(row), priority=row.priority)
         return row
 
-    async def await_result(self, row: JobRow, key: Key, receive: Any) -> FoundJob:
+    async def await_result(self, row: Job, key: Key, receive: Any) -> FoundJob:
         """Return the job once it has succeeded. When the client disconnects first, cancel the job.
 
         `receive` is that of ASGI, after the body was read.
@@ -105,7 +107,7 @@ class Inference:
             raise explain_failure(found.row, job_id)
         return found
 
-    async def _wait(self, row: JobRow, key: Key, receive: Any) -> None:
+    async def _wait(self, row: Job, key: Key, receive: Any) -> None:
         """Return at the end of the job or of the wait. Raises Problem for a client that left, or too many waiters."""
         try:
             if not await while_connected(receive, self._waiters.wait(row.id, key, self._seconds)):
@@ -115,7 +117,7 @@ class Inference:
             await self._cancel(row)
             raise
 
-    async def _cancel(self, row: JobRow) -> None:
+    async def _cancel(self, row: Job) -> None:
         """Cancel the job, because nobody waits for its result."""
         with suppress(Problem):  # the job has ended
             try:
@@ -129,7 +131,7 @@ def still_running(job_id: str, why: str) -> Problem:
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=LATER)
 
 
-def explain_failure(row: JobRow, job_id: str) -> Problem:
+def explain_failure(row: Job, job_id: str) -> Problem:
     """Return why an ended job has no outputs."""
     if row.status is not Status.FAILED:
         return conflict(f"{job_id} is {row.status}")

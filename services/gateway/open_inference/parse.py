@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from common.jobs.new_job import NewJob
 from common.tensors import Signature
 from services.gateway.jobs.parse import SubmitContext, build_valid_job
-from services.gateway.jobs.store import NewJob
 from services.gateway.open_inference.requests import ResponseFormat, parse_request
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.tensors import Datatype, Signature
 from services.gateway.http.bodies import SYNTAX_ERRORS, explain_fields
 from services.gateway.http.problems import MAX_TEXT, Problem

@@ -11,8 +11,8 @@ from litestar.response import Stream
 from opentelemetry.trace import get_current_span
 
 from common import ids
+from common.jobs.job import Job
 from common.telemetry import tracing
-from common.views.job import JobRow
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.compression import choose_encoding, compress, read_body
@@ -87,7 +87,7 @@ async def infer(
 
 async def submit_job(
     request: Caller, name: str, version: str | None, json_length: str | None, services: InferenceServices
-) -> tuple[JobRow, ResponseFormat]:
+) -> tuple[Job, ResponseFormat]:
     """Commit the job of a request. The request's body is freed on return."""
     model = await find_model(services.catalogue, request.user, name, version)
     if model.decoupled:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from common.jobs import EVENT_TYPES, JOB_EVENT_TYPES
+from common.event_types import EVENT_TYPES, JOB_EVENT_TYPES
 from common.views.batch import BatchBody
 from common.views.delivery import DeliveryBody
 from common.views.job import JobBody

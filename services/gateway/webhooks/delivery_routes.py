@@ -9,7 +9,7 @@ from litestar import Request, get, post
 from litestar.params import Parameter
 
 from common import ids
-from common.jobs import EVENT_TYPES
+from common.event_types import EVENT_TYPES
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.delivery import DeliveryStatus, DeliveryView

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from common.event_types import EVENT_TYPES
 from common.ids import DeliveryId, RecoveryId, WebhookId
-from common.jobs import EVENT_TYPES
 from common.views.delivery import DeliveryAttempt, DeliveryView, HttpUrl
 from common.views.job import Time
 from services.gateway.events.event_types import document_patterns

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from common.errors import AddressRefused
-from common.jobs import EVENT_TYPES
+from common.event_types import EVENT_TYPES
 from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy, check_host
 from common.webhook_headers import find_header_error

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from common import tensors
-from common.jobs import Failure
+from common.job_states import Failure
 from common.tensors import Datatype, Tensor
 from deploy.local.servers.triton import Triton as Server
 from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult, infer

@@ -41,7 +41,7 @@ async def test_an_attempt_counts_by_its_result(world: World, action: Action, res
 
 async def test_a_lapsed_lease_and_the_attempt_under_it_count(world: World) -> None:
     job = await claim(world.database, await submit(world.database, world.tenant))
-    await lapse(world.database, job.row.id)
+    await lapse(world.database, job.id)
     counts = Counts()
     await world.sweep()
     assert counts.since("charonia_leases_lapsed_total", "charonia_attempts_total") == {
@@ -67,7 +67,7 @@ async def test_a_job_that_never_began_is_counted_by_the_process_that_ends_it(wor
 async def test_a_running_job_counts_as_canceled_once(world: World) -> None:
     job = await claim(world.database, await submit(world.database, world.tenant))
     counts = Counts()
-    await world.cancel(job.row.id)
+    await world.cancel(job.id)
     assert counts.since("charonia_jobs_ended_total") == {}
     await world.recorder.cancel(job, datetime.now(UTC), "")
     assert counts.since("charonia_jobs_ended_total") == {("charonia_jobs_ended_total", "canceled"): 1.0}

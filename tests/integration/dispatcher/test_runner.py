@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from common import tensors
-from common.jobs import Priority, Status
+from common.job_states import Priority, Status
 from common.postgres import database as database_module
 from common.postgres.database import Database
 from common.rabbitmq.messages import CancelJob, JobsQueued
@@ -167,7 +167,7 @@ async def test_a_job_that_outlasts_the_grace_period_is_given_back_uncounted(disp
         await dispatcher.world.claim([job]),
         await JobStore(dispatcher.world.database).list_attempts(job, dispatcher.world.tenant),
     )
-    assert (claimed.row.attempt, claimed.claim) == (1, 2)
+    assert (claimed.attempt, claimed.claim) == (1, 2)
     assert (attempt.status, attempt.error_code) == ("returned", "worker_stopped")
 
 

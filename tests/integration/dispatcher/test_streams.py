@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from common import tensors
-from common.jobs import Priority, Status
+from common.job_states import Priority, Status
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results import stream_recorder

@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from common import ids
+from common.jobs.new_event import NewEvent
 from common.postgres.database import Database
-from services.dispatcher.results.store import AttemptStart, NewEvent, ResultStore
+from services.dispatcher.results.store import AttemptStart, ResultStore
 from services.gateway.webhooks.delivery_store import DeliveryStore
 from services.gateway.webhooks.store import WebhookStore
 from services.notifier.store import claims
@@ -54,7 +55,7 @@ async def job(database: Database, tenant: UUID, webhook: UUID) -> Events:
 async def run_job(database: Database, tenant: UUID) -> Events:
     store, job = ResultStore(database), await claim(database, await submit(database, tenant))
     started, end = NewEvent(ids.new(), "job.started", 1, b"{}", TRACEPARENT), new_end(job)
-    await store.record_starts([AttemptStart(job.row, job.claim, job.started_at, started)])
+    await store.record_starts([AttemptStart(job, started)])
     assert await store.end_jobs([end])
     return Events(started.id, end.event.id)
 

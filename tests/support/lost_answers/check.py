@@ -13,7 +13,7 @@ from tests.support.waiting import eventually
 
 QUERIES = sql.load("tests.support.lost_answers", "check.sql")
 QUIET_SECONDS = 120.0  # a claim of a delivery lasts 16 s, and some may be lost
-CLAIMS = ("dispatcher/claims: claim_jobs", "dispatcher/results: requeue_jobs")
+CLAIMS = ("common/jobs: claim_jobs", "common/jobs: requeue_jobs")
 NEAR_SECONDS = 2.0  # between a claim and one whose answer is lost, for the claims that wait for the same lock
 OWN_FAILURES = ("inference_failed", "invalid_input", "triton_unavailable")  # of the model `faulty`, as asked
 

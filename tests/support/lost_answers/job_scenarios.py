@@ -84,7 +84,7 @@ async def cancel_running(world: World) -> None:
     """A job that runs. It may go back to the queue just before, so another one follows until an answer was lost."""
     await cancel_one(world)
     async with asyncio.timeout(DELIVERY_SECONDS):
-        while world.loser.list_missing(["gateway/jobs/transitions: cancel_running"]):
+        while world.loser.list_missing(["common/jobs: cancel_running"]):
             await cancel_one(world)
 
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 import httpx
 
 from common import ids
+from common.jobs import input_files
 from common.object_store.store import ObjectStore
 from common.postgres.leadership import LeaseStore
 from services.dispatcher.maintenance import files, own_retention, retention
@@ -25,7 +26,6 @@ from services.dispatcher.results.store import ResultStore
 from services.gateway.batches.store import BatchStore
 from services.gateway.events.feed.store import FeedStore
 from services.gateway.events.store import EventPosition, EventStore
-from services.gateway.jobs.inputs import file_store as input_file_store
 from services.gateway.jobs.store import JobStore
 from tests.support.api.model_inputs import tokens
 from tests.support.lost_answers.job_scenarios import ECHO, ONCE
@@ -250,7 +250,7 @@ async def read_rarely(world: World) -> None:
         assert await repeat(lambda: EventStore(database).read_response(job_id, EventPosition(*step)))
         assert await repeat(lambda: FeedStore(database).read_body(event["id"], event["tenant_id"]))
         assert await repeat(lambda: JobStore(database).find_status(job_id))
-        assert await repeat(lambda: database.fetch(input_file_store.QUERIES["has_usable_file"], []))
+        assert await repeat(lambda: input_files.STATEMENTS["has_usable_file"].run(database, files=[]))
         assert await repeat(lambda: BatchStore(database).find_open_job(parse(ids.Kind.BATCH, open_batch)))
     for each in (await client.get("/v1/jobs", batch=open_batch))["items"]:
         await client.call("POST", f"/v1/jobs/{each['id']}/cancel", 202, 409)

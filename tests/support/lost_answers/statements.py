@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 
 from common.postgres import sql
+from common.postgres.statements import Statement
 from deploy.local.settings import ROOT
 
 
@@ -19,6 +20,6 @@ def list_statements() -> dict[str, str]:
         for name, text in sql.load(".".join(folder.parts), file.name).items():
             key = f"{Path(*folder.parts[folder.parts[0] == 'services' :])}: {name}"
             assert key not in found, f"two statements are named {key}"
-            found[key] = text
+            found[key] = Statement(text).text
     assert len({*found.values()}) == len(found), "the proxy knows a statement by its text"
     return found

@@ -3,16 +3,15 @@
 from datetime import UTC, datetime
 
 from common import ids
-from common.jobs import Priority, Status
-from common.views.job import JobRow
-from services.dispatcher.claims.claimed_job import ClaimedJob
+from common.job_states import Priority, Status
+from common.jobs.job import JobToRun
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TRACE = f"00-{'a' * 32}-{'b' * 16}-00"
 
 
-def claimed(status: Status = Status.PROCESSING, fallback_model: str | None = None) -> ClaimedJob:
-    row = JobRow(
+def claimed(status: Status = Status.PROCESSING, fallback_model: str | None = None) -> JobToRun:
+    return JobToRun(
         id=ids.new(),
         tenant_id=ids.new(),
         model="echo",
@@ -32,19 +31,17 @@ def claimed(status: Status = Status.PROCESSING, fallback_model: str | None = Non
         inference_ms=None,
         traceparent=TRACE,
         metadata=None,
-    )
-    return ClaimedJob(
-        row=row,
         claim=1,
+        worker="w",
         timeout=1.0,
         interruptions=0,
-        probation=None,
         input_bytes=0,
         initial_delay=1.0,
         max_delay=1.0,
         fallback_model=fallback_model,
         tensors=b"",
         parameters=None,
+        output_location=None,
         passed=False,
         wants_started=True,
     )

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from common import ids
-from services.dispatcher.claims.claimed_job import ClaimedJob
+from common.jobs.job import ClaimedJob
 from services.dispatcher.crash_causes import Start, find_doubtful, is_doubtful, runs_alone
 from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, find_probation
 from tests.unit.dispatcher.jobs import NOW, claimed
@@ -17,10 +17,9 @@ OWN, OTHER = ids.new(), ids.new()
 
 def started(after: float, tenant: UUID = OTHER, interruptions: int = 0, worker: str = "w") -> ClaimedJob:
     """Return a job that a worker claimed this long after the first suspect."""
-    job = claimed()
-    row = msgspec.structs.replace(job.row, tenant_id=tenant, started_at=NOW + timedelta(seconds=after))
+    job = msgspec.structs.replace(claimed(), tenant_id=tenant, started_at=NOW + timedelta(seconds=after))
     probation = find_probation(interruptions)
-    return msgspec.structs.replace(job, row=row, interruptions=interruptions, probation=probation, worker=worker)
+    return msgspec.structs.replace(job, interruptions=interruptions, probation=probation, worker=worker)
 
 
 def test_a_job_runs_alone_after_a_crash_as_a_suspect() -> None:
@@ -32,7 +31,7 @@ def test_a_job_runs_alone_after_a_crash_as_a_suspect() -> None:
 def find(suspect: ClaimedJob, *others: ClaimedJob, lost_after: float = 60.0) -> bool:
     """Return whether it is doubtful that a suspect killed its dispatcher."""
     found = find_doubtful([(job, NOW + timedelta(seconds=lost_after)) for job in (suspect, *others)])
-    assert found <= {suspect.row.id}
+    assert found <= {suspect.id}
     return bool(found)
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from common import ids
-from common.jobs import Failure
+from common.job_states import Failure
 from services.dispatcher import retry_policy
 from services.dispatcher.failure_policy import classify
 from services.dispatcher.models.served_model import ServedModel

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from common.errors import DatabaseUnavailable
+from common.jobs.job import ClaimedJob, ClaimKey
+from common.jobs.renew import HeldClaim
 from services.dispatcher import heartbeat as module
-from services.dispatcher.claims.claimed_job import ClaimedJob, ClaimKey
-from services.dispatcher.claims.store import ClaimStore, HeldClaim
+from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.running_job import RunningJob
 from tests.unit.dispatcher.jobs import claimed

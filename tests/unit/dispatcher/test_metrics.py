@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.jobs import TERMINAL
+from common.job_states import TERMINAL
 from services.dispatcher import metrics
 from tests.support.telemetry.process_metrics import count
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.jobs import Failure
+from common.job_states import Failure
 from services.dispatcher.retry_policy import (
     REFUSED_DELAY_SECONDS,
     Again,

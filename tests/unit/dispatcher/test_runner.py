@@ -7,7 +7,8 @@ import pytest
 
 from common import ids
 from common.errors import DatabaseUnavailable, Reject, Retry
-from common.jobs import Priority
+from common.job_states import Priority
+from common.jobs.claim import ClaimBatch, Turn
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.messages import CancelJob, JobsQueued
 from common.rabbitmq.publisher import Publisher
@@ -15,7 +16,7 @@ from services.dispatcher import runner as module
 from services.dispatcher.attempts import Attempts
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import ClaimBatch, ClaimStore, Limits
+from services.dispatcher.claims.store import ClaimStore, Limits
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -43,8 +44,8 @@ class FakeStore:
     async def list_limits(self) -> Limits:
         return Limits(frozenset(), frozenset())
 
-    async def claim_jobs(self, *values: object) -> ClaimBatch:
-        self.calls.append(values[:3])
+    async def claim_jobs(self, turn: Turn, _running: object) -> ClaimBatch:
+        self.calls.append((turn.model, turn.priority, turn.count))
         if self.away:
             raise DatabaseUnavailable
         return ClaimBatch([], False)

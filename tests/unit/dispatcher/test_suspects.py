@@ -11,8 +11,8 @@ import pytest
 
 from common import ids
 from common.errors import Retry
+from common.jobs.job import ClaimKey
 from services.dispatcher import suspects as module
-from services.dispatcher.claims.claimed_job import ClaimKey
 from services.dispatcher.retry_policy import find_probation
 from services.dispatcher.running_job import RunningJob
 from services.dispatcher.suspects import RECENT_SECONDS, Suspects
@@ -34,10 +34,8 @@ class Dispatcher:
         self.ends: defaultdict[ClaimKey, asyncio.Event] = defaultdict(asyncio.Event)
 
     def start(self, tenant: UUID = OTHER, interruptions: int = 0) -> RunningJob:
-        job = claimed()
-        row = msgspec.structs.replace(job.row, tenant_id=tenant)
         job = msgspec.structs.replace(
-            job, row=row, interruptions=interruptions, probation=find_probation(interruptions)
+            claimed(), tenant_id=tenant, interruptions=interruptions, probation=find_probation(interruptions)
         )
         running = RunningJob(job, began=self.clock())
         self.jobs[running.key] = running

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.tensors import Tensor
 from services.dispatcher import url_inputs
 from services.dispatcher.claims.claims import Claims, name_fetched
@@ -67,7 +67,7 @@ class Stage:
         """Start a job with a slot, and let it fetch."""
         found = claimed()
         if tenant is not None:
-            found = msgspec.structs.replace(found, row=msgspec.structs.replace(found.row, tenant_id=tenant))
+            found = msgspec.structs.replace(found, tenant_id=tenant)
         probe = await self.model.acquire(Priority.NORMAL)
         job = Job(self, RunningJob(found, is_probe=probe))
         await asyncio.sleep(0)
@@ -117,7 +117,7 @@ async def test_nothing_is_held_while_jobs_fetch(stage: Stage) -> None:
 
 
 async def test_a_tenant_fetches_a_bounded_number_of_inputs(stage: Stage) -> None:
-    tenant = claimed().row.tenant_id
+    tenant = claimed().tenant_id
     jobs = [await stage.start(tenant) for _ in range(USUAL + 2)]
     assert stage.fetcher.held == USUAL
     jobs.append(await stage.start())
@@ -133,7 +133,7 @@ async def test_a_tenant_fetches_a_bounded_number_of_inputs(stage: Stage) -> None
 async def test_a_canceled_job_leaves_nothing(stage: Stage, place: str) -> None:
     others = []
     if place == "fetch place":
-        tenant = claimed().row.tenant_id
+        tenant = claimed().tenant_id
         others = [await stage.start(tenant) for _ in range(USUAL)]
         job = await stage.start(tenant)
     elif place == "room":
@@ -163,7 +163,7 @@ async def test_a_canceled_job_leaves_nothing(stage: Stage, place: str) -> None:
 async def test_a_job_that_waits_too_long_goes_back_to_its_queue(
     stage: Stage, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tenant, others = claimed().row.tenant_id, []
+    tenant, others = claimed().tenant_id, []
     if place == "fetch place":
         others = [await stage.start(tenant) for _ in range(USUAL)]
     elif place == "room":

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 
 from common import ids
-from common.jobs import Priority, Status
-from common.views.job import JobRow
+from common.job_states import Priority, Status
+from common.jobs.job import Job
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ROW = JobRow(
+ROW = Job(
     id=ids.new(),
     tenant_id=ids.new(),
     model="echo",

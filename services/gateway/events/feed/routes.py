@@ -11,7 +11,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import Parameter, SkipValidation
 
 from common import ids
-from common.jobs import EVENT_TYPES
+from common.event_types import EVENT_TYPES
 from services.gateway.auth.authentication import Authenticator
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import TypeVar
 from uuid import UUID
 
 from common.errors import StoreNotFound
+from common.jobs.new_job import JobFile
 from common.locations.location import Location
 from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.security.ssrf import AddressPolicy
-from services.gateway.http.problems import FieldError, Problem, invalid
+from services.gateway.http.problems import LATER, FieldError, Problem, invalid
 from services.gateway.jobs.inputs.file_store import InputFileStore
 from services.gateway.jobs.inputs.locations import (
     READS,
@@ -20,7 +22,6 @@ from services.gateway.jobs.inputs.locations import (
     limit_seconds,
 )
 from services.gateway.jobs.parse import NeedsFiles, SubmitContext
-from services.gateway.jobs.store import JobFile
 from services.gateway.models.file_inputs import KnownFile, KnownFiles
 
 T = TypeVar("T")
@@ -87,3 +88,9 @@ def file_gone(file: JobFile) -> Problem:
     """Return the refusal of a job whose file was deleted while it was submitted."""
     text = "file not found: it was deleted, or has expired, just now; upload it again with POST /v1/files"
     return invalid(FieldError(file.pointer, text))
+
+
+def inputs_lost() -> Problem:
+    """Return the refusal of jobs whose large inputs a sweeper has taken."""
+    text = "storing the job's inputs took too long, and they were given up; send the request again"
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=LATER)

@@ -4,13 +4,12 @@ A row comes before its file, and the job after both. So a kill at any step leave
 """
 
 from collections.abc import Collection, Sequence
-from http import HTTPStatus
 from uuid import UUID
 
+from common.jobs.input_files import drop_large_inputs
+from common.jobs.new_job import LargeInput
 from common.postgres import sql
-from common.postgres.database import Connection, Database, to_columns
-from services.gateway.http.problems import LATER, Problem
-from services.gateway.jobs.store import LargeInput, NewJob
+from common.postgres.database import Database
 
 QUERIES = sql.load("services.gateway.jobs.inputs", "large_inputs.sql")
 
@@ -31,22 +30,4 @@ class LargeInputStore:
 
     async def drop(self, inputs: Sequence[LargeInput]) -> None:
         """Let a sweeper delete those of the files that no job got."""
-        await self._database.fetch(QUERIES["drop_large_inputs"], [each.id for each in inputs])
-
-
-async def keep_large_inputs(connection: Connection, jobs: Sequence[NewJob], added: Collection[UUID]) -> None:
-    """Give the files of the added jobs to them, and let a sweeper delete those of the other jobs.
-
-    Raises Problem (503), so that no job is added, if a sweeper has taken a file.
-    """
-    if rows := [(large.id, job.id, large.sha256) for job in jobs if job.id in added for large in job.large_inputs]:
-        kept = await connection.fetch(QUERIES["keep_large_inputs"], *to_columns(rows, 3))
-        if len(kept) < len(rows):
-            raise too_late()
-    if dropped := [large.id for job in jobs if job.id not in added for large in job.large_inputs]:
-        await connection.execute(QUERIES["drop_large_inputs"], dropped)
-
-
-def too_late() -> Problem:
-    text = "storing the job's inputs took too long, and they were given up; send the request again"
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=LATER)
+        await drop_large_inputs(self._database, [each.id for each in inputs])

@@ -11,6 +11,7 @@ from opentelemetry.trace import SpanKind
 from common import ids
 from common.errors import CharoniaError, StoreFull, StoreUnavailable
 from common.fair_semaphore import FairSemaphore
+from common.jobs.new_job import LargeInput, NewJob
 from common.object_store.keys import file_key
 from common.object_store.pauses import Pauses
 from common.object_store.store import ObjectStore
@@ -19,7 +20,6 @@ from common.telemetry import tracing
 from common.telemetry.logs import Log
 from services.gateway.jobs.inputs.large_input_store import LargeInputStore
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
-from services.gateway.jobs.store import LargeInput, NewJob
 
 PUT_SECONDS = 30.0  # for all inputs of a request, and in addition:
 MIN_RATE = 1024 * 1024  # bytes a second

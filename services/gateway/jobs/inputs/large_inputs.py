@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from common import ids, tensors
+from common.jobs.new_job import LargeInput, NewJob
 from common.tensors import FileContent, Tensor
-from services.gateway.jobs.store import LargeInput, NewJob
 
 
 def move_large_inputs(job: NewJob, inputs: Sequence[Tensor], limit: int) -> NewJob:

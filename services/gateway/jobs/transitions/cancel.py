@@ -6,32 +6,34 @@ import msgspec
 from opentelemetry.trace import Link, get_current_span
 
 from common import ids, job_spans
-from common.jobs import TERMINAL, Status, number_event
+from common.event_types import number_event
+from common.job_states import TERMINAL, Status
+from common.jobs.cancel import LockedJob, cancel_queued, cancel_running, lock_job
+from common.jobs.job import Job
+from common.jobs.new_event import NewEvent
 from common.postgres.database import Connection, Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, cancel_wake_up, event_wake_up
 from common.telemetry import tracing
 from common.telemetry.metrics import jobs_ended
-from common.views.job import JobRow, JobUrls, render_event
+from common.views.job import JobUrls, render_event
 from services.gateway.http.problems import conflict, not_found
-from services.gateway.jobs.transitions.store import LockedJob, TransitionStore
 
 
 class Canceler:
     def __init__(self, database: Database, wake_ups: WakeUpPublisher, changes: ChangePublisher, urls: JobUrls) -> None:
         self._database = database
-        self._store = TransitionStore(database)
         self._wake_ups = wake_ups
         self._changes = changes
         self._urls = urls
 
-    async def cancel(self, tenant_id: UUID, job_id: UUID) -> JobRow:
+    async def cancel(self, tenant_id: UUID, job_id: UUID) -> Job:
         """Cancel the job, and return it: `canceled` if it was queued, else `canceling`.
 
         Raises Problem: 404, or 409 for an ended job. A second call changes nothing.
         """
         async with self._database.transaction() as connection:
-            found = await self._store.lock_job(connection, job_id, tenant_id)
+            found = await lock_job(connection, job_id, tenant_id)
             if found is None:
                 raise not_found("job")
             row, wake_up = await self._write(connection, found)
@@ -42,9 +44,9 @@ class Canceler:
         self._wake_ups.announce([wake_up] if wake_up else [])
         return row
 
-    async def _write(self, connection: Connection, found: LockedJob) -> tuple[JobRow, WakeUp | None]:
+    async def _write(self, connection: Connection, found: LockedJob) -> tuple[Job, WakeUp | None]:
         """Write the transition of a locked job. Return the job and the wake-up to announce."""
-        row, status = found.row, found.row.status
+        row, status = found.job, found.job.status
         if status in TERMINAL:
             raise conflict(f"the job is {status}; only a job that has not ended can be canceled")
         if status is Status.QUEUED:
@@ -54,11 +56,11 @@ class Canceler:
                 event_id, kind = ids.new(), f"job.{row.status}"
                 sequence = number_event(kind, found.claim)
                 body = render_event(row, self._urls, kind, found.now, None, sequence=sequence)
-                await self._store.cancel_queued(connection, row, (event_id, kind, body, trace, sequence))
+                await cancel_queued(connection, row.id, found.now, NewEvent(event_id, kind, sequence, body, trace))
             return row, event_wake_up(event_id, kind, trace)
         if status is Status.PROCESSING:
             row = msgspec.structs.replace(row, status=Status.CANCELING)
-            await self._store.cancel_running(connection, row.id)
+            await cancel_running(connection, row.id)
             return row, cancel_wake_up(row.id, row.traceparent)
         return row, None  # it is canceling already
 

@@ -4,10 +4,11 @@ import asyncio
 from http import HTTPStatus
 from uuid import UUID
 
-from common.jobs import TERMINAL
+from common.job_states import TERMINAL
+from common.jobs.cancel import lock_job
+from common.jobs.erase import erase_job, is_delivering, lock_events
 from common.postgres.database import Database
 from services.gateway.http.problems import LATER, Problem, conflict, not_found
-from services.gateway.jobs.transitions.store import TransitionStore
 
 DELIVERY_WAIT_SECONDS = 5.0  # for running deliveries to end
 POLL_SECONDS = 0.1
@@ -17,7 +18,6 @@ class Eraser:
     def __init__(self, database: Database, delivery_wait: float = DELIVERY_WAIT_SECONDS) -> None:
         """`delivery_wait` is in seconds."""
         self._database = database
-        self._store = TransitionStore(database)
         self._delivery_wait = delivery_wait
 
     async def erase(self, tenant_id: UUID, job_id: UUID) -> bool:
@@ -38,15 +38,15 @@ class Eraser:
     async def _try_erase(self, tenant_id: UUID, job_id: UUID) -> bool | None:
         """Erase the job as `erase` does. Return None, and do nothing, during a delivery."""
         async with self._database.transaction() as connection:
-            found = await self._store.lock_job(connection, job_id, tenant_id)
+            found = await lock_job(connection, job_id, tenant_id)
             if found is None:
                 raise not_found("job")
-            if found.row.status not in TERMINAL:
-                raise conflict(f"the job is {found.row.status}; cancel it, or wait until it has ended")
-            if found.erased:
+            if found.job.status not in TERMINAL:
+                raise conflict(f"the job is {found.job.status}; cancel it, or wait until it has ended")
+            if found.job.erased_at is not None:
                 return False
-            events = await self._store.lock_events(connection, job_id)
-            if await self._store.is_delivering(connection, job_id, events):
+            events = await lock_events(connection, job_id)
+            if await is_delivering(connection, job_id, events):
                 return None
-            await self._store.erase_job(connection, job_id, events)
+            await erase_job(connection, job_id, events)
         return True

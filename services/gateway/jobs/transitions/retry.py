@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 from common import tensors
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.retry import retry_jobs
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
@@ -14,7 +15,7 @@ from common.tensors import FileContent, Reference, Signature, Tensor
 from services.gateway.auth.model_permissions import check_model
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import FieldError, Problem, invalid
-from services.gateway.jobs.transitions.store import RetryableJob, TransitionStore
+from services.gateway.jobs.transitions.store import RetryableJob, RetryStore
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.input_validation import check_batch
 from services.gateway.models.shapes import fits
@@ -27,7 +28,8 @@ class Retrier:
     def __init__(
         self, database: Database, catalogue: Catalogue, wake_ups: WakeUpPublisher, changes: ChangePublisher
     ) -> None:
-        self._store = TransitionStore(database)
+        self._database = database
+        self._store = RetryStore(database)
         self._catalogue = catalogue
         self._wake_ups = wake_ups
         self._changes = changes
@@ -44,7 +46,7 @@ class Retrier:
         await self._check_permissions(key, jobs, target)
         if target is not None:
             jobs = await self._select(key, jobs, statuses, target)
-        wake_ups = await self._store.retry_jobs(key.tenant_id, jobs, statuses, target)
+        wake_ups = await retry_jobs(self._database, key.tenant_id, jobs, statuses, target)
         for wake_up in wake_ups.values():
             tracing.add_link(wake_up.traceparent)
         self._changes.notify(wake_ups)

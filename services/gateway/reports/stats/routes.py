@@ -8,7 +8,7 @@ from litestar import Request, Router, get
 from litestar.di import NamedDependency, Provide
 from litestar.params import SkipValidation
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.views.job import format_optional_time, format_time
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key

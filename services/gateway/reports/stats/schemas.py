@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.views.job import Time
 from services.gateway.models.schemas import Percentiles
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.postgres import sql
 from common.postgres.database import Database
 

@@ -11,8 +11,9 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import SkipValidation
 
 from common import ids
+from common.jobs.job import Job
 from common.telemetry import tracing
-from common.views.job import JobRow, format_optional_time, format_time
+from common.views.job import format_optional_time, format_time
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.negotiation import PLAIN_TEXT, prefers
@@ -67,7 +68,7 @@ async def get_trace(
     return Response(trace)
 
 
-def view_trace(row: JobRow, spans: Sequence[Span], *, truncated: bool) -> TraceView:
+def view_trace(row: Job, spans: Sequence[Span], *, truncated: bool) -> TraceView:
     return TraceView(
         job_id=ids.encode(ids.Kind.JOB, row.id),
         trace_id=tracing.trace_id(row.traceparent),

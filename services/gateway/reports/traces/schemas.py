@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from common.ids import JobId
-from common.jobs import Status
+from common.job_states import Status
 from common.views.job import Time, TraceId
 
 Service = Literal["gateway", "dispatcher", "triton", "notifier"]

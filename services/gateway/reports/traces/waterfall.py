@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.job import Job
 from common.views.delivery import AttemptRow, DeliveryRow
-from common.views.job import JobRow, format_time
+from common.views.job import format_time
 from services.gateway.reports.traces.schemas import Service
 from services.gateway.reports.traces.store import Run, TracedJob
 
@@ -84,7 +85,7 @@ def trace_wait(begin: datetime, end: datetime | None, due: datetime, delay: str)
         yield Span("dispatcher", "queued", begin, end, 1)
 
 
-def trace_run(row: JobRow, run: Run, *, latest: bool) -> Iterator[Span]:
+def trace_run(row: Job, run: Run, *, latest: bool) -> Iterator[Span]:
     """Yield an attempt. The inference begins with it: the rows know how long it took."""
     name = f"attempt {run.attempt}" + (f" × {run.count}" if run.count > 1 else "")
     if run.model != row.model:

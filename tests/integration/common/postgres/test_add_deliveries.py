@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.jobs import EVENT_TYPES, list_patterns
+from common.event_types import EVENT_TYPES, list_patterns
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore
 from services.gateway.webhooks.store import WebhookStore

@@ -9,7 +9,7 @@ import pytest
 
 from common import ids
 from common.errors import DatabaseUnavailable
-from common.jobs import Priority, Status
+from common.job_states import Priority, Status
 from common.postgres import database_metrics
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore
@@ -67,8 +67,8 @@ async def test_queues_are_counted_by_model_and_priority(world: World) -> None:
 async def test_running_jobs_are_counted_by_state(world: World) -> None:
     database, tenant = world.database, world.tenant
     jobs = [await claim(database, await submit(database, tenant)) for _ in range(3)]
-    await database.fetch("UPDATE jobs SET status = 'canceling' WHERE id = $1", jobs[0].row.id)
-    await database.fetch("UPDATE jobs SET started_at = now() - $1::interval WHERE id = $2", OLD, jobs[1].row.id)
+    await database.fetch("UPDATE jobs SET status = 'canceling' WHERE id = $1", jobs[0].id)
+    await database.fetch("UPDATE jobs SET started_at = now() - $1::interval WHERE id = $2", OLD, jobs[1].id)
     await database_metrics.count(database)
     assert count("charonia_jobs", model="echo", status="processing") == 2
     assert count("charonia_jobs", model="echo", status="canceling") == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from common.postgres import sql
+from common.postgres import statements
 
 ROOT = Path(__file__).parents[4]
 
@@ -22,7 +22,7 @@ def list_queries() -> list[tuple[str, str, str]]:
         import_module(package)
         assert (files(package) / file.name).is_file()
         owner = ".".join(package.split(".")[: 2 if package.startswith("services") else 1])
-        found += [(owner, name, text) for name, text in sql.load(package, file.name).items()]
+        found += [(owner, name, each.text) for name, each in statements.load(package, file.name).items()]
     return found
 
 

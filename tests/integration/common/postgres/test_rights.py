@@ -10,7 +10,7 @@ import pytest
 
 from common import ids
 from common.errors import SettingsError
-from common.postgres import sql
+from common.postgres import sql, statements
 from common.postgres.database import Database
 from common.postgres.migrate import migrate
 from common.postgres.roles import ROLES, name_role, parse_passwords
@@ -26,6 +26,11 @@ LEDGER = "schema_migrations"  # every new connection reads it: see check_schema
 # Files of `common` by the roles whose services run them.
 COMMON = {
     ("common", "known_files.sql"): ("dispatcher", "operator"),
+    **{("common.jobs", f"{verb}.sql"): ("gateway",) for verb in ("submit", "input_files", "cancel", "retry", "erase")},
+    **{
+        ("common.jobs", f"{verb}.sql"): ("dispatcher",)
+        for verb in ("claim", "renew", "end", "requeue", "expire", "promote", "rescue", "remove", "count")
+    },
     ("common.locations", "allowed.sql"): ("gateway", "dispatcher"),
     ("common.postgres", "audit_log.sql"): ("gateway", "notifier", "operator"),
     ("common.postgres", "database_metrics.sql"): ("dispatcher",),
@@ -76,7 +81,7 @@ def list_statements(role: str) -> dict[str, str]:
     elif role == "gateway":
         own = {name: text for name, text in own.items() if name not in OF_COMMANDS}
     for file, roles in COMMON.items():
-        own |= sql.load(*file) if role in roles else {}
+        own |= {name: each.text for name, each in statements.load(*file).items()} if role in roles else {}
     return own | {"check_schema": f"SELECT number, compatible_with FROM {LEDGER}"}  # noqa: S608 -- a constant
 
 

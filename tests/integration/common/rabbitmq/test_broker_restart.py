@@ -13,7 +13,7 @@ import pytest
 
 from common import ids
 from common.errors import BrokerUnavailable
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import connection, messages, topology
 from common.rabbitmq.messages import CancelJob
 from common.rabbitmq.publisher import Publisher

@@ -7,7 +7,7 @@ import pytest
 from aio_pika.abc import AbstractConnection
 
 from common.errors import DatabaseUnavailable, Reject, Retry
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import connection as connections
 from common.rabbitmq import consumer as module
 from common.rabbitmq import messages, topology

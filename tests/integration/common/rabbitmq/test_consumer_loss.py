@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from aio_pika.abc import AbstractChannel
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import connection, topology
 from common.rabbitmq.consumer import Consumer
 from common.rabbitmq.subscription import Subscription

@@ -7,7 +7,7 @@ import pytest
 from aio_pika import Message
 
 from common import ids
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import connection, dead_messages, topology
 from common.rabbitmq.consumer import QUEUE_HEADER, REASON_HEADER
 from tests.integration.brokers import connected, count, drain, publishing

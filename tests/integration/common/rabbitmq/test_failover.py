@@ -11,7 +11,7 @@ from aio_pika.abc import AbstractChannel
 
 from common import ids
 from common.errors import BrokerUnavailable
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import connection, liveness, topology
 from common.rabbitmq.connection import connect
 from common.rabbitmq.consumer import Consumer

@@ -8,7 +8,7 @@ from aio_pika import DeliveryMode
 
 from common import ids
 from common.errors import BrokerUnavailable, Unroutable
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import connection, topology
 from common.rabbitmq.publisher import Publisher
 from deploy.local.servers.rabbitmq import RabbitMQ

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import channel_pool, connection, shared_channel, topology
 from common.rabbitmq.channel_pool import CHANNELS
 from common.rabbitmq.consumer import Consumer

@@ -6,7 +6,7 @@ import pytest
 from aio_pika import Message
 from aio_pika.exceptions import ChannelPreconditionFailed
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import topology
 from common.rabbitmq.topology import WORK_QUEUE
 from common.settings import QueueType

@@ -1,7 +1,7 @@
 """Wake-ups reach their queue, several in one message if they can share one."""
 
 from common import ids
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq import messages, topology
 from common.rabbitmq.messages import JobsQueued
 from common.rabbitmq.publisher import Publisher

@@ -8,18 +8,18 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.jobs import Priority
+from common.job_states import Priority
+from common.jobs.claim import claim_jobs
+from common.jobs.job import JobToRun
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Database
 from services.dispatcher.claims import input_budget
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims, NoRoom
 from services.dispatcher.claims.input_budget import Room
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import ClaimStore
-from services.dispatcher.models.fair_share import NIL
 from services.dispatcher.models.served_model import ServedModel
-from tests.integration.jobs import LEASE, add_tenant, submit, take
+from tests.integration.jobs import LEASE, add_tenant, make_turn, submit, take
 from tests.support.waiting import eventually
 
 MEGABYTE = 1024 * 1024
@@ -35,7 +35,7 @@ def make_claims(database: Database, max_inputs: int) -> Claims:
     return Claims(store, RunLimits(store, list), worker="w", lease=LEASE, max_inputs=max_inputs)
 
 
-async def claim(claims: Claims, model: ServedModel, priority: Priority) -> ClaimedJob | None:
+async def claim(claims: Claims, model: ServedModel, priority: Priority) -> JobToRun | None:
     """Claim as the runner does, once there is room."""
     while True:
         try:
@@ -56,7 +56,7 @@ async def submit_sizes(database: Database, tenant: UUID, sizes: Sequence[int]) -
 async def test_one_claim_loads_a_bounded_number_of_bytes(database: Database, tenant: UUID) -> None:
     jobs = await submit_sizes(database, tenant, [3 * MEGABYTE] * 4)
     for each in (jobs[:2], jobs[2:]):
-        assert [job.row.id for job in await take(database, 50)] == each
+        assert [job.id for job in await take(database, 50)] == each
     assert 2 * 3 * MEGABYTE <= MAX_BATCH_BYTES < 3 * 3 * MEGABYTE
 
 
@@ -64,10 +64,8 @@ async def test_a_job_that_does_not_fit_is_not_claimed_but_reported(database: Dat
     jobs = await submit_sizes(database, tenant, [100, 5000, 10])
 
     async def look(max_bytes: int) -> tuple[list[UUID], bool, int | None]:
-        found = await ClaimStore(database).claim_jobs(
-            "echo", Priority.NORMAL, 50, NIL, {}, "w", LEASE, room=Room(max_bytes, 0)
-        )
-        return [job.row.id for job in found.jobs], found.contended, found.next_bytes
+        found = await claim_jobs(database, make_turn(50, max_bytes=max_bytes), {})
+        return [job.id for job in found.jobs], found.contended, found.next_bytes
 
     assert await look(1000) == (jobs[:1], False, 5000)
     assert await look(1000) == ([], False, 5000)
@@ -84,7 +82,7 @@ async def test_a_dispatcher_holds_a_bounded_number_of_bytes(
     claims, other = make_claims(database, 4000), ServedModel("other", asyncio.Event())
     claiming = [asyncio.create_task(claim(claims, model, Priority.NORMAL)) for _ in jobs]
 
-    def claimed() -> list[ClaimedJob]:
+    def claimed() -> list[JobToRun]:
         return [job for each in claiming if each.done() and (job := each.result())]
 
     async def are_claimed(count: int) -> bool:
@@ -100,7 +98,7 @@ async def test_a_dispatcher_holds_a_bounded_number_of_bytes(
             await database.fetch("SELECT 1")
         assert len(claimed()) == count
         claims.release(claimed()[0])
-    assert sorted(job.row.id for job in claimed()) == sorted(jobs)
+    assert sorted(job.id for job in claimed()) == sorted(jobs)
 
 
 async def test_a_job_larger_than_the_memory_runs_when_its_queue_holds_nothing(
@@ -111,12 +109,12 @@ async def test_a_job_larger_than_the_memory_runs_when_its_queue_holds_nothing(
     first = await claim(claims, model, Priority.NORMAL)
     waiting = await start_waiting(claims, model)
     assert first is not None
-    assert first.row.id == small
+    assert first.id == small
     assert not waiting.done()
     claims.release(first)
     second = await asyncio.wait_for(waiting, 10)
     assert second is not None
-    assert second.row.id == large
+    assert second.id == large
 
 
 async def test_a_small_job_of_another_tenant_passes_a_large_one_that_finds_no_room(
@@ -131,12 +129,12 @@ async def test_a_small_job_of_another_tenant_passes_a_large_one_that_finds_no_ro
     small = await submit(database, await add_tenant(database, "other"), tensors=bytes(10))
     second = await asyncio.wait_for(waiting, 20)
     assert second is not None
-    assert [first.row.id, second.row.id] == [large[0], small]
+    assert [first.id, second.id] == [large[0], small]
     third = asyncio.create_task(claim(claims, model, Priority.NORMAL))
     claims.release(first)
     last = await asyncio.wait_for(third, 20)
     assert last is not None
-    assert last.row.id == large[1]
+    assert last.id == large[1]
 
 
 async def test_a_pause_holds_for_a_claim_that_waits_for_room(
@@ -188,18 +186,18 @@ async def test_small_jobs_pass_a_large_one_of_another_tenant_that_has_no_room(
     claims = make_claims(database, 64_000)  # 500 for jobs that pass
     running = await claim(claims, model, Priority.NORMAL)
     assert running is not None
-    assert running.row.id == first
+    assert running.id == first
     small = sorted([await submit(database, tenants[3], tensors=bytes(100)) for _ in range(20)])
     passed = await claim_all(claims, model)
-    assert sorted(job.row.id for job in passed) == small[:5]
+    assert sorted(job.id for job in passed) == small[:5]
     for job in passed[:2]:
         end(claims, model, job)
-    assert sorted(job.row.id for job in await claim_all(claims, model)) == small[5:7]
+    assert sorted(job.id for job in await claim_all(claims, model)) == small[5:7]
     for each in large:
         end(claims, model, running)
         running = await claim(claims, model, Priority.NORMAL)
         assert running is not None
-        assert running.row.id == each
+        assert running.id == each
 
 
 async def test_tenants_pass_a_large_job_in_turns(database: Database, tenants: list[UUID], model: ServedModel) -> None:
@@ -215,30 +213,31 @@ async def test_tenants_pass_a_large_job_in_turns(database: Database, tenants: li
     for _ in range(6):
         job = await claim(claims, model, Priority.NORMAL)
         assert job is not None
-        served.append(job.row.tenant_id)
+        served.append(job.tenant_id)
         end(claims, model, job)
     assert served == tenants[2:] * 3
     assert running is not None
     end(claims, model, running)
     large = await claim(claims, model, Priority.NORMAL)
     assert large is not None
-    assert (large.row.tenant_id, large.passed) == (tenants[1], False)
+    assert (large.tenant_id, large.passed) == (tenants[1], False)
 
 
 async def test_small_jobs_pass_within_their_own_bytes(database: Database, tenant: UUID) -> None:
     jobs = await submit_sizes(database, tenant, [600, 5000, 200, 50, 200, 300, 50])
 
     async def look(room: Room) -> tuple[list[tuple[UUID, bool]], int | None]:
-        found = await ClaimStore(database).claim_jobs("echo", Priority.NORMAL, 50, NIL, {}, "w", LEASE, room=room)
-        return [(job.row.id, job.passed) for job in found.jobs], found.next_bytes
+        limits = {"max_bytes": room.in_turn, "max_passing_bytes": room.passing}
+        found = await claim_jobs(database, make_turn(50, **limits), {})
+        return [(job.id, job.passed) for job in found.jobs], found.next_bytes
 
     assert await look(Room(1000, 300)) == ([(jobs[0], False), (jobs[2], True), (jobs[3], True)], 5000)
     assert await look(Room(5400, 0)) == ([(jobs[1], False), (jobs[4], False)], 300)
 
 
-async def claim_all(claims: Claims, model: ServedModel) -> list[ClaimedJob]:
+async def claim_all(claims: Claims, model: ServedModel) -> list[JobToRun]:
     """Claim until a job finds no room."""
-    claimed = list[ClaimedJob]()
+    claimed = list[JobToRun]()
     while True:
         try:
             job = await claims.claim(model, Priority.NORMAL)
@@ -248,8 +247,8 @@ async def claim_all(claims: Claims, model: ServedModel) -> list[ClaimedJob]:
         claimed.append(job)
 
 
-def end(claims: Claims, model: ServedModel, job: ClaimedJob) -> None:
-    claims.note_end(model, job.row.tenant_id)
+def end(claims: Claims, model: ServedModel, job: JobToRun) -> None:
+    claims.note_end(model, job.tenant_id)
     claims.release(job)
 
 
@@ -257,7 +256,7 @@ async def is_paused(limits: RunLimits) -> bool:
     return bool((await limits.get()).paused_tenants)
 
 
-async def start_waiting(claims: Claims, model: ServedModel) -> "asyncio.Task[ClaimedJob | None]":
+async def start_waiting(claims: Claims, model: ServedModel) -> "asyncio.Task[JobToRun | None]":
     """Start a claim, and return when the next job has found no room."""
     with pytest.raises(NoRoom):
         await claims.claim(model, Priority.NORMAL)

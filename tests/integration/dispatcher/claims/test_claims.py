@@ -7,13 +7,13 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.jobs import Priority, Status
+from common.job_states import Priority, Status
+from common.jobs.claim import claim_jobs
+from common.jobs.job import ClaimedJob
+from common.jobs.renew import HeldClaim
 from common.postgres.database import Database
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims, NoJob
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import QUERIES, HeldClaim
-from services.dispatcher.models.fair_share import NIL
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.jobs import (
@@ -23,6 +23,7 @@ from tests.integration.jobs import (
     lapse,
     let_wait,
     make_claimable,
+    make_turn,
     new_end,
     new_requeue,
     submit,
@@ -45,7 +46,7 @@ async def test_a_claim_takes_a_lease_and_raises_claim_and_attempt(
 ) -> None:
     job = await submit(database, tenant)
     (claimed,) = await take(database, worker="worker-1", lease=30.0)
-    assert (claimed.row.status, claimed.row.attempt, claimed.claim) == (Status.PROCESSING, 1, 1)
+    assert (claimed.status, claimed.attempt, claimed.claim) == (Status.PROCESSING, 1, 1)
     assert claimed.tensors == PACKED
     state = await get(database, job)
     assert (state.status, state.attempt, state.claim, state.worker) == (Status.PROCESSING, 1, 1, "worker-1")
@@ -57,7 +58,7 @@ async def test_a_claim_takes_jobs_of_its_model_and_class_only(database: Database
     wanted = await submit(database, tenant)
     await submit(database, tenant, model="other")
     await submit(database, tenant, priority=Priority.HIGH)
-    assert [job.row.id for job in await take(database, 3)] == [wanted]
+    assert [job.id for job in await take(database, 3)] == [wanted]
 
 
 async def test_only_due_and_unexpired_jobs_are_claimed(database: Database, stores: Stores, tenant: UUID) -> None:
@@ -71,7 +72,7 @@ async def test_only_due_and_unexpired_jobs_are_claimed(database: Database, store
     await stores.results.end_jobs([new_end(ended)])
     await submit(database, tenant, model="other")
     await submit(database, tenant, priority=Priority.HIGH)
-    assert {job.row.id for job in await take(database, 9)} == {due, waiting}
+    assert {job.id for job in await take(database, 9)} == {due, waiting}
     assert await take(database, 9) == []
 
 
@@ -81,10 +82,10 @@ async def test_any_wake_up_may_claim_an_announced_job(database: Database, stores
     again = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(again)])
     own = await submit(database, tenant)
-    assert [job.row.id for job in await take(database)] == [own]
+    assert [job.id for job in await take(database)] == [own]
     assert await take(database) == []
     assert len(await stores.sweeper.promote_jobs(10)) == 1
-    assert [job.row.id for job in await take(database)] == [again.row.id]
+    assert [job.id for job in await take(database)] == [again.id]
 
 
 async def test_two_dispatchers_never_share_a_job(database: Database, tenant: UUID) -> None:
@@ -93,22 +94,20 @@ async def test_two_dispatchers_never_share_a_job(database: Database, tenant: UUI
     while len(claimed) < len(jobs):  # the next search claims what was locked in this one
         both = await asyncio.gather(*(take(database, count, worker=f"w{count}") for count in counts))
         claimed += [job for batch in both for job in batch]
-    assert sorted(job.row.id for job in claimed) == sorted(jobs)
+    assert sorted(job.id for job in claimed) == sorted(jobs)
     assert {job.claim for job in claimed} == {1}
 
 
-async def test_a_job_that_another_claim_holds_is_skipped(database: Database, stores: Stores, tenant: UUID) -> None:
+async def test_a_job_that_another_claim_holds_is_skipped(database: Database, tenant: UUID) -> None:
     held, free = sorted([await submit(database, tenant) for _ in range(2)])
-    queue, turn = ("echo", "normal"), (NIL, list[UUID](), list[int]())
 
     async def look(count: int) -> tuple[list[UUID], bool]:
-        found = await stores.claims.claim_jobs("echo", Priority.NORMAL, count, NIL, {}, "second", LEASE)
-        return [job.row.id for job in found.jobs], found.contended
+        found = await claim_jobs(database, make_turn(count, worker="second"), {})
+        return [job.id for job in found.jobs], found.contended
 
     async with database.transaction() as first:
-        holder = "first", LEASE, None
-        found = await first.fetch(QUERIES["claim_jobs"], *queue, 1, *turn, *holder, [], None, 1000, 0, 1.0, [])
-        assert [record["id"] for record in found] == [held]
+        found = await claim_jobs(first, make_turn(worker="first"), {})
+        assert [job.id for job in found.jobs] == [held]
         assert await look(2) == ([free], True)
     assert await look(2) == ([], False)
     state = await get(database, held)
@@ -125,7 +124,7 @@ async def test_a_wake_up_waits_for_a_job_that_another_transaction_holds(database
         assert (await claims.claim_batch(model, Priority.NORMAL, [None])) == [NoJob.LOCKED]
     claimed = await claiming
     assert claimed is not None
-    assert claimed.row.id == job
+    assert claimed.id == job
     assert await claims.claim(model, Priority.NORMAL) is None
 
 
@@ -172,12 +171,12 @@ async def test_a_lease_is_renewed_only_under_its_own_claim(database: Database, s
     held = await claim(database, await submit(database, tenant))
     lost = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(lost)])
-    again = await claim(database, lost.row.id)
+    again = await claim(database, lost.id)
     ended = await claim(database, await submit(database, tenant))
     await stores.results.end_jobs([new_end(ended)])
-    claims = [(job.row.id, job.claim) for job in (held, lost, ended)]
+    claims = [(job.id, job.claim) for job in (held, lost, ended)]
     assert await stores.claims.renew_leases(claims, 500.0) == {claims[0]: RENEWED}
-    renewed, untouched = await get(database, held.row.id), await get(database, again.row.id)
+    renewed, untouched = await get(database, held.id), await get(database, again.id)
     assert renewed.lease_until is not None
     assert untouched.lease_until is not None
     assert renewed.lease_until - renewed.now > timedelta(seconds=450)
@@ -188,8 +187,8 @@ async def test_a_lapsed_lease_can_be_renewed_until_the_job_is_reclaimed(
     database: Database, stores: Stores, tenant: UUID
 ) -> None:
     job = await claim(database, await submit(database, tenant))
-    await lapse(database, job.row.id)
-    claim_key = job.row.id, job.claim
+    await lapse(database, job.id)
+    claim_key = job.id, job.claim
     assert await stores.claims.renew_leases([claim_key], LEASE) == {claim_key: RENEWED}
     assert await stores.sweeper.find_overdue(0.0) == []
 
@@ -200,8 +199,8 @@ async def test_of_two_claims_of_one_job_only_the_newer_one_holds(
     """One dispatcher may have both: it claims a job again that it has not missed yet."""
     old = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(old)])
-    new = await claim(database, old.row.id)
-    claims = [(job.row.id, job.claim) for job in (old, new)]
+    new = await claim(database, old.id)
+    claims = [(job.id, job.claim) for job in (old, new)]
     assert await stores.claims.renew_leases(claims, LEASE) == {claims[1]: RENEWED}
 
 
@@ -210,7 +209,7 @@ async def test_a_locked_job_keeps_no_other_lease_from_being_renewed(
 ) -> None:
     for _ in range(2):
         await submit(database, tenant)
-    locked, free = [(job.row.id, job.claim) for job in await take(database, 2)]
+    locked, free = [(job.id, job.claim) for job in await take(database, 2)]
     async with database.transaction() as other, asyncio.timeout(SOON):
         await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", locked[0])
         held = await stores.claims.renew_leases([locked, free], 500.0)
@@ -226,8 +225,8 @@ async def test_an_event_of_a_job_keeps_its_lease_from_nothing(database: Database
     """A foreign key locks the job's row until its transaction ends."""
     job = await claim(database, await submit(database, tenant))
     async with database.transaction() as other:
-        await other.execute("SELECT FROM jobs WHERE id = $1 FOR KEY SHARE", job.row.id)
-        claim_key = job.row.id, job.claim
+        await other.execute("SELECT FROM jobs WHERE id = $1 FOR KEY SHARE", job.id)
+        claim_key = job.id, job.claim
         assert await stores.claims.renew_leases([claim_key], LEASE) == {claim_key: RENEWED}
 
 
@@ -238,7 +237,7 @@ async def test_heartbeats_and_ends_of_the_same_jobs_do_not_deadlock(
     for _ in range(10):
         claimed = await take(database, len(jobs))
         assert len(claimed) == len(jobs)
-        held = [(job.row.id, job.claim) for job in reversed(claimed)]
+        held = [(job.id, job.claim) for job in reversed(claimed)]
         backs = [new_requeue(job, given_back=True) for job in claimed]
         outcomes = await asyncio.gather(
             *(stores.claims.renew_leases(held, LEASE) for _ in range(3)),

@@ -7,17 +7,17 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.jobs import Priority
+from common.job_states import Priority
+from common.jobs.claim import ClaimBatch, claim_jobs
+from common.jobs.job import JobToRun
+from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import ClaimBatch, ClaimStore
+from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.maintenance.sweeper_store import SweeperStore
-from services.dispatcher.models.fair_share import NIL
 from services.dispatcher.models.served_model import ServedModel
-from services.gateway.jobs.store import JobStore
-from tests.integration.jobs import LEASE, add_tenant, new_job, submit, take
+from tests.integration.jobs import LEASE, add_tenant, make_turn, new_job, submit, take
 
 MANY = 12  # jobs of a tenant
 
@@ -32,8 +32,8 @@ async def add_tenants(database: Database, number: int) -> list[UUID]:
     return sorted([await add_tenant(database, f"tenant {each}") for each in range(number)])
 
 
-def count(jobs: list[ClaimedJob]) -> Counter[UUID]:
-    return Counter(job.row.tenant_id for job in jobs)
+def count(jobs: list[JobToRun]) -> Counter[UUID]:
+    return Counter(job.tenant_id for job in jobs)
 
 
 async def test_a_single_job_does_not_wait_behind_many_of_another_tenant(
@@ -42,7 +42,7 @@ async def test_a_single_job_does_not_wait_behind_many_of_another_tenant(
     flooding, other, _ = tenants
     first = min([await submit(database, flooding) for _ in range(MANY)])
     single = await submit(database, other)
-    assert [job.row.id for job in await take(database, 2)] == [first, single]
+    assert [job.id for job in await take(database, 2)] == [first, single]
 
 
 async def test_the_first_job_of_each_tenant_comes_before_any_second(database: Database, tenants: list[UUID]) -> None:
@@ -50,9 +50,9 @@ async def test_the_first_job_of_each_tenant_comes_before_any_second(database: Da
         for _ in range(MANY):
             await submit(database, tenant)
     jobs = await take(database, 8)
-    assert [job.row.tenant_id for job in jobs] == [*tenants, *tenants, *tenants[:2]]
+    assert [job.tenant_id for job in jobs] == [*tenants, *tenants, *tenants[:2]]
     for tenant in tenants:
-        own = [job.row.id for job in jobs if job.row.tenant_id == tenant]
+        own = [job.id for job in jobs if job.tenant_id == tenant]
         assert own == sorted(own)
 
 
@@ -77,10 +77,10 @@ async def test_tenants_that_run_equally_many_jobs_take_turns(
     served: list[UUID] = []
     while len(served) < 12:
         found = await claims.claim_batch(model, Priority.NORMAL, [None] * (1 if alone else 4))
-        jobs = [job for job in found if isinstance(job, ClaimedJob)]
-        served += [job.row.tenant_id for job in jobs]
+        jobs = [job for job in found if isinstance(job, JobToRun)]
+        served += [job.tenant_id for job in jobs]
         for job in jobs:
-            model.fair_share.note_end(job.row.tenant_id)
+            model.fair_share.note_end(job.tenant_id)
     assert served == tenants * 4
     assert not model.fair_share.running
 
@@ -92,7 +92,7 @@ async def test_no_tenant_is_left_out_if_there_are_more_than_a_claim_examines(dat
     served: list[UUID] = []
     last = tenants[7]
     while jobs := await take(database, 3, last_tenant=last):
-        served += [job.row.tenant_id for job in jobs]
+        served += [job.tenant_id for job in jobs]
         last = served[-1]
     assert served == [*tenants[8:], *tenants[:8]] * 2
 
@@ -104,11 +104,9 @@ async def test_expired_jobs_of_many_tenants_do_not_hide_the_others(database: Dat
         await submit(database, tenant, expires_in=100.0)
     await submit(database, tenants[-1])
     await database.fetch("UPDATE jobs SET expires_at = now() WHERE expires_at IS NOT NULL")
-    assert await ClaimStore(database).claim_jobs("echo", Priority.NORMAL, 1, NIL, {}, "w", LEASE) == ClaimBatch(
-        [], True
-    )
+    assert await claim_jobs(database, make_turn(), {}) == ClaimBatch([], True)
     for job, _ in await SweeperStore(database).find_expired(20):
-        await database.fetch("DELETE FROM jobs WHERE id = $1", job.row.id)
+        await database.fetch("DELETE FROM jobs WHERE id = $1", job.id)
     assert count(await take(database)) == {tenants[-1]: 1}
 
 
@@ -118,6 +116,6 @@ async def test_an_older_job_that_is_committed_later_comes_next(database: Databas
     late = new_job(tenants[0], id=oldest)
     for each in others:
         await submit(database, tenants[0], id=each)
-    assert [job.row.id for job in await take(database)] == others[:1]
-    await JobStore(database).submit_jobs([late])
-    assert [job.row.id for job in await take(database)] == [late.id]
+    assert [job.id for job in await take(database)] == others[:1]
+    await submit_jobs(database, [late])
+    assert [job.id for job in await take(database)] == [late.id]

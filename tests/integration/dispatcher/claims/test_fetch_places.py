@@ -24,10 +24,10 @@ async def test_claims_leave_the_jobs_of_a_tenant_that_waits(database: Database, 
     await places.acquire(party, 1)
     waiting = asyncio.create_task(places.acquire(party, 1))
     await asyncio.sleep(0)
-    assert [job.row.tenant_id for job in await dispatcher.claim(3)] == [other]
+    assert [job.tenant_id for job in await dispatcher.claim(3)] == [other]
     places.release(party)
     await waiting
     await until(lambda: len(dispatcher.wake_ups) == 1, "the next job is announced")
     places.release(party)
     await until(lambda: len(dispatcher.wake_ups) == 2, "the job after it is announced too")
-    assert [job.row.tenant_id for job in await dispatcher.claim(3)] == [tenant, tenant]
+    assert [job.tenant_id for job in await dispatcher.claim(3)] == [tenant, tenant]

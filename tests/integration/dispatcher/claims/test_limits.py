@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUp
 from services.dispatcher.claims.claims import Claims
@@ -77,7 +77,7 @@ async def test_a_tenant_runs_at_most_as_many_jobs_of_a_model_as_allowed(database
     await limit(database, per_tenant=2)
     dispatchers = [Dispatcher(stores) for _ in range(3)]
     claimed = [job for jobs in await asyncio.gather(*(each.claim(MANY) for each in dispatchers)) for job in jobs]
-    assert Counter(job.row.tenant_id for job in claimed) == dict.fromkeys(tenants, 2)
+    assert Counter(job.tenant_id for job in claimed) == dict.fromkeys(tenants, 2)
 
 
 async def test_a_tenant_at_its_limit_does_not_hold_back_others(database: Database, stores: Stores) -> None:
@@ -89,7 +89,7 @@ async def test_a_tenant_at_its_limit_does_not_hold_back_others(database: Databas
     dispatcher = Dispatcher(stores)
     assert len(await dispatcher.claim(len(full))) == len(full)
     late = await submit(database, await add_tenant(database, "late"))
-    assert [job.row.id for job in await dispatcher.claim(1)] == [late]
+    assert [job.id for job in await dispatcher.claim(1)] == [late]
 
 
 async def test_no_job_of_a_paused_model_starts(database: Database, stores: Stores, tenant: UUID) -> None:
@@ -97,7 +97,7 @@ async def test_no_job_of_a_paused_model_starts(database: Database, stores: Store
     other = await submit(database, tenant, model="other")
     await limit(database, paused=True)
     assert await Dispatcher(stores).claim(2) == []
-    assert [job.row.id for job in await take(database, model="other")] == [other]
+    assert [job.id for job in await take(database, model="other")] == [other]
     await database.fetch("DELETE FROM model_limits")
     assert len(await Dispatcher(stores).claim(2)) == 1
 
@@ -113,7 +113,7 @@ async def test_no_job_of_a_paused_tenant_starts(
     for _ in range(MANY):
         await submit(database, paused)
     own = await submit(database, tenant)
-    assert [job.row.id for job in await Dispatcher(stores).claim(3)] == [own]
+    assert [job.id for job in await Dispatcher(stores).claim(3)] == [own]
     await database.fetch("UPDATE tenants SET paused_at = NULL")
     assert len(await Dispatcher(stores).claim(3)) == 3
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Failure
+from common.job_states import Failure
 from common.locations.allowed import AllowedLocations
 from common.locations.buckets import Buckets
 from common.locations.location import Location

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
 from common.postgres.database import Connection, Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.views.batch import BatchBody

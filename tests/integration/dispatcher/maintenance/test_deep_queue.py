@@ -9,7 +9,8 @@ from uuid import UUID
 import aio_pika
 import pytest
 
-from common.jobs import Priority
+from common.job_states import Priority
+from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
 from common.rabbitmq import topology
 from common.rabbitmq.publisher import Publisher
@@ -17,7 +18,6 @@ from common.rabbitmq.wake_ups import WakeUpPublisher
 from services.dispatcher.maintenance.announcements import USED_PART
 from services.dispatcher.maintenance.reconciler import AGE_SECONDS, MAX_WAKE_UPS, REPEAT_SECONDS, Reconciler
 from services.dispatcher.triton.model_version import ModelVersion
-from services.gateway.jobs.store import JobStore
 from tests.integration.brokers import connected, publishing
 from tests.integration.handlers import declare_model_queues
 from tests.integration.jobs import new_job
@@ -68,7 +68,7 @@ async def test_jobs_that_wait_for_long_cost_neither_writes_nor_messages(
     world = World(database, tenant)
     jobs = [new_job(tenant, model=model) for _ in range(JOBS)]
     for start in range(0, JOBS, 1000):
-        await JobStore(database).submit_jobs(jobs[start : start + 1000])
+        await submit_jobs(database, jobs[start : start + 1000])
     await world.stores.models.save_models([(ModelVersion(model, "1", False, 0, 1, [], []), True)])
     await database.fetch(WAITED_LONG)
     before = await read_versions(database)
@@ -86,7 +86,7 @@ async def test_jobs_that_dispatchers_leave_queued_are_not_announced_at_once(
     database: Database, tenant: UUID, amqp_url: str, model: str
 ) -> None:
     world = World(database, tenant)
-    await JobStore(database).submit_jobs([new_job(tenant, model=model) for _ in range(2 * MAX_WAKE_UPS)])
+    await submit_jobs(database, [new_job(tenant, model=model) for _ in range(2 * MAX_WAKE_UPS)])
     await world.stores.models.save_models([(ModelVersion(model, "1", False, 0, 1, [], []), True)])
     await database.fetch(WAITED_LONG)
     async with reconciling(world, amqp_url, model) as broker:

@@ -7,12 +7,12 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.erase import erase_job, lock_events
 from common.postgres.database import Database
 from services.dispatcher.maintenance import own_retention
 from services.dispatcher.maintenance.file_store import ExpiredFileStore
 from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
-from services.gateway.jobs.transitions.store import TransitionStore
 from tests.integration.jobs import claim, new_end, submit
 from tests.integration.stores import Stores
 
@@ -34,9 +34,8 @@ async def remove_by_own_retention(database: Database, _job: UUID) -> None:
 
 
 async def erase(database: Database, job: UUID) -> None:
-    store = TransitionStore(database)
     async with database.transaction() as connection:
-        await store.erase_job(connection, job, await store.lock_events(connection, job))
+        await erase_job(connection, job, await lock_events(connection, job))
 
 
 @pytest.mark.parametrize("remove", [remove_old, remove_by_own_retention, erase])

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from common import ids
+from common.jobs.job import ClaimedJob
 from common.postgres.database import Database
 from common.postgres.migrate import migrate
 from deploy.local.processes.clock import Clock
 from deploy.local.processes.ports import free_ports
 from deploy.local.servers.postgres import Postgres
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.running_job import RunningJob
@@ -38,12 +38,12 @@ class World:
         self.heartbeat.jobs[self.running.key] = self.running
 
     async def is_frozen_one_found(self) -> bool:
-        found = [job.row.id for job, _ in await self.lapsed_leases.find(10)]
-        assert self.held.row.id not in found
-        return self.frozen.row.id in found
+        found = [job.id for job, _ in await self.lapsed_leases.find(10)]
+        assert self.held.id not in found
+        return self.frozen.id in found
 
     async def is_renewed(self) -> bool:
-        state = await look(self.database, self.held.row.id)
+        state = await look(self.database, self.held.id)
         return state.lease_until is not None and state.lease_until > state.now
 
 
@@ -91,7 +91,7 @@ async def test_a_clock_that_is_set_forward_takes_no_job_from_a_living_dispatcher
 
 async def test_a_job_that_was_locked_for_longer_than_its_lease_stays_with_its_dispatcher(world: World) -> None:
     async with world.database.transaction(60.0) as other:
-        await other.execute(LOCK, world.held.row.id)
+        await other.execute(LOCK, world.held.id)
         await until(world.is_frozen_one_found, "the lease of the frozen dispatcher is lost", 2 * LEASE)
         assert not await world.is_renewed()
     await world.is_frozen_one_found()  # before the dispatcher could renew its own

@@ -14,7 +14,7 @@ async def test_a_locked_job_is_left_for_a_later_sweep(database: Database, tenant
     store = Stores(database).sweeper
     for _ in range(2):
         await submit(database, tenant)
-    lapsed = [job.row.id for job in await take(database, 2, session=SESSION)]
+    lapsed = [job.id for job in await take(database, 2, session=SESSION)]
     for job in lapsed:
         await lapse(database, job)
     expired = [await submit(database, tenant, expires_in=100.0) for _ in range(2)]
@@ -24,7 +24,7 @@ async def test_a_locked_job_is_left_for_a_later_sweep(database: Database, tenant
         abandoned, orphaned = await store.find_abandoned(lapsed, 9), await store.find_orphaned([SESSION], 9)
         found = abandoned, orphaned, await store.find_expired(9)
         overdue = {lease.job_id for lease in await store.find_overdue(0.0)}
-        return [overdue, *({job.row.id for job, _ in each} for each in found)]
+        return [overdue, *({job.id for job, _ in each} for each in found)]
 
     async with database.transaction() as other:
         await other.execute(LOCK, [lapsed[0], expired[0]])

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
 from common.postgres.database import Database
 from services.dispatcher.maintenance import own_retention
 from services.dispatcher.maintenance.own_retention_store import QUERIES, OwnRetentionStore

@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.job import JobToRun
+from common.jobs.promote import LOCK, STATEMENTS
 from common.postgres.database import Database
-from services.dispatcher.claims.claimed_job import ClaimedJob
-from services.dispatcher.maintenance.sweeper_store import LOCK, QUERIES
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
 from services.dispatcher.triton.model_version import ModelVersion
@@ -65,7 +65,7 @@ async def test_a_suspect_delays_no_other_job(database: Database, stores: Stores,
     await make_due(database, other)
     assert len(await stores.sweeper.promote_suspect()) == 1
     assert len(await stores.sweeper.promote_jobs(10)) == 1
-    assert other in {job.row.id for job in await take(database, 4)}
+    assert other in {job.id for job in await take(database, 4)}
 
 
 async def test_suspects_on_separate_dispatchers_run_at_once(database: Database, stores: Stores, tenant: UUID) -> None:
@@ -124,12 +124,12 @@ async def test_a_suspect_whose_tenant_is_paused_lets_others_of_its_model_go(
     (other,) = await suspect(database, await add_tenant(database, "neighbour"))
     assert len(await stores.sweeper.promote_suspect()) == 1
     (running,) = await take(database, 2)
-    assert running.row.id == other
+    assert running.id == other
     await database.fetch("UPDATE tenants SET paused_at = NULL")
     assert await stores.sweeper.promote_suspect() == []
     await stores.results.end_jobs([new_end(running)])
     assert len(await stores.sweeper.promote_suspect()) == 1
-    assert [job.row.id for job in await take(database, 2)] == [paused]
+    assert [job.id for job in await take(database, 2)] == [paused]
 
 
 async def test_a_suspect_whose_model_comes_back_runs_beside_no_other(
@@ -181,8 +181,9 @@ async def test_concurrent_sweepers_promote_one_suspect(database: Database, store
     due = await submit(database, tenant)
     await make_due(database, due)
     async with asyncio.timeout(10), database.transaction() as first:
-        assert await first.fetchval(QUERIES["lock_promotion"], LOCK)
-        assert len(await first.fetch(QUERIES["promote_suspect"])) == 1
+        (lock,) = await STATEMENTS["lock_promotion"].run(first, lock=LOCK)
+        assert lock["locked"]
+        assert len(await STATEMENTS["promote_suspect"].run(first)) == 1
         assert await stores.sweeper.promote_suspect() == []
         assert len(await stores.sweeper.promote_jobs(10)) == 1
     assert await stores.sweeper.promote_suspect() == []
@@ -207,10 +208,10 @@ async def test_a_heartbeat_ends_the_probation_of_a_survivor(database: Database, 
     await suspect(database, tenant, 2)
     await stores.sweeper.promote_suspect()
     (long,) = await take(database, 2)
-    claim = (long.row.id, long.claim)
+    claim = (long.id, long.claim)
     await stores.claims.renew_leases([claim], LEASE)
     assert await stores.sweeper.promote_suspect() == []
-    await database.fetch(TAKES_LONG, PROBATION_SECONDS, long.row.id)
+    await database.fetch(TAKES_LONG, PROBATION_SECONDS, long.id)
     assert await stores.sweeper.promote_suspect() == []  # it may have died since its last heartbeat
     await stores.claims.renew_leases([claim], LEASE)
     assert len(await stores.sweeper.promote_suspect()) == 1
@@ -231,9 +232,9 @@ async def test_a_job_that_kills_dispatchers_fails_and_no_other_does(database: Da
     assert ends[0].error_code == "worker_lost"
 
 
-async def end_or_kill(world: World, running: list[ClaimedJob], killer: UUID) -> bool:
+async def end_or_kill(world: World, running: list[JobToRun], killer: UUID) -> bool:
     """End the running jobs, unless the killer is among them. Then a sweeper finds that their dispatcher died."""
-    if killer not in {job.row.id for job in running}:
+    if killer not in {job.id for job in running}:
         for job in running:
             await world.act(job, "succeed")
         return False

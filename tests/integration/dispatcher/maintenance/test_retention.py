@@ -6,11 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.submit import insert_jobs
 from common.postgres.audit_log import AuditEntry, add_entries
 from common.postgres.database import Database
 from services.dispatcher.maintenance import retention
-from services.gateway.jobs.store import add_jobs
 from tests.integration.jobs import claim, new_end, new_job, new_requeue, submit
 from tests.integration.stores import Stores
 from tests.integration.waiting import until_blocked
@@ -37,11 +37,11 @@ def stores(database: Database) -> Stores:
 async def end_long_ago(database: Database, stores: Stores, tenant: UUID, days: int) -> UUID:
     job = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(job)])
-    job = await claim(database, job.row.id)
+    job = await claim(database, job.id)
     await stores.results.end_jobs([new_end(job, Status.SUCCEEDED)])
     past = "UPDATE jobs SET finished_at = now() - $2::interval, ended_xid = NULL WHERE id = $1"
-    await database.fetch(past, job.row.id, timedelta(days=days))
-    return job.row.id
+    await database.fetch(past, job.id, timedelta(days=days))
+    return job.id
 
 
 async def count(database: Database, table: str) -> int:
@@ -103,7 +103,7 @@ async def test_a_key_that_is_used_again_meanwhile_stays(database: Database, stor
     await submit(database, tenant, idempotency_key="again", fingerprint=bytes(32))
     await database.fetch("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
     async with database.transaction() as submitting:
-        await add_jobs(submitting, [new_job(tenant, idempotency_key="again", fingerprint=bytes([1] * 32))])
+        await insert_jobs(submitting, [new_job(tenant, idempotency_key="again", fingerprint=bytes([1] * 32))])
         removing = asyncio.create_task(stores.retention.remove_keys(100))
         await until_blocked(database)
     assert await removing == 0

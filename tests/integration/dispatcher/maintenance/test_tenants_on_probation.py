@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Failure, Status
+from common.job_states import Failure, Status
 from common.postgres.database import Database
 from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS, Attempted, Interrupted, Outcome
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, look, new_end, submit, take
@@ -121,7 +121,7 @@ async def test_only_suspects_of_a_tenant_on_probation_are_claimed(
     fresh, suspect, innocent = [await submit(database, each) for each in (tenant, tenant, other)]
     await database.fetch("UPDATE jobs SET probation = 30 WHERE id = $1", suspect)
     claimed = await take(database, 5, on_probation=await read_tenants(database))
-    assert {job.row.id for job in claimed} == {suspect, innocent}
+    assert {job.id for job in claimed} == {suspect, innocent}
     assert (await look(database, fresh)).status is Status.QUEUED
 
 
@@ -138,8 +138,8 @@ async def test_waiting_jobs_become_suspects_and_run_one_at_a_time(
     assert {tuple(each) for each in found} == {(job, MAX_INTERRUPTIONS, PROBATION_SECONDS) for job in waiting}
     claimed = await take(database, 5, on_probation=await read_tenants(database))
     assert len(claimed) == 2
-    assert innocent in {job.row.id for job in claimed}
-    (suspect,) = [job for job in claimed if job.row.tenant_id == tenant]
+    assert innocent in {job.id for job in claimed}
+    (suspect,) = [job for job in claimed if job.tenant_id == tenant]
     assert await sweeper.promote_suspect() == []
     await Stores(database).results.end_jobs([new_end(suspect)])
     assert len(await sweeper.promote_suspect()) == 1

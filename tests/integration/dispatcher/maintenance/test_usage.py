@@ -8,12 +8,12 @@ import pytest
 from prometheus_client import REGISTRY
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.retry import retry_jobs
 from common.postgres.database import Database
 from services.dispatcher.maintenance import usage
 from services.dispatcher.maintenance.usage_store import UsageStore
 from services.gateway.jobs.transitions.retry import RETRYABLE
-from services.gateway.jobs.transitions.store import TransitionStore
 from tests.integration.jobs import PACKED, add_tenant, claim, new_end, new_requeue, submit
 from tests.integration.stores import Stores
 from tests.integration.usage import OUTPUTS, count_all, end, list_used
@@ -56,7 +56,7 @@ async def test_attempts_are_not_counted_but_each_end_is(database: Database, stor
     await stores.results.requeue_jobs([new_requeue(await claim(database, job))])
     await end(database, job, Status.FAILED)
     await count_all(store, 1)
-    await TransitionStore(database).retry_jobs(tenant, [job], RETRYABLE, None)
+    await retry_jobs(database, tenant, [job], RETRYABLE, None)
     await end(database, job)
     await count_all(store, 1)
     assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 1, 1)]
@@ -67,7 +67,7 @@ async def test_a_job_retried_before_it_is_counted_counts_with_its_last_end(
 ) -> None:
     job = await submit(database, tenant)
     await end(database, job, Status.FAILED)
-    await TransitionStore(database).retry_jobs(tenant, [job], RETRYABLE, None)
+    await retry_jobs(database, tenant, [job], RETRYABLE, None)
     assert await store.roll_up(100) == []
     await end(database, job)
     await count_all(store, 1)

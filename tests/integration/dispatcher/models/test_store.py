@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Priority, Status
+from common.job_states import Priority, Status
 from common.postgres.database import Database
 from common.tensors import Datatype, Signature
 from services.dispatcher.maintenance.reconciler import Reconciler
@@ -72,7 +72,7 @@ async def test_the_reconciler_knows_the_queues_of_retired_models(
         ("echo", Priority.NORMAL, [TRACEPARENT], [served], True),
         ("gone", Priority.NORMAL, [TRACEPARENT], [retired], False),
     ]
-    assert [job.row.id for job, _ in await stores.reconciler.find_unserved(["gone"], 10)] == [retired]
+    assert [job.id for job, _ in await stores.reconciler.find_unserved(["gone"], 10)] == [retired]
     await claim(database, retired)
     assert await stores.reconciler.find_unserved(["gone"], 10) == []
     assert (await look(database, served)).status is Status.QUEUED

@@ -8,14 +8,14 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.job import JobToRun
 from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.tensors import Datatype
 from common.views.outputs import OutputTensor
 from services.dispatcher import retry_policy
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance import files as sweeper
 from services.dispatcher.maintenance.file_store import ExpiredFileStore
 from services.dispatcher.results import object_puts, output_files
@@ -59,7 +59,7 @@ class World:
         self.files = OutputFiles(self.results, objects)
         self.sweeper = ExpiredFileStore(database)
 
-    async def start(self) -> ClaimedJob:
+    async def start(self) -> JobToRun:
         return await claim(self.database, await submit(self.database, self.tenant))
 
     async def list_files(self) -> list[FileState]:
@@ -81,7 +81,7 @@ class World:
         found = await self.database.fetch(GIVEN_UP, self.tenant)
         return bool(found) and all(record["soon"] for record in found)
 
-    async def end(self, job: ClaimedJob, *files: OutputFile, status: Status = Status.SUCCEEDED) -> bool:
+    async def end(self, job: JobToRun, *files: OutputFile, status: Status = Status.SUCCEEDED) -> bool:
         return bool(await self.results.end_jobs([new_end(job, status, files=[file.id for file in files])]))
 
 
@@ -96,7 +96,7 @@ async def test_a_file_belongs_to_its_job_from_the_end_on(world: World) -> None:
     assert await world.list_files() == [FileState(output.id, "uploading", None, len(CONTENT), False)]
     assert len(output.data) == 0
     assert await world.end(job, output)
-    assert await world.list_files() == [FileState(output.id, "ready", job.row.id, len(CONTENT), True)]
+    assert await world.list_files() == [FileState(output.id, "ready", job.id, len(CONTENT), True)]
     measured = await world.database.fetch("SELECT file_bytes FROM job_outputs")
     assert [record["file_bytes"] for record in measured] == [len(CONTENT)]
     assert await world.sweep() == 0
@@ -108,10 +108,10 @@ async def test_what_a_killed_dispatcher_leaves_is_swept(world: World) -> None:
     old, first, second = await world.start(), make_output(), make_output()
     await world.results.add_files(world.tenant, [first])
     await world.files.save(world.tenant, [second])
-    await lapse(world.database, old.row.id)
+    await lapse(world.database, old.id)
     await world.results.requeue_jobs([new_requeue(old)])
-    await make_due(world.database, old.row.id)
-    job, output = await claim(world.database, old.row.id), make_output()
+    await make_due(world.database, old.id)
+    job, output = await claim(world.database, old.id), make_output()
     await world.files.save(world.tenant, [output])
     assert not await world.end(old, second)
     assert await world.end(job, output)
@@ -128,7 +128,7 @@ async def test_a_job_whose_file_was_swept_does_not_end(world: World) -> None:
     assert await world.sweep() == 1
     ends = [new_end(job, files=[output.id]), new_end(other)]
     assert await world.results.end_jobs(ends) == {ends[1].event.id}
-    assert (await look(world.database, job.row.id)).status is Status.PROCESSING
+    assert (await look(world.database, job.id)).status is Status.PROCESSING
     assert await world.has_nothing()
 
 
@@ -147,7 +147,7 @@ async def test_a_sweeper_that_is_slower_than_the_end_deletes_nothing(world: Worl
 async def test_a_job_that_ends_otherwise_leaves_no_file(world: World, status: Status) -> None:
     job, output = await world.start(), make_output()
     await world.files.save(world.tenant, [output])
-    await world.database.fetch("UPDATE jobs SET status = 'canceling' WHERE id = $1", job.row.id)
+    await world.database.fetch("UPDATE jobs SET status = 'canceling' WHERE id = $1", job.id)
     assert await world.end(job, status=status)
     assert await world.sweep() == 1
     assert await world.has_nothing()
@@ -155,11 +155,11 @@ async def test_a_job_that_ends_otherwise_leaves_no_file(world: World, status: St
 
 async def test_the_files_of_responses_belong_to_the_job_at_once(world: World) -> None:
     job, outputs = await world.start(), [make_output(), make_output()]
-    steps = [Step(job.row.id, job.claim, number, b"[]", [file]) for number, file in enumerate(outputs, 1)]
+    steps = [Step(job.id, job.claim, number, b"[]", [file]) for number, file in enumerate(outputs, 1)]
     await world.files.save(world.tenant, outputs)
     for _ in range(2):
         await world.results.add_steps(steps)
-    assert {(file.status, file.job_id) for file in await world.list_files()} == {("ready", job.row.id)}
+    assert {(file.status, file.job_id) for file in await world.list_files()} == {("ready", job.id)}
     assert await world.end(job, *outputs)
     assert await world.sweep() == 0
 
@@ -167,10 +167,10 @@ async def test_the_files_of_responses_belong_to_the_job_at_once(world: World) ->
 async def test_a_response_of_an_old_claim_leaves_no_file(world: World) -> None:
     old, output = await world.start(), make_output()
     await world.results.requeue_jobs([new_requeue(old)])
-    await make_due(world.database, old.row.id)
-    await claim(world.database, old.row.id)
+    await make_due(world.database, old.id)
+    await claim(world.database, old.id)
     await world.files.save(world.tenant, [output])
-    await world.results.add_steps([Step(old.row.id, old.claim, 1, b"[]", [output])])
+    await world.results.add_steps([Step(old.id, old.claim, 1, b"[]", [output])])
     assert await world.sweep() == 1
     assert await world.has_nothing()
 
@@ -179,7 +179,7 @@ async def test_an_erased_job_takes_its_files_along(world: World) -> None:
     job, output = await world.start(), make_output()
     await world.files.save(world.tenant, [output])
     assert await world.end(job, output)
-    assert await Jobs(world.database, world.tenant).erase(job.row.id)
+    assert await Jobs(world.database, world.tenant).erase(job.id)
     assert await world.sweep() == 1
     assert await world.has_nothing()
 
@@ -274,7 +274,7 @@ async def test_an_end_that_comes_too_late_gives_its_files_up(world: World) -> No
     """Files of responses that were recorded stay."""
     old, shown, output = await world.start(), make_output(), make_output()
     await world.files.save(world.tenant, [shown, output])
-    await world.results.add_steps([Step(old.row.id, old.claim, 1, b"[]", [shown])])
+    await world.results.add_steps([Step(old.id, old.claim, 1, b"[]", [shown])])
     await world.results.requeue_jobs([new_requeue(old)])
     wanted = {(shown.id, "ready"), (output.id, "deleting")}
     result = InferenceResult("1", b"[]", [shown, output])

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.jobs import Failure
+from common.job_states import Failure
 from common.locations.allowed import AllowedLocations
 from common.locations.buckets import Buckets
 from common.locations.location import Location
@@ -174,12 +174,12 @@ async def test_a_late_attempt_cannot_replace_the_outputs_of_another(world: World
     place = f"s3://{world.bucket}/out/"
     old = await claim(world.database, await submit(world.database, world.tenant, output_location=place))
     assert await Stores(world.database).results.requeue_jobs([new_requeue(old)])
-    await make_due(world.database, old.row.id)
-    new = await claim(world.database, old.row.id)
+    await make_due(world.database, old.id)
+    new = await claim(world.database, old.id)
     for job, content in ((new, b"new"), (old, b"late")):
         assert job.output_folder is not None
         await world.locations.save(world.tenant, job.output_folder, [make_output(job.output_folder, content)])
-    shown = ids.encode(ids.Kind.JOB, old.row.id)
+    shown = ids.encode(ids.Kind.JOB, old.id)
     assert s3.list_keys(world.bucket) == [f"out/{shown}/{job.claim}/y" for job in (old, new)]
     store = ObjectStore(f"s3://{world.bucket}")
     assert await read_all(store, f"out/{shown}/{new.claim}/y") == b"new"

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Failure, Status
+from common.job_states import Failure, Status
 from common.postgres.database import Database
 from common.rabbitmq.messages import JobsQueued
 from services.dispatcher.triton.model_version import ModelVersion
@@ -23,8 +23,8 @@ async def stores(database: Database) -> Stores:
 
 async def test_a_requeued_job_waits_out_its_delay(database: Database, stores: Stores, tenant: UUID) -> None:
     job = await claim(database, await submit(database, tenant))
-    assert await stores.results.requeue_jobs([new_requeue(job, delay=30.0)]) == {job.row.id}
-    state = await look(database, job.row.id)
+    assert await stores.results.requeue_jobs([new_requeue(job, delay=30.0)]) == {job.id}
+    state = await look(database, job.id)
     assert (state.status, state.attempt, state.claim, state.lease_until) == (Status.QUEUED, 1, 1, None)
     assert state.error_code == "inference_failed"
     assert state.run_at == state.scheduled_at
@@ -37,17 +37,17 @@ async def test_giving_an_attempt_back_lowers_the_attempt_but_not_the_claim(
 ) -> None:
     job = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(job, given_back=True, interruptions=1)])
-    state = await look(database, job.row.id)
+    state = await look(database, job.id)
     assert (state.attempt, state.claim, state.interruptions) == (0, 1, 1)
-    await make_due(database, job.row.id)
-    again = await claim(database, job.row.id)
-    assert (again.row.attempt, again.claim, again.interruptions) == (1, 2, 1)
+    await make_due(database, job.id)
+    again = await claim(database, job.id)
+    assert (again.attempt, again.claim, again.interruptions) == (1, 2, 1)
 
 
 async def test_a_stopped_worker_is_not_an_interruption(database: Database, stores: Stores, tenant: UUID) -> None:
     job = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(job, given_back=True)])
-    state = await look(database, job.row.id)
+    state = await look(database, job.id)
     assert (state.attempt, state.interruptions) == (0, 0)
 
 
@@ -57,12 +57,12 @@ async def test_a_refused_first_attempt_is_not_a_start(database: Database, stores
     interrupted = await claim(database, await submit(database, tenant, expires_in=1000.0))
     tried = await claim(database, await submit(database, tenant, expires_in=1000.0))
     await stores.results.requeue_jobs([new_requeue(tried)])
-    await make_due(database, tried.row.id)
-    tried = await claim(database, tried.row.id)
+    await make_due(database, tried.id)
+    tried = await claim(database, tried.id)
     backs = [new_requeue(job, given_back=True, refused=True) for job in (refused, tried)]
     await stores.results.requeue_jobs([*backs, new_requeue(interrupted, given_back=True, interruptions=1)])
     await database.fetch("UPDATE jobs SET expires_at = now()")
-    assert [job.row.id for job, _ in await stores.sweeper.find_expired(10)] == [refused.row.id]
+    assert [job.id for job, _ in await stores.sweeper.find_expired(10)] == [refused.id]
 
 
 async def test_a_fallback_gets_one_attempt_and_no_further_fallback(
@@ -70,26 +70,26 @@ async def test_a_fallback_gets_one_attempt_and_no_further_fallback(
 ) -> None:
     job = await claim(database, await submit(database, tenant, max_attempts=1, version="3", fallback_model="small"))
     await stores.results.requeue_jobs([new_requeue(job, fallback="small")])
-    state = await look(database, job.row.id)
+    state = await look(database, job.id)
     assert (state.model, state.attempt, state.max_attempts, state.fallback_model) == ("small", 1, 2, None)
-    await make_due(database, job.row.id)
-    again = await claim(database, job.row.id)
-    assert (again.row.model, again.row.version, again.row.attempt) == ("small", None, 2)
+    await make_due(database, job.id)
+    again = await claim(database, job.id)
+    assert (again.model, again.version, again.attempt) == ("small", None, 2)
 
 
 async def test_an_early_fallback_drops_the_remaining_attempts(database: Database, stores: Stores, tenant: UUID) -> None:
     job = await claim(database, await submit(database, tenant, max_attempts=5, fallback_model="small"))
     await stores.results.requeue_jobs([new_requeue(job, fallback="small")])
-    assert (await look(database, job.row.id)).max_attempts == 2
+    assert (await look(database, job.id)).max_attempts == 2
 
 
 async def test_an_old_claim_requeues_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
     old = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(old)])
-    await make_due(database, old.row.id)
-    new = await claim(database, old.row.id)
+    await make_due(database, old.id)
+    new = await claim(database, old.id)
     assert await stores.results.requeue_jobs([new_requeue(old, given_back=True)]) == set()
-    state = await look(database, old.row.id)
+    state = await look(database, old.id)
     assert (state.status, state.attempt, state.claim) == (Status.PROCESSING, 2, new.claim)
     await stores.results.end_jobs([new_end(new)])
     assert await stores.results.requeue_jobs([new_requeue(new)]) == set()
@@ -101,11 +101,11 @@ async def test_an_old_claim_loses_to_the_new_one_in_the_same_call(
 ) -> None:
     old = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(old)])
-    await make_due(database, old.row.id)
-    new = await claim(database, old.row.id)
+    await make_due(database, old.id)
+    new = await claim(database, old.id)
     backs = [new_requeue(old, given_back=True), new_requeue(new, delay=100.0)]
     await stores.results.requeue_jobs(backs if stale_first else backs[::-1])
-    state = await look(database, old.row.id)
+    state = await look(database, old.id)
     assert (state.attempt, state.interruptions) == (2, 0)
     assert state.run_at - state.now > timedelta(seconds=90)
 
@@ -113,11 +113,11 @@ async def test_an_old_claim_loses_to_the_new_one_in_the_same_call(
 async def test_only_lapsed_leases_are_found_abandoned(database: Database, stores: Stores, tenant: UUID) -> None:
     other = await claim(database, await submit(database, tenant))
     job = await claim(database, await submit(database, tenant, metadata=b"{}"))
-    await lapse(database, job.row.id)
-    assert [lease.job_id for lease in await stores.sweeper.find_overdue(LEASE / 2)] == [job.row.id]
-    assert [lease.job_id for lease in await stores.sweeper.find_overdue(LEASE)] == [job.row.id, other.row.id]
-    ((found, now),) = await stores.sweeper.find_abandoned([job.row.id, other.row.id], 10)
-    assert (found.row.id, found.claim, found.row.metadata) == (job.row.id, job.claim, b"{}")
+    await lapse(database, job.id)
+    assert [lease.job_id for lease in await stores.sweeper.find_overdue(LEASE / 2)] == [job.id]
+    assert [lease.job_id for lease in await stores.sweeper.find_overdue(LEASE)] == [job.id, other.id]
+    ((found, now),) = await stores.sweeper.find_abandoned([job.id, other.id], 10)
+    assert (found.id, found.claim, found.metadata) == (job.id, job.claim, b"{}")
     assert abs(now - datetime.now(UTC)) < timedelta(minutes=1)
 
 
@@ -126,9 +126,9 @@ async def test_only_queued_jobs_expire(database: Database, stores: Stores, tenan
     await submit(database, tenant, expires_in=1000.0)
     job = await submit(database, tenant, expires_in=1000.0)
     running = await claim(database, await submit(database, tenant, expires_in=1000.0))
-    for each in (job, running.row.id):
+    for each in (job, running.id):
         await database.fetch("UPDATE jobs SET expires_at = now() WHERE id = $1", each)
-    assert [found.row.id for found, _ in await stores.sweeper.find_expired(10)] == [job]
+    assert [found.id for found, _ in await stores.sweeper.find_expired(10)] == [job]
 
 
 async def test_a_scheduled_job_becomes_claimable_when_it_is_due(
@@ -141,7 +141,7 @@ async def test_a_scheduled_job_becomes_claimable_when_it_is_due(
     (wake_up,) = await stores.sweeper.promote_jobs(10)
     assert (wake_up.message, wake_up.routing_key) == (JobsQueued(1), "job.normal.echo")
     assert await stores.sweeper.promote_jobs(10) == []
-    assert [job.row.id for job in await take(database)] == [job]
+    assert [job.id for job in await take(database)] == [job]
 
 
 async def test_a_waiting_job_is_not_written(database: Database, stores: Stores, tenant: UUID) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Status
+from common.job_states import Status
 from common.postgres import database as database_module
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
@@ -66,9 +66,9 @@ async def test_a_response_that_cannot_be_saved_delays_no_other(
     await database.fetch(STICK)
     await database.fetch(STUCK_OUTPUTS.format("job_steps"))
     large, small = [await claim(database, await submit(database, tenant)) for _ in range(2)]
-    stuck = asyncio.create_task(writer.add_steps([Step(large.row.id, large.claim, 1, BIG)]))
+    stuck = asyncio.create_task(writer.add_steps([Step(large.id, large.claim, 1, BIG)]))
     async with asyncio.timeout(30):
-        assert await writer.add_steps([Step(small.row.id, small.claim, 1, b"[]")])
+        assert await writer.add_steps([Step(small.id, small.claim, 1, b"[]")])
         assert not stuck.done()
         with pytest.raises(NotStored):
             await stuck
@@ -79,10 +79,10 @@ async def test_after_a_failed_batch_each_end_is_written_alone(
 ) -> None:
     jobs = [await claim(database, await submit(database, tenant)) for _ in range(4)]
     async with database.transaction(60.0) as other, asyncio.timeout(45):
-        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", jobs[0].row.id)
+        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", jobs[0].id)
         bad, *good = [asyncio.create_task(writer.end(new_end(job))) for job in jobs]
         assert all(await asyncio.gather(*good))
         assert not bad.done()
         with pytest.raises(NotStored):  # the database answers, so it is not an outage
             await bad
-    assert (await look(database, jobs[0].row.id)).status is Status.PROCESSING
+    assert (await look(database, jobs[0].id)).status is Status.PROCESSING

@@ -8,9 +8,11 @@ import asyncpg
 import pytest
 
 from common import ids
-from common.jobs import Failure, Status, number_event
+from common.event_types import number_event
+from common.job_states import Failure, Status
+from common.jobs.new_event import NewEvent
 from common.postgres.database import Database
-from services.dispatcher.results.store import AttemptStart, NewEvent, Step
+from services.dispatcher.results.store import AttemptStart, Step
 from tests.integration.jobs import (
     TRACEPARENT,
     claim,
@@ -34,21 +36,21 @@ async def test_an_end_is_recorded_with_its_outputs_and_event(database: Database,
     job = await claim(database, await submit(database, tenant))
     end = new_end(job, outputs=b'[{"name":"y"}]', version="2", inference_ms=1.5)
     assert await stores.results.end_jobs([end])
-    state = await look(database, job.row.id)
+    state = await look(database, job.id)
     assert (state.status, state.lease_until, state.worker) == (Status.SUCCEEDED, None, "w")
-    assert await trace(database, job.row.id) == (["job.succeeded"], [b'[{"name":"y"}]'])
+    assert await trace(database, job.id) == (["job.succeeded"], [b'[{"name":"y"}]'])
 
 
 async def test_an_old_claim_records_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
     old = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(old)])
-    await make_due(database, old.row.id)
-    new = await claim(database, old.row.id)
+    await make_due(database, old.id)
+    new = await claim(database, old.id)
     assert new.claim == old.claim + 1
-    before = await look(database, old.row.id)
+    before = await look(database, old.id)
     assert await stores.results.end_jobs([new_end(old)]) == set()
-    assert (await look(database, old.row.id))._replace(now=before.now) == before
-    assert await trace(database, old.row.id) == ([], [])
+    assert (await look(database, old.id))._replace(now=before.now) == before
+    assert await trace(database, old.id) == ([], [])
 
 
 async def test_an_old_claim_records_nothing_after_its_attempt_was_given_back(
@@ -56,9 +58,9 @@ async def test_an_old_claim_records_nothing_after_its_attempt_was_given_back(
 ) -> None:
     old = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(old, given_back=True)])
-    await make_due(database, old.row.id)
-    new = await claim(database, old.row.id)
-    assert new.row.attempt == old.row.attempt
+    await make_due(database, old.id)
+    new = await claim(database, old.id)
+    assert new.attempt == old.attempt
     assert await stores.results.end_jobs([new_end(old)]) == set()
     assert await stores.results.end_jobs([new_end(new)])
 
@@ -66,8 +68,8 @@ async def test_an_old_claim_records_nothing_after_its_attempt_was_given_back(
 async def test_an_old_claim_stores_no_streamed_response(database: Database, stores: Stores, tenant: UUID) -> None:
     old = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(old)])
-    new = await claim(database, old.row.id)
-    await stores.results.add_steps([Step(job.row.id, job.claim, 1, b"[]") for job in (old, new)])
+    new = await claim(database, old.id)
+    await stores.results.add_steps([Step(job.id, job.claim, 1, b"[]") for job in (old, new)])
     assert [row["claim"] for row in await database.fetch("SELECT claim FROM job_steps")] == [new.claim]
 
 
@@ -79,7 +81,7 @@ async def test_an_end_in_the_wrong_state_records_nothing(
     if was == "running":
         await stores.results.requeue_jobs([new_requeue(job)])
     assert await stores.results.end_jobs([new_end(job, Status.FAILED, was=was)]) == set()
-    assert await trace(database, job.row.id) == ([], [])
+    assert await trace(database, job.id) == ([], [])
 
 
 async def test_only_a_job_that_is_being_canceled_can_end_canceled(
@@ -87,8 +89,8 @@ async def test_only_a_job_that_is_being_canceled_can_end_canceled(
 ) -> None:
     job = await claim(database, await submit(database, tenant))
     assert await stores.results.end_jobs([new_end(job, Status.CANCELED)]) == set()
-    assert await trace(database, job.row.id) == ([], [])
-    await database.fetch("UPDATE jobs SET status = 'canceling' WHERE id = $1", job.row.id)
+    assert await trace(database, job.id) == ([], [])
+    await database.fetch("UPDATE jobs SET status = 'canceling' WHERE id = $1", job.id)
     assert len(await stores.results.end_jobs([new_end(job, Status.CANCELED)])) == 1
 
 
@@ -96,15 +98,15 @@ async def test_a_second_end_records_nothing(database: Database, stores: Stores, 
     job = await claim(database, await submit(database, tenant))
     assert await stores.results.end_jobs([new_end(job)])
     assert await stores.results.end_jobs([new_end(job, Status.FAILED)]) == set()
-    assert (await look(database, job.row.id)).status is Status.SUCCEEDED
-    assert await trace(database, job.row.id) == (["job.succeeded"], [b"[]"])
+    assert (await look(database, job.id)).status is Status.SUCCEEDED
+    assert await trace(database, job.id) == (["job.succeeded"], [b"[]"])
 
 
 async def test_only_one_of_concurrent_ends_is_recorded(database: Database, stores: Stores, tenant: UUID) -> None:
     job = await claim(database, await submit(database, tenant))
     ended = await asyncio.gather(*(stores.results.end_jobs([new_end(job)]) for _ in range(6)))
     assert sum(map(len, ended)) == 1
-    assert await trace(database, job.row.id) == (["job.succeeded"], [b"[]"])
+    assert await trace(database, job.id) == (["job.succeeded"], [b"[]"])
 
 
 async def test_one_call_ends_many_jobs_in_different_ways(database: Database, stores: Stores, tenant: UUID) -> None:
@@ -122,12 +124,12 @@ async def test_one_call_ends_many_jobs_in_different_ways(database: Database, sto
         new_end(jobs[1], outputs=b"[1]"),
     ]
     assert len(await stores.results.end_jobs(ends)) == 4
-    assert (await trace(database, jobs[0].row.id)).outputs == [b"[0]"]
-    assert (await trace(database, jobs[1].row.id)).outputs == [b"[1]"]
-    failed = await look(database, jobs[2].row.id)
+    assert (await trace(database, jobs[0].id)).outputs == [b"[0]"]
+    assert (await trace(database, jobs[1].id)).outputs == [b"[1]"]
+    failed = await look(database, jobs[2].id)
     assert (failed.status, failed.error_code) == (Status.FAILED, "broken")
-    assert (await look(database, expired.row.id)).status is Status.EXPIRED
-    assert (await look(database, stale.row.id)).status is Status.QUEUED
+    assert (await look(database, expired.id)).status is Status.EXPIRED
+    assert (await look(database, stale.id)).status is Status.QUEUED
     assert (await look(database, waiting)).status is Status.QUEUED
 
 
@@ -137,20 +139,20 @@ async def test_an_old_claim_loses_to_the_new_one_in_the_same_call(
 ) -> None:
     old = await claim(database, await submit(database, tenant))
     await stores.results.requeue_jobs([new_requeue(old)])
-    await make_due(database, old.row.id)
-    new = await claim(database, old.row.id)
+    await make_due(database, old.id)
+    new = await claim(database, old.id)
     ends = [new_end(old, Status.FAILED), new_end(new, outputs=b"[1]")]
     assert await stores.results.end_jobs(ends if stale_first else ends[::-1]) == {ends[1].event.id}
-    assert (await look(database, old.row.id)).status is Status.SUCCEEDED
-    assert await trace(database, old.row.id) == (["job.succeeded"], [b"[1]"])
+    assert (await look(database, old.id)).status is Status.SUCCEEDED
+    assert await trace(database, old.id) == (["job.succeeded"], [b"[1]"])
 
 
 async def test_a_job_that_ends_twice_in_one_call_ends_once(database: Database, stores: Stores, tenant: UUID) -> None:
     """A sweeper reclaims a lapsed job just as its own dispatcher gets the result."""
     job = await claim(database, await submit(database, tenant))
     assert len(await stores.results.end_jobs([new_end(job, Status.FAILED), new_end(job)])) == 1
-    events, outputs = await trace(database, job.row.id)
-    status = (await look(database, job.row.id)).status
+    events, outputs = await trace(database, job.id)
+    status = (await look(database, job.id)).status
     assert events == [f"job.{status}"]
     assert len(outputs) == (status is Status.SUCCEEDED)
 
@@ -161,24 +163,21 @@ async def test_an_invalid_end_makes_the_whole_call_record_nothing(
     good, bad = [await claim(database, await submit(database, tenant)) for _ in range(2)]
     with pytest.raises(asyncpg.PostgresError):
         await stores.results.end_jobs([new_end(good), new_end(bad, Status.FAILED, failure=Failure("a\x00", "", True))])
-    assert (await look(database, good.row.id)).status is Status.PROCESSING
-    assert await trace(database, good.row.id) == ([], [])
+    assert (await look(database, good.id)).status is Status.PROCESSING
+    assert await trace(database, good.id) == ([], [])
 
 
 async def test_a_start_is_recorded_only_while_its_claim_holds(database: Database, stores: Stores, tenant: UUID) -> None:
     """After the end, or in a later attempt, it would come too late."""
     ended, again = [await claim(database, await submit(database, tenant)) for _ in range(2)]
-    starts = [
-        AttemptStart(job.row, job.claim, job.started_at, NewEvent(ids.new(), "job.started", 1, b"{}", TRACEPARENT))
-        for job in (ended, again)
-    ]
+    starts = [AttemptStart(job, NewEvent(ids.new(), "job.started", 1, b"{}", TRACEPARENT)) for job in (ended, again)]
     await stores.results.end_jobs([end := new_end(ended)])
     assert await stores.results.requeue_jobs([new_requeue(again)])
     await make_claimable(database)
-    later = await claim(database, again.row.id)
+    later = await claim(database, again.id)
     await stores.results.record_starts(starts)
     start = NewEvent(ids.new(), "job.started", number_event("job.started", later.claim), b"{}", TRACEPARENT)
-    await stores.results.record_starts([AttemptStart(later.row, later.claim, later.started_at, start)])
+    await stores.results.record_starts([AttemptStart(later, start)])
     found = await database.fetch("SELECT id, sequence FROM events ORDER BY sequence")
     assert [(each["id"], each["sequence"]) for each in found] == [(end.event.id, 2), (start.id, 3)]
 
@@ -186,8 +185,8 @@ async def test_a_start_is_recorded_only_while_its_claim_holds(database: Database
 async def test_an_event_of_a_running_job_changes_no_state(database: Database, stores: Stores, tenant: UUID) -> None:
     job = await claim(database, await submit(database, tenant))
     started = new_end(job, Status.FAILED).event
-    assert job.row.started_at is not None
-    await stores.results.record_starts([AttemptStart(job.row, job.claim, job.row.started_at, started)])
-    assert (await look(database, job.row.id)).status is Status.PROCESSING
-    assert (await trace(database, job.row.id)).events == [started.type]
+    assert job.started_at is not None
+    await stores.results.record_starts([AttemptStart(job, started)])
+    assert (await look(database, job.id)).status is Status.PROCESSING
+    assert (await trace(database, job.id)).events == [started.type]
     assert ids.parse(ids.Kind.EVENT, ids.encode(ids.Kind.EVENT, started.id)) == started.id

@@ -85,12 +85,12 @@ async def test_a_job_carries_its_session_while_it_runs(database: Database, tenan
         await submit(database, tenant)
     first, second = await take(database, 2, session=SECOND)
     (other,) = await take(database, 1)
-    assert [await read_session(database, job.row.id) for job in (first, second, other)] == [SECOND, SECOND, None]
+    assert [await read_session(database, job.id) for job in (first, second, other)] == [SECOND, SECOND, None]
     assert await stores.sessions.find_free_sessions(FIRST) == {FIRST, SECOND}
     found = await stores.sweeper.find_orphaned([SECOND], 10)
-    assert {job.row.id for job, _ in found} == {first.row.id, second.row.id}
+    assert {job.id for job, _ in found} == {first.id, second.id}
 
     await stores.results.end_jobs([new_end(first)])
     await stores.results.requeue_jobs([new_requeue(second)])
-    assert [await read_session(database, job.row.id) for job in (first, second)] == [None, None]
+    assert [await read_session(database, job.id) for job in (first, second)] == [None, None]
     assert await stores.sessions.find_free_sessions(FIRST) == {FIRST}

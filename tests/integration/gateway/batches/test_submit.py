@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.new_job import NewJob
+from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore
 from services.gateway.batches.schemas import ItemProblem
@@ -21,7 +23,7 @@ from services.gateway.batches.store import (
     chunk_jobs,
 )
 from services.gateway.jobs.idempotency_store import IdempotencyStore, RequestKey
-from services.gateway.jobs.store import JobFilter, JobStore, NewJob
+from services.gateway.jobs.store import JobFilter, JobStore
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_job
 from tests.integration.waiting import until_blocked
 
@@ -92,14 +94,12 @@ async def test_a_key_is_one_batch_for_a_day(database: Database, store: BatchStor
 
 async def test_a_key_belongs_to_a_job_or_a_batch(database: Database, store: BatchStore, tenant: UUID) -> None:
     job = new_job(tenant, idempotency_key="k", fingerprint=FINGERPRINT)
-    await JobStore(database).submit_jobs([job])
+    await submit_jobs(database, [job])
     batch, jobs = new_batch(tenant, key="k")
     assert await store.add(batch, jobs) is None
     assert await count_rows(database) == [0, 1, 1]
     assert await store.add(*new_batch(tenant, key="other")) is not None
-    assert (
-        await JobStore(database).submit_jobs([new_job(tenant, idempotency_key="other", fingerprint=FINGERPRINT)]) == {}
-    )
+    assert await submit_jobs(database, [new_job(tenant, idempotency_key="other", fingerprint=FINGERPRINT)]) == ({}, {})
 
 
 async def test_concurrent_batches_with_one_key_do_not_wait(database: Database, store: BatchStore, tenant: UUID) -> None:

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from common.jobs import Status
+from common.job_states import Status
 from common.postgres.database import Database
 from services.dispatcher.results.store import Step
 from services.dispatcher.results.stream_recorder import STRIDE

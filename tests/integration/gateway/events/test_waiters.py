@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
 from common.postgres.database import Database
 from services.gateway.auth.store import Key
 from services.gateway.events import waiters as module

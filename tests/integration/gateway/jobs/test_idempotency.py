@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from common import ids
+from common.jobs.job import Job
 from common.postgres.database import Database
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.tensors import Datatype, Signature
-from common.views.job import JobRow
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem
@@ -34,7 +34,7 @@ def wake_ups() -> WakeUpPublisher:
 
 async def submit(
     submitter: Submitter, tenant: UUID, key: str | None = "key", request: SubmitJob = REQUEST
-) -> tuple[JobRow, bool]:
+) -> tuple[Job, bool]:
     """Submit a job. Return it, and whether it was replayed."""
     body = msgspec.json.encode(request)
     context = await submitter.make_context(Key(ids.new(), tenant), TRACEPARENT, parse_request_key(key, body))

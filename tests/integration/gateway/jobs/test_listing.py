@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Status
+from common.job_states import Status
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore
 from services.gateway.http.pagination import Place

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.jobs import Priority
+from common.job_states import Priority
 from common.postgres.database import Database
 from services.dispatcher.models.fair_share import FairShare
 from services.dispatcher.results.store import ResultStore
@@ -85,8 +85,8 @@ async def test_other_tenants_jobs_come_first_only_in_their_turn(
     order, share = [], FairShare()
     for _ in range(26):
         (job,) = await take(database, last_tenant=share.last_tenant[Priority.NORMAL], running=share.running)
-        share.note_start(job.row.tenant_id, Priority.NORMAL)
-        order.append(job.row.id)
+        share.note_start(job.tenant_id, Priority.NORMAL)
+        order.append(job.id)
     claimed = [order.index(job) + 1 for job in mine]
     assert all(position - 2 <= at <= position for at, position in zip(claimed, (3, 6, 8, 10), strict=True))
 

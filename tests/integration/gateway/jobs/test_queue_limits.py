@@ -2,17 +2,19 @@
 
 from uuid import UUID
 
-import msgspec
 import pytest
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.cancel import cancel_queued, lock_job
+from common.jobs.erase import erase_job, lock_events
+from common.jobs.new_event import NewEvent
+from common.jobs.retry import retry_jobs
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore
 from services.gateway.auth.store import KeyStore
 from services.gateway.jobs.queue_limit_store import QueueLimitStore
 from services.gateway.jobs.schemas import SubmitJob
-from services.gateway.jobs.transitions.store import TransitionStore
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_requeue, submit
 
 REQUEST = SubmitJob(model="echo", inputs={"x": [[1.0]]})
@@ -69,20 +71,20 @@ async def test_the_inputs_of_a_job_count_while_it_waits(
     jobs = sorted([await submit(database, tenant, **each) for _ in range(5)])
     await submit(database, stranger, **each)
     assert await count_bytes() == 5050
-    dispatcher, transitions = ResultStore(database), TransitionStore(database)
+    dispatcher = ResultStore(database)
     running = await claim(database, jobs[0])
-    assert (running.row.id, await count_bytes()) == (jobs[0], 4040)
+    assert (running.id, await count_bytes()) == (jobs[0], 4040)
     await dispatcher.requeue_jobs([new_requeue(running, given_back=True)])
     assert await count_bytes() == 5050
     for job in jobs[:3]:
         await dispatcher.end_jobs([new_end(await claim(database, job), Status.FAILED)])
     assert await count_bytes() == 2020
     async with database.transaction() as connection:
-        locked = await transitions.lock_job(connection, jobs[3], tenant)
+        locked = await lock_job(connection, jobs[3], tenant)
         assert locked is not None
-        canceled = msgspec.structs.replace(locked.row, finished_at=locked.now)
-        await transitions.cancel_queued(connection, canceled, (ids.new(), "job.canceled", b"{}", TRACEPARENT, 0))
-        await transitions.erase_job(connection, jobs[0], await transitions.lock_events(connection, jobs[0]))
+        event = NewEvent(ids.new(), "job.canceled", 0, b"{}", TRACEPARENT)
+        await cancel_queued(connection, jobs[3], locked.now, event)
+        await erase_job(connection, jobs[0], await lock_events(connection, jobs[0]))
     assert await count_bytes() == 1010
-    await transitions.retry_jobs(tenant, jobs, [Status.FAILED], None)  # all but the erased one
+    await retry_jobs(database, tenant, jobs, [Status.FAILED], None)  # all but the erased one
     assert await count_bytes() == 3030

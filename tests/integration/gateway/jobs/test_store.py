@@ -5,9 +5,10 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.end import JobEnd
 from common.postgres.database import Database
-from services.dispatcher.results.store import JobEnd, ResultStore
+from services.dispatcher.results.store import ResultStore
 from services.gateway.jobs.store import JobStore
 from tests.integration.deliveries import add_delivery, subscribe
 from tests.integration.jobs import add_tenant, claim, new_end, submit

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.postgres.database import Database
 from common.tensors import Datatype, Signature
 from services.dispatcher.models.store import ModelStore as DispatcherStore

@@ -7,10 +7,11 @@ from uuid import UUID
 import pytest
 
 from common import ids
+from common.jobs.cancel import lock_job
+from common.jobs.erase import erase_job, lock_events
 from common.postgres.database import Database
 from services.dispatcher.maintenance.retention_store import RetentionStore
 from services.gateway.jobs.store import JobStore
-from services.gateway.jobs.transitions.store import TransitionStore
 from services.gateway.webhooks.delivery_store import DeliveryFilter, DeliveryStore
 from services.gateway.webhooks.store import NewTest, WebhookStore
 from services.notifier.maintenance.ended_subscriptions import BATCH
@@ -240,12 +241,11 @@ async def test_an_erasure_and_the_deletion_do_not_wait_for_each_other(
     (row,) = await database.fetch("SELECT id, job_id FROM events WHERE id <> $1", kept)
     await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now()")
     await delete(database, tenant, webhook)
-    transitions = TransitionStore(database)
     async with database.transaction() as connection, asyncio.timeout(DEADLINE):
-        assert await transitions.lock_job(connection, row["job_id"], tenant)
-        events = await transitions.lock_events(connection, row["job_id"])
+        assert await lock_job(connection, row["job_id"], tenant)
+        events = await lock_events(connection, row["job_id"])
         assert await steps.ended_subscriptions.advance() == 1
-        await transitions.erase_job(connection, row["job_id"], events)
+        await erase_job(connection, row["job_id"], events)
     assert await steps.ended_subscriptions.advance() == 0
     assert await database.fetch("SELECT id FROM deliveries") == []
 

@@ -5,20 +5,13 @@ from importlib.resources import files
 import pytest
 
 from common.postgres import sql
+from deploy.local.settings import ROOT
 
 FILES = [
-    ("services.gateway.auth", "queries.sql"),
-    ("services.gateway.jobs", "queries.sql"),
-    ("services.dispatcher.claims", "queries.sql"),
-    ("services.dispatcher.results", "queries.sql"),
-    ("services.notifier.store", "attempts.sql"),
-    ("services.notifier.store", "claims.sql"),
-    ("services.notifier.store", "cleanup.sql"),
-    ("services.notifier.store", "clock.sql"),
-    ("services.notifier.store", "endpoints.sql"),
-    ("services.notifier.store", "new_deliveries.sql"),
-    ("services.notifier.store", "operational_events.sql"),
-    ("services.notifier.store", "recovery.sql"),
+    (".".join(file.parent.relative_to(ROOT).parts), file.name)
+    for folder in ("common", "services")
+    for file in sorted((ROOT / folder).rglob("*.sql"))
+    if file.parent.name != "migrations"
 ]
 
 

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import CHUNK_SIZE, MAX_WAITING, WakeUp, WakeUpPublisher, job_wake_up
 

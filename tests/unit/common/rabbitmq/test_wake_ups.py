@@ -3,7 +3,7 @@
 import pytest
 
 from common import ids
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued
 from common.rabbitmq.wake_ups import (
     MAX_EVENTS_PER_MESSAGE,

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from common.errors import SettingsError
-from common.jobs import Priority, Status
+from common.job_states import Priority, Status
+from common.jobs.job import Job
 from common.security.signed_urls import UrlSigner
 from common.settings import load
-from common.views.job import MAX_OUTPUTS, JobRow, JobUrls, format_time, list_job, render_event, view_job
+from common.views.job import MAX_OUTPUTS, JobUrls, format_time, list_job, render_event, view_job
 from services.dispatcher.settings import DispatcherSettings
 
 REQUIRED = {
@@ -26,7 +27,7 @@ REQUIRED = {
 AT = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 JOB = "job_01h455vb4pex5vsknk084sn02q"
-ROW = JobRow(
+ROW = Job(
     id=UUID("01890a5d-ac96-774b-bcce-b302099a8057"),
     tenant_id=UUID(int=1),
     model="ocr",

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from common.jobs import Priority
+from common.job_states import Priority
 from services.dispatcher.claims import input_budget as module
 from services.dispatcher.claims.input_budget import InputBudget, Room
 

@@ -8,8 +8,9 @@ from uuid import UUID
 import pytest
 
 from common.errors import DatabaseUnavailable
+from common.jobs.remove import OLDEST, EndedJobCursor, RemovedBatch
 from services.dispatcher.maintenance import retention
-from services.dispatcher.maintenance.retention_store import OLDEST, EndedJobCursor, RemovedBatch, RetentionStore
+from services.dispatcher.maintenance.retention_store import RetentionStore
 
 LATER = EndedJobCursor(datetime(2026, 11, 21, tzinfo=UTC), UUID(int=1))
 

@@ -10,14 +10,16 @@ from uuid import UUID
 import pytest
 
 from common.errors import DatabaseUnavailable
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.expire import WaitingJobs
+from common.jobs.job import JobToRun
+from common.jobs.rescue import Lease, LostJobs
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.dispatcher import retry_policy
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance import sweeper as module
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.sweeper import Sweeper
-from services.dispatcher.maintenance.sweeper_store import JobsAtTime, Lease, SweeperStore
+from services.dispatcher.maintenance.sweeper_store import SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.sessions.lost_sessions import LostSessions
 from tests.unit.clock import Clock
@@ -30,18 +32,18 @@ INTERVAL = 0.5
 class World:
     """A database with leases that are overdue or have lapsed, and a recorder of what the sweeper did."""
 
-    def __init__(self, *lapsed: ClaimedJob) -> None:
+    def __init__(self, *lapsed: JobToRun) -> None:
         self.clock = Clock()
-        self.overdue: list[ClaimedJob] = []
+        self.overdue: list[JobToRun] = []
         self.lapsed = list(lapsed)
         self.renewals = 0
-        self.orphaned: list[ClaimedJob] = []
+        self.orphaned: list[JobToRun] = []
         self.read_only = False
         self.hangs = 0.0  # seconds that the next search for lapsed leases takes
-        self.stuck: list[ClaimedJob] = []  # the database does not take their ends
+        self.stuck: list[JobToRun] = []  # the database does not take their ends
         self.tries: Counter[UUID] = Counter()
-        self.failed: list[ClaimedJob] = []
-        self.canceled: list[ClaimedJob] = []
+        self.failed: list[JobToRun] = []
+        self.canceled: list[JobToRun] = []
         self.forgotten: list[int] = []
         grace = LeaseGrace(LEASE, INTERVAL, self.clock)
         store = cast("SweeperStore", self)
@@ -62,43 +64,43 @@ class World:
         self.clock.now += self.hangs
         self.hangs = 0.0
         until = NOW + timedelta(seconds=self.renewals)
-        return [Lease(job.row.id, until) for job in (*self.lapsed, *self.overdue)]
+        return [Lease(job.id, until) for job in (*self.lapsed, *self.overdue)]
 
-    async def find_abandoned(self, jobs: Sequence[UUID], _limit: int) -> JobsAtTime:
-        return [(job, NOW) for job in self.lapsed if job.row.id in jobs]
+    async def find_abandoned(self, jobs: Sequence[UUID], _limit: int) -> LostJobs:
+        return [(job, NOW) for job in self.lapsed if job.id in jobs]
 
-    def lapse(self, *jobs: ClaimedJob) -> None:
+    def lapse(self, *jobs: JobToRun) -> None:
         """Let leases lapse that were overdue before."""
         self.overdue, self.lapsed = [job for job in self.overdue if job not in jobs], [*jobs]
 
     async def find(self) -> list[int]:
         return [7] if self.orphaned else []
 
-    async def find_orphaned(self, sessions: Sequence[int], _limit: int) -> JobsAtTime:
+    async def find_orphaned(self, sessions: Sequence[int], _limit: int) -> LostJobs:
         assert sessions == [7]
         return [(job, NOW) for job in self.orphaned]
 
     async def forget_models(self, sessions: Sequence[int]) -> None:
         self.forgotten += sessions
 
-    async def find_expired(self, _limit: int) -> JobsAtTime:
+    async def find_expired(self, _limit: int) -> WaitingJobs:
         return []
 
     def announce(self, rows: Sequence[WakeUp]) -> None:
         assert rows == []
 
-    async def record_failure(self, job: ClaimedJob, outcome: retry_policy.Outcome, _at: datetime, _trace: str) -> None:
-        self.tries[job.row.id] += 1
+    async def record_failure(self, job: JobToRun, outcome: retry_policy.Outcome, _at: datetime, _trace: str) -> None:
+        self.tries[job.id] += 1
         assert isinstance(outcome, retry_policy.Lost)
         assert outcome.failure.code == "worker_lost"
         if job in self.stuck:
             await asyncio.Event().wait()
         self.failed.append(job)
 
-    async def expire(self, job: ClaimedJob, at: datetime) -> None:
+    async def expire(self, job: JobToRun, at: datetime) -> None:
         """No job expires here."""
 
-    async def cancel(self, job: ClaimedJob, _at: datetime, _trace: str) -> None:
+    async def cancel(self, job: JobToRun, _at: datetime, _trace: str) -> None:
         self.canceled.append(job)
 
     async def pass_by(self, seconds: float) -> None:
@@ -162,7 +164,7 @@ async def test_an_end_that_cannot_be_written_delays_no_other(running: World, mon
         async with asyncio.timeout(10):
             await running.pass_by(INTERVAL)
     assert running.failed == others
-    assert running.tries[running.stuck[0].row.id] == 1
+    assert running.tries[running.stuck[0].id] == 1
 
 
 async def test_a_new_sweeper_reclaims_nothing_for_a_lease() -> None:

@@ -7,11 +7,13 @@ from typing import cast
 import pytest
 
 from common.errors import DatabaseUnavailable
+from common.jobs.expire import WaitingJobs
+from common.jobs.job import ClaimedJob
+from common.jobs.rescue import Lease
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
-from services.dispatcher.claims.claimed_job import ClaimedJob
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.sweeper import BATCH, Sweeper
-from services.dispatcher.maintenance.sweeper_store import JobsAtTime, Lease, SweeperStore
+from services.dispatcher.maintenance.sweeper_store import SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import NotStored
 from services.dispatcher.sessions.lost_sessions import LostSessions
@@ -26,7 +28,7 @@ class FakeStore:
         self.due = list(due)
         self.error = error or DatabaseUnavailable()
 
-    async def find_expired(self, _limit: int) -> JobsAtTime:
+    async def find_expired(self, _limit: int) -> WaitingJobs:
         return []
 
     async def find_overdue(self, _seconds: float) -> list[Lease]:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from common.jobs import Priority
+from common.job_states import Priority
 from services.dispatcher.models.backoff import FIRST_SECONDS, MAX_SECONDS, Backoff
 from services.dispatcher.models.served_model import ServedModel
 from tests.unit.clock import Clock

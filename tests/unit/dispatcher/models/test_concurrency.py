@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.jobs import Priority
+from common.job_states import Priority
 from services.dispatcher.models.concurrency import AGEING_SECONDS, QUICK_SECONDS, ConcurrencyLimit
 from tests.unit.clock import Clock
 

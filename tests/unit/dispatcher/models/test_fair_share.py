@@ -1,7 +1,7 @@
 """The tenant served last, and the running jobs of each tenant."""
 
 from common import ids
-from common.jobs import Priority
+from common.job_states import Priority
 from services.dispatcher.models.fair_share import NIL, FairShare
 
 HIGH, LOW = Priority.HIGH, Priority.LOW

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.rabbitmq.wake_ups import MAX_JOBS_PER_MESSAGE
 from services.dispatcher.models.breaker import Breaker
 from services.dispatcher.models.served_model import ServedModel

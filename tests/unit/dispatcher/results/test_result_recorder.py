@@ -10,7 +10,10 @@ import msgspec
 import pytest
 
 from common.errors import DatabaseUnavailable
-from common.jobs import Failure, Status
+from common.job_states import Failure, Status
+from common.jobs.end import JobEnd
+from common.jobs.new_event import NewEvent
+from common.jobs.requeue import Requeue
 from common.object_store.store import ObjectStore
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
@@ -22,7 +25,7 @@ from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
-from services.dispatcher.results.store import AttemptStart, JobEnd, NewEvent, Requeue, ResultStore
+from services.dispatcher.results.store import AttemptStart, ResultStore
 from services.dispatcher.triton.attempt import InferenceResult
 from tests.unit.dispatcher.jobs import NOW, TRACE, claimed
 
@@ -162,8 +165,7 @@ async def test_an_interruption_counts_for_a_job_on_probation(
 
 async def test_a_fallback_model_is_not_suspected() -> None:
     store = FakeStore(failures=0)
-    job = msgspec.structs.replace(claimed(fallback_model="small"), interruptions=5, probation=120.0)
-    job = msgspec.structs.replace(job, row=msgspec.structs.replace(job.row, attempt=5))
+    job = msgspec.structs.replace(claimed(fallback_model="small"), attempt=5, interruptions=5, probation=120.0)
     await build(store)[0].record_failure(job, retry_policy.Interrupted(TRANSIENT), NOW, TRACE)
     assert [(back.fallback, back.interruptions, back.probation) for back in store.requeues] == [("small", 0, None)]
 

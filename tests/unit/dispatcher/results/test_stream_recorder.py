@@ -33,7 +33,7 @@ class FakeWriter:
             self.failures -= 1
             raise DatabaseUnavailable
         self.taken.append([step.outputs for step in steps])
-        assert {(step.job_id, step.claim) for step in steps} == {(JOB.row.id, JOB.claim)}
+        assert {(step.job_id, step.claim) for step in steps} == {(JOB.id, JOB.claim)}
         return True
 
 

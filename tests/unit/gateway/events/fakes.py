@@ -6,7 +6,7 @@ from uuid import UUID
 
 from common import ids
 from common.errors import BrokerUnavailable, DatabaseUnavailable
-from common.jobs import Status
+from common.job_states import Status
 from common.rabbitmq import messages
 from common.rabbitmq.messages import JobsChanged, Message
 from services.gateway.auth.store import Key

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
 from common.rabbitmq.publisher import Publisher
 from common.views.job import JobUrls
 from services.gateway.auth.store import Key

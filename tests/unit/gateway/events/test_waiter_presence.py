@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from common.jobs import Status
+from common.job_states import Status
 from common.rabbitmq import topology
 from common.rabbitmq.messages import WaitersPresent
 from services.gateway.events import waiters as module

@@ -10,7 +10,7 @@ import pytest
 
 from common import ids
 from common.errors import Reject
-from common.jobs import Status
+from common.job_states import Status
 from common.rabbitmq.messages import JobsQueued
 from services.gateway.auth.store import Key
 from services.gateway.events import waiters as module

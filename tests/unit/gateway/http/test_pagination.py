@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
 from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
 from services.gateway.jobs.store import JobFilter
 

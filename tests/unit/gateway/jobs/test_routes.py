@@ -11,7 +11,7 @@ import pytest
 
 from common import ids
 from common.errors import DatabaseUnavailable
-from common.jobs import Status
+from common.job_states import Status
 from common.views.job import JobUrls, JobView
 from services.gateway.auth.authentication import Authenticator, unauthorized
 from services.gateway.auth.store import Key

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from common import ids, tensors
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.submit import JobTimes
 from common.rabbitmq.messages import JobsQueued
 from common.tensors import Datatype, Tensor
 from services.gateway.jobs.parse import MAX_METADATA, MAX_PARAMETER_BYTES, build_job, find_option_errors
 from services.gateway.jobs.schemas import Callback, RetryRule, SubmitJob
-from services.gateway.jobs.store import JobTimes
 from services.gateway.jobs.submit import to_row
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from common import ids
+from common.jobs.new_job import NewJob
 from common.security.ssrf import AddressPolicy
 from services.gateway.auth.store import Key
 from services.gateway.http.limits.body_limits import BodyBudget, BodyDeadlines, BodyLease
@@ -15,7 +16,6 @@ from services.gateway.http.problems import Problem
 from services.gateway.jobs.inputs.files import InputFiles
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.queue_limits import QueueLimits
-from services.gateway.jobs.store import NewJob
 from services.gateway.jobs.submit import Submitter
 from tests.unit.gateway.parsing import TRACEPARENT, FakeCatalogue, FakeWorkers
 

@@ -10,8 +10,8 @@ import pytest
 
 from common import ids
 from common.errors import DatabaseUnavailable
-from common.jobs import Status
-from common.views.job import JobRow
+from common.job_states import Status
+from common.jobs.job import Job
 from services.gateway.auth.store import Key
 from services.gateway.events.waiters import Waiters
 from services.gateway.http.problems import Problem, conflict
@@ -28,7 +28,7 @@ class World:
     """The job as found at the end of the wait, or the failure."""
 
     def __init__(self) -> None:
-        self.found: JobRow | None = msgspec.structs.replace(ROW, status=Status.SUCCEEDED)
+        self.found: Job | None = msgspec.structs.replace(ROW, status=Status.SUCCEEDED)
         self.failure: Exception | None = None
         self.refusal: Exception | None = None
         self.ended = True
@@ -44,7 +44,7 @@ class World:
     async def find_job(self, _job_id: UUID, _tenant_id: UUID) -> FoundJob | None:
         return None if self.found is None else FoundJob(self.found, b"[]", "none", None, erased=False)
 
-    async def cancel(self, _tenant_id: UUID, job_id: UUID) -> JobRow:
+    async def cancel(self, _tenant_id: UUID, job_id: UUID) -> Job:
         self.canceled.append(job_id)
         if self.refusal is not None:
             raise self.refusal

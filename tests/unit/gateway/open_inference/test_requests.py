@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.tensors import SIZES, Datatype, Signature, Tensor
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.schemas import SubmitJob

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.jobs import EVENT_TYPES
+from common.event_types import EVENT_TYPES
 from services.gateway.batches.items import LINES
 from services.gateway.commands.openapi import build_unconnected
 from services.gateway.openapi.answer_examples import ANSWERS

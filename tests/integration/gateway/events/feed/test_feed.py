@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.jobs import EVENT_TYPES
+from common.event_types import EVENT_TYPES
 from common.postgres.database import Database
 from services.gateway.auth.store import Key
 from services.gateway.events.feed.feed import EventFeed

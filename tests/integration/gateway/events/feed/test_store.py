@@ -5,7 +5,7 @@ from uuid import UUID
 import asyncpg
 
 from common import ids
-from common.jobs import EVENT_TYPES
+from common.event_types import EVENT_TYPES
 from common.postgres.database import Database
 from services.gateway.events.feed.store import START, FeedPlace, FeedPosition, FeedRow, FeedStore
 from tests.integration.jobs import add_tenant

@@ -7,7 +7,7 @@ import msgspec
 from tritonclient.grpc import service_pb2 as pb
 
 from common import ids, tensors
-from common.jobs import Status
+from common.job_states import Status
 from common.locations.allowed import AllowedLocations
 from common.locations.buckets import Buckets
 from common.object_store.store import ObjectStore

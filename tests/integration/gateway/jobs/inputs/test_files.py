@@ -9,6 +9,9 @@ import asyncpg
 import pytest
 
 from common import ids
+from common.jobs.input_files import STATEMENTS
+from common.jobs.new_job import NewJob
+from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
 from services.dispatcher.maintenance.file_store import ExpiredFileStore
 from services.dispatcher.results.store import ResultStore
@@ -16,8 +19,7 @@ from services.gateway.batches.store import BatchStore, FileGone, NewBatch
 from services.gateway.files.quota import Quota
 from services.gateway.files.store import QUERIES as FILE_QUERIES
 from services.gateway.files.store import FileStore
-from services.gateway.jobs.inputs.file_store import QUERIES, InputFileStore
-from services.gateway.jobs.store import NewJob
+from services.gateway.jobs.inputs.file_store import InputFileStore
 from services.gateway.jobs.transitions.erasure import Eraser
 from tests.integration.files import add_file, expire_file, find_status, job_with
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, look, new_end
@@ -58,7 +60,7 @@ async def test_only_the_tenants_ready_files_are_found(database: Database, store:
 async def test_a_job_is_added_with_its_files(database: Database, store: InputFileStore, tenant: UUID) -> None:
     first, second = await add_file(database, tenant), await add_file(database, tenant)
     jobs = [job_with(tenant, first, second, first), job_with(tenant, second)]
-    times, missing = await store.submit_jobs(jobs)
+    times, missing = await submit_jobs(database, jobs)
     assert (set(times), missing) == ({job.id for job in jobs}, {})
     both, one = (job.id for job in jobs)
     assert await list_uses(database) == {(both, first), (both, second), (one, second)}
@@ -72,7 +74,7 @@ async def test_a_job_is_not_added_without_its_files(
 ) -> None:
     ready, gone = await add_file(database, tenant), await add_file(database, tenant, status, seconds)
     jobs = [job_with(tenant, ready, gone), job_with(tenant, ready)]
-    times, missing = await store.submit_jobs(jobs)
+    times, missing = await submit_jobs(database, jobs)
     assert times.keys() == {jobs[1].id}
     assert (missing[jobs[0].id].id, missing[jobs[0].id].pointer) == (gone, "/inputs/x1/file")
     assert await list_uses(database) == {(jobs[1].id, ready)}
@@ -82,8 +84,8 @@ async def test_a_repeat_is_noted_once(database: Database, store: InputFileStore,
     file = await add_file(database, tenant)
     keyed: dict[str, Any] = {"idempotency_key": "key", "fingerprint": bytes(32)}
     first, second = job_with(tenant, file, **keyed), job_with(tenant, file, **keyed)
-    assert (await store.submit_jobs([first]))[0].keys() == {first.id}
-    assert await store.submit_jobs([second]) == ({}, {})
+    assert (await submit_jobs(database, [first])).added.keys() == {first.id}
+    assert await submit_jobs(database, [second]) == ({}, {})
     assert await list_uses(database) == {(first.id, file)}
 
 
@@ -92,7 +94,7 @@ async def test_a_file_cannot_be_deleted_while_a_job_needs_it(
 ) -> None:
     file, files = await add_file(database, tenant), FileStore(database, QUOTA)
     ended, waiting = job_with(tenant, file), job_with(tenant, file)
-    await store.submit_jobs([ended, waiting])
+    await submit_jobs(database, [ended, waiting])
     await end(database, ended.id)
     assert not await files.delete(file, tenant)
     running = await claim(database, waiting.id)
@@ -109,7 +111,7 @@ async def test_a_sweeper_keeps_a_file_until_its_jobs_have_ended(
 ) -> None:
     file, free, sweeper = await add_file(database, tenant), await add_file(database, tenant), ExpiredFileStore(database)
     job = job_with(tenant, file)
-    await store.submit_jobs([job])
+    await submit_jobs(database, [job])
     for each in (file, free):
         await expire_file(database, each)
     assert {(found.id, found.expired) for found in await sweeper.claim(10, 60.0)} == {(file, False), (free, True)}
@@ -130,15 +132,15 @@ async def test_a_submit_under_way_keeps_its_files_and_waits_for_nobody(
     other_submit: "asyncpg.Connection[asyncpg.Record]",
 ) -> None:
     file, files, sweeper = await add_file(database, tenant), FileStore(database, QUOTA), ExpiredFileStore(database)
-    assert len(await other_submit.fetch(QUERIES["lock_input_files"], [file])) == 1
+    assert len(await STATEMENTS["lock_input_files"].run(other_submit, files=[file])) == 1
     async with asyncio.timeout(5.0):
         assert not await files.delete(file, tenant)
-        assert (await store.submit_jobs([job_with(tenant, file)]))[1] == {}
+        assert (await submit_jobs(database, [job_with(tenant, file)])).gone == {}
     await other_submit.execute("ROLLBACK; BEGIN")
     await other_submit.execute("UPDATE files SET expires_at = now() WHERE id = $1", file)
     job = job_with(tenant, file)
     async with asyncio.timeout(5.0):
-        assert (await store.submit_jobs([job]))[1].keys() == {job.id}
+        assert (await submit_jobs(database, [job])).gone.keys() == {job.id}
         assert await sweeper.claim(10, 60.0) == []
 
 
@@ -150,9 +152,9 @@ async def test_a_submit_gets_its_file_if_a_deletion_under_way_comes_to_nothing(
 ) -> None:
     """Another job needs the file, so its deletion is refused."""
     free, file = await add_file(database, tenant), await add_file(database, tenant)
-    await store.submit_jobs([job_with(tenant, file)])
+    await submit_jobs(database, [job_with(tenant, file)])
     assert await other_submit.fetch(FILE_QUERIES["lock_file"], file, tenant)
-    submitting = asyncio.create_task(store.submit_jobs([job := job_with(tenant, free, file)]))
+    submitting = asyncio.create_task(submit_jobs(database, [job := job_with(tenant, free, file)]))
     done, _ = await asyncio.wait({submitting}, timeout=0.1)
     assert not done
     assert not await other_submit.fetch(FILE_QUERIES["delete_file"], file)
@@ -168,7 +170,7 @@ async def test_who_deletes_sees_a_submit_that_was_committed_before_its_lock(
     files = FileStore(database, QUOTA)
 
     async def race(file: UUID, job: NewJob) -> None:
-        (times, missing), deleted = await asyncio.gather(store.submit_jobs([job]), files.delete(file, tenant))
+        (times, missing), deleted = await asyncio.gather(submit_jobs(database, [job]), files.delete(file, tenant))
         assert (bool(times), bool(missing), deleted) in ((True, False, False), (False, True, True))
 
     for _ in range(10):
@@ -183,7 +185,7 @@ async def test_erasing_and_removing_a_job_removes_its_uses(
 ) -> None:
     file = await add_file(database, tenant)
     erased, removed = job_with(tenant, file), job_with(tenant, file)
-    await store.submit_jobs([erased, removed])
+    await submit_jobs(database, [erased, removed])
     for job in (erased, removed):
         await end(database, job.id)
     assert await Eraser(database).erase(tenant, erased.id)
@@ -211,7 +213,7 @@ async def test_a_file_stays_readable_while_a_job_needs_it(
     """Its model may read it by a URL, also before a sweeper has moved its end on."""
     file_id, files = await add_file(database, tenant), FileStore(database, QUOTA)
     job = job_with(tenant, file_id)
-    await store.submit_jobs([job])
+    await submit_jobs(database, [job])
     await expire_file(database, file_id)
     assert await files.find(file_id) is not None
     await end(database, job.id)

@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from common import ids
-from common.jobs import Failure, Status
+from common.job_states import Failure, Status
+from common.jobs.new_event import NewEvent
+from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
-from services.dispatcher.results.store import NewEvent, ResultStore, Step
+from services.dispatcher.results.store import ResultStore, Step
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.idempotency_store import IdempotencyStore
 from services.gateway.jobs.schemas import DeadFilter
@@ -168,13 +170,12 @@ async def expect(eraser: Eraser, tenant: UUID, job: UUID, status: int) -> None:
 
 
 async def test_the_key_of_an_erased_job_still_belongs_to_it(world: World, eraser: Eraser) -> None:
-    store = JobStore(world.database)
     job = new_job(world.tenant, idempotency_key="k", fingerprint=bytes(32), **PAYLOAD)
-    await store.submit_jobs([job])
+    await submit_jobs(world.database, [job])
     await end(world.database, job.id, Status.SUCCEEDED)
     assert await eraser.erase(world.tenant, job.id)
     again = msgspec.structs.replace(job, id=ids.new())
-    assert await store.submit_jobs([again]) == {}
+    assert await submit_jobs(world.database, [again]) == ({}, {})
     record = (await IdempotencyStore(world.database).find_records([(world.tenant, "k")]))[world.tenant, "k"]
     assert (record.id, record.erased) == (job.id, True)
 

@@ -6,12 +6,13 @@ from typing import cast
 import pytest
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
+from common.jobs.erase import erase_job, is_delivering, lock_events
+from common.jobs.new_event import NewEvent
 from common.postgres.database import Database
-from services.dispatcher.results.store import AttemptStart, NewEvent, ResultStore
+from services.dispatcher.results.store import AttemptStart, ResultStore
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.transitions.erasure import Eraser
-from services.gateway.jobs.transitions.store import TransitionStore
 from services.notifier.retry_schedule import Rescheduled
 from services.notifier.store.new_deliveries import NewDeliveryStore
 from tests.integration.deliveries import look_at
@@ -62,12 +63,11 @@ async def test_a_delivery_is_not_taken_during_its_erasure(world: World) -> None:
     steps = Steps(world.database)
     job = await submit(world.database, world.tenant, **PAYLOAD)
     event = await end(world.database, job, Status.SUCCEEDED)
-    transitions = TransitionStore(world.database)
     async with world.database.transaction() as connection:
-        events = await transitions.lock_events(connection, job)
-        assert not await transitions.is_delivering(connection, job, events)
+        events = await lock_events(connection, job)
+        assert not await is_delivering(connection, job, events)
         assert await steps.take(event) == []
-        await transitions.erase_job(connection, job, events)
+        await erase_job(connection, job, events)
     assert await steps.take(event) == []
     assert await steps.claim() == []
 
@@ -79,9 +79,8 @@ async def test_a_late_start_event_is_not_recorded(world: World, eraser: Eraser) 
     starts = []
     for job in jobs:
         claimed = await claim(world.database, job)
-        assert claimed.row.started_at is not None
         event = NewEvent(ids.new(), "job.started", 1, RAW, TRACEPARENT)
-        starts.append(AttemptStart(claimed.row, claimed.claim, claimed.row.started_at, event))
+        starts.append(AttemptStart(claimed, event))
         if job == jobs[0]:
             await store.end_jobs([new_end(claimed)])
     assert await eraser.erase(world.tenant, jobs[0])

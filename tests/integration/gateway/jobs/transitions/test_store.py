@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Failure, Status
+from common.job_states import Failure, Status
 from common.postgres.database import Database
 from services.gateway.jobs.schemas import DeadFilter
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.transitions import retry
-from services.gateway.jobs.transitions.store import TransitionStore
+from services.gateway.jobs.transitions.store import RetryStore
 from tests.integration.jobs import LEASE, add_tenant, claim, look, new_end, submit, trace
 from tests.integration.world import World
 
@@ -31,14 +31,14 @@ async def test_an_expiry_found_before_a_retry_does_not_end_the_job(world: World)
     await world.recorder.expire(found, now)
     state = await look(world.database, job)
     assert (state.status, state.expires_at, state.attempt) == (Status.QUEUED, None, 0)
-    assert (await claim(world.database, job)).row.attempt == 1
+    assert (await claim(world.database, job)).attempt == 1
 
 
 async def fail(world: World, code: str = "inference_failed", tenant: UUID | None = None, **changes: Any) -> UUID:
     """Submit a job, and let it fail."""
     job = await claim(world.database, await submit(world.database, tenant or world.tenant, **changes))
     await world.stores.results.end_jobs([new_end(job, Status.FAILED, failure=Failure(code, "for good", False))])
-    return job.row.id
+    return job.id
 
 
 async def list_dead(world: World, before: UUID | None = None, limit: int = 100, **filters: Any) -> list[UUID]:
@@ -67,7 +67,7 @@ async def test_dead_letters_are_the_tenants_own_failures(world: World) -> None:
     canceled = await submit(world.database, world.tenant)
     await world.cancel(canceled)
     assert await list_dead(world) == [mine]
-    assert await world.replay([theirs, mine, ended.row.id, canceled]) == {mine}
+    assert await world.replay([theirs, mine, ended.id, canceled]) == {mine}
     assert (await look(world.database, theirs)).status is Status.FAILED
 
 
@@ -80,13 +80,13 @@ async def put_one_in_each_state(world: World) -> dict[Status, UUID]:
         await claim(world.database, await submit(world.database, world.tenant)) for _ in range(3)
     ]
     await world.stores.results.end_jobs([new_end(succeeded)])
-    for job in (canceled, canceling.row.id):
+    for job in (canceled, canceling.id):
         await world.cancel(job)
     jobs = {
         Status.QUEUED: queued,
-        Status.PROCESSING: processing.row.id,
-        Status.CANCELING: canceling.row.id,
-        Status.SUCCEEDED: succeeded.row.id,
+        Status.PROCESSING: processing.id,
+        Status.CANCELING: canceling.id,
+        Status.SUCCEEDED: succeeded.id,
         Status.FAILED: await fail(world),
         Status.CANCELED: canceled,
         Status.EXPIRED: expired,
@@ -130,7 +130,7 @@ async def test_a_retried_job_keeps_nothing_of_its_end(world: World) -> None:
     assert await world.retry(job) == {job}
     state = await look(world.database, job)
     assert (state.status, state.attempt, state.error_code, state.started_at) == (Status.QUEUED, 0, None, None)
-    assert (await claim(world.database, job)).row.version == "3"
+    assert (await claim(world.database, job)).version == "3"
 
 
 async def test_a_retry_on_another_model_has_no_version(world: World) -> None:
@@ -139,7 +139,7 @@ async def test_a_retry_on_another_model_has_no_version(world: World) -> None:
     assert await world.retry(job, "other") == set()
     assert await world.retry(job, "small") == {job}
     again = await claim(world.database, job)
-    assert (again.row.model, again.row.version) == ("small", None)
+    assert (again.model, again.version) == ("small", None)
 
 
 async def test_a_replay_on_another_model_never_holds_the_inputs_of_all_jobs(
@@ -147,14 +147,14 @@ async def test_a_replay_on_another_model_never_holds_the_inputs_of_all_jobs(
 ) -> None:
     await world.begin()
     jobs = {await fail(world) for _ in range(5)}
-    read = TransitionStore.read_inputs
+    read = RetryStore.read_inputs
     held: list[int] = []
 
-    async def read_some(store: TransitionStore, tenant: UUID, some: Sequence[UUID]) -> dict[UUID, bytes]:
+    async def read_some(store: RetryStore, tenant: UUID, some: Sequence[UUID]) -> dict[UUID, bytes]:
         held.append(len(some))
         return await read(store, tenant, some)
 
-    monkeypatch.setattr(TransitionStore, "read_inputs", read_some)
+    monkeypatch.setattr(RetryStore, "read_inputs", read_some)
     monkeypatch.setattr(retry, "MAX_BATCH_BYTES", 1)
     assert await world.replay([*jobs], "small") == jobs
     assert held == [1, 1, 1, 1, 1]
@@ -177,11 +177,11 @@ async def test_a_retried_job_is_claimable_at_once(world: World) -> None:
     job = await submit(world.database, world.tenant)
     await world.cancel(job)
     await world.retry(job)
-    assert [job.row.id for job in await world.answer(world.wake_ups.take_jobs())] == [job]
+    assert [job.id for job in await world.answer(world.wake_ups.take_jobs())] == [job]
 
 
 async def test_a_canceling_job_whose_dispatcher_died_ends_canceled(world: World) -> None:
-    job = (await claim(world.database, await submit(world.database, world.tenant, max_attempts=1))).row.id
+    job = (await claim(world.database, await submit(world.database, world.tenant, max_attempts=1))).id
     assert await world.cancel(job) is Status.CANCELING
     await world.sweep()
     assert (await look(world.database, job)).status is Status.CANCELING

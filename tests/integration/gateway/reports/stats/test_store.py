@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs import Priority
+from common.job_states import Priority
 from common.postgres.database import Database
 from services.gateway.reports.stats.minutes import count_up
 from services.gateway.reports.stats.reader import StatsReader

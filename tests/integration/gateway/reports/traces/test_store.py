@@ -3,10 +3,10 @@
 from uuid import UUID
 
 from common import ids
-from common.jobs import Failure, Status
+from common.job_states import Failure, Status
+from common.jobs.retry import retry_jobs
 from common.postgres.database import Database
 from services.dispatcher.results.store import Step
-from services.gateway.jobs.transitions.store import TransitionStore
 from services.gateway.reports.traces.store import Run, TraceStore
 from tests.integration.jobs import add_tenant, claim, new_end, new_requeue, submit
 from tests.integration.stores import Stores
@@ -26,12 +26,12 @@ async def refuse(database: Database, job: UUID) -> None:
 
 
 async def test_each_attempt_is_listed_with_the_retry_before_it(database: Database, tenant: UUID) -> None:
-    stores, store, transitions = Stores(database), TraceStore(database), TransitionStore(database)
+    stores, store = Stores(database), TraceStore(database)
     job = await submit(database, tenant)
     for _ in range(3):
         await refuse(database, job)
     await stores.results.end_jobs([new_end(await claim(database, job), Status.FAILED)])
-    assert await transitions.retry_jobs(tenant, [job], [Status.FAILED], None)
+    assert await retry_jobs(database, tenant, [job], [Status.FAILED], None)
     waiting = await store.find_job(job, tenant)
     assert waiting is not None
     assert waiting.retried_at == waiting.row.run_at
@@ -64,14 +64,14 @@ async def test_each_attempt_keeps_when_it_was_due(database: Database, tenant: UU
     found = await store.find_job(job, tenant)
     assert found is not None
     assert [run.due_at for run in await list_runs(database, job, tenant)] == [*due, found.row.run_at]
-    assert await TransitionStore(database).retry_jobs(tenant, [job], [Status.FAILED], None)
+    assert await retry_jobs(database, tenant, [job], [Status.FAILED], None)
     assert [run.due_at for run in await list_runs(database, job, tenant)] == [*due, found.row.run_at]
 
 
 async def test_a_retry_of_a_job_that_never_ran_is_found(database: Database, tenant: UUID) -> None:
     job, store = await submit(database, tenant), TraceStore(database)
     await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now()")
-    assert await TransitionStore(database).retry_jobs(tenant, [job], [Status.CANCELED], None)
+    assert await retry_jobs(database, tenant, [job], [Status.CANCELED], None)
     waiting = await store.find_job(job, tenant)
     assert waiting is not None
     for _ in range(2):
@@ -82,7 +82,7 @@ async def test_a_retry_of_a_job_that_never_ran_is_found(database: Database, tena
 
 async def test_outputs_of_a_streaming_model_are_no_retries(database: Database, tenant: UUID) -> None:
     claimed = await claim(database, await submit(database, tenant))
-    job = claimed.row.id
+    job = claimed.id
     await Stores(database).results.add_steps([Step(job, claimed.claim, 1, b"[]")])
     found = await TraceStore(database).find_job(job, tenant)
     assert found is not None

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from typing import cast
 
 from common import ids
+from common.jobs.new_job import LargeInput
 from common.object_store.store import ObjectStore, StoredObject
 from services.gateway.jobs.inputs.large_input_store import LargeInputStore
 from services.gateway.jobs.inputs.large_input_writer import MAX_PUTS, MAX_PUTS_OF_TENANT, LargeInputWriter
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
-from services.gateway.jobs.store import LargeInput
 from tests.integration.jobs import new_job
 
 

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from common import ids, tensors
+from common.jobs.new_job import NewJob
 from common.tensors import Datatype, FileContent, Tensor
 from services.gateway.jobs.inputs.large_inputs import move_large_inputs
 from services.gateway.jobs.parse import build_job
 from services.gateway.jobs.schemas import SubmitJob
-from services.gateway.jobs.store import NewJob
 from tests.unit.gateway.parsing import TRACEPARENT
 
 LIMIT = 1000

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from common.jobs import Priority
+from common.job_states import Priority
 from services.gateway.reports.stats.reader import Stats
 from services.gateway.reports.stats.routes import view_stats
 from services.gateway.reports.stats.store import Ended, Queue, Waiting

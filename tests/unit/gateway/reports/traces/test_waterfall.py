@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from common import ids
-from common.jobs import Status
+from common.job_states import Status
 from common.views.delivery import AttemptRow, DeliveryRow
 from services.gateway.reports.traces.routes import view_trace
 from services.gateway.reports.traces.store import Run, TracedJob

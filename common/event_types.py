@@ -1,0 +1,29 @@
+"""The types of events in the contract, and the order of a job's events. Pure."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from common.job_states import TERMINAL, Status
+
+TERMINAL_EVENTS = tuple(f"job.{status}" for status in Status if status in TERMINAL)
+EVENT_TYPES = (
+    *("job.started", *TERMINAL_EVENTS, "batch.completed"),
+    *("webhook.test", "webhook.disabled", "delivery.exhausted"),
+)
+JOB_EVENT_TYPES = tuple(each for each in EVENT_TYPES if each.startswith("job."))
+JobEventType = Annotated[str, Meta(extra_json_schema={"enum": [*JOB_EVENT_TYPES]})]
+
+
+def number_event(event_type: str, claim: int) -> int:
+    """Return the place of an event among those of its job, by the job's claim. Later events have greater numbers.
+
+    A claim has two: its start and the job's end. An end before the first claim is 0.
+    """
+    return 2 * claim - (event_type == "job.started")
+
+
+def list_patterns(event_type: str) -> list[str]:
+    """Return the patterns that match an event type. `*` stands for one word, or alone for every type."""
+    first, second = event_type.split(".")
+    return [event_type, f"{first}.*", f"*.{second}", "*.*", "*"]

@@ -1,0 +1,39 @@
+"""The states of a job. `common.jobs.transitions` says which follow which."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Status(StrEnum):
+    """The states of a job."""
+
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    CANCELING = "canceling"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    EXPIRED = "expired"
+
+
+class Priority(StrEnum):
+    """The priorities, highest first: the order in which a free slot takes jobs."""
+
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
+TERMINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELED, Status.EXPIRED})
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why an attempt or a job failed."""
+
+    code: str
+    """A stable error code. The reference lists the codes of jobs."""
+    message: str
+    """A sentence about the error, for people. It may change."""
+    retryable: bool
+    """Whether another attempt may succeed."""

@@ -1,0 +1,18 @@
+-- name: find_expired
+-- Finds queued jobs that did not start within their expires_in. A locked job is left for a later sweep.
+SELECT j.*, i.metadata, now() AS now
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.expires_at <= now() AND j.started_at IS NULL AND j.finished_at IS NULL
+ORDER BY j.expires_at
+LIMIT :limit
+FOR NO KEY UPDATE OF j SKIP LOCKED;
+
+-- name: find_unserved
+-- Finds up to :limit claimable jobs of :models that are not in the catalogue.
+SELECT j.*, i.metadata, now() AS now
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.model = ANY(:models::text[]) AND j.status = 'queued' AND j.scheduled_at IS NULL
+ORDER BY j.model, j.priority, j.tenant_id, j.id
+LIMIT :limit;

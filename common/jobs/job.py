@@ -1,0 +1,98 @@
+"""A job as statements return it: for its view, while it waits, and under a claim."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TypeVar
+from uuid import UUID
+
+import msgspec
+
+from common.job_states import Priority, Status
+from common.locations.location import Location, parse_prefix
+from common.locations.outputs import make_attempt_folder
+
+ClaimKey = tuple[UUID, int]  # a job and its claim
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """The columns of `jobs` and `job_inputs` that the view needs. `probation` is in seconds."""
+
+    id: UUID
+    tenant_id: UUID
+    model: str
+    version: str | None
+    priority: Priority
+    status: Status
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    run_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    expires_at: datetime | None
+    error_code: str | None
+    error_message: str | None
+    error_retryable: bool | None
+    inference_ms: float | None
+    traceparent: str
+    metadata: bytes | None
+    erased_at: datetime | None = None
+    scheduled_at: datetime | None = None  # a queued job waits until then
+    probation: float | None = None  # the job may be what kills Triton, as of its claim or the last heartbeat
+
+
+class WaitingJob(Job, frozen=True, kw_only=True):
+    """A job in the queue, with what its end there needs."""
+
+    claim: int
+
+
+class ClaimedJob(Job, frozen=True, kw_only=True):
+    """A job under a claim, with what the result of its attempt needs. Times are in seconds."""
+
+    started_at: datetime
+    claim: int
+    worker: str
+    interruptions: int
+    initial_delay: float
+    max_delay: float
+    fallback_model: str | None
+
+    @property
+    def key(self) -> ClaimKey:
+        return self.id, self.claim
+
+    def seconds_queued(self) -> float:
+        """Return the seconds from when the job could run to its claim, by the database's clock."""
+        return max(0.0, (self.started_at - self.run_at).total_seconds())
+
+    def time_after(self, seconds: float) -> datetime:
+        """Return the database's time this long after the claim. The dispatcher's own clock decides nothing."""
+        return self.started_at + timedelta(seconds=seconds)
+
+
+class JobToRun(ClaimedJob, frozen=True, kw_only=True):
+    """A claimed job with all that its attempt needs."""
+
+    timeout: float
+    input_bytes: int
+    passed: bool  # it was claimed before a larger job whose turn it was, but which did not fit
+    tensors: bytes
+    parameters: bytes | None
+    output_location: str | None  # s3://bucket/folder/
+    wants_started: bool
+
+    @property
+    def output_folder(self) -> Location | None:
+        """The folder for the outputs of this attempt. None: they stay in Charonia."""
+        if self.output_location is None:
+            return None
+        return make_attempt_folder(parse_prefix(self.output_location), self.id, self.claim)
+
+
+AnyJob = TypeVar("AnyJob", bound=Job)
+
+
+def read_job(kind: type[AnyJob], record: Mapping[str, object]) -> AnyJob:
+    """Return the job in a record, which may have more columns."""
+    return msgspec.convert(record, kind, builtin_types=(UUID, datetime, bytes))

@@ -1,0 +1,78 @@
+"""A job to add."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from common.job_states import Priority
+from common.rabbitmq.wake_ups import WakeUp
+
+
+class JobFile(NamedTuple):
+    """A file that a job reads, and the pointer to the field that names it."""
+
+    id: UUID
+    pointer: str
+
+
+class LargeInput(NamedTuple):
+    """An inline input that goes to the object store as a file: its data, or its SHA-256 once it is there."""
+
+    id: UUID
+    data: bytes
+    sha256: bytes = b""
+
+
+class NewJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job to add. Durations are in seconds. `wake_up` announces it to the dispatchers."""
+
+    id: UUID
+    tenant_id: UUID
+    model: str
+    version: str | None
+    priority: Priority
+    max_attempts: int
+    run_at: datetime | None
+    expires_in: float | None
+    timeout: float
+    initial_delay: float
+    max_delay: float
+    fallback_model: str | None
+    traceparent: str
+    tensors: bytes
+    parameters: bytes | None
+    metadata: bytes | None
+    callback_url: str | None
+    callback_events: Sequence[str] | None
+    wake_up: WakeUp
+    idempotency_key: str | None = None
+    fingerprint: bytes | None = None  # SHA-256 of the request's body, if there is an idempotency key
+    batch_id: UUID | None = None
+    retain: float | None = None  # seconds it is kept after its end
+    files: Sequence[JobFile] = ()
+    large_inputs: Sequence[LargeInput] = ()
+    file_bytes: int = 0  # of tensors that are in files, or will be
+    output_location: str | None = None  # s3://bucket/folder/
+
+    @property
+    def stored_bytes(self) -> int:
+        """Return the bytes of the inputs in the database."""
+        return len(self.tensors) + len(self.parameters or b"") + len(self.metadata or b"")
+
+    @property
+    def held_bytes(self) -> int:
+        """Return the bytes of the inputs in memory."""
+        return self.stored_bytes + sum(len(large.data) for large in self.large_inputs)
+
+    @property
+    def input_bytes(self) -> int:
+        """Return the bytes that count for the tenant's limit while the job waits."""
+        return self.stored_bytes + self.file_bytes
+
+    @property
+    def callback_event_list(self) -> str | None:
+        """Return the callback's events with commas: an array of arrays cannot be unnested."""
+        return None if self.callback_events is None else ",".join(self.callback_events)

@@ -1,0 +1,41 @@
+"""Finds running jobs that lost their worker. `requeue` and `end` say what becomes of them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import asyncpg
+
+from common.jobs.job import ClaimedJob, read_job
+from common.postgres import statements
+from common.postgres.statements import Executor
+
+STATEMENTS = statements.load("common.jobs", "rescue.sql")
+LostJobs = list[tuple[ClaimedJob, datetime]]  # each with the database's time
+
+
+class Lease(NamedTuple):
+    """A running job, and until when its lease lasts by the database's clock. A renewal makes another lease of it."""
+
+    job_id: UUID
+    until: datetime
+
+
+async def find_overdue(executor: Executor, seconds: float, limit: int) -> list[Lease]:
+    """Return leases that end in less than this time, or have lapsed, the earliest first."""
+    return [Lease(*each) for each in await STATEMENTS["find_overdue"].run(executor, seconds=seconds, limit=limit)]
+
+
+async def find_abandoned(executor: Executor, jobs: Sequence[UUID], limit: int) -> LostJobs:
+    """Return those of the jobs whose lease has lapsed."""
+    return read(await STATEMENTS["find_abandoned"].run(executor, jobs=jobs, limit=limit))
+
+
+async def find_orphaned(executor: Executor, sessions: Sequence[int], limit: int) -> LostJobs:
+    """Return running jobs of these sessions."""
+    return read(await STATEMENTS["find_orphaned"].run(executor, sessions=sessions, limit=limit))
+
+
+def read(found: Sequence[asyncpg.Record]) -> LostJobs:
+    return [(read_job(ClaimedJob, dict(record)), record["now"]) for record in found]

@@ -1,0 +1,30 @@
+-- name: find_overdue
+-- Finds up to :limit running jobs whose lease lapses within :seconds, or has lapsed. A locked job is left out: its
+-- dispatcher cannot renew its lease either.
+SELECT id, lease_until
+FROM jobs
+WHERE lease_until < now() + make_interval(secs => :seconds)
+ORDER BY lease_until
+LIMIT :limit
+FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: find_abandoned
+-- Finds those of the running :jobs whose lease has lapsed. Their dispatcher died or lost its connection. A locked job is
+-- left for a later sweep, because its end would have to wait.
+SELECT j.*, i.metadata, now() AS now
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.id = ANY(:jobs::uuid[]) AND j.lease_until < now()
+ORDER BY j.lease_until
+LIMIT :limit
+FOR NO KEY UPDATE OF j SKIP LOCKED;
+
+-- name: find_orphaned
+-- Finds running jobs of the given :sessions, whose dispatchers died. A locked job is left for a later sweep.
+SELECT j.*, i.metadata, now() AS now
+FROM jobs j
+JOIN job_inputs i ON i.job_id = j.id
+WHERE j.lease_until > '-infinity' AND j.session = ANY(:sessions::bigint[])
+ORDER BY j.lease_until
+LIMIT :limit
+FOR NO KEY UPDATE OF j SKIP LOCKED;

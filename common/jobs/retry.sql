@@ -1,0 +1,41 @@
+-- name: retry_jobs
+-- Queues those of a :tenant's :jobs again that have one of these :statuses, on another :model if given. The raised claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry.
+WITH ended AS (
+  SELECT *
+  FROM jobs
+  WHERE tenant_id = :tenant AND id = ANY(:jobs::uuid[]) AND status = ANY(:statuses::text[]) AND erased_at IS NULL
+  ORDER BY id
+  FOR UPDATE
+), last_attempts AS (
+  INSERT INTO job_attempts (job_id, claim, attempt, model, worker, due_at, started_at, finished_at, status, error_code,
+                            error_message)
+  SELECT id, claim, attempt, model, worker, run_at, started_at, greatest(started_at, finished_at), status, error_code,
+         error_message
+  FROM ended
+  WHERE worker IS NOT NULL
+), retried AS (
+  UPDATE jobs j
+  SET status = 'queued',
+      model = coalesce(:model, j.model),
+      version = CASE WHEN :model::text IS NULL THEN j.version END,
+      attempt = 0,
+      claim = j.claim + 1,
+      interruptions = 0,
+      probation = NULL,
+      run_at = now(),
+      worker = NULL,
+      started_at = NULL,
+      finished_at = NULL,
+      ended_xid = NULL,
+      expires_at = NULL,
+      error_code = NULL,
+      error_message = NULL,
+      error_retryable = NULL,
+      inference_ms = NULL
+  FROM ended
+  WHERE j.id = ended.id
+  RETURNING j.id, j.model, j.priority, j.traceparent, j.claim
+), step AS (
+  INSERT INTO job_steps (job_id, claim, number, type) SELECT id, claim, 0, 'job.queued' FROM retried
+)
+SELECT id, model, priority, traceparent FROM retried;

@@ -1,0 +1,52 @@
+"""Transitions of a job, as the verbs declare them."""
+
+import re
+
+from common.job_states import TERMINAL, Status
+from common.jobs.transitions import TRANSITIONS, VERBS
+from common.postgres import sql
+from deploy.local.settings import ROOT
+
+WRITES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM) jobs\b")
+
+
+def test_every_state_can_be_reached_from_queued() -> None:
+    reached, edge = {Status.QUEUED}, {Status.QUEUED}
+    while edge:
+        edge = {after for before in edge for after in TRANSITIONS[before]} - reached
+        reached |= edge
+    assert reached == set(Status)
+
+
+def test_every_state_leads_to_an_end() -> None:
+    ending = set(TERMINAL)
+    while more := {status for status in Status if TRANSITIONS[status] & ending} - ending:
+        ending |= more
+    assert ending == set(Status)
+
+
+def test_success_is_final_and_other_ends_can_only_be_queued_again() -> None:
+    assert TRANSITIONS[Status.SUCCEEDED] == frozenset()
+    for status in TERMINAL - {Status.SUCCEEDED}:
+        assert TRANSITIONS[status] == {Status.QUEUED}
+
+
+def test_a_canceling_job_never_goes_back_to_the_queue() -> None:
+    assert TRANSITIONS[Status.CANCELING] <= TERMINAL
+
+
+def test_each_statement_declares_its_moves_once() -> None:
+    statements = [each.statement for moves in VERBS.values() for each in moves]
+    assert len(statements) == len(set(statements))
+
+
+def test_only_declared_statements_write_jobs() -> None:
+    """Besides them, `submit` adds jobs, and `remove` removes them."""
+    files = [file for folder in ("common", "services") for file in (ROOT / folder).rglob("*.sql")]
+    found = {}
+    for file in files:
+        if file.parent.name != "migrations":
+            package = ".".join(file.parent.relative_to(ROOT).parts)
+            found |= {name: package for name, text in sql.load(package, file.name).items() if WRITES.search(text)}
+    declared = {each.statement for moves in VERBS.values() for each in moves}
+    assert found == dict.fromkeys({*declared, "submit_jobs", "remove_old_jobs", "remove_jobs"}, "common.jobs")
