@@ -43,7 +43,7 @@ def test_each_statement_declares_its_moves_once() -> None:
 def test_only_declared_statements_write_jobs() -> None:
     """Besides them, `submit` adds jobs, and `remove` removes them."""
     files = [file for folder in ("common", "services") for file in (ROOT / folder).rglob("*.sql")]
-    found = {}
+    found: dict[str, str] = {}
     for file in files:
         if file.parent.name != "migrations":
             package = ".".join(file.parent.relative_to(ROOT).parts)
