@@ -19,7 +19,6 @@ sources are in Debian's archive, under the name and version in brackets.
 NAMED = re.compile(r"^License:\s*(\S.*)$", re.MULTILINE)
 TEXTS = re.compile(r"\.dist-info/(licenses/.+|(LICEN[CS]E|COPYING|NOTICE)[^/]*)$", re.IGNORECASE)
 PREFIX = "License :: "
-UNDECLARED = "its pyproject.toml declares no licence: ask its owners before you pass it on"
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,7 @@ class Part:
 
 def describe_project(pyproject: Path) -> Part:
     """Return Charonia itself, with the licence that its project declares."""
-    stated = tomllib.loads(pyproject.read_text())["project"].get("license", UNDECLARED)
-    return Part("Charonia", VERSION, stated if isinstance(stated, str) else "; ".join(stated.values()), ())
+    return Part("Charonia", VERSION, tomllib.loads(pyproject.read_text())["project"]["license"], ("app/LICENSE",))
 
 
 def describe_packages(tree: Path, packages: Iterable[Package]) -> list[Part]:

@@ -102,7 +102,7 @@ EMBEDDED = ("libpython3.11.so.1.0", "libstdc++.so.6", "libgcc_s.so.1", "libz.so.
 OF_THE_SYSTEM = ("usr/lib/libstdc++.so.6", "usr/lib/x86_64-linux-gnu/libexpat.so.1")
 
 SOURCES = ("benchmarks", "client/charonia", "common", "console", "deploy/local", "deploy/models", "services")
-MORE_SOURCES = ("deploy/__init__.py", "deploy/bundle/commands", "tests/__init__.py", "tests/support")
+MORE_SOURCES = ("LICENSE", "deploy/__init__.py", "deploy/bundle/commands", "tests/__init__.py", "tests/support")
 STUBS = ("3.11", "3.12")  # versions of Python that Triton's models may have
 
 
