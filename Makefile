@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo key reload test test-fast check docs dist bench bundle bundle-test images compose-test newest-test storm cluster-storm mutants migrate ci lock clean screenshots
+.PHONY: help up demo key reload restart test test-fast check docs dist bench bundle bundle-test images compose-test newest-test storm cluster-storm mutants migrate ci lock clean screenshots
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,6 +22,9 @@ key: $(STAMP) ## an API key of the running stack: make key TENANT=acme SCOPES="s
 
 reload: $(STAMP) ## loads a model of the running stack, again if it is loaded: make reload MODEL=ocr
 	@exec $(RUN) -m deploy.local reload $(if $(MODEL),'$(MODEL)')
+
+restart: $(STAMP) ## a service of the running stack, with the code as it is: make restart SERVICE=gateway
+	@exec $(RUN) -m deploy.local restart $(if $(SERVICE),'$(SERVICE)')
 
 # Most tests wait, so there are more workers than cores. A file stays with one worker, which has servers of its own.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder --durations=10

@@ -7,13 +7,14 @@ import sys
 import time
 from types import FrameType
 
-from deploy.local.commands import make_key, reload_model
+from deploy.local.commands import make_key, reload_model, restart_parts
 from deploy.local.errors import LocalError
 from deploy.local.example import make_example
 from deploy.local.install import find_steps, run_steps
 from deploy.local.installation import command_for
+from deploy.local.restarts import Requests, SourceWatch
 from deploy.local.running import find_running
-from deploy.local.settings import Settings
+from deploy.local.settings import ROOT, Settings
 from deploy.local.stack import Stack
 from deploy.local.supervisor import Supervisor
 from deploy.local.terminal import say, show
@@ -50,6 +51,8 @@ def main() -> int:
                 return make_key(find_running(settings), options.tenant, options.scopes, options.name)
             case "reload":
                 reload_model(find_running(settings), options.model)
+            case "restart":
+                restart_parts(find_running(settings), options.service)
             case _:
                 tests, checks = getattr(options, "tests", False), getattr(options, "checks", False)
                 run_steps(find_steps(settings, stack=not checks, tests=tests, checks=checks))
@@ -76,11 +79,15 @@ def parse() -> argparse.Namespace:
     key.add_argument("scopes", nargs="*", help="what the key may do: submit, read, admin; default: everything")
     loading = commands.add_parser("reload", help="load a model of the running stack, again if it is loaded")
     loading.add_argument("model", nargs="?", help="name of the model")
+    restarting = commands.add_parser("restart", help="restart a service of the running stack, with the code as it is")
+    restarting.add_argument("service", nargs="?", help="gateway, dispatcher or notifier, or a server such as triton")
     options = parser.parse_args()
     if options.command == "key" and not options.tenant:
         parser.error(f"the tenant is missing: {command_for('key', TENANT='acme')}")
     if options.command == "reload" and not options.model:
         parser.error(f"the model is missing: {command_for('reload', MODEL='ocr')}")
+    if options.command == "restart" and not options.service:
+        parser.error(f"the service is missing: {command_for('restart', SERVICE='gateway')}")
     return options
 
 
@@ -92,10 +99,7 @@ def up(settings: Settings) -> None:
         stack.start()
         say(describe(stack))
         say(f"Started in {time.monotonic() - started:.1f} s.")
-        supervisor = Supervisor([*stack.servers, *stack.services], say)
-        while True:
-            supervisor.look()
-            time.sleep(WATCH_SECONDS)
+        watch_over(stack)
     finally:
         # A second Ctrl-C must not leave servers behind; each stop has its own deadline.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -103,6 +107,25 @@ def up(settings: Settings) -> None:
         if stack.is_locked:  # else it did not start, or has stopped already
             say("Stopping …")
             stack.stop()
+
+
+def watch_over(stack: Stack) -> None:
+    """Start parts again that end, and restart those that somebody asks for or whose code has changed."""
+    parts = {part.name: part for part in (*stack.servers, *stack.services)}
+    supervisor, requests = Supervisor([*parts.values()], say), Requests(stack.settings.stack_dir)
+    requests.clear()
+    sources = SourceWatch(ROOT) if stack.settings.watch else None
+    pending: set[str] = set()  # restarts that have begun, or wait for a start to end
+    while True:
+        supervisor.look()
+        changed = sources.find_changed() if sources else []
+        wanted = {service.name for service in stack.services if service.kind in changed}
+        for name in sorted(wanted | {*requests.take()} - pending):
+            pending |= {name} if name in parts and supervisor.restart(parts[name]) else set()
+        for name in [each for each in pending if supervisor.is_ready(parts[each])]:
+            pending.discard(name)
+            requests.note_done(name)
+        time.sleep(WATCH_SECONDS)
 
 
 def describe(stack: Stack) -> str:

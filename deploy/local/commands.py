@@ -9,6 +9,7 @@ from http.client import HTTPConnection, HTTPException
 
 from deploy.local.errors import NotReady
 from deploy.local.processes.ports import HOST
+from deploy.local.restarts import Requests
 from deploy.local.servers.model_control import READY
 from deploy.local.servers.postgres import connect_as
 from deploy.local.settings import ROOT, Settings
@@ -52,6 +53,18 @@ def reload_model(settings: Settings, model: str) -> None:
             )
         time.sleep(POLL_SECONDS)
     say(f"{model} is ready.")
+
+
+def restart_parts(settings: Settings, name: str) -> None:
+    """Restart each part with this name, or this name and a number. Return when they are ready; raise NotReady."""
+    stack = Stack(settings)
+    names = [part.name for part in (*stack.services, *stack.servers)]
+    wanted = [each for each in names if each == name or each.startswith(f"{name}-")]
+    if not wanted:
+        raise NotReady(f"the stack has no part {name!r}; it has {', '.join(names)}")
+    for each in wanted:
+        Requests(settings.stack_dir).ask(each)
+        say(f"{each} is ready.")
 
 
 def _is_listed(port: int, key: str, model: str) -> bool:

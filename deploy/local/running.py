@@ -1,4 +1,4 @@
-"""Remembers the ports and the models' folders of a running stack, for commands in another terminal."""
+"""Remembers the ports, instances and models' folders of a running stack, for commands in another terminal."""
 
 import json
 from dataclasses import replace
@@ -8,17 +8,17 @@ from typing import Any
 from deploy.local.errors import NotReady
 from deploy.local.installation import command_for
 from deploy.local.processes.lock import Lock
-from deploy.local.settings import PORTS, Settings
+from deploy.local.settings import COUNTS, PORTS, Settings
 
 FILE = "ports.json"
 FOLDERS = ("model_repository", "models")
 
 
 def remember_ports(settings: Settings) -> None:
-    """Write the stack's ports, and where its models are, to its folder."""
+    """Write the stack's ports and instances, and where its models are, to its folder."""
     file = settings.stack_dir / FILE
     fresh = file.with_suffix(".new")  # renamed when complete
-    ports = {name: getattr(settings, name) for name in PORTS}
+    ports = {name: getattr(settings, name) for name in (*PORTS, *COUNTS)}
     folders = {name: str(path.absolute()) for name in FOLDERS if (path := getattr(settings, name))}
     fresh.write_text(json.dumps(ports | folders))
     fresh.rename(file)
@@ -36,5 +36,5 @@ def find_running(settings: Settings) -> Settings:
         raise NotReady(f"no stack runs in {settings.stack_dir}: {start}")
     found: dict[str, Any] = json.loads(file.read_text())
     folders = {name: Path(found[name]) for name in FOLDERS if name in found}
-    remembered: dict[str, Any] = {name: found[name] for name in PORTS} | folders
+    remembered: dict[str, Any] = {name: found[name] for name in (*PORTS, *COUNTS)} | folders
     return replace(settings, **remembered)

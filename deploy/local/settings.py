@@ -77,6 +77,8 @@ class Settings:
     """Options of PostgreSQL; they win over those of the stack. Benchmarks have it count more."""
     model_control: Literal["none", "explicit", "poll"] = "explicit"
     """How Triton loads models. Only in `explicit` can they be loaded again."""
+    watch: bool = False
+    """Whether services start again when their code changes: `make up WATCH=1`."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables for the services, such as CHARONIA_*; they win over those of the stack."""
 
@@ -96,6 +98,7 @@ class Settings:
         for offset, name in enumerate(("rabbitmq_dist_port", "rabbitmq_epmd_port"), start=1):
             read[name] = _number(environ, name, read["rabbitmq_port"] + offset, 1, 65535)
         read["port_base"] = base
+        read["watch"] = _number(environ, "watch", 0, 0, 1) == 1
         passed = {key: value for key, value in environ.items() if key.startswith(PASSED)}
         return replace(defaults, **read, environment=passed)
 

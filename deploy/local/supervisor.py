@@ -1,4 +1,4 @@
-"""Starts the parts of a stack again that end by themselves."""
+"""Starts the parts of a stack again that end by themselves, and restarts those that are to run new code."""
 
 import threading
 import time
@@ -50,10 +50,36 @@ class Supervisor:
         except (LocalError, OSError) as error:
             self._refused[part.name] = error  # the next look counts it as a death
             return
+        self._begin(part, self._wait_ready)
+
+    def restart(self, part: Server) -> bool:
+        """Stop a part and start it again in the background, unless it is starting. Return whether that has begun."""
+        starting = self._starting.get(part.name)
+        if starting and starting.is_alive():
+            return False
+        self._begin(part, self._restart)
+        return True
+
+    def is_ready(self, part: Server) -> bool:
+        """Return whether a part runs, and was ready after its last start."""
+        starting = self._starting.get(part.name)
+        return part.process.running and not (starting and starting.is_alive())
+
+    def _begin(self, part: Server, start: Callable[[Server], None]) -> None:
         # In a thread, because other parts may end while Triton loads its models.
-        starting = threading.Thread(target=self._wait_ready, args=[part], name=f"start-{part.name}", daemon=True)
+        starting = threading.Thread(target=start, args=[part], name=f"start-{part.name}", daemon=True)
         self._starting[part.name] = starting
         starting.start()
+
+    def _restart(self, part: Server) -> None:
+        part.stop()
+        self._report(f"{part.name} is restarted.")
+        try:
+            part.launch()
+        except (LocalError, OSError) as error:
+            self._report(f"{part.name}: {error}")  # the next look starts it again
+        else:
+            self._wait_ready(part)
 
     def _wait_ready(self, part: Server) -> None:
         try:

@@ -37,6 +37,7 @@ class Up:
 
     process: "subprocess.Popen[bytes]"
     output: Path
+    environment: dict[str, str]
     url: str = ""
 
     def kill(self, part: str) -> bool:
@@ -90,7 +91,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     with (place / "up.log").open("wb") as output:
         command = [sys.executable, "-m", "deploy.local", "up"]
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
-    up = Up(process, place / "up.log")
+    up = Up(process, place / "up.log", environment)
     try:
         asyncio.run(up.wait_for("Started in"))
         url = re.search(r"API +(\S+)", up.output.read_text())
@@ -108,6 +109,16 @@ async def test_each_part_that_is_killed_is_started_again(up: Up) -> None:
         await up.wait_for(f"{part} ended with code -9, and is started again. Its log: ")
         assert await up.run_job() == "succeeded", part
     assert up.output.read_text().count("is started again") == len(PROGRAMS)
+
+
+async def test_a_service_is_restarted_on_request(up: Up) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-m", "deploy.local", "restart", "notifier"], env=up.environment, stdout=subprocess.PIPE
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), DEADLINE)
+    assert (process.returncode, output) == (0, b"notifier is ready.\n")
+    assert up.output.read_text().count("notifier is restarted.") == 1
+    assert await up.run_job() == "succeeded"
 
 
 async def test_a_part_that_keeps_ending_ends_all(up: Up) -> None:

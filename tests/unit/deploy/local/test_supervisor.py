@@ -104,6 +104,21 @@ def test_a_start_that_fails_counts_as_a_death(part: Part, monkeypatch: pytest.Mo
         supervisor.look()
 
 
+def test_a_restart_is_no_death(part: Part) -> None:
+    lines: list[str] = []
+    supervisor = Supervisor([part], lines.append)
+    for count in range(2 * DEATHS):
+        pid = part.process.pid
+        assert supervisor.restart(part)
+        assert not supervisor.restart(part)  # it is starting
+        supervisor.look()
+        supervisor._starting[part.name].join(DEADLINE)
+        assert supervisor.is_ready(part)
+        assert (part.process.pid != pid, part.greeted) == (True, count + 2)
+    supervisor.look()
+    assert lines == ["part is restarted."] * 2 * DEATHS
+
+
 def test_a_part_that_hangs_at_its_start_is_killed(tmp_path: Path) -> None:
     part, lines = Part(tmp_path, hangs=True), list[str]()
     part.launch()

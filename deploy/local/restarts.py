@@ -1,0 +1,73 @@
+"""Restarts parts of a stack that runs: because somebody asks for it in another terminal, or because code changed."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from deploy.local.errors import NotReady
+
+ASKED_SECONDS = 90.0  # until a part has stopped, and is ready again
+POLL_SECONDS = 0.1
+SUFFIXES = (".py", ".sql", ".js", ".css", ".html")
+SOURCES: Mapping[str, Sequence[str]] = {
+    "gateway": ("services/gateway", "common", "console"),
+    "dispatcher": ("services/dispatcher", "common"),
+    "notifier": ("services/notifier", "common"),
+}
+
+
+class Requests:
+    """A file for each part that is to be restarted. `make up` removes it once the part is ready."""
+
+    def __init__(self, stack_dir: Path) -> None:
+        self._folder = stack_dir / "restarts"
+
+    def clear(self) -> None:
+        """Forget what an earlier stack left."""
+        for name in self.take():
+            self.note_done(name)
+
+    def ask(self, name: str) -> None:
+        """Ask for a restart, and return when it is done. Raise NotReady if that takes too long."""
+        self._folder.mkdir(exist_ok=True)
+        file = self._folder / name
+        file.touch()
+        deadline = time.monotonic() + ASKED_SECONDS
+        while file.exists():
+            if time.monotonic() > deadline:
+                raise NotReady(f"{name} is not ready after {ASKED_SECONDS:g} s: see the terminal of `make up`")
+            time.sleep(POLL_SECONDS)
+
+    def take(self) -> list[str]:
+        """Return the parts that are to be restarted."""
+        return sorted(file.name for file in self._folder.iterdir()) if self._folder.exists() else []
+
+    def note_done(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            (self._folder / name).unlink()
+
+
+class SourceWatch:
+    """Knows which services run code that has changed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._newest = {kind: self._find_newest(folders) for kind, folders in SOURCES.items()}
+
+    def find_changed(self) -> list[str]:
+        """Return the kinds of services whose code has changed since the last call."""
+        now = {kind: self._find_newest(folders) for kind, folders in SOURCES.items()}
+        changed = [kind for kind in SOURCES if now[kind] != self._newest[kind]]
+        self._newest = now
+        return changed
+
+    def _find_newest(self, folders: Iterable[str]) -> tuple[int, int]:
+        """Return how many files there are, and when the newest was written."""
+        times = []
+        for folder in folders:
+            for file in (self._root / folder).rglob("*"):
+                if file.suffix in SUFFIXES:
+                    with suppress(FileNotFoundError):  # an editor replaces it just now
+                        times.append(file.stat().st_mtime_ns)
+        return len(times), max(times, default=0)

@@ -1,0 +1,69 @@
+"""Who asks for a restart waits for it, and a change of code is seen once."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from deploy.local import restarts
+from deploy.local.errors import NotReady
+from deploy.local.restarts import SOURCES, Requests, SourceWatch
+
+DEADLINE = 10.0
+
+
+def test_a_request_lasts_until_it_is_done(tmp_path: Path) -> None:
+    requests = Requests(tmp_path)
+    asking = threading.Thread(target=requests.ask, args=["gateway"])
+    asking.start()
+    while not requests.take():
+        asking.join(0.01)
+    assert (requests.take(), asking.is_alive()) == (["gateway"], True)
+    requests.note_done("gateway")
+    asking.join(DEADLINE)
+    assert (requests.take(), asking.is_alive()) == ([], False)
+
+
+def test_a_request_that_nobody_does_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restarts, "ASKED_SECONDS", 0.0)
+    requests = Requests(tmp_path)
+    with pytest.raises(NotReady, match="gateway is not ready"):
+        requests.ask("gateway")
+    requests.clear()
+    assert requests.take() == []
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for folder in {folder for folders in SOURCES.values() for folder in folders}:
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "old.py").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "kinds"),
+    [
+        ("services/gateway/old.py", ["gateway"]),
+        ("services/notifier/new.sql", ["notifier"]),
+        ("common/jobs/new.py", ["gateway", "dispatcher", "notifier"]),
+        ("console/page.html", ["gateway"]),
+        ("services/gateway/notes.txt", []),
+        ("docs/index.md", []),
+    ],
+)
+def test_a_change_restarts_the_services_that_run_it(root: Path, file: str, kinds: list[str]) -> None:
+    watch = SourceWatch(root)
+    assert watch.find_changed() == []
+    (root / file).parent.mkdir(parents=True, exist_ok=True)
+    (root / file).write_text("new")
+    os.utime(root / file, ns=(2**62, 2**62))
+    assert watch.find_changed() == kinds
+    assert watch.find_changed() == []
+
+
+def test_a_removed_file_is_a_change(root: Path) -> None:
+    watch = SourceWatch(root)
+    (root / "services/dispatcher/old.py").unlink()
+    assert watch.find_changed() == ["dispatcher"]
