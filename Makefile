@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo key reload restart test test-fast check docs dist bench bundle bundle-test images compose-test newest-test storm cluster-storm mutants migrate ci lock clean screenshots
+.PHONY: help up demo key reload restart run test test-fast check docs dist bench bundle bundle-test images compose-test newest-test storm cluster-storm mutants migrate ci lock clean screenshots
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,6 +25,9 @@ reload: $(STAMP) ## loads a model of the running stack, again if it is loaded: m
 
 restart: $(STAMP) ## a service of the running stack, with the code as it is: make restart SERVICE=gateway
 	@exec $(RUN) -m deploy.local restart $(if $(SERVICE),'$(SERVICE)')
+
+run: $(STAMP) ## a service in this terminal, for a debugger; start the others with make up GATEWAYS=0: make run SERVICE=gateway
+	@exec $(RUN) -m deploy.local run $(if $(SERVICE),'$(SERVICE)')
 
 # Most tests wait, so there are more workers than cores. A file stays with one worker, which has servers of its own.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder --durations=10

@@ -17,7 +17,7 @@ def main() -> None:
         sys.exit(f"error: {KEY} is not set: set it to the same secret as for the dispatcher")
     triton = Triton(place, models, 8001, 8000, 8002, venv, otlp_endpoint=endpoint, repository_key=key, address=ANY)
     triton.prepare()
-    os.execve(triton.argv[0], triton.argv, triton.environment)  # noqa: S606 - without a shell, as intended
+    os.execve(triton.argv[0], triton.argv, triton.environment)
 
 
 if __name__ == "__main__":

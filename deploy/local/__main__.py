@@ -7,7 +7,7 @@ import sys
 import time
 from types import FrameType
 
-from deploy.local.commands import make_key, reload_model, restart_parts
+from deploy.local.commands import make_key, reload_model, restart_parts, run_service
 from deploy.local.errors import LocalError
 from deploy.local.example import make_example
 from deploy.local.install import find_steps, run_steps
@@ -53,6 +53,8 @@ def main() -> int:
                 reload_model(find_running(settings), options.model)
             case "restart":
                 restart_parts(find_running(settings), options.service)
+            case "run":
+                run_service(find_running(settings), options.service)
             case _:
                 tests, checks = getattr(options, "tests", False), getattr(options, "checks", False)
                 run_steps(find_steps(settings, stack=not checks, tests=tests, checks=checks))
@@ -81,13 +83,15 @@ def parse() -> argparse.Namespace:
     loading.add_argument("model", nargs="?", help="name of the model")
     restarting = commands.add_parser("restart", help="restart a service of the running stack, with the code as it is")
     restarting.add_argument("service", nargs="?", help="gateway, dispatcher or notifier, or a server such as triton")
+    running = commands.add_parser("run", help="run a service in this terminal, in a stack that has none of its kind")
+    running.add_argument("service", nargs="?", help="gateway, dispatcher or notifier")
     options = parser.parse_args()
     if options.command == "key" and not options.tenant:
         parser.error(f"the tenant is missing: {command_for('key', TENANT='acme')}")
     if options.command == "reload" and not options.model:
         parser.error(f"the model is missing: {command_for('reload', MODEL='ocr')}")
-    if options.command == "restart" and not options.service:
-        parser.error(f"the service is missing: {command_for('restart', SERVICE='gateway')}")
+    if options.command in ("restart", "run") and not options.service:
+        parser.error(f"the service is missing: {command_for(options.command, SERVICE='gateway')}")
     return options
 
 

@@ -5,14 +5,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException
+from typing import Any, NoReturn
 
 from deploy.local.errors import NotReady
-from deploy.local.processes.ports import HOST
+from deploy.local.processes.ports import HOST, require_free
 from deploy.local.restarts import Requests
 from deploy.local.servers.model_control import READY
 from deploy.local.servers.postgres import connect_as
-from deploy.local.settings import ROOT, Settings
+from deploy.local.settings import COUNTS, ROOT, Settings
 from deploy.local.stack import Stack
 from deploy.local.terminal import say
 
@@ -53,6 +55,17 @@ def reload_model(settings: Settings, model: str) -> None:
             )
         time.sleep(POLL_SECONDS)
     say(f"{model} is ready.")
+
+
+def run_service(settings: Settings, kind: str) -> NoReturn:
+    """Become a service of the running stack, which must have none of its kind. Raises NotReady, and PortTaken."""
+    name = f"{kind}s"
+    if name not in COUNTS:
+        raise NotReady(f"there is no service {kind!r}; there are {', '.join(each[:-1] for each in COUNTS)}")
+    one: dict[str, Any] = {name: 1}
+    (service,) = (each for each in Stack(replace(settings, **one)).services if each.kind == kind)
+    require_free({f"{kind}_port".upper(): service.port})
+    service.process.become()
 
 
 def restart_parts(settings: Settings, name: str) -> None:

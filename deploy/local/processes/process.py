@@ -1,5 +1,6 @@
 """Starts, watches, freezes, stops and kills one child process, with all processes that it has started."""
 
+import os
 import signal
 import subprocess
 import time
@@ -7,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from deploy.local.errors import NotReady, ProcessDied
 from deploy.local.processes.log import Listener, Log
@@ -65,6 +67,12 @@ class Process:
     def returncode(self) -> int | None:
         """The exit code, negative for a signal; None while running or before the first start."""
         return self._child.poll() if self._child else None
+
+    def become(self) -> NoReturn:
+        """Let this process become the program, with this terminal as its own."""
+        os.chdir(self._cwd)
+        argv = self._argv[len(self._ending) :]
+        os.execvpe(argv[0], argv, self._env)
 
     def start(self) -> None:
         """Start it, unless it runs."""

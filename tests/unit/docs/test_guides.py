@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 PAGES = [
     ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     ROOT / "benchmarks/README.md",
     ROOT / "deploy/models/README.md",
     *sorted(DOCS.rglob("*.md")),
