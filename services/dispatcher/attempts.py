@@ -60,6 +60,7 @@ class Attempts:
             else:
                 request = await self._read_inputs(job, request, inputs)
             running.reading_seconds = time.monotonic() - began
+        running.note_sent()
         with metrics.inference_seconds.labels(model.name).time():
             if not declared.decoupled:
                 return await infer(self._triton, request, declared)

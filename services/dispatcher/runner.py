@@ -205,6 +205,10 @@ class Runner:
         running.inference = asyncio.create_task(self._attempt(model, running))
         try:
             return await running.inference
+        except (InferenceError, asyncio.CancelledError) as error:
+            if not isinstance(error, InferenceError) or error.failure.code == "timeout":
+                self._suspects.note_left(running)
+            raise
         finally:
             running.recording = True
             running.inference.cancel()  # in case this task itself is cancelled

@@ -29,7 +29,8 @@ class RunningJob:
     is_saving: bool = False  # it gave its slot back before its result was saved
     fetched: Room = NO_ROOM  # taken after the claim
     is_probe: bool = False  # of the model's breaker
-    began: float = field(default_factory=time.monotonic)  # a suspect that runs alone: after its wait
+    in_triton: bool = False  # its inference was sent
+    began: float = field(default_factory=time.monotonic)  # when it was sent, or claimed
     waiting_seconds: float = 0.0  # of a suspect, until the jobs beside it had ended
     reading_seconds: float = 0.0  # until its inputs from files and URLs were there
     span: Span = INVALID_SPAN
@@ -37,6 +38,10 @@ class RunningJob:
     @property
     def key(self) -> ClaimKey:
         return self.job.key
+
+    def note_sent(self) -> None:
+        """Note that the inference is sent: from now on, the job may be what stops Triton."""
+        self.in_triton, self.began = True, time.monotonic()
 
     def release_before_save(self, model: ServedModel) -> None:
         """Give the slot back, if the model's limit allows it: the result or the last responses are being saved."""

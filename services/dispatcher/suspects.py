@@ -16,7 +16,8 @@ from services.dispatcher.running_job import RunningJob
 
 ALONE_SECONDS = 300.0  # that a suspect holds back the others at most
 RECENT_SECONDS = 5.0  # one crash interrupts all its jobs within this time
-REMEMBERED = 1000  # interruptions
+REMEMBERED = 1000  # interruptions, and jobs that Triton may still run
+POLL_SECONDS = 1.0  # at least, between two looks at jobs that still read their inputs
 
 log = Log("suspects")
 
@@ -32,6 +33,7 @@ class Suspects:
         self._free.set()
         self._stopped = False
         self._interrupted: deque[tuple[float, Start]] = deque(maxlen=REMEMBERED)
+        self._left: deque[tuple[float, Start]] = deque(maxlen=REMEMBERED)
 
     async def wait(self) -> None:
         """Return when no job runs alone. Raises Retry if the dispatcher stops meanwhile."""
@@ -48,9 +50,15 @@ class Suspects:
         """Note that a crash hit a job. Return whether another tenant's unproven job may have caused it."""
         now = self._clock()
         recent = [other for at, other in self._interrupted if now - at <= RECENT_SECONDS]
+        recent += [other for at, other in self._left if now - at <= PROBATION_SECONDS]
         self._interrupted.append((now, read_start(job)))
-        running = [read_start(each) for each in self._jobs.values() if not each.recording]
+        running = [read_start(each) for each in self._jobs.values() if each.in_triton and not each.recording]
         return job.job.probation is not None and is_doubtful(read_start(job), [*recent, *running])
+
+    def note_left(self, job: RunningJob) -> None:
+        """Note that a job has timed out or was canceled. Triton may still run it, and nobody will see its end."""
+        if job.in_triton:
+            self._left.append((self._clock(), read_start(job)))
 
     @asynccontextmanager
     async def run_alone(self, running: RunningJob) -> AsyncIterator[None]:
@@ -78,16 +86,16 @@ class Suspects:
 
     async def _wait_for_others(self, suspect: RunningJob) -> None:
         while others := [each for each in self._jobs.values() if self._is_unproven(each, suspect)]:
-            youngest = max(each.began for each in others)
+            proven_in = PROBATION_SECONDS - (self._clock() - max(each.began for each in others))
             tasks = [each.task for each in others if each.task is not None]
-            await asyncio.wait(tasks, timeout=PROBATION_SECONDS - (self._clock() - youngest))
+            await asyncio.wait(tasks, timeout=max(proven_in, POLL_SECONDS))
 
     def _is_unproven(self, other: RunningJob, suspect: RunningJob) -> bool:
         return (
             other.job.tenant_id != suspect.job.tenant_id
             and other.task is not None
             and not other.recording
-            and self._clock() - other.began < PROBATION_SECONDS
+            and not (other.in_triton and self._clock() - other.began >= PROBATION_SECONDS)
         )
 
     def _release(self, key: ClaimKey) -> None:

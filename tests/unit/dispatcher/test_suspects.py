@@ -33,11 +33,11 @@ class Dispatcher:
         self.began: defaultdict[ClaimKey, asyncio.Event] = defaultdict(asyncio.Event)
         self.ends: defaultdict[ClaimKey, asyncio.Event] = defaultdict(asyncio.Event)
 
-    def start(self, tenant: UUID = OTHER, interruptions: int = 0) -> RunningJob:
+    def start(self, tenant: UUID = OTHER, interruptions: int = 0, *, sent: bool = True) -> RunningJob:
         job = msgspec.structs.replace(
             claimed(), tenant_id=tenant, interruptions=interruptions, probation=find_probation(interruptions)
         )
-        running = RunningJob(job, began=self.clock())
+        running = RunningJob(job, began=self.clock(), in_triton=sent)
         self.jobs[running.key] = running
         running.task = asyncio.create_task(self._run(running))
         return running
@@ -135,6 +135,39 @@ async def test_jobs_that_one_crash_interrupts_are_beside_each_other(dispatcher: 
     dispatcher.clock.now += RECENT_SECONDS + 1
     assert not dispatcher.suspects.note_interruption(suspect)
     await dispatcher.end(running)
+    await dispatcher.end(suspect)
+
+
+async def test_a_job_that_still_reads_its_inputs_is_not_proven(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may begin at any moment. But it cannot be the cause of a crash before that."""
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+    slow = dispatcher.start(sent=False)
+    dispatcher.clock.now += 60.0
+    beside, alone = dispatcher.start(OWN, 3), dispatcher.start(OWN, 4)
+    assert not dispatcher.suspects.note_interruption(beside)
+    assert not dispatcher.began[alone.key].is_set()
+    slow.in_triton, slow.began = True, dispatcher.clock()
+    assert dispatcher.suspects.note_interruption(beside)
+    dispatcher.clock.now += 30.0
+    await dispatcher.begin(alone)
+    for running in (slow, beside, alone):
+        await dispatcher.begin(running)
+        await dispatcher.end(running)
+
+
+async def test_a_job_that_timed_out_may_still_be_the_cause(dispatcher: Dispatcher) -> None:
+    left, unsent = dispatcher.start(), dispatcher.start(sent=False)
+    for running in (left, unsent):
+        await dispatcher.begin(running)
+        dispatcher.suspects.note_left(running)
+        await dispatcher.end(running)
+    suspect = dispatcher.start(OWN, 3)
+    await dispatcher.begin(suspect)
+    assert dispatcher.suspects.note_interruption(suspect)
+    dispatcher.clock.now += 31.0
+    assert not dispatcher.suspects.note_interruption(suspect)
     await dispatcher.end(suspect)
 
 
