@@ -44,11 +44,15 @@ CREATE INDEX api_keys_by_tenant ON api_keys (tenant_id, id) WHERE revoked_at IS 
 -- Revokes a tenant's key and those that it made, and returns them: none if there is no such key or it is revoked. It runs with
 -- the rights of the owner: a gateway may revoke a key, but not make a revoked one valid again.
 CREATE FUNCTION revoke_key_of(tenant uuid, key uuid) RETURNS SETOF uuid
-LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+  PERFORM FROM api_keys WHERE tenant_id = tenant AND id = key FOR UPDATE; -- it may be making a key right now
+  RETURN QUERY
   UPDATE api_keys
   SET revoked_at = now()
   WHERE tenant_id = tenant AND (id = key OR key = ANY(makers)) AND revoked_at IS NULL
-  RETURNING id
+  RETURNING id;
+END
 $$;
 
 -- One token bucket for each limited key, shared by all gateways. Most requests write it, so it is not in the WAL. After

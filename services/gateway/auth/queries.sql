@@ -1,11 +1,16 @@
 -- name: find_keys
 -- The API keys with these hashes ($1) that are not revoked; stale if their last use must be noted again. `expires_in` is in
--- seconds, and not positive for a key that has expired.
-SELECT k.key_hash, k.id, k.tenant_id, k.scopes, k.rate_limit, k.models, k.makers, first.rate_limit AS shared_limit,
+-- seconds, and not positive for a key that has expired. `maker_limits` are those of `makers`.
+SELECT k.key_hash, k.id, k.tenant_id, k.scopes, k.rate_limit, k.models, k.makers,
+       ARRAY(
+         SELECT maker.rate_limit
+         FROM unnest(k.makers) WITH ORDINALITY AS each(id, place)
+         JOIN api_keys maker ON maker.id = each.id
+         ORDER BY place
+       ) AS maker_limits,
        extract(epoch FROM k.expires_at - now())::double precision AS expires_in,
        coalesce(k.last_used_at < now() - interval '1 minute', true) AS stale
 FROM api_keys k
-LEFT JOIN api_keys first ON first.id = k.makers[1]
 WHERE k.key_hash = ANY($1::bytea[]) AND k.revoked_at IS NULL;
 
 -- name: note_uses
@@ -16,10 +21,14 @@ WITH free AS (
 UPDATE api_keys SET last_used_at = now() FROM free WHERE api_keys.id = free.id;
 
 -- name: add_key
--- Adds a key and returns its id; does nothing if its hash exists, or a key is revoked that made it ($9).
+-- Adds a key and returns its id; does nothing if its hash exists, or a key is revoked that made it ($9). Those are locked: a
+-- revocation finds the new key, or comes before it.
+WITH makers AS (
+  SELECT id FROM api_keys WHERE id = ANY($9::uuid[]) AND revoked_at IS NULL ORDER BY id FOR SHARE
+)
 INSERT INTO api_keys (id, tenant_id, name, key_hash, scopes, rate_limit, models, expires_at, makers)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9::uuid[]
-WHERE NOT EXISTS (SELECT FROM api_keys WHERE id = ANY($9::uuid[]) AND revoked_at IS NOT NULL)
+WHERE (SELECT count(*) FROM makers) = cardinality($9)
 ON CONFLICT (key_hash) DO NOTHING
 RETURNING id;
 
@@ -57,6 +66,10 @@ SELECT count(*) FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL;
 -- name: revoke_own_key
 -- Revokes a key ($1) of a tenant ($2) and those that it made. Returns them: none if it does not exist or is revoked.
 SELECT revoke_key_of($2, $1) AS id;
+
+-- name: lock_key
+-- Locks a key ($1): keys that it is making right now are committed before, or refused afterwards.
+SELECT FROM api_keys WHERE id = $1 FOR UPDATE;
 
 -- name: revoke_key
 -- Revokes a key ($1) and those that it made. Returns them, each with its tenant: none if it does not exist or is revoked.

@@ -55,10 +55,10 @@ class RateLimiter:
     async def admit(self, key: Key, scope: Any) -> None:
         """Take a permit for a request; raises Problem (429) if none is left.
 
-        A key that another key made takes one of that key, too. Otherwise a key could make any number of others, and
+        A key that others made takes one of each of them, too. Otherwise a key could make any number of keys, and
         together they would have no limit.
         """
-        limits = {key.id: key.rate_limit} | ({key.makers[0]: key.shared_limit} if key.makers else {})
+        limits = {key.id: key.rate_limit} | dict(zip(key.makers, key.maker_limits, strict=True))
         effective = {each: self._default if limit is None else limit for each, limit in limits.items()}
         wanted = [self._permits.submit((each, limit)) for each, limit in effective.items() if limit]
         if not wanted:

@@ -28,8 +28,8 @@ class Key(NamedTuple):
     models: tuple[str, ...] | None = None  # patterns of those it may run; None for every model
     stale: bool = False  # its last use must be noted again
     expires_in: float | None = None  # seconds since it was read; None: never
-    makers: tuple[UUID, ...] = ()  # the keys that made it, the first one first; it shares the rate of that one
-    shared_limit: int | None = None  # of the first one, like `rate_limit`
+    makers: tuple[UUID, ...] = ()  # the keys that made it, the first one first; it shares their rates
+    maker_limits: tuple[int | None, ...] = ()  # of the makers, like `rate_limit`
 
     @property
     def actor(self) -> str:
@@ -136,6 +136,7 @@ class KeyStore:
     async def revoke(self, key_id: UUID, *, actor: str) -> bool:
         """Revoke a key, and those that it made; return whether it exists. Revoking it again changes nothing."""
         async with self._database.transaction() as connection:
+            await connection.execute(QUERIES["lock_key"], key_id)
             revoked = await connection.fetch(QUERIES["revoke_key"], key_id)
             await add_entries(connection, [note_revoked(each["tenant_id"], each["id"], actor) for each in revoked])
             return bool(revoked) or bool(await connection.fetchval(QUERIES["has_key"], key_id))
@@ -185,8 +186,8 @@ def read_key(record: asyncpg.Record) -> Key:
     scopes = frozenset(map(Scope, record["scopes"]))
     models = None if record["models"] is None else tuple(record["models"])
     own = record["id"], record["tenant_id"], scopes, record["rate_limit"], models
-    shared = {"makers": tuple(record["makers"]), "shared_limit": record["shared_limit"]}
-    return Key(*own, stale=record["stale"], expires_in=record["expires_in"], **shared)
+    makers, limits = tuple(record["makers"]), tuple(record["maker_limits"])
+    return Key(*own, record["stale"], expires_in=record["expires_in"], makers=makers, maker_limits=limits)
 
 
 def note_revoked(tenant_id: UUID, key_id: UUID, actor: str) -> AuditEntry:

@@ -38,6 +38,8 @@ Caller = Request[Key, Any, Any]
 KeyCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.KEY))]
 MAX_KEYS = 1000  # of a tenant, without revoked ones
 
+MAX_MAKERS = 5  # a request takes a permit of each
+
 log = Log("key")
 
 
@@ -62,12 +64,15 @@ async def create_key(request: Caller, data: CreateKey, services: Services) -> Re
     """Make a key of your tenant. Only this answer has the key itself.
 
     The new key cannot have more models, a higher rate limit or a later expiry than the calling key: that gets 403. Both
-    together have the rate limit of the calling key, and the new key is revoked with it. A tenant may have 1,000 keys.
+    together have the rate limit of the calling key, and the new key is revoked with it. A tenant may have 1,000 keys. A
+    key that five keys made after each other makes none.
     """
     caller = request.user
     expires_at = bound_optional(data.expires_at)
     if expires_at is not None and expires_at <= datetime.now(UTC):
         raise invalid(FieldError("/expires_at", "is in the past; give a later time, or null"))
+    if len(caller.makers) >= MAX_MAKERS:
+        raise conflict(f"{MAX_MAKERS} keys made this one after each other, the most there may be; use one of those")
     models = grant_models(caller.models, data.models)
     rate_limit = grant_rate(caller.rate_limit, data.rate_limit, services.default_rate)
     expires_at = grant_expiry((await find_key(services, caller.id, caller)).expires_at, expires_at)

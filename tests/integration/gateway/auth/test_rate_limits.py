@@ -128,9 +128,28 @@ async def test_keys_that_a_key_made_share_its_limit(database: Database, tenant: 
     assert any("keys exceed their common limit of 5 requests" in getattr(error, "detail", "") for error in errors)
 
 
+async def test_keys_of_every_generation_share_the_limit_of_each_maker(database: Database, tenant: UUID) -> None:
+    """The first one has no limit, and the second one's holds for what it made."""
+    store, rate = KeyStore(database), 5
+    first, second, others = ids.new(), ids.new(), [ids.new() for _ in range(3)]
+    await store.add_key(first, tenant, "first", hash_key("first"), rate_limit=0, actor="test")
+    await store.add_key(second, tenant, "second", hash_key("second"), rate_limit=rate, makers=[first], actor="test")
+    for number, key in enumerate(others):
+        own = key, tenant, "made", hash_key(str(number))
+        await store.add_key(*own, rate_limit=rate, makers=[first, second], actor="test")
+    hashes = [hash_key(str(number)) for number in range(3)]
+    found = await store.find_keys(hashes)
+    assert {each.maker_limits for each in found.values()} == {(0, rate)}
+    limiter, began = RateLimiter(RateLimitStore(database), 0), time.monotonic()
+    admitted = [limiter.admit(found[hashes[number % 3]], {}) for number in range(4 * rate)]
+    errors = [each for each in await asyncio.gather(*admitted, return_exceptions=True) if each is not None]
+    assert {getattr(error, "status", error) for error in errors} == {429}
+    assert rate <= 4 * rate - len(errors) <= rate * (1 + time.monotonic() - began) + 1
+
+
 async def test_a_key_that_another_one_made_may_have_a_lower_limit(database: Database, tenant: UUID) -> None:
     first, made = Key(ids.new(), tenant, rate_limit=50), ids.new()
-    lower = Key(made, tenant, rate_limit=1, makers=(first.id,), shared_limit=50)
+    lower = Key(made, tenant, rate_limit=1, makers=(first.id,), maker_limits=(50,))
     for key in (first.id, made):
         await KeyStore(database).add_key(key, tenant, "test", hash_key(str(key)), actor="test")
     scope: dict[str, Permit] = {}

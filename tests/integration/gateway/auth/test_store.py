@@ -14,9 +14,10 @@ from common.errors import DatabaseUnavailable
 from common.postgres.database import Database
 from services.gateway.auth.authentication import KeyCache, hash_key
 from services.gateway.auth.scopes import ALL, Scope
-from services.gateway.auth.store import KeyStore
+from services.gateway.auth.store import QUERIES, KeyStore
 from services.gateway.http.problems import Problem
 from services.gateway.webhooks.store import WebhookStore
+from tests.integration.waiting import until_blocked
 
 
 @pytest.fixture
@@ -149,3 +150,19 @@ async def test_keys_that_a_key_made_are_revoked_with_it(store: KeyStore, tenant:
     assert await store.revoke(keys[0], actor="test")
     assert await store.list_active(tenant, UUID(int=0), 9) == []
     assert not await store.revoke_own(keys[0], tenant, actor="test")
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_a_key_that_is_made_while_its_maker_is_revoked_goes_too(
+    database: Database, store: KeyStore, tenant: UUID, *, own: bool
+) -> None:
+    maker, made = ids.new(), ids.new()
+    await store.add_key(maker, tenant, "maker", hash_key("maker"), actor="test")
+    values = made, tenant, "made", hash_key("made"), ["read"], None, None, None, [maker]
+    async with database.transaction() as making:
+        assert await making.fetchval(QUERIES["add_key"], *values) == made
+        revoke = store.revoke_own(maker, tenant, actor="test") if own else store.revoke(maker, actor="test")
+        revoking = asyncio.create_task(revoke)
+        await until_blocked(database)
+    assert await revoking
+    assert await store.find_keys([hash_key("maker"), hash_key("made")]) == {}
