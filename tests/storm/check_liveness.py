@@ -59,7 +59,7 @@ def check_slots(samples: Sequence[SlotSample], faults: Sequence[Fault], settled_
 
 
 def check_reloads(events: Sequence[ModelEvent], faults: Sequence[Fault]) -> Iterator[Finding]:
-    """Yield reloads of models that have not stalled since their last load, in this start of their Triton."""
+    """Yield unloads, each for a reload, of models that have not stalled since their last load, in this start of their Triton."""
     stalls: dict[tuple[str, str], float] = {}
     for event in events:
         place = event.triton, event.model
@@ -71,6 +71,6 @@ def check_reloads(events: Sequence[ModelEvent], faults: Sequence[Fault]) -> Iter
         started = max(
             (each.started for each in faults if each.name == event.triton and each.started < event.at), default=0
         )
-        if event.event == "model.reloaded" and stalled <= started:
+        if event.event == "model.unloaded" and stalled <= started:
             seen = f"{event.model} in {event.triton}, {event.at - started:.1f} s after its start"
             yield "", "no healthy model is reloaded", "a stall before", seen

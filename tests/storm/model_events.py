@@ -1,4 +1,4 @@
-"""Reads from the logs of dispatchers which models stalled, and which they reloaded. No other interface shows it."""
+"""Reads from the logs of dispatchers which models stalled, and which they unloaded. No other interface shows it."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ import msgspec
 from tests.storm.storm_log import ModelEvent, StormLog
 
 POLL_SECONDS = 0.2
-EVENTS = ("model.quarantined", "model.reloaded", "model.loaded")
+EVENTS = ("model.quarantined", "model.unloaded", "model.reloaded", "model.loaded")
 
 
 class Line(msgspec.Struct, frozen=True):

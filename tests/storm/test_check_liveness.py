@@ -12,7 +12,7 @@ KILL = Fault("kill", "triton", "triton-1", 4711, BEGAN, ENDED, started=1002.0)
 OTHER_KILL = Fault("kill", "triton", "triton-2", 4712, 1100.0, 1105.0, started=1102.0)
 WAITING, FREE = {"echo": ["job_7"]}, {"echo", "work"}
 STALL = ModelEvent(1010.0, "triton-1", "model.quarantined", "work", "process")
-RELOAD = ModelEvent(1012.0, "triton-1", "model.reloaded", "work")
+UNLOAD = ModelEvent(1012.0, "triton-1", "model.unloaded", "work")
 
 
 def find_latency_rules(
@@ -76,14 +76,14 @@ def test_slot_idles_while_a_job_waits(
 @pytest.mark.parametrize(
     ("events", "healthy"),
     [
-        ([STALL, RELOAD], False),
-        ([RELOAD], True),
-        ([STALL, RELOAD, RELOAD], True),  # it was loaded since
-        ([STALL, ModelEvent(1011.0, "triton-1", "model.loaded", "work"), RELOAD], True),
-        ([ModelEvent(1001.0, "triton-1", "model.quarantined", "work", "process"), RELOAD], True),  # an earlier start
-        ([ModelEvent(1010.0, "triton-1", "model.quarantined", "work", "shared"), RELOAD], True),  # hearsay
-        ([ModelEvent(1010.0, "triton-1", "model.quarantined", "echo", "process"), RELOAD], True),
-        ([ModelEvent(1010.0, "triton-2", "model.quarantined", "work", "process"), RELOAD], True),
+        ([STALL, UNLOAD], False),
+        ([UNLOAD], True),
+        ([STALL, UNLOAD, UNLOAD], True),  # it was loaded since
+        ([STALL, ModelEvent(1011.0, "triton-1", "model.loaded", "work"), UNLOAD], True),
+        ([ModelEvent(1001.0, "triton-1", "model.quarantined", "work", "process"), UNLOAD], True),  # an earlier start
+        ([ModelEvent(1010.0, "triton-1", "model.quarantined", "work", "shared"), UNLOAD], True),  # hearsay
+        ([ModelEvent(1010.0, "triton-1", "model.quarantined", "echo", "process"), UNLOAD], True),
+        ([ModelEvent(1010.0, "triton-2", "model.quarantined", "work", "process"), UNLOAD], True),
         ([ModelEvent(1010.0, "triton-1", "model.loaded", "work")], False),
     ],
 )

@@ -60,7 +60,9 @@ class Reloader:
         """Give a model a new process, unless it has one since its stall. It may be unloaded already."""
         try:
             unloaded = await self._triton.is_loaded(model) and await self._triton.unload_stalled(model)
-            if not unloaded and await self._triton.is_loaded(model):
+            if unloaded:
+                log.info("model.unloaded", model=model)
+            elif await self._triton.is_loaded(model):
                 self._ended[model] = None
                 return
         except TritonUnavailable as error:
