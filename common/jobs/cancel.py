@@ -1,4 +1,4 @@
-"""Cancels jobs that are locked."""
+"""Locks a job for a request of its client, and cancels it."""
 
 from datetime import datetime
 from typing import NamedTuple

@@ -18,8 +18,8 @@ INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, tracep
 SELECT :event_id, tenant_id, id, model, :event_type, :at, :body, :traceparent, :sequence, claim FROM ended;
 
 -- name: cancel_running
--- Marks a locked, running :job as canceling. The request follows the responses so far: they have even numbers. The
--- lock keeps later ones out, because of their foreign key, and earlier ones are committed.
+-- Marks a locked, running :job as canceling. The request follows the responses so far: they have even numbers. The lock
+-- keeps later ones out, because of their foreign key, and earlier ones are committed.
 WITH marked AS (
   UPDATE jobs SET status = 'canceling' WHERE id = :job RETURNING id, claim
 )

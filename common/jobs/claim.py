@@ -15,7 +15,7 @@ from common.postgres.database import Database
 from common.postgres.statements import Executor
 
 STATEMENTS = statements.load("common.jobs", "claim.sql")
-MOVES = Moves("claim_jobs", [Move(Status.QUEUED, Status.PROCESSING)])
+MOVES = (Moves("claim_jobs", [Move(Status.QUEUED, Status.PROCESSING)]),)
 LATE_SECONDS = 0.25  # after which the message of a waiting job is lost, or waits behind others
 
 

@@ -1,4 +1,4 @@
-"""Notes which ends are counted as usage. Each end has the id of its transaction."""
+"""Clears the transactions of ends that are counted as usage, and come from a dump of another server."""
 
 from common.job_states import TERMINAL
 from common.jobs.moves import Moves, stay
@@ -6,9 +6,9 @@ from common.postgres import statements
 from common.postgres.statements import Executor
 
 STATEMENTS = statements.load("common.jobs", "count.sql")
-MOVES = Moves("forget_counted_jobs", stay(*TERMINAL))
+MOVES = (Moves("forget_counted_jobs", stay(*TERMINAL)),)
 
 
 async def forget_counted_jobs(executor: Executor, limit: int) -> None:
-    """Take the transaction from up to `limit` jobs that ended on a server with larger ids, and are counted."""
+    """Clear the transactions of up to `limit` such ends. Later transactions here will have the same ids."""
     await STATEMENTS["forget_counted_jobs"].run(executor, limit=limit)

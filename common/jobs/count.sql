@@ -1,7 +1,7 @@
 -- name: forget_counted_jobs
 -- Takes the transaction from up to :limit jobs that ended in the future: they come from a dump of a server with larger
--- ids, and are counted. Later transactions here will have the same ids. A job that ended during this roll-up is not of the future,
--- although its transaction is younger. Returns the jobs.
+-- ids, and are counted. Later transactions here will have the same ids. A job that ended during this roll-up is not of
+-- the future, although its transaction is younger. Returns the jobs.
 UPDATE jobs j
 SET ended_xid = NULL
 FROM (

@@ -14,17 +14,19 @@ from common.postgres import statements
 from common.postgres.statements import Executor
 
 STATEMENTS = statements.load("common.jobs", "end.sql")
-MOVES = Moves(
-    "end_jobs",
-    [
-        Move(Status.PROCESSING, Status.SUCCEEDED),
-        Move(Status.PROCESSING, Status.FAILED),
-        Move(Status.CANCELING, Status.CANCELED),
-        Move(Status.CANCELING, Status.SUCCEEDED, "the answer came first"),
-        Move(Status.CANCELING, Status.FAILED),
-        Move(Status.QUEUED, Status.EXPIRED, "not started in time"),
-        Move(Status.QUEUED, Status.FAILED, "no Triton has the model any more"),
-    ],
+MOVES = (
+    Moves(
+        "end_jobs",
+        [
+            Move(Status.PROCESSING, Status.SUCCEEDED),
+            Move(Status.PROCESSING, Status.FAILED),
+            Move(Status.CANCELING, Status.CANCELED),
+            Move(Status.CANCELING, Status.SUCCEEDED, "the answer came first"),
+            Move(Status.CANCELING, Status.FAILED),
+            Move(Status.QUEUED, Status.EXPIRED, "not started in time"),
+            Move(Status.QUEUED, Status.FAILED, "no Triton has the model any more"),
+        ],
+    ),
 )
 
 

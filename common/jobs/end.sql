@@ -1,7 +1,7 @@
 -- name: end_jobs
 -- Ends jobs, each with its outputs and its event. A job ends only if its state (was) and its claim still match, and no
--- sweeper took one of its files. A job that is being canceled still runs, so whichever end comes first wins; but only such
--- a job can end canceled. Returns the ids of the events that were recorded.
+-- sweeper took one of its files. A job that is being canceled still runs, so whichever end comes first wins; but only
+-- such a job can end canceled. Returns the ids of the events that were recorded.
 WITH done AS (
   SELECT *
   FROM unnest(

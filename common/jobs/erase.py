@@ -9,7 +9,7 @@ from common.postgres import statements
 from common.postgres.database import Connection
 
 STATEMENTS = statements.load("common.jobs", "erase.sql")
-MOVES = Moves("erase_job", stay(*TERMINAL))
+MOVES = (Moves("erase_job", stay(*TERMINAL)),)
 
 
 async def lock_events(connection: Connection, job_id: UUID) -> list[UUID]:

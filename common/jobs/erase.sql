@@ -26,8 +26,8 @@ SELECT
     > cardinality(:events::uuid[]) AS is_delivering;
 
 -- name: erase_job
--- Erases the payload of a locked :job, and deletes its locked :events with their deliveries. The job keeps its status, its
--- times and the size of its input, which counts as usage.
+-- Erases the payload of a locked :job, and deletes its locked :events with their deliveries. The job keeps its status,
+-- its times and the size of its input, which counts as usage.
 WITH deleted_events AS (
   DELETE FROM events WHERE id = ANY(:events::uuid[])
 ), deleted_outputs AS (

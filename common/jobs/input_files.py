@@ -8,6 +8,7 @@ from uuid import UUID
 from common.errors import CharoniaError
 from common.jobs.new_job import JobFile, NewJob
 from common.postgres import statements
+from common.postgres.database import Connection
 from common.postgres.statements import Executor
 
 PAUSES = (0.01, 0.05, 0.2, 0.5)  # seconds; a deletion takes two statements
@@ -29,7 +30,7 @@ class _Kept(NamedTuple):
     sha256: bytes
 
 
-async def lock_files(connection: Executor, jobs: Sequence[NewJob]) -> dict[UUID, JobFile]:
+async def lock_files(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUID, JobFile]:
     """Keep the files of jobs until the transaction ends. Return by job the first file that is gone.
 
     A deletion that is under way may yet find that a job needs the file. So its end is awaited, but not on its lock:
@@ -47,13 +48,13 @@ async def lock_files(connection: Executor, jobs: Sequence[NewJob]) -> dict[UUID,
     return dict(gone)
 
 
-async def note_files(connection: Executor, jobs: Sequence[NewJob]) -> None:
+async def note_files(connection: Connection, jobs: Sequence[NewJob]) -> None:
     """Note which files added jobs read: these are kept until the jobs have ended."""
     if reads := [_Read(job.id, file) for job in jobs for file in sorted({file.id for file in job.files})]:
         await STATEMENTS["add_job_files"].run(connection, reads=reads)
 
 
-async def keep_large_inputs(connection: Executor, jobs: Sequence[NewJob], added: Collection[UUID]) -> None:
+async def keep_large_inputs(connection: Connection, jobs: Sequence[NewJob], added: Collection[UUID]) -> None:
     """Give the files of the added jobs to them, and let a sweeper delete those of the other jobs.
 
     Raises LargeInputsLost, so that no job is added, if a sweeper has taken a file.
@@ -67,6 +68,6 @@ async def keep_large_inputs(connection: Executor, jobs: Sequence[NewJob], added:
         await drop_large_inputs(connection, dropped)
 
 
-async def drop_large_inputs(connection: Executor, files: Sequence[UUID]) -> None:
+async def drop_large_inputs(executor: Executor, files: Sequence[UUID]) -> None:
     """Let a sweeper delete those of the files that no job got."""
-    await STATEMENTS["drop_large_inputs"].run(connection, files=files)
+    await STATEMENTS["drop_large_inputs"].run(executor, files=files)

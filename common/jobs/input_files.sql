@@ -1,6 +1,6 @@
 -- name: lock_input_files
--- Locks those of the files that jobs may still read, until the transaction ends. Until then nobody deletes them. One that is
--- being deleted right now is left out: no submit waits for it.
+-- Locks those of the files that jobs may still read, until the transaction ends. Until then nobody deletes them. One
+-- that is being deleted right now is left out: no submit waits for it.
 SELECT id
 FROM files
 WHERE id = ANY (:files::uuid[]) AND status = 'ready' AND expires_at > now()
@@ -17,8 +17,8 @@ SELECT EXISTS (
 INSERT INTO job_files (job_id, file_id) SELECT * FROM unnest(:reads.job::uuid[], :reads.file::uuid[]);
 
 -- name: keep_large_inputs
--- Gives files to the jobs that were added in this transaction, with the SHA-256 of what is stored. Returns those that are
--- still there.
+-- Gives files to the jobs that were added in this transaction, with the SHA-256 of what is stored. Returns those that
+-- are still there.
 UPDATE files f
 SET status = 'ready', job_id = given.job_id, sha256 = given.sha256, created_at = now(), expires_at = 'infinity'
 FROM unnest(:kept.file::uuid[], :kept.job::uuid[], :kept.sha256::bytea[]) AS given(id, job_id, sha256)

@@ -48,7 +48,7 @@ class WaitingJob(Job, frozen=True, kw_only=True):
 
 
 class ClaimedJob(Job, frozen=True, kw_only=True):
-    """A job under a claim, with what the result of its attempt needs. Times are in seconds."""
+    """A job under a claim, with what the result of its attempt needs. Durations are in seconds."""
 
     started_at: datetime
     claim: int
@@ -72,7 +72,7 @@ class ClaimedJob(Job, frozen=True, kw_only=True):
 
 
 class JobToRun(ClaimedJob, frozen=True, kw_only=True):
-    """A claimed job with all that its attempt needs."""
+    """A claimed job with all that its attempt needs. `timeout` is in seconds."""
 
     timeout: float
     input_bytes: int

@@ -18,7 +18,7 @@ class Moves(NamedTuple):
     """All moves of one statement. Those from a state to itself write other columns only."""
 
     statement: str
-    moves: Collection[Move]
+    allowed: Collection[Move]
 
 
 def stay(*states: Status) -> list[Move]:

@@ -23,8 +23,8 @@ SELECT EXISTS (SELECT FROM jobs WHERE probation IS NOT NULL AND finished_at IS N
 SELECT pg_try_advisory_xact_lock(:lock) AS locked;
 
 -- name: return_suspects
--- Schedules claimable suspects again whose model is away or paused, or whose tenant is paused. They would block the others,
--- or run beside one of them once they can.
+-- Schedules claimable suspects again whose model is away or paused, or whose tenant is paused. They would block the
+-- others, or run beside one of them once they can.
 WITH away AS MATERIALIZED (
   SELECT name FROM models GROUP BY name HAVING NOT bool_or(ready)
   UNION
@@ -64,9 +64,10 @@ FROM chosen
 WHERE j.id = chosen.id;
 
 -- name: promote_suspect
--- Makes one suspected poison job claimable that is due, if no other one is running, or about to run, where one crash could
--- hit both: on the same model, or on models of one dispatcher. Returns its queue. Models and tenants take turns by lot. A
--- model that is away or paused blocks no other, and neither does a tenant that is paused or has to wait after a crash.
+-- Makes one suspected poison job claimable that is due, if no other one is running, or about to run, where one crash
+-- could hit both: on the same model, or on models of one dispatcher. Returns its queue. Models and tenants take turns
+-- by lot. A model that is away or paused blocks no other, and neither does a tenant that is paused or has to wait after
+-- a crash.
 WITH first AS MATERIALIZED (
   SELECT DISTINCT ON (model, tenant_id) id, model
   FROM jobs

@@ -38,6 +38,8 @@ async def remove_old_jobs(executor: Executor, age: float, limit: int, after: End
 
 
 class Ended(Protocol):
+    """A job that had ended at this time when it was found."""
+
     @property
     def id(self) -> UUID: ...
     @property

@@ -1,7 +1,8 @@
 -- name: remove_old_jobs
 -- Examines the next :limit jobs that ended more than :age seconds ago, in the order of their ends, after a given one
--- (:finished_at, :id). Removes them with everything that belongs to them. It keeps jobs that are locked, jobs with a pending
--- delivery, and jobs whose usage is not counted. Returns the last job examined, and how many were examined and removed.
+-- (:finished_at, :id). Removes them with everything that belongs to them. It keeps jobs that are locked, jobs with a
+-- pending delivery, and jobs whose usage is not counted. Returns the last job examined, and how many were examined and
+-- removed.
 WITH old AS MATERIALIZED (
   SELECT id, finished_at
   FROM jobs
@@ -30,8 +31,8 @@ LIMIT 1;
 
 -- name: remove_jobs
 -- Removes jobs that ended at the given times, with everything that belongs to them. It keeps jobs that are locked, jobs
--- with a pending delivery, jobs of a batch that is not completed, and jobs whose usage is not counted. Returns the batches
--- of removed jobs.
+-- with a pending delivery, jobs of a batch that is not completed, and jobs whose usage is not counted. Returns the
+-- batches of removed jobs.
 WITH free AS MATERIALIZED (
   SELECT j.id
   FROM unnest(:old.id::uuid[], :old.finished_at::timestamptz[]) AS old(id, finished_at)

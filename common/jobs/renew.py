@@ -11,7 +11,7 @@ from common.postgres import statements
 from common.postgres.statements import Executor
 
 STATEMENTS = statements.load("common.jobs", "renew.sql")
-MOVES = Moves("renew_leases", stay(Status.PROCESSING, Status.CANCELING))
+MOVES = (Moves("renew_leases", stay(Status.PROCESSING, Status.CANCELING)),)
 
 
 class HeldClaim(NamedTuple):

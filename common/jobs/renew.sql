@@ -1,8 +1,8 @@
 -- name: renew_leases
--- Renews the leases of jobs under their claims by :lease seconds, but for those of locked jobs: waiting for one lock would
--- let all other leases lapse. Returns the claims that are still held. `renewed` is false if the job was locked.
--- `canceling` says that a cancel was requested, so a lost cancel message is only a delay. Ends the probation of jobs that have
--- survived it: their dispatcher has just shown that it lives.
+-- Renews the leases of jobs under their claims by :lease seconds, but for those of locked jobs: waiting for one lock
+-- would let all other leases lapse. Returns the claims that are still held. `renewed` is false if the job was locked.
+-- `canceling` says that a cancel was requested, so a lost cancel message is only a delay. Ends the probation of jobs
+-- that have survived it: their dispatcher has just shown that it lives.
 WITH held AS MATERIALIZED (
   SELECT j.id, j.claim, j.status = 'canceling' AS canceling
   FROM jobs j

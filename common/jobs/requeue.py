@@ -11,7 +11,7 @@ from common.postgres import statements
 from common.postgres.statements import Executor
 
 STATEMENTS = statements.load("common.jobs", "requeue.sql")
-MOVES = Moves("requeue_jobs", [Move(Status.PROCESSING, Status.QUEUED, "failed attempt, or given back")])
+MOVES = (Moves("requeue_jobs", [Move(Status.PROCESSING, Status.QUEUED, "failed attempt, or given back")]),)
 
 
 class Requeue(msgspec.Struct, frozen=True, kw_only=True):

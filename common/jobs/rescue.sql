@@ -9,8 +9,8 @@ LIMIT :limit
 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: find_abandoned
--- Finds those of the running :jobs whose lease has lapsed. Their dispatcher died or lost its connection. A locked job is
--- left for a later sweep, because its end would have to wait.
+-- Finds those of the running :jobs whose lease has lapsed. Their dispatcher died or lost its connection. A locked job
+-- is left for a later sweep, because its end would have to wait.
 SELECT j.*, i.metadata, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id

@@ -10,8 +10,8 @@ from common.postgres.statements import Executor
 from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 
 STATEMENTS = statements.load("common.jobs", "retry.sql")
-MOVES = Moves(
-    "retry_jobs", [Move(before, Status.QUEUED) for before in (Status.FAILED, Status.CANCELED, Status.EXPIRED)]
+MOVES = (
+    Moves("retry_jobs", [Move(before, Status.QUEUED) for before in (Status.FAILED, Status.CANCELED, Status.EXPIRED)]),
 )
 
 

@@ -1,5 +1,6 @@
 -- name: retry_jobs
--- Queues those of a :tenant's :jobs again that have one of these :statuses, on another :model if given. The raised claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry.
+-- Queues those of a :tenant's :jobs again that have one of these :statuses, on another :model if given. The raised
+-- claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry.
 WITH ended AS (
   SELECT *
   FROM jobs

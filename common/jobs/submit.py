@@ -9,7 +9,7 @@ from uuid import UUID
 from common.jobs.input_files import keep_large_inputs, lock_files, note_files
 from common.jobs.new_job import JobFile, NewJob
 from common.postgres import statements
-from common.postgres.database import Database
+from common.postgres.database import Connection, Database
 from common.postgres.statements import Executor
 
 STATEMENTS = statements.load("common.jobs", "submit.sql")
@@ -41,7 +41,7 @@ async def submit_jobs(database: Database, jobs: Sequence[NewJob]) -> Submitted:
         return await submit_in_transaction(connection, jobs)
 
 
-async def submit_in_transaction(connection: Executor, jobs: Sequence[NewJob]) -> Submitted:
+async def submit_in_transaction(connection: Connection, jobs: Sequence[NewJob]) -> Submitted:
     """Add jobs as `submit_jobs` does, in the transaction of the connection."""
     gone = await lock_files(connection, jobs)
     added = await insert_jobs(connection, [job for job in jobs if job.id not in gone])

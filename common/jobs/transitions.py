@@ -8,22 +8,22 @@ from common.jobs import cancel, claim, count, end, erase, promote, renew, requeu
 from common.jobs.moves import Moves
 
 VERBS: Mapping[str, tuple[Moves, ...]] = {
-    "claim": (claim.MOVES,),
-    "renew": (renew.MOVES,),
-    "requeue": (requeue.MOVES,),
+    "claim": claim.MOVES,
+    "renew": renew.MOVES,
+    "requeue": requeue.MOVES,
     "promote": promote.MOVES,
     "cancel": cancel.MOVES,
-    "end": (end.MOVES,),
-    "retry": (retry.MOVES,),
-    "erase": (erase.MOVES,),
-    "count": (count.MOVES,),
+    "end": end.MOVES,
+    "retry": retry.MOVES,
+    "erase": erase.MOVES,
+    "count": count.MOVES,
 }
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     status: frozenset(
         move.after
         for moves in VERBS.values()
         for each in moves
-        for move in each.moves
+        for move in each.allowed
         if move.before is status and move.after is not status
     )
     for status in Status
@@ -31,6 +31,8 @@ TRANSITIONS: Mapping[Status, frozenset[Status]] = {
 
 
 class Edge(NamedTuple):
+    """A transition in the diagram."""
+
     before: Status
     after: Status
     label: str
@@ -42,7 +44,7 @@ def list_edges() -> list[Edge]:
         Edge(move.before, move.after, move.why or verb)
         for verb, moves in VERBS.items()
         for each in moves
-        for move in each.moves
+        for move in each.allowed
         if move.before is not move.after
     ]
     order = list(Status)

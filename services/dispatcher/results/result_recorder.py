@@ -40,10 +40,11 @@ class ResultRecorder:
         self._locations = locations
         self._urls = urls
 
-    def announce_start(self, job: ClaimedJob, trace: str) -> None:
+    def announce_start(self, job: JobToRun, trace: str) -> None:
         """Record `job.started` while the inference runs."""
         event = self._make_event(job, job.claim, "job.started", job.started_at, None, trace)
-        self._writer.announce_start(AttemptStart(job, event))
+        small = msgspec.structs.replace(job, tensors=b"")  # in an outage it outlives the job's place in memory
+        self._writer.announce_start(AttemptStart(small, event))
 
     def stream(self, job: JobToRun) -> StreamRecorder:
         return StreamRecorder(job, partial(self._add_steps, job))

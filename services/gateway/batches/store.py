@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from common.jobs.input_files import lock_files
 from common.jobs.job import Job, read_job
 from common.jobs.new_job import JobFile, NewJob
 from common.jobs.submit import JobTimes, submit_in_transaction
@@ -89,14 +90,13 @@ class BatchStore:
         # the same key would wait for this transaction, and so would the jobs that share its statement.
         if batch.request_key is not None and not await lock_key(connection, batch.tenant_id, batch.request_key.key):
             raise KeyUsed
+        for file in (await lock_files(connection, jobs)).values():  # before all the work
+            raise FileGone(file)
         record = await connection.fetchrow(QUERIES["add_batch"], *batch[:5])
         assert record is not None, "an INSERT without a condition returns its row"
         times: dict[UUID, JobTimes] = {}
         for chunk in chunk_jobs(jobs):
-            added, gone = await submit_in_transaction(connection, chunk)
-            for file in gone.values():
-                raise FileGone(file)
-            times |= added
+            times |= (await submit_in_transaction(connection, chunk)).added
         for start in range(0, len(batch.items), ITEMS_PER_STATEMENT):
             await add_items(connection, batch.id, batch.items[start : start + ITEMS_PER_STATEMENT])
         if batch.request_key is not None:

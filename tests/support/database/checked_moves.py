@@ -25,7 +25,7 @@ async def add_trigger(url: str) -> None:
         f"('{each.statement}', '{move.before}', '{move.after}')"
         for verb in VERBS.values()
         for each in verb
-        for move in each.moves
+        for move in each.allowed
     ]
     connection = await asyncpg.connect(url)
     await connection.execute(_TRIGGER.format(moves=", ".join(moves)))

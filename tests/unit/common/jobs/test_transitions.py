@@ -7,7 +7,7 @@ from common.jobs.transitions import TRANSITIONS, VERBS
 from common.postgres import sql
 from deploy.local.settings import ROOT
 
-WRITES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM) jobs\b")
+WRITES = re.compile(r"\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+(ONLY\s+)?(\w+\.)?jobs\b")
 
 
 def test_every_state_can_be_reached_from_queued() -> None:

@@ -57,7 +57,7 @@ async def test_only_the_tenants_ready_files_are_found(database: Database, store:
     assert await store.find(tenant, [ready, *unusable, others, ids.new()]) == {ready: 7}
 
 
-async def test_a_job_is_added_with_its_files(database: Database, store: InputFileStore, tenant: UUID) -> None:
+async def test_a_job_is_added_with_its_files(database: Database, tenant: UUID) -> None:
     first, second = await add_file(database, tenant), await add_file(database, tenant)
     jobs = [job_with(tenant, first, second, first), job_with(tenant, second)]
     times, missing = await submit_jobs(database, jobs)
@@ -70,7 +70,7 @@ async def test_a_job_is_added_with_its_files(database: Database, store: InputFil
 
 @pytest.mark.parametrize(("status", "seconds"), UNUSABLE.items())
 async def test_a_job_is_not_added_without_its_files(
-    database: Database, store: InputFileStore, tenant: UUID, status: str, seconds: float
+    database: Database, tenant: UUID, status: str, seconds: float
 ) -> None:
     ready, gone = await add_file(database, tenant), await add_file(database, tenant, status, seconds)
     jobs = [job_with(tenant, ready, gone), job_with(tenant, ready)]
@@ -80,7 +80,7 @@ async def test_a_job_is_not_added_without_its_files(
     assert await list_uses(database) == {(jobs[1].id, ready)}
 
 
-async def test_a_repeat_is_noted_once(database: Database, store: InputFileStore, tenant: UUID) -> None:
+async def test_a_repeat_is_noted_once(database: Database, tenant: UUID) -> None:
     file = await add_file(database, tenant)
     keyed: dict[str, Any] = {"idempotency_key": "key", "fingerprint": bytes(32)}
     first, second = job_with(tenant, file, **keyed), job_with(tenant, file, **keyed)
@@ -89,9 +89,7 @@ async def test_a_repeat_is_noted_once(database: Database, store: InputFileStore,
     assert await list_uses(database) == {(first.id, file)}
 
 
-async def test_a_file_cannot_be_deleted_while_a_job_needs_it(
-    database: Database, store: InputFileStore, tenant: UUID
-) -> None:
+async def test_a_file_cannot_be_deleted_while_a_job_needs_it(database: Database, tenant: UUID) -> None:
     file, files = await add_file(database, tenant), FileStore(database, QUOTA)
     ended, waiting = job_with(tenant, file), job_with(tenant, file)
     await submit_jobs(database, [ended, waiting])
@@ -127,7 +125,6 @@ async def test_a_sweeper_keeps_a_file_until_its_jobs_have_ended(
 
 async def test_a_submit_under_way_keeps_its_files_and_waits_for_nobody(
     database: Database,
-    store: InputFileStore,
     tenant: UUID,
     other_submit: "asyncpg.Connection[asyncpg.Record]",
 ) -> None:
@@ -146,7 +143,6 @@ async def test_a_submit_under_way_keeps_its_files_and_waits_for_nobody(
 
 async def test_a_submit_gets_its_file_if_a_deletion_under_way_comes_to_nothing(
     database: Database,
-    store: InputFileStore,
     tenant: UUID,
     other_submit: "asyncpg.Connection[asyncpg.Record]",
 ) -> None:
@@ -163,9 +159,7 @@ async def test_a_submit_gets_its_file_if_a_deletion_under_way_comes_to_nothing(
     assert (set(times), missing) == ({job.id}, {})
 
 
-async def test_who_deletes_sees_a_submit_that_was_committed_before_its_lock(
-    database: Database, store: InputFileStore, tenant: UUID
-) -> None:
+async def test_who_deletes_sees_a_submit_that_was_committed_before_its_lock(database: Database, tenant: UUID) -> None:
     """Each of many pairs ends with a job and its file, or without both."""
     files = FileStore(database, QUOTA)
 
@@ -180,9 +174,7 @@ async def test_who_deletes_sees_a_submit_that_was_committed_before_its_lock(
     assert await database.fetch(lost) == []
 
 
-async def test_erasing_and_removing_a_job_removes_its_uses(
-    database: Database, store: InputFileStore, tenant: UUID
-) -> None:
+async def test_erasing_and_removing_a_job_removes_its_uses(database: Database, tenant: UUID) -> None:
     file = await add_file(database, tenant)
     erased, removed = job_with(tenant, file), job_with(tenant, file)
     await submit_jobs(database, [erased, removed])
@@ -207,9 +199,7 @@ async def test_a_batch_is_added_with_its_files_or_not_at_all(database: Database,
     assert (await look(database, jobs[0].id)).status == "queued"
 
 
-async def test_a_file_stays_readable_while_a_job_needs_it(
-    database: Database, store: InputFileStore, tenant: UUID
-) -> None:
+async def test_a_file_stays_readable_while_a_job_needs_it(database: Database, tenant: UUID) -> None:
     """Its model may read it by a URL, also before a sweeper has moved its end on."""
     file_id, files = await add_file(database, tenant), FileStore(database, QUOTA)
     job = job_with(tenant, file_id)
