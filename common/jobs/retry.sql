@@ -1,8 +1,9 @@
 -- name: retry_jobs
 -- Queues those of a :tenant's :jobs again that have one of these :statuses, on another :model if given. The raised
--- claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry.
+-- claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry. A suspect stays
+-- one on the same model: otherwise each retry could stop Triton three more times. A sweeper makes it claimable.
 WITH ended AS (
-  SELECT *
+  SELECT *, coalesce(:model, model) = model AS same_model
   FROM jobs
   WHERE tenant_id = :tenant AND id = ANY(:jobs::uuid[]) AND status = ANY(:statuses::text[]) AND erased_at IS NULL
   ORDER BY id
@@ -21,9 +22,10 @@ WITH ended AS (
       version = CASE WHEN :model::text IS NULL THEN j.version END,
       attempt = 0,
       claim = j.claim + 1,
-      interruptions = 0,
-      probation = NULL,
+      interruptions = CASE WHEN same_model THEN j.interruptions ELSE 0 END,
+      probation = CASE WHEN same_model AND j.interruptions > 0 THEN j.probation END,
       run_at = now(),
+      scheduled_at = CASE WHEN same_model AND j.interruptions > 0 AND j.probation IS NOT NULL THEN now() END,
       worker = NULL,
       started_at = NULL,
       finished_at = NULL,

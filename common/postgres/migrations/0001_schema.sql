@@ -258,9 +258,10 @@ CREATE UNIQUE INDEX jobs_one_on_probation ON jobs (model)
 CREATE INDEX jobs_on_probation ON jobs (scheduled_at)
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NOT NULL;
 
--- Jobs that were interrupted again after they had become suspects, and did not succeed. They are evidence against their tenant,
--- if that counted: another tenant's job may have caused what was given back.
-CREATE INDEX jobs_crashed_as_suspects ON jobs (model, tenant_id) WHERE interruptions >= 4 AND status <> 'succeeded';
+-- Jobs that became suspects and did not succeed. They are evidence against their tenant if they were interrupted again, and
+-- that counted: another tenant's job may have caused what was given back. A canceled one is evidence too: nobody sees any
+-- more whether it would have stopped Triton again.
+CREATE INDEX jobs_crashed_as_suspects ON jobs (model, tenant_id) WHERE interruptions >= 3 AND status <> 'succeeded';
 
 -- The tenants of which three jobs of a model are such evidence within ten minutes. Until one of their jobs of that model
 -- succeeds, all are suspects. After each crash none begins for a while, twice as long each time, a minute at most. So one
@@ -270,8 +271,11 @@ SELECT tenant_id, model, crashed_at + make_interval(secs => least(60, 15 * 2 ^ l
 FROM (
   SELECT tenant_id, model, count(*) AS count, max(coalesce(finished_at, started_at)) AS crashed_at
   FROM jobs
-  WHERE interruptions >= 4 AND status <> 'succeeded' AND model >= '' -- fits an index
-    AND attempt > (lease_until IS NOT NULL)::integer -- one that has ended, and was not given back
+  WHERE interruptions >= 3 AND status <> 'succeeded' AND model >= '' -- fits an index
+    AND (
+      status = 'canceled'
+      OR interruptions >= 4 AND attempt > (lease_until IS NOT NULL)::integer -- one that has ended, and was not given back
+    )
     AND coalesce(finished_at, started_at) > now() - interval '10 minutes'
   GROUP BY tenant_id, model
   HAVING count(*) >= 3

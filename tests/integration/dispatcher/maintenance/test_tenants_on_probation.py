@@ -69,6 +69,14 @@ async def test_a_job_that_runs_again_and_again_counts_before_its_end(database: D
     assert await read_tenants(database) == {tenant}
 
 
+async def test_canceled_suspects_are_evidence(database: Database, tenant: UUID, other: UUID) -> None:
+    await crash(database, tenant, status="canceled")
+    await database.fetch("UPDATE jobs SET attempt = 0, interruptions = 3")
+    await crash(database, other, status="canceled")
+    await database.fetch("UPDATE jobs SET interruptions = 2 WHERE tenant_id = $1", other)
+    assert await read_tenants(database) == {tenant}
+
+
 async def test_a_success_after_the_last_crash_ends_the_probation(database: Database, tenant: UUID, other: UUID) -> None:
     await crash(database, tenant, 3, ago=5.0)
     await crash(database, tenant, 1, status="succeeded", ago=6.0)

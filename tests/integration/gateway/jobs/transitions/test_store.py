@@ -13,7 +13,7 @@ from services.gateway.jobs.schemas import DeadFilter
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.transitions import retry
 from services.gateway.jobs.transitions.store import RetryStore
-from tests.integration.jobs import LEASE, add_tenant, claim, look, new_end, submit, trace
+from tests.integration.jobs import LEASE, add_tenant, claim, look, new_end, submit, take, trace
 from tests.integration.world import World
 
 
@@ -131,6 +131,23 @@ async def test_a_retried_job_keeps_nothing_of_its_end(world: World) -> None:
     state = await look(world.database, job)
     assert (state.status, state.attempt, state.error_code, state.started_at) == (Status.QUEUED, 0, None, None)
     assert (await claim(world.database, job)).version == "3"
+
+
+async def test_a_retried_suspect_stays_one_on_its_model(world: World) -> None:
+    """Otherwise each retry could stop Triton three more times before it counts."""
+    await world.begin()
+    same, other, harmless = [await fail(world) for _ in range(3)]
+    await world.database.fetch("UPDATE jobs SET probation = 60")
+    await world.database.fetch("UPDATE jobs SET interruptions = 4 WHERE id <> $1", harmless)
+    assert await world.retry(same) == {same}
+    assert await world.retry(other, "small") == {other}
+    assert await world.retry(harmless) == {harmless}
+    state = await look(world.database, same)
+    assert (state.interruptions, state.attempt, state.scheduled_at) == (4, 0, state.run_at)
+    assert [job.id for job in await take(world.database, 9)] == [harmless]
+    assert [job.interruptions for job in await take(world.database, 9, model="small")] == [0]
+    assert len(await world.stores.sweeper.promote_suspect()) == 1
+    assert [(job.id, job.probation) for job in await take(world.database, 9)] == [(same, 60.0)]
 
 
 async def test_a_retry_on_another_model_has_no_version(world: World) -> None:
