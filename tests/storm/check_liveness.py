@@ -59,7 +59,7 @@ def check_slots(samples: Sequence[SlotSample], faults: Sequence[Fault], settled_
 
 
 def check_reloads(events: Sequence[ModelEvent], faults: Sequence[Fault]) -> Iterator[Finding]:
-    """Yield unloads for a reload of models that have not stalled since their last load, in this start of their Triton."""
+    """Yield unloads of models that have not stalled since their last load, in this start of their Triton."""
     stalls: dict[tuple[str, str], float] = {}
     for event in events:
         place = event.triton, event.model
