@@ -73,7 +73,7 @@ class LocalDispatcher:
     async def start(self, ms: int) -> UUID:
         """Submit a job that takes this long, and return once Triton runs it."""
         await self.handle(job := await self.submit(ms))
-        await until(lambda: any(each.inference for each in self.heartbeat.jobs.values()), "the inference starts")
+        await until(lambda: any(each.in_triton for each in self.heartbeat.jobs.values()), "the inference starts")
         return job
 
     async def look(self, job: UUID) -> JobState:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ def test_a_request_lasts_until_it_is_done(tmp_path: Path) -> None:
     requests = Requests(tmp_path)
     asking = threading.Thread(target=requests.ask, args=["gateway"])
     asking.start()
-    while not requests.take():
+    deadline = time.monotonic() + DEADLINE
+    while not requests.take() and time.monotonic() < deadline:
         asking.join(0.01)
     assert (requests.take(), asking.is_alive()) == (["gateway"], True)
     requests.note_done("gateway")
