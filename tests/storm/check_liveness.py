@@ -18,8 +18,9 @@ def check_liveness(log: StormLog) -> Iterator[Finding]:
     """Yield what is slower, idle or reloaded without a cause."""
     if not log.faults:
         return
-    yield from check_latency(log)
-    yield from check_slots(log.slot_samples, log.faults, log.settled_at)
+    if log.judges_speed:
+        yield from check_latency(log)
+        yield from check_slots(log.slot_samples, log.faults, log.settled_at)
     yield from check_reloads(log.model_events, log.faults)
 
 

@@ -17,9 +17,8 @@ from deploy.local.processes.ports import free_ports
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
-from tests.support.api.model_inputs import LINES
 from tests.support.command_line import INSTALLED
-from tests.support.guides import make_environment, read_blocks, run_python, run_shell
+from tests.support.guides import make_environment, read_blocks, run_shell
 from tests.support.waiting import eventually
 
 README = ROOT / "README.md"
@@ -28,16 +27,9 @@ RECEIVER = "localhost:9000"  # of the quickstart
 CALL = re.compile(r"^\$ (.*?[^\\])$", re.DOTALL | re.MULTILINE)
 
 
-def test_each_way_of_the_readme_runs_a_model(stack: Stack) -> None:
-    text = README.read_text()
-    (program,) = read_blocks(README, "python")
-    assert len([line for line in program.splitlines() if line]) <= 4
-    assert run_python(stack, ROOT, program) == f"{LINES}\n"
-    (command,) = (line for line in text.splitlines() if line.strip().startswith(INSTALLED))
-    assert LINES[0] in run_shell(stack, ROOT, command)
-    (call,) = CALL.findall(text)
+def test_example_of_the_readme_runs_a_model(stack: Stack) -> None:
+    (call,) = CALL.findall(README.read_text())
     assert '"status":"succeeded"' in run_shell(stack, ROOT, call)
-    assert text.index(program.splitlines()[0]) < text.index(command) < text.index(call)
 
 
 class Receiver:

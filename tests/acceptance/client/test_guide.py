@@ -37,7 +37,6 @@ BEFORE = {  # what has happened before a reader needs the page
 }
 # These have tests of their own: they need a stack of their own, a receiver or another program.
 ELSEWHERE = {
-    ROOT / "README.md",
     ROOT / "docs" / "quickstart.md",
     ROOT / "docs" / "reference" / "python-client.md",  # signatures
     HOW_TO / "bring-your-own-model.md",
