@@ -15,6 +15,14 @@ STATEMENTS = statements.load("common.jobs", "rescue.sql")
 LostJobs = list[tuple[ClaimedJob, datetime]]  # each with the database's time
 
 
+class Beside(NamedTuple):
+    """A running job of a worker, and when it was claimed by the database's clock."""
+
+    worker: str
+    tenant_id: UUID
+    started_at: datetime
+
+
 class Lease(NamedTuple):
     """A running job, and until when its lease lasts by the database's clock. A renewal makes another lease of it."""
 
@@ -35,6 +43,11 @@ async def find_abandoned(executor: Executor, jobs: Sequence[UUID], limit: int) -
 async def find_orphaned(executor: Executor, sessions: Sequence[int], limit: int) -> LostJobs:
     """Return running jobs of these sessions."""
     return read(await STATEMENTS["find_orphaned"].run(executor, sessions=sessions, limit=limit))
+
+
+async def find_beside(executor: Executor, workers: Sequence[str]) -> list[Beside]:
+    """Return all running jobs of these workers."""
+    return [Beside(*each) for each in await STATEMENTS["find_beside"].run(executor, workers=workers)]
 
 
 def read(found: Sequence[asyncpg.Record]) -> LostJobs:

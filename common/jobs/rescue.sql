@@ -10,21 +10,29 @@ FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: find_abandoned
 -- Finds those of the running :jobs whose lease has lapsed. Their dispatcher died or lost its connection. A locked job
--- is left for a later sweep, because its end would have to wait.
+-- is left for a later sweep, because its end would have to wait. Suspects come first: what becomes of them depends on
+-- the jobs beside them, as long as these run.
 SELECT j.*, i.metadata, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.id = ANY(:jobs::uuid[]) AND j.lease_until < now()
-ORDER BY j.lease_until
+ORDER BY j.probation IS NULL, j.lease_until
 LIMIT :limit
 FOR NO KEY UPDATE OF j SKIP LOCKED;
 
 -- name: find_orphaned
--- Finds running jobs of the given :sessions, whose dispatchers died. A locked job is left for a later sweep.
+-- Finds running jobs of the given :sessions, whose dispatchers died. A locked job is left for a later sweep. Suspects
+-- come first.
 SELECT j.*, i.metadata, now() AS now
 FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.lease_until > '-infinity' AND j.session = ANY(:sessions::bigint[])
-ORDER BY j.lease_until
+ORDER BY j.probation IS NULL, j.lease_until
 LIMIT :limit
 FOR NO KEY UPDATE OF j SKIP LOCKED;
+
+-- name: find_beside
+-- Finds what else runs on the given :workers, as far as anybody knows.
+SELECT worker, tenant_id, started_at
+FROM jobs
+WHERE lease_until > '-infinity' AND worker = ANY(:workers::text[]);

@@ -3,12 +3,14 @@
 services/dispatcher/retry_policy.py says when a job is suspected.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from common.jobs.job import ClaimedJob
+from common.jobs.rescue import Beside, LostJobs
 from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
 
 
@@ -32,17 +34,15 @@ def is_doubtful(suspect: Start, others: Iterable[Start]) -> bool:
     return any(other.tenant != suspect.tenant and suspect.at - other.at < PROBATION_SECONDS for other in others)
 
 
-def find_doubtful(lost: Collection[tuple[ClaimedJob, datetime]]) -> set[UUID]:
+def find_doubtful(lost: LostJobs, beside: Iterable[Beside]) -> set[UUID]:
     """Return the suspects among the jobs of lost dispatchers that another job there may have interrupted.
 
-    Each job has the time at which it was found lost.
+    Each job has the time at which it was found lost. `beside`: all jobs of these dispatchers.
     """
-    return {
-        job.id
-        for job, now in lost
-        if job.probation is not None
-        and is_lost_in_doubt(job, [read_start(each) for each, _ in lost if each.worker == job.worker], now)
-    }
+    starts: dict[str, list[Start]] = defaultdict(list)
+    for each in beside:
+        starts[each.worker].append(read_start(each))
+    return {job.id for job, now in lost if job.probation is not None and is_lost_in_doubt(job, starts[job.worker], now)}
 
 
 def is_lost_in_doubt(suspect: ClaimedJob, others: Collection[Start], now: datetime) -> bool:
@@ -58,5 +58,5 @@ def is_lost_in_doubt(suspect: ClaimedJob, others: Collection[Start], now: dateti
     return began > now.timestamp() or is_doubtful(Start(start.tenant, began), others)
 
 
-def read_start(job: ClaimedJob) -> Start:
+def read_start(job: ClaimedJob | Beside) -> Start:
     return Start(job.tenant_id, job.started_at.timestamp())

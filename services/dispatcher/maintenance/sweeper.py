@@ -72,7 +72,7 @@ class Sweeper:
         self._grace.note_write()  # a read-only server would have refused the write
         abandoned = await self._find_abandoned()
         metrics.leases_lapsed.inc(len(abandoned))
-        await self._end_each(abandoned, partial(self._reclaim, find_doubtful(abandoned)))
+        await self._end_each(abandoned, partial(self._reclaim, await self._find_doubtful(abandoned)))
         expired = self._leave_out_ending(await self._store.find_expired(BATCH))
         await self._end_each(expired, self._recorder.expire)
         return max(len(promoted), len(abandoned), len(expired)) >= BATCH
@@ -87,6 +87,11 @@ class Sweeper:
         if orphaned:
             log.warning("sweeper.dispatcher_lost", jobs=len(orphaned))
         return self._leave_out_ending({job.id: (job, now) for job, now in (*lapsed, *orphaned)}.values())
+
+    async def _find_doubtful(self, lost: LostJobs) -> set[UUID]:
+        """Return the suspects that may not be what killed their dispatcher."""
+        workers = {job.worker for job, _ in lost if job.probation is not None}
+        return find_doubtful(lost, await self._store.find_beside([*workers])) if workers else set()
 
     def _leave_out_ending(self, jobs: Iterable[tuple[AnyJob, datetime]]) -> list[tuple[AnyJob, datetime]]:
         return [(job, now) for job, now in jobs if job.id not in self._ending]

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from common.jobs.expire import WaitingJobs, find_expired
 from common.jobs.promote import promote_jobs, promote_suspect
-from common.jobs.rescue import Lease, LostJobs, find_abandoned, find_orphaned, find_overdue
+from common.jobs.rescue import Beside, Lease, LostJobs, find_abandoned, find_beside, find_orphaned, find_overdue
 from common.postgres import sql
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUp
@@ -38,6 +38,10 @@ class SweeperStore:
     async def find_orphaned(self, sessions: Sequence[int], limit: int) -> LostJobs:
         """Return running jobs of these sessions."""
         return await find_orphaned(self._database, sessions, limit)
+
+    async def find_beside(self, workers: Sequence[str]) -> list[Beside]:
+        """Return all running jobs of these workers."""
+        return await find_beside(self._database, workers)
 
     async def forget_models(self, sessions: Sequence[int]) -> None:
         """Make the models of these sessions count as not ready."""

@@ -8,6 +8,7 @@ import pytest
 
 from common import ids
 from common.jobs.job import ClaimedJob
+from common.jobs.rescue import Beside
 from services.dispatcher.crash_causes import Start, find_doubtful, is_doubtful, runs_alone
 from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, find_probation
 from tests.unit.dispatcher.jobs import NOW, claimed
@@ -30,7 +31,8 @@ def test_a_job_runs_alone_after_a_crash_as_a_suspect() -> None:
 
 def find(suspect: ClaimedJob, *others: ClaimedJob, lost_after: float = 60.0) -> bool:
     """Return whether it is doubtful that a suspect killed its dispatcher."""
-    found = find_doubtful([(job, NOW + timedelta(seconds=lost_after)) for job in (suspect, *others)])
+    beside = [Beside(job.worker, job.tenant_id, job.started_at) for job in (suspect, *others)]
+    found = find_doubtful([(suspect, NOW + timedelta(seconds=lost_after))], beside)
     assert found <= {suspect.id}
     return bool(found)
 

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from common.job_states import Failure, Status
+from common.jobs.rescue import Beside
 from common.postgres.database import Database
 from common.rabbitmq.messages import JobsQueued
 from services.dispatcher.triton.model_version import ModelVersion
@@ -119,6 +120,23 @@ async def test_only_lapsed_leases_are_found_abandoned(database: Database, stores
     ((found, now),) = await stores.sweeper.find_abandoned([job.id, other.id], 10)
     assert (found.id, found.claim, found.metadata) == (job.id, job.claim, b"{}")
     assert abs(now - datetime.now(UTC)) < timedelta(minutes=1)
+
+
+async def test_a_suspect_is_found_first_and_with_all_jobs_of_its_dispatcher(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    first, suspect, running = [await claim(database, await submit(database, tenant)) for _ in range(3)]
+    for job in (first, suspect):
+        await lapse(database, job.id)
+    await database.fetch(
+        "UPDATE jobs SET probation = 30, lease_until = now() - interval '1 ms' WHERE id = $1", suspect.id
+    )
+    ((found, _),) = await stores.sweeper.find_abandoned([first.id, suspect.id], 1)
+    assert found.id == suspect.id
+    beside = await stores.sweeper.find_beside([suspect.worker, "another"])
+    starts = {Beside(job.worker, tenant, job.started_at) for job in (first, suspect, running)}
+    assert {*beside} == starts
+    assert await stores.sweeper.find_beside(["another"]) == []
 
 
 async def test_only_queued_jobs_expire(database: Database, stores: Stores, tenant: UUID) -> None:
