@@ -1,6 +1,6 @@
 """Reads and writes how far the pass over the objects of all tenants is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from common.known_files import find_known
@@ -28,6 +28,10 @@ class OrphanStore:
     async def begin_pass(self, seconds: float) -> bool:
         """Begin the next pass. Return False if the last one began less than `seconds` ago."""
         return bool(await self._database.fetch(QUERIES["begin_orphan_sweep"], seconds))
+
+    async def check_again(self, sizes: Mapping[UUID, int]) -> None:
+        """Let files be checked once more whose object has not the size (bytes) that it had at the check."""
+        await self._database.fetch(QUERIES["check_again"], [*sizes], [*sizes.values()])
 
     async def find_known(self, files: Sequence[UUID]) -> set[str]:
         """Return the keys of the objects of those files that have a row."""

@@ -3,6 +3,8 @@
 A slow PUT to a presigned URL leaves one, if it ends after the sweep of its row. So does a service that froze while it
 stored a file, and is killed afterwards.
 
+The pass also finds files that were replaced after the check of their size, which files.py makes.
+
 Objects are listed tenant by tenant, a page at a time. How far the pass is lies in the database, so a new leader goes
 on. A bucket may be shared: only the folders of this database's tenants are read.
 """
@@ -47,7 +49,9 @@ async def sweep_tenant(store: OrphanStore, objects: ObjectStore, min_age: timede
     async with aclosing(objects.list_pages(f"{tenant_id}/")) as pages:
         async for page in pages:
             before = datetime.now(UTC) - min_age
-            await delete_orphans(store, objects, [each for each in page if each.modified <= before])
+            old = [each for each in page if each.modified <= before]
+            await delete_orphans(store, objects, old)
+            await store.check_again({parsed[1]: each.size for each in old if (parsed := parse_file_key(each.key))})
             await asyncio.sleep(PAGE_SECONDS)
     await store.save_tenant(tenant_id)
     return True

@@ -12,3 +12,11 @@ UPDATE orphan_sweep
 SET swept_until = DEFAULT, began_at = now()
 WHERE began_at <= now() - make_interval(secs => $1)
 RETURNING began_at;
+
+-- name: check_again
+-- Lets the sizes of files ($1) be checked once more whose object has another size ($2) than it had at the check. Not every
+-- presigned URL signs a length, and a second PUT may have ended later.
+UPDATE files
+SET writable_until = now()
+FROM unnest($1::uuid[], $2::bigint[]) AS found(id, size)
+WHERE files.id = found.id AND files.size <> found.size AND status = 'ready' AND writable_until = '-infinity';

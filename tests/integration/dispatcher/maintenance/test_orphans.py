@@ -16,6 +16,7 @@ from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from services.dispatcher.maintenance import orphans
+from services.dispatcher.maintenance.file_store import ExpiredFileStore
 from services.dispatcher.maintenance.orphan_store import OrphanStore
 from tests.integration.common.object_store.streams import list_keys, stream
 from tests.integration.files import add_file
@@ -85,6 +86,23 @@ async def test_only_objects_without_a_row_are_deleted(world: World, caplog: pyte
     assert await list_keys(world.objects) == sorted(kept + others)
     (record,) = (each for each in caplog.records if each.message == "files.orphans_deleted")
     assert vars(record)["charonia_fields"] == {"count": 1, "bytes": 7, "first": [shown(orphan)]}
+
+
+async def test_a_file_that_was_replaced_after_its_check_is_checked_again(world: World) -> None:
+    """Not every presigned URL signs a length, so a second PUT may end after the check."""
+    same, replaced, by_gateway = [await add_file(world.database, world.tenant) for _ in range(3)]
+    await world.database.fetch("UPDATE files SET size = 7")
+    checked = "UPDATE files SET writable_until = '-infinity' WHERE id = ANY ($1::uuid[])"
+    await world.database.fetch(checked, [same, replaced])
+    await world.objects.put(file_key(world.tenant, same), stream(b"content"))
+    for file in (replaced, by_gateway):
+        await world.objects.put(file_key(world.tenant, file), stream(b"another content"))
+    await world.sweep(HOUR)
+    store = ExpiredFileStore(world.database)
+    assert await store.list_unchecked(10, 0.0) == []
+    assert await world.store.begin_pass(0.0)
+    await world.sweep()
+    assert [each.id for each in await store.list_unchecked(10, 0.0)] == [replaced]
 
 
 async def test_what_is_young_is_left_alone(world: World) -> None:
