@@ -6,7 +6,7 @@ import msgspec
 
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_name("mutants.toml")
-PAGE = ROOT / "docs/reference/mutants.md"
+PAGE = Path(__file__).with_name("README.md")
 
 
 class Edit(msgspec.Struct, frozen=True, array_like=True):
@@ -42,7 +42,7 @@ def read_mutants() -> tuple[Mutant, ...]:
 
 
 def render_page(mutants: tuple[Mutant, ...]) -> str:
-    """Return the page of the docs that lists the seeded bugs."""
+    """Return the page that lists the seeded bugs."""
     rows = [f"| {each.bug} | `{each.path}` | `{each.test.removeprefix('tests/')}` |" for each in mutants]
     return "\n".join([*HEAD.splitlines(), *rows, ""])
 
@@ -52,7 +52,8 @@ HEAD = """\
 
 A test is worth something only if it fails when the promise is broken. `make mutants` puts each of these
 bugs into a copy of the repository and runs the named test, which must fail. It takes about ten minutes
-and is not part of CI. `tests/mutants/mutants.toml` has the edits.
+and is not part of CI. [mutants.toml](mutants.toml) has the edits. `python -m tests.mutants --page` writes
+this page.
 
 | bug | file | test that fails (in `tests/`) |
 | --- | --- | --- |"""

@@ -23,5 +23,5 @@ def test_each_named_test_exists(mutant: Mutant) -> None:
     assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-def test_the_page_of_the_docs_lists_them() -> None:
+def test_the_page_lists_them() -> None:
     assert PAGE.read_text() == render_page(MUTANTS)

@@ -17,6 +17,7 @@ PAGES = [
     ROOT / "SECURITY.md",
     ROOT / "benchmarks/README.md",
     ROOT / "deploy/models/README.md",
+    ROOT / "tests/mutants/README.md",
     *sorted(DOCS.rglob("*.md")),
 ]
 PATH = re.compile(r"`((?:services|common|deploy|tests|benchmarks|docs)/[\w./-]+)`")
