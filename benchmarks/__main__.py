@@ -1,4 +1,4 @@
-"""`python -m benchmarks [aims|speed|…]` measures private stacks; benchmarks/README.md explains the figures."""
+"""`python -m benchmarks [aims|speed|…]` measures private stacks; benchmarks/method.md explains the figures."""
 
 import sys
 

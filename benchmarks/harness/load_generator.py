@@ -1,7 +1,7 @@
 """Submits jobs over HTTP, at next to no CPU cost, and receives their webhooks.
 
 Figures have names. `jobs`, `counted` (in the seconds that count), `failed` and `duplicates` are numbers of jobs.
-`accepted`, `webhook`, `around`, `queue`, `total` and `late` have percentiles in ms; benchmarks/README.md explains them.
+`accepted`, `webhook`, `around`, `queue`, `total` and `late` have percentiles in ms; benchmarks/method.md explains them.
 """
 
 import asyncio

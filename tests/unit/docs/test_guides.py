@@ -16,6 +16,7 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
     ROOT / "benchmarks/README.md",
+    ROOT / "benchmarks/method.md",
     ROOT / "deploy/models/README.md",
     ROOT / "tests/mutants/README.md",
     *sorted(DOCS.rglob("*.md")),
