@@ -1,47 +1,26 @@
 """The API reference, from the OpenAPI document."""
 
 import json
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import NamedTuple
 
+from deploy.docs.examples import Call, show_example, show_json, write_curl
 from deploy.docs.markdown import link, table
 from deploy.docs.schemas import Json, find_names, name_schema, show_type, write_fields, write_schema
 from deploy.local.settings import ROOT
 
 COMMAND = (sys.executable, "-m", "services.gateway.commands.openapi")
-SERVER, KEY = "http://localhost:8080", "ch_dev"
 # The page describes them once.
 GENERAL = ("RateLimit", "RateLimit-Policy", "Retry-After", "WWW-Authenticate", "traceresponse")
 DEFAULTS = {status.description for status in HTTPStatus}  # of Litestar, for an answer without a description
-IN_PATH = {
-    "job_id": "job_01m7ysshxnfbevq05b7h55g94z",
-    "batch_id": "bat_01m7ystfs0e0x8s13t679vdnpf",
-    "webhook_id": "whk_01m7ystrn7eevsede7n1a4q217",
-    "recovery_id": "rec_01m7ysv7pnetqtwvzp4kk6hgz5",
-    "delivery_id": "dlv_01m7ystyjreeattn4s7m92kk5s",
-    "file_id": "file_01m0p2tmt8fa7bvqpx6v5ebrxj",
-    "key_id": "key_01m0p2rz5zf3cs8fw8dnz7m5rv",
-    "name": "echo",
-    "model": "echo",
-    "version": "1",
-}
-WIDTH = 100  # of examples
 
 
 def read_document() -> Json:
     done = subprocess.run(COMMAND, cwd=ROOT, stdout=subprocess.PIPE, check=True)
     document: Json = json.loads(done.stdout)
     return document
-
-
-class Call(NamedTuple):
-    method: str
-    path: str
-    operation: Json
 
 
 class Writer:
@@ -161,50 +140,3 @@ def write_answer(status: str, answer: Json) -> str:
     if headers := [f"`{name}`" for name in answer.get("headers", {}) if name not in GENERAL]:
         text += f" Headers: {', '.join(headers)}."
     return text
-
-
-def write_curl(call: Call) -> str:
-    """Return a command that sends the first example of the body."""
-    method, path, operation = call
-    bodies = operation.get("requestBody", {}).get("content", {})
-    is_file = next(iter(bodies), "") == "application/octet-stream"
-    examples = {} if is_file else bodies.get("application/json", {}).get("examples", {})
-    words = ["curl", "-s", SERVER + path.format(**IN_PATH)]
-    if method != ("POST" if examples or is_file else "GET"):
-        words += ["-X", method]
-    lines = [shlex.join(words)]
-    if any("key" in each for each in operation["security"]):
-        lines.append(f"-H 'Authorization: Bearer {KEY}'")
-    if examples:
-        body = json.dumps(next(iter(examples.values()))["value"], ensure_ascii=False)
-        lines += ["-H 'Content-Type: application/json'", f"-d {shlex.quote(body)}"]
-    if is_file:
-        lines.append("--data-binary @FILE")
-    return " \\\n  ".join(lines)
-
-
-def show_example(example: object) -> str:
-    """Return JSON, or lines of it."""
-    if not isinstance(example, str):
-        return show_json(example)
-    return "\n".join(show_json(json.loads(line)) for line in example.splitlines())
-
-
-def show_json(value: object, indent: str = "") -> str:
-    """Return JSON that breaks only what is too long for a line."""
-    flat = json.dumps(value, ensure_ascii=False)
-    if len(indent) + len(flat) <= WIDTH:
-        return flat
-    deeper = indent + "  "
-    match value:
-        case dict():
-            parts = [f"{json.dumps(name)}: {show_json(each, deeper)}" for name, each in value.items()]
-            return f"{{\n{join(parts, deeper)}\n{indent}}}"
-        case list():
-            return f"[\n{join([show_json(each, deeper) for each in value], deeper)}\n{indent}]"
-        case _:
-            return flat
-
-
-def join(parts: list[str], indent: str) -> str:
-    return ",\n".join(indent + part for part in parts)
