@@ -2,9 +2,8 @@
 
 import json
 import shlex
-from typing import NamedTuple
 
-from deploy.docs.schemas import Json
+from deploy.docs.openapi import Call
 
 SERVER, KEY = "http://localhost:8080", "ch_dev"
 IN_PATH = {
@@ -20,12 +19,6 @@ IN_PATH = {
     "version": "1",
 }
 WIDTH = 100  # of JSON
-
-
-class Call(NamedTuple):
-    method: str
-    path: str
-    operation: Json
 
 
 def write_curl(call: Call) -> str:

@@ -19,8 +19,12 @@ def clean(cell: str) -> str:
 
 def link(heading: str) -> str:
     """Return a link to a heading of the same page."""
-    slug = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
-    return f"[{heading}](#{slug})"
+    return f"[{heading}](#{slugify(heading)})"
+
+
+def slugify(heading: str) -> str:
+    """Return the anchor of a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def read_last_cells(text: str) -> dict[str, str]:
