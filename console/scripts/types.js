@@ -1,4 +1,4 @@
-// The shapes of the API, as far as the console reads them. docs/reference/api.md describes them.
+// The shapes of the API, as far as the console reads them. The pages in docs/reference/api describe them.
 
 /** @typedef {{ pointer: string, detail: string }} FieldError a JSON pointer into the body, and what is wrong there */
 /** @typedef {"queued" | "processing" | "canceling" | "succeeded" | "failed" | "canceled" | "expired"} Status */
