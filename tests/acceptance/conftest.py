@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import httpx
 import pytest
 
+from deploy.local.errors import ProcessDied
 from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
@@ -83,7 +84,8 @@ async def supervised(breakable: Stack) -> AsyncIterator[Stack]:
 async def keep_triton(stack: Stack, ended: asyncio.Event) -> None:
     while not ended.is_set():
         if not stack.triton.process.running:
-            await asyncio.to_thread(stack.triton.start)
+            with suppress(ProcessDied):  # a poison job may be sent before all models are loaded
+                await asyncio.to_thread(stack.triton.start)
         await asyncio.sleep(SUPERVISION_SECONDS)
 
 

@@ -58,17 +58,18 @@ class ModelControl:
         """Begin to unload a model: requests in flight end first. Raises NotReady."""
         self._post(f"models/{quote(model, safe='')}/unload", CALL_SECONDS)
 
-    def load_new(self) -> None:
+    def load_new(self, is_running: Callable[[], bool] = lambda: True) -> None:
         """Load every model that nobody has loaded, all at once. Wait until they are loaded or have failed.
 
-        A model that takes long is loaded in the background.
+        A model that takes long is loaded in the background. Return when the server no longer runs: a Python process
+        that it has just started may keep its connections open.
         """
         names = {each.name for each in self.list_models() if each.state == UNKNOWN}
         loads = [threading.Thread(target=self._try_load, args=(name,), daemon=True) for name in sorted(names)]
         for load in loads:
             load.start()
         deadline, quiet_since, before = self._clock() + WAIT_SECONDS, self._clock(), len(loads)
-        while left := sum(load.is_alive() for load in loads):
+        while is_running() and (left := sum(load.is_alive() for load in loads)):
             now = self._clock()
             if left < before:
                 before, quiet_since = left, now

@@ -177,7 +177,7 @@ class Triton(Server):
     def greet(self) -> None:
         """Load its models, if it does not do so itself."""
         if self._loads_models:
-            self.models.load_new()
+            self.models.load_new(lambda: self.process.running)
 
     def stop(self) -> int | None:
         code = super().stop()
