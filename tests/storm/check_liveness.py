@@ -18,9 +18,8 @@ def check_liveness(log: StormLog) -> Iterator[Finding]:
     """Yield what is slower, idle or reloaded without a cause."""
     if not log.faults:
         return
-    if log.judges_speed:
-        yield from check_latency(log)
-        yield from check_slots(log.slot_samples, log.faults, log.settled_at)
+    yield from check_latency(log)
+    yield from check_slots(log.slot_samples, log.faults, log.settled_at)
     yield from check_reloads(log.model_events, log.faults)
 
 

@@ -19,7 +19,7 @@ def write(log: StormLog, state: ApiState, violations: Sequence[Violation]) -> It
     yield from tabulate("submits", Counter(("calls", each.call.outcome) for each in log.submissions.values()))
     for name, number in count(log, state).items():
         yield f"{name:44}{number:8}"
-    if log.faults and log.judges_speed:
+    if log.faults:
         for name, seconds in zip(("before the faults", "after them"), list_before_and_after(log), strict=True):
             shown = f"{1000 * median(seconds):8.0f}" if seconds else f"{'none':>8}"
             yield f"{f'ms from submit to webhook {name} (p50)':44}{shown}"

@@ -60,7 +60,6 @@ class Plan:
     pace: float = 1.0  # lower values mean less time between faults
     limit: int = 100_000  # jobs
     backlog: int = 50_000  # pending deliveries of another tenant's subscription
-    judges_speed: bool = True  # False where other work takes the processor
 
 
 def run(plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
@@ -75,7 +74,7 @@ def run(plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
 
 
 async def storm(stack: Stack, plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
-    log = StormLog(judges_speed=plan.judges_speed)
+    log = StormLog()
     receiver = Receiver(log, plan.seed)
     began = time.monotonic()
 
@@ -152,7 +151,7 @@ async def run_with_load(
     log: StormLog,
     count_unfinished: Callable[[], int],
 ) -> None:
-    """Run the faults under load, with a quiet time before and after them if their speed is judged.
+    """Run the faults under load, with a quiet time before and after them.
 
     Each load ends when its event is set. At the end every member is ready and no call is in progress.
     """
@@ -161,8 +160,6 @@ async def run_with_load(
         for load in loads:
             group.create_task(load(stop))
         try:
-            if not log.judges_speed:
-                return await faults()
             usual = await watch_unfinished(count_unfinished)
             await faults()
             await wait_until_settled(log, lambda: count_unfinished() <= BACKLOG * max(usual, 1))

@@ -111,7 +111,6 @@ class StormLog:
     slot_samples: list[SlotSample] = field(default_factory=list)
     model_events: list[ModelEvent] = field(default_factory=list)
     settled_at: float = float("inf")  # when the effects of the last fault were over, in Unix seconds
-    judges_speed: bool = True  # False where other work takes the processor
     tritons: int = 1  # each counts by itself how often its models failed
 
     def add_submission(self, submission: Submission) -> None:

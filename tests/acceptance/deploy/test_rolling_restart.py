@@ -24,8 +24,8 @@ from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.telemetry.scraped_metrics import read_metric
 from tests.support.waiting import eventually
 
-GRACE = 7.0  # seconds: what is left after the drain is longer than a gateway waits for a body
-DRAIN = 4.0  # seconds: time for forty checks of the balancer; half-sent bodies stall for less than 10
+GRACE = 5.0  # seconds: what is left after the drain is longer than a gateway waits for a body
+DRAIN = 2.0  # seconds: time for twenty checks of the balancer; half-sent bodies stall for less than 10
 STOP_MARGIN = 8.0  # seconds after the grace period to record and exit
 BODY_SECONDS = 1.5  # after a gateway closes, in which the rest of a body is early enough; it waits 2 s
 CLIENTS = 6
@@ -201,7 +201,7 @@ async def refuses_connections(http: httpx.AsyncClient) -> bool:
 
 
 async def test_job_longer_than_the_grace_period_is_returned_and_runs_elsewhere(pairs: Stack, api: Api) -> None:
-    submitted = await api.submit("work", work(round((GRACE + 7) * 1000)))  # the stop may come seconds after its start
+    submitted = await api.submit("work", work(round((GRACE + 4) * 1000)))  # the stop may come seconds after its start
     dispatcher = await find_busy_dispatcher(pairs.dispatchers)
     assert await stop(dispatcher) == (0, True)
     job = await api.wait(submitted.id)
