@@ -26,8 +26,8 @@ def verify(
     """Return the event of a webhook.
 
     `body` is the exact body as it was received. `secret` is the subscription's `whsec_…` or public key `whpk_…`;
-    with several, any of them may have signed. Without it, CHARONIA_WEBHOOK_SECRET is used. `tolerance` is how old the
-    webhook may be, in seconds.
+    with several, any of them may have signed. Without it, CHARONIA_WEBHOOK_SECRET is used. A public key needs
+    `charonia[ed25519]`. `tolerance` is how old the webhook may be, in seconds.
 
     Raise InvalidSignature unless the webhook is genuine and fresh, and ConfigurationError for a wrong secret.
     """
@@ -97,13 +97,12 @@ def _read_key(secret: str, prefix: str) -> bytes:
 
 
 def _is_signed_by_ed25519(key: bytes, signature: bytes, signed: bytes) -> bool:
-    try:
+    try:  # here, because few need it
         from cryptography.exceptions import InvalidSignature as Mismatch
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    except ImportError:
-        from charonia import ed25519  # here, because few need it
-
-        return ed25519.verify(key, signature, signed)
+    except ImportError as error:
+        text = "a public key whpk_… needs the package cryptography: pip install 'charonia[ed25519]'"
+        raise ConfigurationError(text) from error
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, signed)
     except (Mismatch, ValueError):
