@@ -20,7 +20,6 @@ from services.notifier.attempt_recorder import AttemptRecorder
 from services.notifier.delivery_worker import DeliveryWorker
 from services.notifier.due_endpoints import DueEndpoints
 from services.notifier.maintenance.cleanup import run_cleanup
-from services.notifier.maintenance.clock_correction import watch_clock
 from services.notifier.maintenance.ended_subscriptions import EndedSubscriptions
 from services.notifier.maintenance.overdue_deliveries import OverdueDeliveries
 from services.notifier.new_deliveries import NewDeliveries
@@ -115,7 +114,6 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
             "recovery": recovery.run(),
             "overdue_deliveries": overdue.run(),
             "ended_subscriptions": ended.run(),
-            "clock": watch_clock(database, worker.due.wake, lease=worker.lease),
             "cleanup": run_cleanup(database, settings.retention),
         }
 

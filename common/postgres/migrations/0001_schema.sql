@@ -881,13 +881,6 @@ CREATE INDEX audit_log_by_time ON audit_log (at, id); -- for operators, and to r
 
 -- Housekeeping --------------------------------------------------------------------------------------------------------
 
--- The latest time that a notifier read from the database's clock. If it is in the future, the clock was set back.
-CREATE TABLE clock (
-  singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
-  latest_at timestamptz NOT NULL DEFAULT now()
-);
-INSERT INTO clock DEFAULT VALUES;
-
 -- Which process does what one does for all: see common/postgres/leadership.py. It renews its lease.
 CREATE TABLE leader_leases (
   role text PRIMARY KEY,
@@ -994,5 +987,4 @@ GRANT SELECT, INSERT ON audit_log TO charonia_gateway, charonia_operator; -- nob
 GRANT INSERT ON audit_log TO charonia_notifier;
 GRANT SELECT (id, at), DELETE ON audit_log TO charonia_dispatcher;
 
-GRANT SELECT, UPDATE ON clock TO charonia_notifier;
 GRANT SELECT, UPDATE (holder, expires_at, is_fit) ON leader_leases TO charonia_dispatcher, charonia_notifier;

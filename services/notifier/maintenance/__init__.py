@@ -1,1 +1,1 @@
-"""Periodic work: cleanup, overdue deliveries, ended subscriptions, and a clock that is set back."""
+"""Periodic work: cleanup, overdue deliveries and ended subscriptions."""

@@ -16,11 +16,6 @@ async def lock_endpoints(connection: Connection, endpoints: Sequence[UUID]) -> N
     await connection.execute(QUERIES["lock_endpoints"], endpoints)
 
 
-async def lock_all_endpoints(connection: Connection, timeout: float) -> None:
-    """Lock every endpoint within a timeout in seconds."""
-    await connection.execute(QUERIES["lock_all_endpoints"], timeout=timeout)
-
-
 async def reschedule_endpoints(connection: Connection, endpoints: Sequence[UUID], concurrency: int) -> float:
     """Set the next check of locked endpoints after changing their deliveries.
 

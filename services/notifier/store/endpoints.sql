@@ -2,10 +2,6 @@
 -- Lock endpoints in order of id before changing their deliveries, so transactions cannot deadlock.
 SELECT id FROM endpoints WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE;
 
--- name: lock_all_endpoints
--- Lock every endpoint in order of id.
-SELECT id FROM endpoints ORDER BY id FOR NO KEY UPDATE;
-
 -- name: reschedule_endpoints
 -- Set when each of these locked endpoints ($1) is checked next, with at most $2 attempts in flight.
 --

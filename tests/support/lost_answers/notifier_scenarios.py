@@ -99,24 +99,4 @@ async def exhaust(world: World) -> None:
     await eventually(is_exhausted, "the delivery is exhausted", DELIVERY_SECONDS)
 
 
-async def set_clock_back(world: World) -> None:
-    """The database's clock seems to be set back. It moves all due times, so nothing else runs beside it."""
-    made = (await world.removed.call("POST", "/v1/webhooks", 201, json={"url": world.inbox().url})).json()
-    await world.own.execute(
-        "INSERT INTO recoveries (id, webhook_id, since, until, next_at) VALUES "
-        "(gen_random_uuid(), $1, now() - interval '1 day', now(), now() + interval '1 day')",
-        parse(ids.Kind.WEBHOOK, made["id"]),
-    )
-    await world.own.execute("UPDATE clock SET latest_at = now() + interval '100 s'")
-    moved = [
-        f"notifier/store: {name}" for name in ("lock_all_endpoints", "move_due_times_back", "measure_clock_setback")
-    ]
-
-    async def is_moved() -> bool:
-        return not world.loser.list_missing(moved)
-
-    await eventually(is_moved, "the due times are moved back", DELIVERY_SECONDS)
-
-
 SCENARIOS = (clean_up, exhaust)
-LAST = (set_clock_back,)

@@ -120,7 +120,6 @@ async def test_no_lost_answer_breaks_a_promise(world: World) -> None:
     world.loser.arm(statements)
     await run(world, SCENARIOS)
     await world.client.get("/v1/usage")
-    await run(world, notifier_scenarios.LAST)
     assert [each.statement for each in world.loser.list_missing(statements)] == []
     await check_promises(world)
 

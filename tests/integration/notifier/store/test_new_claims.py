@@ -222,3 +222,13 @@ async def test_few_receivers_of_an_event_are_looked_at_first(database: Database,
     rest = await steps.new.schedule({event: ""}, 0.0, LEASE, 100)
     assert (len(rest.endpoints), rest.wide) == (RECEIVERS, [])
     assert {claim.endpoint_id for claim in found.claims} | {*scheduled.endpoints, *rest.endpoints} == set(webhooks)
+
+
+async def test_a_missed_delivery_from_the_future_is_found(database: Database, tenant: UUID) -> None:
+    """The database's clock was set back after its event."""
+    store = NewDeliveryStore(database)
+    await subscribe(database, tenant)
+    event = await add_event(database, tenant)
+    assert await store.find(60.0, 10) == []
+    await database.fetch("UPDATE deliveries SET created_at = created_at + interval '10 minutes'")
+    assert await store.find(60.0, 10) == [(event, "")]
