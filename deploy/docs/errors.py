@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from deploy.docs.markdown import read_last_cells, table
 from deploy.local.settings import ROOT
-from services.notifier.attempt_result import AttemptError
+from services.notifier.delivery_attempts.result import AttemptError
 
 # Written for an exception of Litestar or of the parser of requests, by its status.
 BY_STATUS = (

@@ -16,19 +16,19 @@ from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy
 from common.telemetry.logs import Log
 from common.telemetry.metrics import measure_loop_lag
-from services.notifier.attempt_recorder import AttemptRecorder
-from services.notifier.delivery_worker import DeliveryWorker
-from services.notifier.due_endpoints import DueEndpoints
-from services.notifier.maintenance.cleanup import run_cleanup
-from services.notifier.maintenance.ended_subscriptions import EndedSubscriptions
-from services.notifier.maintenance.overdue_deliveries import OverdueDeliveries
-from services.notifier.new_deliveries import NewDeliveries
-from services.notifier.recovery import Recovery
-from services.notifier.sender import Sender
+from services.notifier.claims.store import ClaimStore
+from services.notifier.cleanup.sweep import run_cleanup
+from services.notifier.deliveries.sender import Sender
+from services.notifier.deliveries.worker import DeliveryWorker
+from services.notifier.delivery_attempts.recorder import AttemptRecorder
+from services.notifier.delivery_attempts.store import AttemptStore
+from services.notifier.ended_subscriptions.sweep import EndedSubscriptions
+from services.notifier.endpoints.due_endpoints import DueEndpoints
+from services.notifier.new_deliveries.store import NewDeliveryStore
+from services.notifier.new_deliveries.taker import NewDeliveries
+from services.notifier.overdue_deliveries.sweep import OverdueDeliveries
+from services.notifier.recovery.sweep import Recovery
 from services.notifier.settings import NotifierSettings
-from services.notifier.store.attempts import AttemptStore
-from services.notifier.store.claims import ClaimStore
-from services.notifier.store.new_deliveries import NewDeliveryStore
 
 PREFETCH = 200  # events: one batch
 HANDLERS_SECONDS = 2.0  # at shutdown, for running handlers

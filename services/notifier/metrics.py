@@ -4,7 +4,7 @@ from typing import Literal, get_args
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from services.notifier.attempt_result import AttemptError
+from services.notifier.delivery_attempts.result import AttemptError
 
 ResultLabel = Literal["succeeded", "failed", "postponed", "exhausted"]
 

@@ -13,8 +13,8 @@ from services.gateway.http.problems import Problem
 from services.gateway.jobs.transitions.erasure import Eraser
 from services.gateway.webhooks.delivery_store import DeliveryStore
 from services.gateway.webhooks.store import WebhookStore
-from services.notifier.store.claims import Claim
-from services.notifier.store.new_deliveries import NewDeliveryStore
+from services.notifier.claims.store import ClaimedDelivery
+from services.notifier.new_deliveries.store import NewDeliveryStore
 from tests.integration.deliveries import CALLBACK, subscribe
 from tests.integration.jobs import submit
 from tests.integration.notifier.steps import LEASE, OK, Result, Steps
@@ -78,7 +78,7 @@ class DeliveryWorld:
         self.jobs: list[UUID] = []
         self.events = 0  # that were added
         self.webhooks: list[UUID] = []
-        self.claims: list[tuple[Steps, Claim]] = []  # also lost and recorded ones
+        self.claims: list[tuple[Steps, ClaimedDelivery]] = []  # also lost and recorded ones
         self.sent: defaultdict[tuple[UUID, UUID], set[UUID]] = defaultdict(set)  # ids by event and endpoint
 
     async def reset(self) -> None:
@@ -129,7 +129,7 @@ class DeliveryWorld:
         """Return those of these deliveries that no notifier should have claimed."""
         return [record["id"] for record in await self.database.fetch(WRONG, claimed)]
 
-    async def send(self, notifier: Steps, claims: list[Claim]) -> list[UUID]:
+    async def send(self, notifier: Steps, claims: list[ClaimedDelivery]) -> list[UUID]:
         for claim in claims:
             found = await self.database.fetch("SELECT event_id FROM deliveries WHERE id = $1", claim.id)
             for record in found:  # none, if it was deleted meanwhile

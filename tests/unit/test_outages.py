@@ -13,9 +13,9 @@ from services.dispatcher.maintenance import own_retention, retention, usage
 from services.dispatcher.quarantines import shared_quarantine
 from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine
 from services.dispatcher.triton.quarantine import Quarantine
-from services.notifier.maintenance import cleanup
-from services.notifier.maintenance.overdue_deliveries import OverdueDeliveries
-from services.notifier.store import cleanup as cleanup_store
+from services.notifier.cleanup import store as cleanup_store
+from services.notifier.cleanup import sweep as cleanup
+from services.notifier.overdue_deliveries.sweep import OverdueDeliveries
 
 UNUSED: Any = None
 LOOPS: list[tuple[list[tuple[object, str]], Callable[[], Awaitable[None]], str]] = [

@@ -13,9 +13,9 @@ from cryptography.fernet import Fernet
 from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy
 from common.security.webhook_signatures import new_secret
-from services.notifier.attempt_result import AttemptResult
-from services.notifier.sender import Sender
-from services.notifier.store.claims import Claim
+from services.notifier.claims.store import ClaimedDelivery
+from services.notifier.deliveries.sender import Sender
+from services.notifier.delivery_attempts.result import AttemptResult
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -27,8 +27,8 @@ ENCRYPTOR = Encryptor([Fernet.generate_key().decode()])
 BODY = b'{"b":1, "a": "\xc3\xa9"}'
 
 
-def claim(url: str, **changes: object) -> Claim:
-    made = Claim(
+def claim(url: str, **changes: object) -> ClaimedDelivery:
+    made = ClaimedDelivery(
         id=UUID(int=1),
         tenant_id=UUID(int=5),
         job_id=UUID(int=2),

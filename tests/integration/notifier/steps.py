@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from common.postgres.database import Database
-from services.notifier.attempt_recorder import AttemptRecorder, make_record
-from services.notifier.attempt_result import AttemptError, AttemptResult
-from services.notifier.due_endpoints import DueEndpoints
-from services.notifier.maintenance.ended_subscriptions import EndedSubscriptions
-from services.notifier.maintenance.overdue_deliveries import OverdueDeliveries
-from services.notifier.recovery import Recovery
-from services.notifier.retry_schedule import Decision, Exhausted, Rescheduled, Succeeded
-from services.notifier.store.attempts import AttemptStore
-from services.notifier.store.claims import Claim, ClaimStore
-from services.notifier.store.new_deliveries import NewDeliveryStore
+from services.notifier.claims.store import ClaimedDelivery, ClaimStore
+from services.notifier.delivery_attempts.recorder import AttemptRecorder, make_record
+from services.notifier.delivery_attempts.result import AttemptError, AttemptResult
+from services.notifier.delivery_attempts.retry_schedule import Decision, Exhausted, Rescheduled, Succeeded
+from services.notifier.delivery_attempts.store import AttemptStore
+from services.notifier.ended_subscriptions.sweep import EndedSubscriptions
+from services.notifier.endpoints.due_endpoints import DueEndpoints
+from services.notifier.new_deliveries.store import NewDeliveryStore
+from services.notifier.overdue_deliveries.sweep import OverdueDeliveries
+from services.notifier.recovery.sweep import Recovery
 from tests.integration.recorded_wake_ups import RecordedWakeUps
 
 LEASE = 30.0
@@ -68,7 +68,7 @@ class Steps:
         """Take the new deliveries of events without claims."""
         self.due.add((await self.new.schedule(dict.fromkeys(events, ""), 0.0, LEASE)).endpoints)
 
-    async def take(self, *events: UUID, limit: int = 100) -> list[Claim]:
+    async def take(self, *events: UUID, limit: int = 100) -> list[ClaimedDelivery]:
         """Take the new deliveries of events. Return the claims."""
         traceparents = dict.fromkeys(events, "trace")
         found, _, claims = await self.new.claim(traceparents, limit, LEASE, self.endpoint_concurrency)
@@ -76,16 +76,16 @@ class Steps:
             self.due.add((await self.new.schedule(traceparents, 0.0, LEASE)).endpoints)
         return claims
 
-    async def claim(self, limit: int = 100, lease: float = LEASE) -> list[Claim]:
+    async def claim(self, limit: int = 100, lease: float = LEASE) -> list[ClaimedDelivery]:
         """Claim due deliveries. Keep endpoints that another transaction has locked for the next claim."""
         found = await self.claims.claim_due(limit, lease, self.endpoint_concurrency, list(self.due.take()))
         self.due.put_back(found.held)
         return found.claims
 
-    async def record(self, claims: Sequence[Claim], result: Result) -> list[bool]:
+    async def record(self, claims: Sequence[ClaimedDelivery], result: Result) -> list[bool]:
         return await asyncio.gather(*(self.recorder.record(make_record(claim, *result)) for claim in claims))
 
-    async def attempt(self, result: Result, limit: int = 100) -> list[Claim]:
+    async def attempt(self, result: Result, limit: int = 100) -> list[ClaimedDelivery]:
         """Claim the due deliveries, and record the same result for each."""
         claims = await self.claim(limit)
         await self.record(claims, result)

@@ -5,9 +5,9 @@ from typing import cast
 from common import ids
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from services.gateway.events.feed.store import FeedStore
-from services.notifier.maintenance.overdue_deliveries import OverdueDeliveries
-from services.notifier.store import cleanup
-from services.notifier.store.new_deliveries import NewDeliveryStore
+from services.notifier.cleanup import store as cleanup
+from services.notifier.new_deliveries.store import NewDeliveryStore
+from services.notifier.overdue_deliveries.sweep import OverdueDeliveries
 from tests.support.api.model_inputs import fault
 from tests.support.lost_answers.job_scenarios import ONCE
 from tests.support.lost_answers.maintenance_scenarios import DAYS
@@ -79,7 +79,7 @@ async def exhaust(world: World) -> None:
             """The notifier may correct the check first."""
             await world.own.execute("UPDATE endpoints SET next_at = NULL WHERE id = $1", endpoint)
             await repeat(lambda: NewDeliveryStore(database).check_missed_endpoints(30))
-            return not world.loser.list_missing(["notifier/store: check_missed_endpoints"])
+            return not world.loser.list_missing(["notifier/new_deliveries: check_missed_endpoints"])
 
         await eventually(is_missed, "the answer of the check is lost", DELIVERY_SECONDS)
         await world.own.execute(

@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 
 PRESIGN = {"presign": "true"}
 RELEASE_SECONDS = 45.0
-RELEASED, RELEASED_BY_END = ["gateway/webhooks: release_blocked"], ["notifier/store: release_blocked"]
+RELEASED, RELEASED_BY_END = ["gateway/webhooks: release_blocked"], ["notifier/delivery_attempts: release_blocked"]
 # The notifier gives up a delivery behind an open circuit once its schedule is over.
 DELAY = """
 UPDATE deliveries SET next_at = now() + interval '1 h', schedule_started_at = now() + interval '1 h'

@@ -3,12 +3,12 @@
 from datetime import UTC, datetime
 from uuid import UUID
 
-from services.notifier.attempt_recorder import AttemptRecorder
-from services.notifier.store.attempts import AttemptRecord
-from services.notifier.store.claims import Claim
+from services.notifier.claims.store import ClaimedDelivery
+from services.notifier.delivery_attempts.recorder import AttemptRecorder
+from services.notifier.delivery_attempts.store import AttemptRecord
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
-CLAIM = Claim(
+CLAIM = ClaimedDelivery(
     id=UUID(int=1),
     tenant_id=UUID(int=5),
     job_id=UUID(int=2),

@@ -40,7 +40,7 @@ ENVIRONMENT = {
 }
 
 Scenario = Callable[[World], Awaitable[None]]
-SILENT = ("common/jobs: claim_jobs", "notifier/store: record_successes")
+SILENT = ("common/jobs: claim_jobs", "notifier/delivery_attempts: record_successes")
 SCENARIOS: Sequence[Scenario] = (
     *job_scenarios.SCENARIOS,
     *webhook_scenarios.SCENARIOS,

@@ -11,7 +11,7 @@ from common.event_types import EVENT_TYPES, list_patterns
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore
 from services.gateway.webhooks.store import WebhookStore
-from services.notifier.store.cleanup import delete_locked_endpoints, lock_unused_endpoints
+from services.notifier.cleanup.store import delete_locked_endpoints, lock_unused_endpoints
 from tests.integration.deliveries import CALLBACK, EVENT, add_event, look_at, subscribe
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, submit
 from tests.integration.waiting import DEADLINE, until_blocked

@@ -6,8 +6,8 @@ import pytest
 
 from common.postgres.database import Database
 from services.gateway.webhooks.health_store import Health, HealthStore, Sample, Window
-from services.notifier.attempt_result import AttemptError, AttemptResult
-from services.notifier.retry_schedule import Succeeded
+from services.notifier.delivery_attempts.result import AttemptError, AttemptResult
+from services.notifier.delivery_attempts.retry_schedule import Succeeded
 from tests.integration.deliveries import add_due, add_event, subscribe
 from tests.integration.notifier.steps import FAILED, GIVEN_UP, OK, Result, Steps
 

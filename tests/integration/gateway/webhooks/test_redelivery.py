@@ -9,7 +9,7 @@ from common import ids
 from common.postgres.database import Database
 from services.gateway.webhooks.delivery_store import DeliveryStore
 from services.gateway.webhooks.store import NewTest, WebhookStore
-from services.notifier.store.endpoints import lock_endpoints
+from services.notifier.endpoints.store import lock_endpoints
 from tests.integration.deliveries import add_due, examine, look_at, subscribe
 from tests.integration.notifier.steps import FAILED, GIVEN_UP, OK, Result, Steps
 from tests.integration.waiting import until_blocked

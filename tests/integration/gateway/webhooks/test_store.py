@@ -9,7 +9,7 @@ import pytest
 
 from common.postgres.database import Connection, Database
 from services.gateway.webhooks.store import NewWebhook, WebhookRow, WebhookStore
-from services.notifier.store.cleanup import delete_unused_endpoints
+from services.notifier.cleanup.store import delete_unused_endpoints
 from tests.integration.deliveries import MAX_WEBHOOKS, add_due, examine, new_entry, new_webhook
 from tests.integration.jobs import add_tenant
 from tests.integration.waiting import until_blocked

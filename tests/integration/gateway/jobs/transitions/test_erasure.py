@@ -19,8 +19,8 @@ from services.gateway.jobs.idempotency_store import IdempotencyStore
 from services.gateway.jobs.schemas import DeadFilter
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.transitions.erasure import Eraser
-from services.notifier.attempt_result import AttemptError, AttemptResult
-from services.notifier.retry_schedule import Exhausted, Rescheduled
+from services.notifier.delivery_attempts.result import AttemptError, AttemptResult
+from services.notifier.delivery_attempts.retry_schedule import Exhausted, Rescheduled
 from tests.integration.deliveries import subscribe
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_job, new_requeue, submit
 from tests.integration.notifier.steps import OK, Steps

@@ -1,0 +1,1 @@
+"""Claims on due deliveries, and how many each tenant may have."""

@@ -1,0 +1,1 @@
+"""Deletes rows that no delivery needs."""

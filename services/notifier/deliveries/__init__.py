@@ -1,0 +1,1 @@
+"""Claims due deliveries and sends them."""

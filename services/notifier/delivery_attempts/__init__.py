@@ -1,0 +1,1 @@
+"""The results of delivery attempts, and what follows from each."""

@@ -1,0 +1,1 @@
+"""Ends the deliveries of disabled and deleted subscriptions."""

@@ -1,0 +1,1 @@
+"""The endpoints that deliveries go to: their locks, and when each is checked next."""

@@ -1,1 +1,0 @@
-"""Periodic work: cleanup, overdue deliveries and ended subscriptions."""

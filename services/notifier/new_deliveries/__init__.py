@@ -1,0 +1,1 @@
+"""Takes the deliveries that come with an event."""

@@ -1,0 +1,1 @@
+"""Events about deliveries and subscriptions."""

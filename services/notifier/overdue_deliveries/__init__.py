@@ -1,0 +1,1 @@
+"""Ends deliveries that waited a whole schedule behind an open circuit."""

@@ -1,0 +1,1 @@
+"""Sends failed deliveries of a subscription again."""
