@@ -81,7 +81,7 @@ class Events:
         timeout: float | None,
         on_break: Callable[[], None] = ignore,
     ) -> Iterator[ServerSentEvent | None]:
-        """Yield the events as they came, and None as a heartbeat. Call `on_break` before each reconnect."""
+        """Yield the events as they came, and None as a keep-alive. Call `on_break` before each reconnect."""
         deadline = Deadline(NEVER if timeout is None else timeout)
         if after == LATEST:  # a position that a broken connection does not change
             after = self.find_end(types=types)

@@ -142,7 +142,7 @@ class Transport:
         """Yield the events of a job's stream until it ends, and reconnect after the last one whenever it breaks.
 
         `call` is the first one: a GET of the stream, or a submit. Raise DeadlineExceeded at the deadline, or, if
-        the stream was opened long before, at the gateway's next heartbeat.
+        the stream was opened long before, at the gateway's next keep-alive.
         """
         has_ended, failures = False, 0
         while True:
@@ -177,7 +177,7 @@ def make_pool() -> httpx.Client:
 
 
 def read_events(response: httpx.Response, parser: Parser) -> Iterator[ServerSentEvent | None]:
-    """Yield the events of a stream until it ends or breaks. Yield None after each chunk, such as a heartbeat."""
+    """Yield the events of a stream until it ends or breaks. Yield None after each chunk, such as a keep-alive."""
     lines = LineSplitter()
     with suppress(httpx.TransportError):
         for chunk in response.iter_bytes():

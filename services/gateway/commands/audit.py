@@ -20,7 +20,7 @@ from services.gateway.admin.audit.routes import view
 from services.gateway.admin.audit.store import NEWEST, AuditRow, AuditStore
 from services.gateway.auth.store import KeyStore
 from services.gateway.commands.keys import KeySettings, connect, read_name
-from services.gateway.http.pagination import Place
+from services.gateway.http.pagination import Cursor
 
 PAGE = 200
 
@@ -37,14 +37,14 @@ async def print_log(settings: KeySettings, tenant: str | None) -> None:
 
 async def read_log(database: Database, tenant_id: UUID | None) -> AsyncIterator[AuditRow]:
     """Yield entries, newest first."""
-    store, place = AuditStore(database), NEWEST
-    while rows := await read_page(store, tenant_id, place):
+    store, cursor = AuditStore(database), NEWEST
+    while rows := await read_page(store, tenant_id, cursor):
         for row in rows:
             yield row
-        place = rows[-1].place
+        cursor = rows[-1].cursor
 
 
-async def read_page(store: AuditStore, tenant_id: UUID | None, after: Place) -> Sequence[AuditRow]:
+async def read_page(store: AuditStore, tenant_id: UUID | None, after: Cursor) -> Sequence[AuditRow]:
     return await (store.list_all(after, PAGE) if tenant_id is None else store.list(tenant_id, after, PAGE))
 
 

@@ -126,12 +126,12 @@ async def wait_for_change(waiter: Waiter, seconds: float) -> bool:
 class JobHistory:
     """The past and future events of a job."""
 
-    def __init__(self, store: EventStore, waiters: Waiters, urls: JobUrls, heartbeat: float) -> None:
-        """`heartbeat` is in seconds."""
+    def __init__(self, store: EventStore, waiters: Waiters, urls: JobUrls, keep_alive: float) -> None:
+        """`keep_alive` is in seconds."""
         self._urls = urls
         self.store = store
         self.waiters = waiters
-        self._heartbeat = heartbeat
+        self._keep_alive = keep_alive
 
     async def has_events(self, job_id: UUID, after: EventPosition) -> bool:
         """Return whether the job has an event after a position."""
@@ -154,7 +154,7 @@ class JobHistory:
     async def follow(
         self, job_id: UUID, key: Key, lease: ResponseLease, after: EventPosition
     ) -> AsyncGenerator[Event | None, None]:
-        """Yield events after a position as they come, until the job ends. Yield None as a heartbeat.
+        """Yield events after a position as they come, until the job ends. Yield None as a keep-alive.
 
         Ends early when the gateway stops, or the client reads a large response too slowly. Raises Problem: 401 after
         the key is revoked, 503 without room for a large response. Raises Unavailable without a database.
@@ -179,7 +179,7 @@ class JobHistory:
                     return
                 if self.waiters.closing or asyncio.get_running_loop().time() > until:
                     return
-                while not await wait_for_change(waiter, self._heartbeat):
+                while not await wait_for_change(waiter, self._keep_alive):
                     yield None
                     if asyncio.get_running_loop().time() > until:
                         return

@@ -171,7 +171,7 @@ async def until_revoked(authenticator: Authenticator, connection: Connection, fo
 
 
 async def send_events(following: Events, **shown: str) -> AsyncIterator[bytes]:
-    """Yield the lines of the stream. A heartbeat is a comment; it reveals a client that disconnected.
+    """Yield the lines of the stream. A keep-alive is a comment; it reveals a client that disconnected.
 
     A blank line stands only after an event: some clients take every block for an event, even one without data.
     """

@@ -20,8 +20,8 @@ from services.gateway.files.digests import CONTENT_DIGEST
 from services.gateway.files.downloads import download_file
 from services.gateway.files.schemas import FilePage, FileView, PresignedFile
 from services.gateway.files.store import FileRow
-from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
-from services.gateway.http.parameters import Limit, PlaceCursor, parse_id, wrong_cursor
+from services.gateway.http.pagination import Cursor, decode_cursor, encode_cursor
+from services.gateway.http.parameters import CursorParameter, Limit, parse_id, wrong_cursor
 from services.gateway.http.problems import (
     ANY_CALL,
     WITH_BODY,
@@ -36,7 +36,7 @@ from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.validation.timestamps import LATEST
 
 Caller = Request[Key, Any, Any]
-NEWEST = Place(LATEST, UUID(int=2**128 - 1))
+NEWEST = Cursor(LATEST, UUID(int=2**128 - 1))
 
 log = Log("files")
 
@@ -100,7 +100,9 @@ async def upload_file(
 
 
 @get("/files", summary="List your files", operation_id="list_files", **needs(Scope.READ), responses=document(*ANY_CALL))
-async def list_files(request: Caller, services: Services, limit: Limit = 100, cursor: PlaceCursor = None) -> FilePage:
+async def list_files(
+    request: Caller, services: Services, limit: Limit = 100, cursor: CursorParameter = None
+) -> FilePage:
     """Return your files, newest first, without those of jobs. Pass `next_cursor` as `cursor` to get the next page."""
     tenant_id = request.user.tenant_id
     place = decode_cursor(cursor, tenant_id, AllFiles()) if cursor else NEWEST
@@ -108,7 +110,7 @@ async def list_files(request: Caller, services: Services, limit: Limit = 100, cu
         raise invalid(wrong_cursor())
     rows = await services.store.list(tenant_id, place, limit + 1)
     has_more = len(rows) > limit
-    next_cursor = encode_cursor(rows[limit - 1].place, tenant_id, AllFiles()) if has_more else None
+    next_cursor = encode_cursor(rows[limit - 1].cursor, tenant_id, AllFiles()) if has_more else None
     return FilePage([view(row) for row in rows[:limit]], next_cursor)
 
 

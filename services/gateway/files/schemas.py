@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from common.ids import FileId
 from common.views.job import Time
-from services.gateway.http.pagination import PlaceCursor
+from services.gateway.http.pagination import CursorText
 
 BINARY = "application/octet-stream"
 MEDIA_TYPE = r"[A-Za-z0-9!#$&^_.+-]{1,100}/[A-Za-z0-9!#$&^_.+-]{1,100}([ \t]*;[\x20-\x7e]{0,100})?"
@@ -70,5 +70,5 @@ class FilePage(msgspec.Struct, frozen=True):
 
     items: list[FileView]
     """The files, newest first."""
-    next_cursor: PlaceCursor | None
+    next_cursor: CursorText | None
     """The `cursor` of the next page; null on the last one."""

@@ -11,7 +11,7 @@ from common.postgres import sql
 from common.postgres.database import Connection, Database
 from services.gateway.files.quota import Quota, Usage, check_quota
 from services.gateway.http.limits.body_limits import overloaded
-from services.gateway.http.pagination import Place
+from services.gateway.http.pagination import Cursor
 
 QUERIES = sql.load("services.gateway.files")
 # Changes of files by all tenants at a time: they leave the other connections to submits.
@@ -44,8 +44,8 @@ class FileRow(NamedTuple):
     job_id: UUID | None  # the job whose input or output it is; it is deleted with the job
 
     @property
-    def place(self) -> Place:
-        return Place(self.created_at, self.id)
+    def cursor(self) -> Cursor:
+        return Cursor(self.created_at, self.id)
 
     @property
     def is_ready(self) -> bool:
@@ -88,7 +88,7 @@ class FileStore:
         """Return a file or a presigned upload of any tenant."""
         return await self._fetch_file("find_file", file_id)
 
-    async def list(self, tenant_id: UUID, before: Place, limit: int) -> list[FileRow]:
+    async def list(self, tenant_id: UUID, before: Cursor, limit: int) -> list[FileRow]:
         """Return files of a tenant, newest first."""
         found = await self._database.fetch(QUERIES["list_files"], tenant_id, *before, limit)
         return [FileRow(*record.values()) for record in found]

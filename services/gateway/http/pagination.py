@@ -16,11 +16,11 @@ from msgspec import Meta
 DIGEST_BYTES = 8  # identify the list; forging a cursor gains nothing
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-PLACE = "^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$"  # 32 bytes in base64
-PlaceCursor = Annotated[str, Meta(extra_json_schema={"pattern": PLACE})]
+CURSOR_PATTERN = "^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$"  # 32 bytes in base64
+CursorText = Annotated[str, Meta(extra_json_schema={"pattern": CURSOR_PATTERN})]
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """A place between two rows, newest first: after the row with this time and id."""
 
     created_at: datetime
@@ -31,13 +31,13 @@ def digest(tenant_id: UUID, filter_: msgspec.Struct) -> bytes:
     return hashlib.sha256(tenant_id.bytes + msgspec.json.encode(filter_)).digest()[:DIGEST_BYTES]
 
 
-def encode_cursor(place: Place, tenant_id: UUID, filter_: msgspec.Struct) -> str:
-    at = (place.created_at - EPOCH) // MICROSECOND
-    return seal_cursor(at.to_bytes(8) + place.id.bytes, tenant_id, filter_)
+def encode_cursor(cursor: Cursor, tenant_id: UUID, filter_: msgspec.Struct) -> str:
+    at = (cursor.created_at - EPOCH) // MICROSECOND
+    return seal_cursor(at.to_bytes(8) + cursor.id.bytes, tenant_id, filter_)
 
 
-def decode_cursor(text: str, tenant_id: UUID, filter_: msgspec.Struct) -> Place | None:
-    """Return the place; None for an invalid cursor, or one of a different tenant or filter."""
+def decode_cursor(text: str, tenant_id: UUID, filter_: msgspec.Struct) -> Cursor | None:
+    """Return the cursor; None for an invalid one, or one of a different tenant or filter."""
     raw = open_cursor(text, tenant_id, filter_)
     if raw is None or len(raw) != 8 + 16:
         return None
@@ -45,7 +45,7 @@ def decode_cursor(text: str, tenant_id: UUID, filter_: msgspec.Struct) -> Place 
         at = EPOCH + int.from_bytes(raw[:8]) * MICROSECOND
     except OverflowError:
         return None
-    return Place(at, UUID(bytes=raw[8:]))
+    return Cursor(at, UUID(bytes=raw[8:]))
 
 
 def seal_cursor(raw: bytes, tenant_id: UUID, filter_: msgspec.Struct) -> str:

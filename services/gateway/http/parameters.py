@@ -13,7 +13,7 @@ from litestar.openapi.spec import OpenAPIType, Schema
 from litestar.params import Parameter
 
 from common import ids
-from services.gateway.http.pagination import PLACE
+from services.gateway.http.pagination import CURSOR_PATTERN
 from services.gateway.http.problems import MAX_ERRORS, MAX_TEXT, FieldError, Problem, invalid
 from services.gateway.http.validation.allowed_values import MAX_SHOWN
 from services.gateway.http.validation.field_errors import explain_time
@@ -57,7 +57,7 @@ Limit = Annotated[int, Parameter(ge=1, le=1000, description="How many items the 
 JobCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.JOB))]
 WebhookCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.WEBHOOK))]
 DeliveryCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.DELIVERY))]
-PlaceCursor = Annotated[str | None, make_cursor(PLACE)]
+CursorParameter = Annotated[str | None, make_cursor(CURSOR_PATTERN)]
 
 
 class Span(TypedDict):

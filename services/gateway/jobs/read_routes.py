@@ -18,13 +18,13 @@ from services.gateway.auth.store import Key
 from services.gateway.http.disconnects import while_connected
 from services.gateway.http.limits.response_limits import LARGE, find_response_lease
 from services.gateway.http.negotiation import MAX_WAIT
-from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
+from services.gateway.http.pagination import Cursor, decode_cursor, encode_cursor
 from services.gateway.http.parameters import (
     CreatedAfter,
     CreatedBefore,
+    CursorParameter,
     Limit,
     ModelFilter,
-    PlaceCursor,
     check_parameters,
     explain_id,
     parse_id,
@@ -105,7 +105,7 @@ async def list_jobs(
     created_after: CreatedAfter = None,
     created_before: CreatedBefore = None,
     limit: Limit = 100,
-    cursor: PlaceCursor = None,
+    cursor: CursorParameter = None,
 ) -> JobPage:
     """Return jobs without their outputs, newest first. `outputs_url` of a job has them.
 
@@ -123,7 +123,7 @@ async def list_jobs(
         raise invalid(wrong_cursor())
     rows = await services.store.list_jobs(tenant_id, filters, after, limit + 1)
     items = [list_job(row, services.urls, await services.waits.explain(row)) for row in rows[:limit]]
-    last = Place(rows[limit - 1].created_at, rows[limit - 1].id) if len(rows) > limit else None
+    last = Cursor(rows[limit - 1].created_at, rows[limit - 1].id) if len(rows) > limit else None
     return JobPage(items, encode_cursor(last, tenant_id, filters) if last else None)
 
 

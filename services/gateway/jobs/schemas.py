@@ -16,7 +16,7 @@ from common.views.delivery import HTTP_URL
 from common.views.job import JobView, Time
 from common.views.outputs import Outputs
 from services.gateway.events.event_types import document_patterns
-from services.gateway.http.pagination import PlaceCursor
+from services.gateway.http.pagination import CursorText
 from services.gateway.models.schemas import InputTensor
 
 ATTEMPT_STATUSES = ["succeeded", "failed", "canceled", "returned"]
@@ -167,7 +167,7 @@ class JobPage(msgspec.Struct, frozen=True):
 
     items: list[JobView]
     """The jobs, newest first, without their outputs (see `outputs_url`), queue positions and webhook statuses."""
-    next_cursor: PlaceCursor | None
+    next_cursor: CursorText | None
     """The `cursor` of the next page; null on the last one."""
 
 

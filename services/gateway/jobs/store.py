@@ -12,7 +12,7 @@ from common.postgres import sql
 from common.postgres.database import Database
 from common.views.job import WebhookStatus
 from services.gateway.http.limits.response_limits import LARGE
-from services.gateway.http.pagination import Place
+from services.gateway.http.pagination import Cursor
 from services.gateway.http.validation.timestamps import EARLIEST, LATEST, bound_optional
 from services.gateway.jobs.schemas import DeadFilter
 
@@ -129,10 +129,10 @@ class JobStore:
         record = await self._database.fetch_one(QUERIES["find_status"], job_id)
         return Status(record["status"]) if record else None
 
-    async def list_jobs(self, tenant_id: UUID, filters: JobFilter, after: Place | None, limit: int) -> list[Job]:
+    async def list_jobs(self, tenant_id: UUID, filters: JobFilter, after: Cursor | None, limit: int) -> list[Job]:
         """Return the jobs after a place, newest first, without outputs and webhook status."""
         states = [filters.status] if filters.status else ALL_STATUSES
-        begin = Place(bound_optional(filters.created_before) or LATEST, LEAST_ID)  # excludes jobs of that very time
+        begin = Cursor(bound_optional(filters.created_before) or LATEST, LEAST_ID)  # excludes jobs of that very time
         begin = begin if after is None else min(begin, after)
         values = (tenant_id, states, *begin, bound_optional(filters.created_after) or EARLIEST, limit)
         if filters.batch_id is not None:

@@ -17,8 +17,8 @@ from services.gateway.admin.audit.schemas import AuditEntryView, AuditPage
 from services.gateway.admin.audit.store import NEWEST, AuditRow, AuditStore
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
-from services.gateway.http.parameters import Limit, PlaceCursor, make_time_filter, read_time, wrong_cursor
+from services.gateway.http.pagination import Cursor, decode_cursor, encode_cursor
+from services.gateway.http.parameters import CursorParameter, Limit, make_time_filter, read_time, wrong_cursor
 from services.gateway.http.problems import ANY_CALL, document, invalid
 from services.gateway.http.validation.timestamps import EARLIEST, bound
 
@@ -53,7 +53,7 @@ async def list_audit_log(
     since: Annotated[str | None, make_time_filter("Only changes made at this time or later.")] = None,
     until: Annotated[str | None, make_time_filter("Only changes made before this time.")] = None,
     limit: Limit = 100,
-    cursor: PlaceCursor = None,
+    cursor: CursorParameter = None,
 ) -> AuditPage:
     """Return the changes to your keys, webhooks, secrets and limits, newest first.
 
@@ -64,11 +64,11 @@ async def list_audit_log(
     place = read_place(cursor, tenant_id, filters)
     earliest = bound(filters.since) if filters.since else EARLIEST
     rows = await services.store.list(tenant_id, place, limit + 1, since=earliest, action=action)
-    last = rows[limit - 1].place if len(rows) > limit else None
+    last = rows[limit - 1].cursor if len(rows) > limit else None
     return AuditPage([view(row) for row in rows[:limit]], encode_cursor(last, tenant_id, filters) if last else None)
 
 
-def read_place(cursor: str | None, tenant_id: UUID, filters: AuditFilter) -> Place:
+def read_place(cursor: str | None, tenant_id: UUID, filters: AuditFilter) -> Cursor:
     """Return where the page begins. Raises Problem (422) for an invalid cursor."""
     if not cursor:
         return NEWEST if filters.until is None else NEWEST._replace(created_at=bound(filters.until))

@@ -5,7 +5,7 @@ import msgspec
 from common.ids import AuditEntryId
 from common.postgres.audit_log import Action
 from common.views.job import Object, Time
-from services.gateway.http.pagination import PlaceCursor
+from services.gateway.http.pagination import CursorText
 
 
 class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,5 +30,5 @@ class AuditPage(msgspec.Struct, frozen=True):
 
     items: list[AuditEntryView]
     """The changes, newest first."""
-    next_cursor: PlaceCursor | None
+    next_cursor: CursorText | None
     """The `cursor` of the next page; null on the last one."""

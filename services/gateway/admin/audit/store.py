@@ -8,11 +8,11 @@ from uuid import UUID
 from common.postgres import sql
 from common.postgres.audit_log import Action
 from common.postgres.database import Database
-from services.gateway.http.pagination import Place
+from services.gateway.http.pagination import Cursor
 from services.gateway.http.validation.timestamps import EARLIEST, LATEST
 
 QUERIES = sql.load("services.gateway.admin.audit")
-NEWEST = Place(LATEST, UUID(int=0))
+NEWEST = Cursor(LATEST, UUID(int=0))
 
 
 class AuditRow(NamedTuple):
@@ -27,8 +27,8 @@ class AuditRow(NamedTuple):
     changes: str
 
     @property
-    def place(self) -> Place:
-        return Place(self.at, self.id)
+    def cursor(self) -> Cursor:
+        return Cursor(self.at, self.id)
 
 
 class AuditStore:
@@ -36,13 +36,13 @@ class AuditStore:
         self._database = database
 
     async def list(
-        self, tenant_id: UUID, after: Place, limit: int, *, since: datetime = EARLIEST, action: Action | None = None
+        self, tenant_id: UUID, after: Cursor, limit: int, *, since: datetime = EARLIEST, action: Action | None = None
     ) -> list[AuditRow]:
         """Return changes of a tenant after a place, newest first."""
         found = await self._database.fetch(QUERIES["list_audit_log"], tenant_id, *after, since, action, limit)
         return [AuditRow(*record.values()) for record in found]
 
-    async def list_all(self, after: Place, limit: int) -> Sequence[AuditRow]:
+    async def list_all(self, after: Cursor, limit: int) -> Sequence[AuditRow]:
         """Return changes of all tenants, and of models, after a place, newest first."""
         found = await self._database.fetch(QUERIES["list_whole_audit_log"], *after, limit)
         return [AuditRow(*record.values()) for record in found]

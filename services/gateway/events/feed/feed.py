@@ -50,11 +50,11 @@ def format_position(position: FeedPosition) -> str:
 class EventFeed:
     """The feeds of all tenants."""
 
-    def __init__(self, store: FeedStore, waiters: Waiters, heartbeat: float) -> None:
-        """`heartbeat` is in seconds."""
+    def __init__(self, store: FeedStore, waiters: Waiters, keep_alive: float) -> None:
+        """`keep_alive` is in seconds."""
         self.store = store
         self.waiters = waiters
-        self._heartbeat = heartbeat
+        self._keep_alive = keep_alive
         self._changed = asyncio.Event()
         self._waiting: Counter[tuple[UUID, FeedPosition]] = Counter()
         self._reading: dict[FeedPlace, asyncio.Task[list[FeedRow]]] = {}
@@ -122,7 +122,7 @@ class EventFeed:
     async def follow(
         self, key: Key, lease: ResponseLease, types: tuple[str, ...], after: FeedPosition
     ) -> AsyncGenerator[Event | None, None]:
-        """Yield events of some types after a position as they come. Yield None as a heartbeat.
+        """Yield events of some types after a position as they come. Yield None as a keep-alive.
 
         Ends after an hour, when the gateway stops, or when the client reads a large event too slowly. Raises Problem:
         401 after the key is revoked, 503 without room for a large event. Raises Unavailable without a database.
@@ -141,7 +141,7 @@ class EventFeed:
                 if has_more:
                     continue
                 self.note_change()  # an event may have come since the read
-                while not await self._wait_for_more(waiter, key, after, self._heartbeat):
+                while not await self._wait_for_more(waiter, key, after, self._keep_alive):
                     yield None
                     if asyncio.get_running_loop().time() > until:
                         return

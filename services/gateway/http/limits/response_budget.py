@@ -21,7 +21,7 @@ GRACE_SECONDS = 5.0  # for a client to begin to read
 PACE = 1024 * 1024  # bytes a second that a client must read while others wait
 
 
-class Place:
+class Reservation:
     """A response that waits for room."""
 
     def __init__(self, size: int) -> None:
@@ -62,7 +62,7 @@ class ResponseBudget:
 
     def __init__(self, total: int) -> None:
         self._budget: FairBudget[UUID] = FairBudget(total, share=1)
-        self._waiting: dict[UUID, deque[Place]] = {}
+        self._waiting: dict[UUID, deque[Reservation]] = {}
         self._sending: set[Sending] = set()
 
     @property
@@ -74,18 +74,18 @@ class ResponseBudget:
         waiting = self._waiting.setdefault(tenant_id, deque())
         if len(waiting) >= MAX_WAITING:
             raise overloaded()
-        place = Place(min(size, self._budget.total))
-        waiting.append(place)
+        reservation = Reservation(min(size, self._budget.total))
+        waiting.append(reservation)
         self._grant()
         try:
             async with asyncio.timeout(WAIT_SECONDS):
-                await self._wait(tenant_id, place)
+                await self._wait(tenant_id, reservation)
         except BaseException as error:  # also a cancel, because the client has disconnected
-            self._leave(tenant_id, place)
+            self._leave(tenant_id, reservation)
             if isinstance(error, TimeoutError):
                 raise overloaded() from None
             raise
-        return place.size
+        return reservation.size
 
     def release(self, tenant_id: UUID, size: int) -> None:
         self._budget.take(tenant_id, -size)
@@ -101,13 +101,13 @@ class ResponseBudget:
         finally:
             self._sending.discard(sending)
 
-    async def _wait(self, tenant_id: UUID, place: Place) -> None:
+    async def _wait(self, tenant_id: UUID, reservation: Reservation) -> None:
         while True:
             try:
                 async with asyncio.timeout(CHECK_SECONDS):
-                    await place.granted.wait()
+                    await reservation.granted.wait()
             except TimeoutError:
-                if not place.granted.is_set() and self._waiting[tenant_id][0] is place:
+                if not reservation.granted.is_set() and self._waiting[tenant_id][0] is reservation:
                     self._cut_slowest(tenant_id)
             else:
                 return
@@ -126,26 +126,26 @@ class ResponseBudget:
             self._sending.remove(slowest)
             slowest.cut()
 
-    def _leave(self, tenant_id: UUID, place: Place) -> None:
-        if place.granted.is_set():
-            self.release(tenant_id, place.size)
+    def _leave(self, tenant_id: UUID, reservation: Reservation) -> None:
+        if reservation.granted.is_set():
+            self.release(tenant_id, reservation.size)
         else:
-            self._remove(tenant_id, place)
+            self._remove(tenant_id, reservation)
             self._grant()  # the next one may need less
 
-    def _remove(self, tenant_id: UUID, place: Place) -> None:
-        self._waiting[tenant_id].remove(place)
+    def _remove(self, tenant_id: UUID, reservation: Reservation) -> None:
+        self._waiting[tenant_id].remove(reservation)
         if not self._waiting[tenant_id]:
             del self._waiting[tenant_id]
 
     def _grant(self) -> None:
         """Give free room to those who wait. A response that needs more than is free lets smaller ones pass."""
-        while ready := [tenant for tenant, places in self._waiting.items() if self._fits(tenant, places[0].size)]:
+        while ready := [tenant for tenant, queue in self._waiting.items() if self._fits(tenant, queue[0].size)]:
             tenant = min(ready, key=self._budget.held)
-            place = self._waiting[tenant][0]
-            self._remove(tenant, place)
-            self._budget.take(tenant, place.size)
-            place.granted.set()
+            reservation = self._waiting[tenant][0]
+            self._remove(tenant, reservation)
+            self._budget.take(tenant, reservation.size)
+            reservation.granted.set()
 
     def _fits(self, tenant_id: UUID, size: int) -> bool:
         return size <= (self._budget.room(tenant_id) if self._budget.held(tenant_id) else self._budget.free)

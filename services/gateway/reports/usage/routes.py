@@ -17,7 +17,7 @@ from services.gateway.http.parameters import Limit, ModelFilter, make_cursor, wr
 from services.gateway.http.problems import ANY_CALL, FieldError, document, invalid
 from services.gateway.http.validation.allowed_values import show
 from services.gateway.reports.usage.schemas import CURSOR, EndedJobs, UsagePage, UsageView
-from services.gateway.reports.usage.store import Place, UsageRow, UsageStore
+from services.gateway.reports.usage.store import UsageCursor, UsageRow, UsageStore
 
 Caller = Request[Key, Any, Any]
 DAY_LENGTH = len("2026-11-22")
@@ -55,7 +55,7 @@ async def list_usage(
     """
     tenant_id = request.user.tenant_id
     filters = UsageFilter(since=read_day("since", since), until=read_day("until", until), model=model)
-    place = Place(min(filters.until or LAST_DAY, LAST_DAY) + timedelta(days=1), "")
+    place = UsageCursor(min(filters.until or LAST_DAY, LAST_DAY) + timedelta(days=1), "")
     if cursor:
         place = decode_cursor(cursor, tenant_id, filters)
     rows = await services.store.list(tenant_id, place, filters.since or date.min, model, limit + 1)
@@ -86,14 +86,14 @@ def encode_cursor(row: UsageRow, tenant_id: UUID, filters: UsageFilter) -> str:
     return seal_cursor(f"{row.day.isoformat()}{row.model}".encode(), tenant_id, filters)
 
 
-def decode_cursor(text: str, tenant_id: UUID, filters: UsageFilter) -> Place:
+def decode_cursor(text: str, tenant_id: UUID, filters: UsageFilter) -> UsageCursor:
     """Return the place. Raises Problem (422) for an invalid cursor."""
     raw = open_cursor(text, tenant_id, filters)
     if raw is None:
         raise invalid(wrong_cursor())
     try:
         found = raw.decode()
-        place = Place(date.fromisoformat(found[:DAY_LENGTH]), found[DAY_LENGTH:])
+        place = UsageCursor(date.fromisoformat(found[:DAY_LENGTH]), found[DAY_LENGTH:])
     except ValueError as error:  # also invalid UTF-8
         raise invalid(wrong_cursor()) from error
     if "\0" in place.model:

@@ -10,7 +10,7 @@ from common.postgres.database import Database
 QUERIES = sql.load("services.gateway.reports.usage")
 
 
-class Place(NamedTuple):
+class UsageCursor(NamedTuple):
     """A place in the list of usage: after the row of this day and model."""
 
     day: date
@@ -33,7 +33,9 @@ class UsageStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def list(self, tenant_id: UUID, after: Place, since: date, model: str | None, limit: int) -> list[UsageRow]:
+    async def list(
+        self, tenant_id: UUID, after: UsageCursor, since: date, model: str | None, limit: int
+    ) -> list[UsageRow]:
         """Return the tenant's usage after a place, newest day first."""
         found = await self._database.fetch(QUERIES["list_usage"], tenant_id, *after, since, model, limit)
         return [UsageRow(*record.values()) for record in found]

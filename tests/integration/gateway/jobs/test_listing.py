@@ -8,7 +8,7 @@ import pytest
 from common.job_states import Status
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore
-from services.gateway.http.pagination import Place
+from services.gateway.http.pagination import Cursor
 from services.gateway.jobs.store import JobFilter, JobStore
 from tests.integration.jobs import add_tenant, claim, look, new_end, submit
 from tests.integration.world import World
@@ -105,7 +105,7 @@ async def test_pages_have_no_gaps_while_jobs_are_added_and_end(
     while rows := await store.list_jobs(world.tenant, filters, behind, 2):
         assert len(rows) <= 2
         found += [row.id for row in rows]
-        behind = Place(rows[-1].created_at, rows[-1].id)
+        behind = Cursor(rows[-1].created_at, rows[-1].id)
         await bring(world, Status.QUEUED)
         for row in await store.list_jobs(world.tenant, JobFilter(status=Status.PROCESSING), None, 1):
             await world.cancel(row.id)

@@ -110,7 +110,7 @@ def build(store: FakeStore) -> Waiters:
     return Waiters(cast("EventStore", store), WaiterPresence(Publisher("amqp://nobody/", "g")), lambda: True)
 
 
-async def test_a_heartbeat_causes_no_query() -> None:
+async def test_a_keep_alive_causes_no_query() -> None:
     store = FakeStore()
     waiters = build(store)
     following = JobHistory(cast("EventStore", store), waiters, JobUrls(), 0.001).follow(JOB, KEY, make_lease(), START)

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from common import ids
 from common.job_states import Status
-from services.gateway.http.pagination import Place, decode_cursor, encode_cursor
+from services.gateway.http.pagination import Cursor, decode_cursor, encode_cursor
 from services.gateway.jobs.store import JobFilter
 
 TENANT = ids.new()
 TIMES = st.datetimes(datetime(2000, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))
 FAILED = JobFilter(status=Status.FAILED)
-PLACE = Place(datetime(2026, 11, 21, 2, 53, 41, 123456, tzinfo=UTC), ids.new())
+PLACE = Cursor(datetime(2026, 11, 21, 2, 53, 41, 123456, tzinfo=UTC), ids.new())
 
 
 @given(TIMES, st.uuids())
 def test_what_is_shown_can_be_read(at: datetime, job: UUID) -> None:
-    assert decode_cursor(encode_cursor(Place(at, job), TENANT, FAILED), TENANT, FAILED) == Place(at, job)
+    assert decode_cursor(encode_cursor(Cursor(at, job), TENANT, FAILED), TENANT, FAILED) == Cursor(at, job)
 
 
 @pytest.mark.parametrize(

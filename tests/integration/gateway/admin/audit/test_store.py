@@ -27,11 +27,11 @@ async def test_pages_have_no_gaps_and_no_duplicates(database: Database, store: A
     await add(database, tenant, *map(str, range(6)))
     await database.fetch("UPDATE audit_log SET at = now() WHERE action = 'key.revoked'")
     found: list[AuditRow] = []
-    place = NEWEST
-    while page := await store.list(tenant, place, 3):
-        found, place = found + page, page[-1].place
+    cursor = NEWEST
+    while page := await store.list(tenant, cursor, 3):
+        found, cursor = found + page, page[-1].cursor
     assert sorted(row.target for row in found if row.action == "key.revoked") == [*map(str, range(6))]
-    assert [row.place for row in found] == sorted((row.place for row in found), reverse=True)
+    assert [row.cursor for row in found] == sorted((row.cursor for row in found), reverse=True)
 
 
 async def test_entries_are_found_by_time_and_action(database: Database, store: AuditStore, tenant: UUID) -> None:

@@ -103,7 +103,7 @@ async def test_an_event_without_a_message_is_found_by_the_poll(
     listening.cancel()
 
 
-async def test_a_heartbeat_causes_no_statement(feed: EventFeed, tenant: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_keep_alive_causes_no_statement(feed: EventFeed, tenant: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
     """The listener waits as before, so the poll looks for it. The stream still ends in time."""
     store = feed.store
     assert isinstance(store, CountingStore)
@@ -113,7 +113,7 @@ async def test_a_heartbeat_causes_no_statement(feed: EventFeed, tenant: UUID, mo
         following = unwatched.follow(Key(ids.new(), tenant), new_lease(), EVENT_TYPES, START)
         assert await anext(following, None) is None  # the end, if the read alone took a second
         unwatched._changed.clear()
-        assert {event async for event in following} <= {None}  # heartbeats, or none on a busy machine
+        assert {event async for event in following} <= {None}  # keep-alives, or none on a busy machine
     assert (store.reads, unwatched._changed.is_set()) == (1, False)
 
 

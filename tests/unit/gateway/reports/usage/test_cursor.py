@@ -9,7 +9,7 @@ from common import ids
 from services.gateway.http.pagination import seal_cursor
 from services.gateway.http.problems import Problem
 from services.gateway.reports.usage.routes import UsageFilter, decode_cursor, encode_cursor
-from services.gateway.reports.usage.store import Place, UsageRow
+from services.gateway.reports.usage.store import UsageCursor, UsageRow
 
 TENANT, DAY = ids.new(), date(2026, 11, 22)
 ROW = UsageRow(DAY, "echo", 1, 0, 0, 0, 0.5, 4, 4)
@@ -17,7 +17,7 @@ FILTER = UsageFilter(since=None, until=DAY, model=None)
 
 
 def test_a_cursor_is_the_place_after_its_row() -> None:
-    assert decode_cursor(encode_cursor(ROW, TENANT, FILTER), TENANT, FILTER) == Place(DAY, "echo")
+    assert decode_cursor(encode_cursor(ROW, TENANT, FILTER), TENANT, FILTER) == UsageCursor(DAY, "echo")
 
 
 @pytest.mark.parametrize("change", [{"since": DAY}, {"until": None}, {"model": "echo"}], ids=str)
