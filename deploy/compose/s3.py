@@ -17,10 +17,25 @@ READY = Path("/tmp/ready")  # noqa: S108 - a tmpfs of the container
 HEALTH = "http://127.0.0.1:8333/healthz"
 WITHIN = 60.0  # seconds
 SERVER = (
-    *("weed", "-logtostderr=true", "server", "-dir=/data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"),
-    *("-master.telemetry=false", "-master.volumeSizeLimitMB=1024", "-volume.max=0", "-volume.preStopSeconds=1"),
-    *("-filer", "-s3", "-s3.port=8333", "-s3.ip.bind=0.0.0.0", "-s3.iam=false", "-s3.autoCreateBucket=false"),
-    *("-s3.port.iceberg=0", "-s3.port.lance=0", "-s3.readerCacheSizeMB=64"),
+    "weed",
+    "-logtostderr=true",
+    "server",
+    "-dir=/data",
+    "-ip=127.0.0.1",
+    "-ip.bind=127.0.0.1",
+    "-master.telemetry=false",
+    "-master.volumeSizeLimitMB=1024",
+    "-volume.max=0",
+    "-volume.preStopSeconds=1",
+    "-filer",
+    "-s3",
+    "-s3.port=8333",
+    "-s3.ip.bind=0.0.0.0",
+    "-s3.iam=false",
+    "-s3.autoCreateBucket=false",
+    "-s3.port.iceberg=0",
+    "-s3.port.lance=0",
+    "-s3.readerCacheSizeMB=64",
 )
 SHELL = ("weed", "shell", "-master=127.0.0.1:9333", "-filer=127.0.0.1:8888")
 

@@ -28,12 +28,25 @@ OF_SERVICES: dict[str, type[msgspec.Struct]] = {
     "settingsNotifier": NotifierSettings,
 }
 SECRET = {
-    *("database_url", "amqp_url", "encryption_keys", "url_keys", "bootstrap_key", "egress_proxy", "triton_headers"),
+    "database_url",
+    "amqp_url",
+    "encryption_keys",
+    "url_keys",
+    "bootstrap_key",
+    "egress_proxy",
+    "triton_headers",
     "triton_repository_key",
 }
 OF_THE_CHART = {
-    *("port", "shutdown_grace", "triton_url", "models", "fetch_folder", "max_fetched"),
-    *("pod_name", "service_account", "worker"),
+    "port",
+    "shutdown_grace",
+    "triton_url",
+    "models",
+    "fetch_folder",
+    "max_fetched",
+    "pod_name",
+    "service_account",
+    "worker",
 }
 WITHOUT_USE = {"development", "triton_tls", "triton_tls_ca", "triton_tls_certificate", "triton_tls_key"}
 LONGEST = 60  # characters of a default in the table

@@ -20,7 +20,10 @@ EXPANSIONS = {
     ("services/gateway", "job."): ("job.canceled", "job.canceling"),
     ("services/dispatcher", "job."): ("job.canceled", "job.expired", "job.failed", "job.succeeded"),
     ("services/notifier", "delivery."): (
-        *("delivery.exhausted", "delivery.failed", "delivery.postponed", "delivery.succeeded"),
+        "delivery.exhausted",
+        "delivery.failed",
+        "delivery.postponed",
+        "delivery.succeeded",
     ),
 }
 

@@ -25,7 +25,16 @@ class NotifierSettings(Settings, frozen=True, kw_only=True):
     delivery_timeout: Annotated[float, Meta(gt=0, le=300)] = 15.0
     """Seconds one delivery attempt may take."""
     delivery_schedule: tuple[Delay, ...] = (
-        *(0, 5, 300, 1800, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, DAY),
+        0,
+        5,
+        300,
+        1800,
+        2 * HOUR,
+        5 * HOUR,
+        10 * HOUR,
+        14 * HOUR,
+        20 * HOUR,
+        DAY,
     )
     """Seconds before each attempt. After the last one the delivery is `exhausted`."""
     delivery_concurrency: Annotated[int, Meta(ge=1, le=10_000)] = 640

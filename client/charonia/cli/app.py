@@ -51,8 +51,20 @@ def configure(
 
 
 COMMANDS = (
-    *(login, run, batch, jobs, files, dead_letters, models, top),
-    *(listen, webhooks, deliveries, verify, keys, account),
+    login,
+    run,
+    batch,
+    jobs,
+    files,
+    dead_letters,
+    models,
+    top,
+    listen,
+    webhooks,
+    deliveries,
+    verify,
+    keys,
+    account,
 )
 for each in COMMANDS:
     each.register(app)

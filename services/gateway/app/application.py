@@ -94,8 +94,12 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
     )
     return Litestar(
         route_handlers=[
-            *(api, protocol, console.router, welcome.router),
-            *(health.make_router(services.readiness, shows_metrics=not settings.metrics_port), document.router),
+            api,
+            protocol,
+            console.router,
+            welcome.router,
+            health.make_router(services.readiness, shows_metrics=not settings.metrics_port),
+            document.router,
         ],
         request_class=ApiRequest,
         before_request=answer_options,

@@ -128,8 +128,11 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
     )
     job_services = compose_jobs(settings, connections, event_services, catalogue, WaitExplainer(workloads), policy)
     inference = Inference(
-        *(job_services.submitter, job_services.canceler, job_services.store),
-        *(connections.waiters, settings.infer_wait),
+        job_services.submitter,
+        job_services.canceler,
+        job_services.store,
+        connections.waiters,
+        settings.infer_wait,
     )
     return Services(
         authenticator=authenticator,
@@ -151,7 +154,12 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
         ),
         audit=AuditServices(AuditStore(database)),
         inference=InferenceServices(
-            *(authenticator, readiness, catalogue, inference, connections.workers, connections.objects),
+            authenticator,
+            readiness,
+            catalogue,
+            inference,
+            connections.workers,
+            connections.objects,
             max_body=settings.max_body,
         ),
     )
@@ -184,7 +192,14 @@ def compose_jobs(
         authenticator=events.authenticator,
         store=store,
         submitter=Submitter(
-            *(database, catalogue, wake_ups, policy, limits, keys, connections.workers, files),
+            database,
+            catalogue,
+            wake_ups,
+            policy,
+            limits,
+            keys,
+            connections.workers,
+            files,
             compose_large_inputs(settings, connections),
         ),
         canceler=Canceler(database, wake_ups, changes, urls),

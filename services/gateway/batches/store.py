@@ -128,7 +128,9 @@ class BatchStore:
         found = await self._database.fetch(QUERIES["read_results"], batch_id, start, sizes)
         return [
             ResultRow(
-                *(record["index"], record["custom_id"], record["problem"]),
+                record["index"],
+                record["custom_id"],
+                record["problem"],
                 None if record["id"] is None else read_job(Job, dict(record)),
                 record["outputs"],
             )

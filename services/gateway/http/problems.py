@@ -94,13 +94,18 @@ DESCRIPTIONS = {
 }
 # The errors of every call; of a call that names an object; of a call with a body.
 ANY_CALL = (
-    *(HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN),
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
     HTTPStatus.UNPROCESSABLE_ENTITY,  # an unknown query parameter
-    *(HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE),
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.SERVICE_UNAVAILABLE,
 )
 WITH_ID = (*ANY_CALL, HTTPStatus.NOT_FOUND)
 WITH_BODY = (
-    *(*ANY_CALL, HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    *ANY_CALL,
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.REQUEST_TIMEOUT,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
 )
 

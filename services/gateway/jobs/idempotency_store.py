@@ -46,8 +46,12 @@ class IdempotencyStore:
                 record["job_id"] or record["batch_id"],
                 record["batch_id"] is not None,
                 record["fingerprint"],
-                *(record["created_at"], record["run_at"], record["expires_at"]),
-                *(record["traceparent"], record["answer"], record["erased"]),
+                record["created_at"],
+                record["run_at"],
+                record["expires_at"],
+                record["traceparent"],
+                record["answer"],
+                record["erased"],
             )
             for record in found
         }

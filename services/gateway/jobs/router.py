@@ -7,10 +7,16 @@ from services.gateway.jobs import dead_letter_routes, read_routes, routes
 from services.gateway.jobs.dependencies import JobServices
 
 HANDLERS = [
-    *(read_routes.get_job, read_routes.list_jobs, read_routes.list_attempts),
-    *(read_routes.get_inputs, read_routes.get_outputs),
-    *(routes.cancel_job, routes.retry_job, routes.erase_job),
-    *(dead_letter_routes.list_dead_letters, dead_letter_routes.replay_dead_letters),
+    read_routes.get_job,
+    read_routes.list_jobs,
+    read_routes.list_attempts,
+    read_routes.get_inputs,
+    read_routes.get_outputs,
+    routes.cancel_job,
+    routes.retry_job,
+    routes.erase_job,
+    dead_letter_routes.list_dead_letters,
+    dead_letter_routes.replay_dead_letters,
 ]
 
 

@@ -88,7 +88,10 @@ class JobStore:
         is_next = row.status is Status.QUEUED and record["scheduled_at"] is None  # else it waits for its time
         position = await self._find_position(row) if is_next else None
         return FoundJob(
-            *(row, record["outputs"], record["webhook_status"], position),
+            row,
+            record["outputs"],
+            record["webhook_status"],
+            position,
             erased=record["erased_at"] is not None,
             outputs_size=record["outputs_size"],
         )

@@ -94,7 +94,12 @@ class Submitter:
         """Return what a request of this key is validated with."""
         models = select_models(key.models, await self._catalogue.read())
         return SubmitContext(
-            *(key.tenant_id, traceparent, models, self._policy, request_key, key.models),
+            key.tenant_id,
+            traceparent,
+            models,
+            self._policy,
+            request_key,
+            key.models,
             max_inline=self.large_inputs.max_inline,
             max_tensor=self.files.max_tensor,
             input_policy=self.files.policy,

@@ -102,10 +102,5 @@ class ModelStore:
 
 
 def read_model(record: asyncpg.Record) -> ModelVersion:
-    inputs = msgspec.json.decode(record["inputs"], type=list[Signature])
-    outputs = msgspec.json.decode(record["outputs"], type=list[Signature])
-    return ModelVersion(
-        *(record["name"], record["version"], record["ready"], record["decoupled"], record["max_batch_size"]),
-        *(inputs, outputs, record["max_running"], record["max_running_per_tenant"], record["paused"]),
-        *(record["declared"], record["reason"]),
-    )
+    signatures = {name: msgspec.json.decode(record[name], type=list[Signature]) for name in ("inputs", "outputs")}
+    return ModelVersion(**{**record, **signatures})

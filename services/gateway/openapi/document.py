@@ -43,9 +43,24 @@ from services.gateway.webhooks import schemas as webhook_schemas
 
 PREFIX = "#/components/schemas/"
 SCHEMA_MODULES = (
-    *(job_schemas, input_schemas, batch_schemas, event_schemas, webhook_schemas, model_schemas, usage_schemas),
-    *(audit_schemas, trace_schemas, feed_schemas, key_schemas, stats_schemas, file_schemas),
-    *(problems, welcome, responses, protocol_schemas, health),
+    job_schemas,
+    input_schemas,
+    batch_schemas,
+    event_schemas,
+    webhook_schemas,
+    model_schemas,
+    usage_schemas,
+    audit_schemas,
+    trace_schemas,
+    feed_schemas,
+    key_schemas,
+    stats_schemas,
+    file_schemas,
+    problems,
+    welcome,
+    responses,
+    protocol_schemas,
+    health,
 )
 UNUSED = {msgspec.Struct, responses.StoredOutput}
 KINDS: list[Any] = [Output, RawElement, InferRequest, *BODIES]  # not fields of any other type

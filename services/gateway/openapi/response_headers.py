@@ -36,8 +36,12 @@ OF_LIMITED = ("RateLimit", "RateLimit-Policy")  # unless the caller is unknown
 CREATED = ("Location", "Idempotency-Replayed")
 OF_STREAM = ("Cache-Control", "X-Accel-Buffering")
 OF_FILE = (
-    *("ETag", "Accept-Ranges", "Content-Disposition"),
-    *("X-Content-Type-Options", "Content-Security-Policy", "Cross-Origin-Resource-Policy"),
+    "ETag",
+    "Accept-Ranges",
+    "Content-Disposition",
+    "X-Content-Type-Options",
+    "Content-Security-Policy",
+    "Cross-Origin-Resource-Policy",
 )
 INFER = ("X-Charonia-Job", "Location")  # once there is a job
 BY_STATUS = {"401": ("WWW-Authenticate",), "429": ("Retry-After",), "503": ("Retry-After",)}

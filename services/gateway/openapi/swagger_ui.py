@@ -47,8 +47,14 @@ PAGE = f"""<!DOCTYPE html>
 # Swagger UI sets inline styles, and its style sheet contains images; everything else comes from this host.
 POLICY = "; ".join(
     [
-        *("default-src 'none'", "script-src 'self'", "style-src 'self' 'unsafe-inline'", "img-src 'self' data:"),
-        *("connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"),
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
     ]
 )
 FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}

@@ -7,15 +7,28 @@ from services.gateway.webhooks import action_routes, delivery_routes, health_rou
 from services.gateway.webhooks.dependencies import WebhookServices
 
 WEBHOOKS = [
-    *(routes.create_webhook, routes.list_webhooks, routes.get_webhook, routes.change_webhook, routes.delete_webhook),
-    *(health_routes.list_webhook_health, health_routes.get_webhook_health),
-    *(action_routes.test_webhook, action_routes.disable_webhook, action_routes.enable_webhook),
-    *(action_routes.recover_webhook, action_routes.get_recovery),
-    *(secret_routes.rotate_webhook, secret_routes.rotate_webhook_secret, secret_routes.get_webhook_secret),
+    routes.create_webhook,
+    routes.list_webhooks,
+    routes.get_webhook,
+    routes.change_webhook,
+    routes.delete_webhook,
+    health_routes.list_webhook_health,
+    health_routes.get_webhook_health,
+    action_routes.test_webhook,
+    action_routes.disable_webhook,
+    action_routes.enable_webhook,
+    action_routes.recover_webhook,
+    action_routes.get_recovery,
+    secret_routes.rotate_webhook,
+    secret_routes.rotate_webhook_secret,
+    secret_routes.get_webhook_secret,
 ]
 DELIVERIES = [
-    *(delivery_routes.list_webhook_deliveries, delivery_routes.list_job_deliveries),
-    *(delivery_routes.get_delivery, delivery_routes.get_delivery_body, delivery_routes.redeliver),
+    delivery_routes.list_webhook_deliveries,
+    delivery_routes.list_job_deliveries,
+    delivery_routes.get_delivery,
+    delivery_routes.get_delivery_body,
+    delivery_routes.redeliver,
 ]
 
 

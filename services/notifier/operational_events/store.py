@@ -49,7 +49,10 @@ async def find_exhausted(connection: Connection, deliveries: Sequence[UUID]) -> 
     attempts = [read_attempt(dict(each)) for each in await connection.fetch(delivery.QUERIES["list_attempts"], *values)]
     return [
         ExhaustedDelivery(
-            *(record["tenant_id"], record["job_id"], record["finished_at"], record["traceparent"]),
+            record["tenant_id"],
+            record["job_id"],
+            record["finished_at"],
+            record["traceparent"],
             view_delivery(read_delivery(dict(record)), attempts),
         )
         for record in found

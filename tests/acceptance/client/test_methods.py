@@ -161,8 +161,12 @@ def test_many_items_are_mapped(client: Charonia) -> None:
     assert [each.item for each in found] == items
     errors = [type(each.error) for each in found]
     assert errors[:6] == [
-        *(type(None), charonia.JobFailed, type(None)),
-        *(charonia.InvalidInput, charonia.InvalidInput, charonia.InvalidInput),
+        type(None),
+        charonia.JobFailed,
+        type(None),
+        charonia.InvalidInput,
+        charonia.InvalidInput,
+        charonia.InvalidInput,
     ]
     assert errors[6:] == [type(None)] * 30
     assert found[0]["result"] == ["ok"]

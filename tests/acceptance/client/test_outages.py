@@ -150,7 +150,8 @@ def test_events_go_on_after_the_gateway_was_killed(breakable: Stack, key: str, r
                 starting = restart()
         starting.join()
         assert [each.type for each in events] == [
-            *("job.queued", "job.started"),
+            "job.queued",
+            "job.started",
             *["job.output"] * len(WORDS),
             "job.succeeded",
         ]

@@ -113,7 +113,7 @@ async def test_each_part_that_is_killed_is_started_again(up: Up) -> None:
 
 async def test_a_service_is_restarted_on_request(up: Up) -> None:
     process = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-m", "deploy.local", "restart", "notifier"], env=up.environment, stdout=subprocess.PIPE
+        sys.executable, "-m", "deploy.local", "restart", "notifier", env=up.environment, stdout=subprocess.PIPE
     )
     output, _ = await asyncio.wait_for(process.communicate(), DEADLINE)
     assert (process.returncode, output) == (0, b"notifier is ready.\n")

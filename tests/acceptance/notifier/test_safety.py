@@ -37,7 +37,11 @@ PUBLIC = "8.8.8.8"  # resolved, never connected to
 HOSTS = [f"[{each}]" if ":" in each else each for each in NOT_PUBLIC if each != ALLOWED]
 FORBIDDEN_URLS = [
     *(f"https://{host}/hook" for host in (*HOSTS, *ODD_LITERALS)),
-    *("https://user@example.com/", "https://user:password@example.com/", "ftp://example.com/", "https://[::1", "x"),
+    "https://user@example.com/",
+    "https://user:password@example.com/",
+    "ftp://example.com/",
+    "https://[::1",
+    "x",
     *(f"https://example.com:{port}/" for port in (0, 22, 25, 5432, 6379, 99999)),
 ]
 

@@ -50,7 +50,9 @@ class Steps:
         self.due = CountedWakes()
         self.wake_ups = RecordedWakeUps()
         self.recorder = AttemptRecorder(
-            *(AttemptStore(database, database), self.wake_ups, self.due),
+            AttemptStore(database, database),
+            self.wake_ups,
+            self.due,
             endpoint_concurrency=endpoint_concurrency,
             disable_after=disable_after,
         )

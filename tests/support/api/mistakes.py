@@ -129,7 +129,11 @@ MISTAKES: dict[str, Mistake] = {
     "a list for an object": send(b"[1]", "the body must be an object like", "got a list", status=422),
     "plain text": Mistake("POST", "/v1/jobs", 415, (f"Content-Type is '{TEXT}'",), b"{}", {"Content-Type": TEXT}),
     "a file from a form": Mistake(
-        *("POST", "/v1/jobs", 415, ("multipart/form-data", "expected application/json", '{"base64": "…"}'), b"--x"),
+        "POST",
+        "/v1/jobs",
+        415,
+        ("multipart/form-data", "expected application/json", '{"base64": "…"}'),
+        b"--x",
         {"Content-Type": "multipart/form-data; boundary=x"},
     ),
     "a compressed body": Mistake("POST", "/v1/jobs", 415, ("without an encoding",), b"", {"Content-Encoding": "gzip"}),
@@ -236,13 +240,20 @@ MISTAKES: dict[str, Mistake] = {
     "the name of a file as a batch": lines(b"jobs.jsonl", 422, "looks like the name of a file", "--data-binary @FILE"),
     "a file whose lines curl joined": lines(b'{"model": "echo"}{"model": "echo"}', 422, "column 18", "--data-binary"),
     "lines sent as JSON": Mistake(
-        *("POST", "/v1/batches", 400, ("a second job begins in line 2, column 1", "application/x-ndjson")),
+        "POST",
+        "/v1/batches",
+        400,
+        ("a second job begins in line 2, column 1", "application/x-ndjson"),
         b'{"model": "echo"}\n{"model": "echo"}\n',
     ),
     "one job as a batch": Mistake("POST", "/v1/batches", 422, ("must be a list of jobs", "application/x-ndjson"), JOB),
     "a batch with a comma too many": Mistake("POST", "/v1/batches", 400, ("remove the comma before ']'",), b"[{},]"),
     "an item that is no JSON": Mistake(
-        *("POST", "/v1/batches", 422, ("/0: the item is not JSON: line 1, column 1",), b"hello"),
+        "POST",
+        "/v1/batches",
+        422,
+        ("/0: the item is not JSON: line 1, column 1",),
+        b"hello",
         {"Content-Type": "application/x-ndjson"},
     ),
     "a batch that was cut": Mistake("POST", "/v1/batches", 400, ("it ends too early",), b'[{"model": "echo"}'),
@@ -252,10 +263,13 @@ MISTAKES: dict[str, Mistake] = {
     "an unknown signature": subscribe("must be one of ed25519, hmac; got 'rsa'", signing="rsa"),
     "a header of the connection": subscribe("/headers/host: is set by Charonia; leave it out", headers={"host": "a"}),
     "a key with a line break in its name": Mistake(
-        *("POST", "/v1/keys", 422, ("/name: must not contain control characters",)), {"name": "a\n", "scopes": ["read"]}
+        "POST", "/v1/keys", 422, ("/name: must not contain control characters",), {"name": "a\n", "scopes": ["read"]}
     ),
     "a replay of a batch": Mistake(
-        *("POST", "/v1/dead-letters/replay", 422, ("/ids/0: ", "is the id of a batch, not of a job")),
+        "POST",
+        "/v1/dead-letters/replay",
+        422,
+        ("/ids/0: ", "is the id of a batch, not of a job"),
         {"ids": [UNKNOWN_BATCH]},
     ),
     "an idempotency key with spaces": Mistake(

@@ -124,8 +124,14 @@ def read(request: ExportTraceServiceRequest) -> Iterator[Span]:
         for scope in resource.scope_spans:
             for span in scope.spans:
                 yield Span(
-                    *(span.name, Kind(span.kind), span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex()),
-                    *(service, span.start_time_unix_nano, span.end_time_unix_nano),
+                    span.name,
+                    Kind(span.kind),
+                    span.trace_id.hex(),
+                    span.span_id.hex(),
+                    span.parent_span_id.hex(),
+                    service,
+                    span.start_time_unix_nano,
+                    span.end_time_unix_nano,
                     failed=span.status.code == Status.STATUS_CODE_ERROR,
                     attributes=read_attributes(span.attributes),
                     links=tuple(link.trace_id.hex() for link in span.links),

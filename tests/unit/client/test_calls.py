@@ -106,9 +106,17 @@ def test_an_error_says_whether_the_call_may_have_had_an_effect() -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        *((400, errors.InvalidRequest), (401, errors.Unauthorized), (403, errors.Forbidden), (404, errors.NotFound)),
-        *((409, errors.Conflict), (413, errors.TooLarge), (422, errors.InvalidRequest), (429, errors.RateLimited)),
-        *((503, errors.Unavailable), (500, errors.ServerError), (418, errors.APIError)),
+        (400, errors.InvalidRequest),
+        (401, errors.Unauthorized),
+        (403, errors.Forbidden),
+        (404, errors.NotFound),
+        (409, errors.Conflict),
+        (413, errors.TooLarge),
+        (422, errors.InvalidRequest),
+        (429, errors.RateLimited),
+        (503, errors.Unavailable),
+        (500, errors.ServerError),
+        (418, errors.APIError),
     ],
 )
 def test_each_status_has_its_error(status: int, kind: type[errors.APIError]) -> None:

@@ -33,12 +33,17 @@ JOB = JobData(
     metrics=Metrics(),
 )
 SIMPLE: tuple[type[errors.CharoniaError], ...] = (
-    *(errors.CharoniaError, errors.ConfigurationError, errors.ConnectionFailed, errors.DeadlineExceeded),
-    *(errors.InvalidResponse, errors.InvalidSignature),
+    errors.CharoniaError,
+    errors.ConfigurationError,
+    errors.ConnectionFailed,
+    errors.DeadlineExceeded,
+    errors.InvalidResponse,
+    errors.InvalidSignature,
 )
 OF_JOBS: tuple[type[errors.JobError], ...] = (errors.JobError, *errors.BY_JOB_STATUS.values())
 OF_ANSWERS: tuple[type[errors.APIError], ...] = (
-    *(errors.APIError, errors.ServerError),
+    errors.APIError,
+    errors.ServerError,
     *dict.fromkeys(errors.BY_STATUS.values()),
 )
 ERRORS: list[errors.CharoniaError] = [

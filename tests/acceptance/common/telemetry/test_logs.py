@@ -87,5 +87,8 @@ async def test_batches_and_refused_requests_are_logged(stack: Stack, api: Api) -
     assert all(len(line["trace_id"]) == 32 and line["tenant"].startswith("tnt_") for line in lines)
     assert [lines[0][name] for name in ("accepted", "total")] == [1, 1]
     assert [lines[1][name] for name in ("method", "route", "status", "code")] == [
-        *("POST", "/v1/jobs", 422, "invalid_request")
+        "POST",
+        "/v1/jobs",
+        422,
+        "invalid_request",
     ]

@@ -69,7 +69,8 @@ async def test_limits_are_named(stack: Stack) -> None:
     async with another_gateway(stack, **limits) as gateway, open_client(stack, key, gateway.url) as api:
         large = await refuse(api, {"image": {"file": await upload_file(api, bytes(2049))}})
         assert (large["errors"][0]["pointer"], "CHARONIA_MAX_TENSOR" in large["errors"][0]["detail"]) == (
-            *("/inputs/image/file", True),
+            "/inputs/image/file",
+            True,
         )
         fits = {"image": {"file": await upload_file(api, bytes(2048))}}
         await api.submit("ocr", fits, run_at=later())
@@ -115,7 +116,8 @@ async def test_a_batch_uses_one_file_many_times(owner: Api) -> None:
     batch = (await owner.http.post("/v1/batches", json=items)).json()
     assert (batch["accepted"], batch["total"]) == (38, 40)
     assert [(each["index"], each["errors"][0]["pointer"]) for each in batch["errors"]] == [
-        *((7, "/inputs/x/file"), (9, "/custom_id"))
+        (7, "/inputs/x/file"),
+        (9, "/custom_id"),
     ]
 
     async def poll() -> list[Job] | None:

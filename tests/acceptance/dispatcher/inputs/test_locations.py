@@ -79,7 +79,8 @@ async def retry(customer: Customer, job: str) -> str:
 async def test_the_command_shows_what_is_allowed(customer: Customer) -> None:
     place = f"s3://{customer.bucket}"
     assert await customer.run_command("allow", customer.name, f"{place}/out/", "--write") == (
-        *(0, f"{customer.name}: {place}/out/ (write)"),
+        0,
+        f"{customer.name}: {place}/out/ (write)",
     )
     listed = f"{customer.name}: {place}/in/ (read)\n{customer.name}: {place}/out/ (write)"
     assert await customer.run_command("list", customer.name) == (0, listed)

@@ -86,19 +86,20 @@ async def test_a_url_that_fails_for_good_fails_the_job(
     (span,) = [span for span in spans if span.name == "GET input"]
     assert span.parent in [each.id for each in spans if each.name == "process jobs.ocr"]
     assert (span.attributes["url.full"], span.attributes["http.response.status_code"]) == (
-        *(f"{contents.url}/REDACTED", 404),
+        f"{contents.url}/REDACTED",
+        404,
     )
     assert "secret" not in str(spans)
 
 
 async def test_a_submit_with_a_forbidden_url_is_refused(owner: Api) -> None:
     for url, reason in (
-        *(
-            ("https://10.0.0.1/", "are not allowed"),
-            ("https://169.254.169.254/", "link-local"),
-            ("s3://bucket/key", "not allowed for your tenant"),
-        ),
-        *(("file:///etc/passwd", "https://"), ("https://me:pass@example.com/", "user name"), (7, "expected a URL")),
+        ("https://10.0.0.1/", "are not allowed"),
+        ("https://169.254.169.254/", "link-local"),
+        ("s3://bucket/key", "not allowed for your tenant"),
+        ("file:///etc/passwd", "https://"),
+        ("https://me:pass@example.com/", "user name"),
+        (7, "expected a URL"),
     ):
         response = await owner.http.post("/v1/jobs", json={"model": "ocr", "inputs": {"image": {"url": url}}})
         (error,) = response.json()["errors"]

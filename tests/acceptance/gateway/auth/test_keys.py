@@ -37,8 +37,11 @@ CALLS = {
     "admin": [
         *(("POST", path) for path in ("/v1/webhooks", "/v1/dead-letters/replay", "/v1/webhook-secret/rotate")),
         *((method, "/v1/webhooks/none") for method in ("PATCH", "DELETE")),
-        *(("GET", "/v1/keys"), ("POST", "/v1/keys"), ("DELETE", "/v1/keys/none")),
-        *(("GET", "/v1/webhook-secret"), ("POST", "/v1/deliveries/none/redeliver")),
+        ("GET", "/v1/keys"),
+        ("POST", "/v1/keys"),
+        ("DELETE", "/v1/keys/none"),
+        ("GET", "/v1/webhook-secret"),
+        ("POST", "/v1/deliveries/none/redeliver"),
     ],
 }
 

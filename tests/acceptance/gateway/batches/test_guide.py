@@ -34,7 +34,9 @@ async def run_script(stack: Stack, script: str, directory: Path) -> str:
 
 async def start_script(stack: Stack, script: str, directory: Path) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *("bash", "-c", script.replace("localhost:8080", stack.url.removeprefix("http://"))),
+        "bash",
+        "-c",
+        script.replace("localhost:8080", stack.url.removeprefix("http://")),
         cwd=directory,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -22,10 +22,25 @@ async def test_gateway_follows_its_document_for_generated_requests(stack: Stack,
     """Its requests have a tenant of their own: they replay dead letters, and those of other tests may kill Triton."""
     key = await make_key(stack, "generated-requests", "--rate-limit", "1000")
     command = [
-        *(str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(CONFIG)),
-        *("run", f"{stack.url}/openapi.json", "--header", f"Authorization: Bearer {key}"),
-        *("--checks", "all", "--phases", "examples,coverage,fuzzing,stateful", "--max-examples", str(EXAMPLE_COUNT)),
-        *("--seed", str(SEED), "--continue-on-failure", "--no-color", "--warnings", "off"),
+        str(Path(sys.executable).with_name("schemathesis")),
+        "--config-file",
+        str(CONFIG),
+        "run",
+        f"{stack.url}/openapi.json",
+        "--header",
+        f"Authorization: Bearer {key}",
+        "--checks",
+        "all",
+        "--phases",
+        "examples,coverage,fuzzing,stateful",
+        "--max-examples",
+        str(EXAMPLE_COUNT),
+        "--seed",
+        str(SEED),
+        "--continue-on-failure",
+        "--no-color",
+        "--warnings",
+        "off",
     ]
     run = await asyncio.to_thread(
         subprocess.run, command, capture_output=True, text=True, timeout=LIMIT, cwd=tmp_path, check=False

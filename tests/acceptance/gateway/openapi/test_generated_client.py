@@ -36,8 +36,16 @@ def package(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     document = tmp_path / "openapi.json"
     document.write_bytes(httpx.get(f"{stack.url}/openapi.json", timeout=30).content)
     command = [
-        *(str(Path(sys.executable).with_name("openapi-python-client")), "generate", "--path", str(document)),
-        *("--meta", "none", "--config", str(config), "--output-path", str(tmp_path / PACKAGE)),
+        str(Path(sys.executable).with_name("openapi-python-client")),
+        "generate",
+        "--path",
+        str(document),
+        "--meta",
+        "none",
+        "--config",
+        str(config),
+        "--output-path",
+        str(tmp_path / PACKAGE),
     ]
     path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}  # for ruff, which formats the package
     run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path, env=path)

@@ -45,7 +45,12 @@ OF_COMMANDS = {
     *sql.load("services.gateway.commands", "limits.sql"),
     *sql.load("services.gateway.commands", "check_files.sql"),
     *sql.load("services.gateway.commands", "locations.sql"),
-    *("list_keys", "revoke_key", "has_key", "set_max_queued", "find_max_queued", "list_whole_audit_log"),
+    "list_keys",
+    "revoke_key",
+    "has_key",
+    "set_max_queued",
+    "find_max_queued",
+    "list_whole_audit_log",
 }
 OF_BOTH = {"add_key", "add_tenant", "find_tenant", "list_audit_log"}
 RELATIONS = """

@@ -39,7 +39,9 @@ async def test_a_key_has_all_scopes_and_no_limit_of_its_own_unless_it_was_given_
 ) -> None:
     await database.fetch(
         "INSERT INTO api_keys (id, tenant_id, name, key_hash) VALUES ($1, $2, 'before there were scopes', $3)",
-        *(ids.new(), tenant, hash_key("old")),
+        ids.new(),
+        tenant,
+        hash_key("old"),
     )
     await store.add_key(ids.new(), tenant, "new", hash_key("new"), [Scope.READ], 7, actor="test")
     found = await store.find_keys([hash_key("old"), hash_key("new")])

@@ -35,7 +35,8 @@ async def test_new_claims_equal_those_of_the_loop(database: Database, tenant: UU
     await subscribe(database, tenant, headers=b"encrypted headers")
     await database.fetch(
         "INSERT INTO old_secrets (id, tenant_id, secret, until) VALUES ($1, $2, 'old', now() + interval '1 hour')",
-        *(ids.new(), tenant),
+        ids.new(),
+        tenant,
     )
     claims = await steps.take(await add_event(database, tenant, **CALLBACK))
     assert {claim.webhook_id is None: len(claim.secrets) for claim in claims} == {True: 2, False: 1}

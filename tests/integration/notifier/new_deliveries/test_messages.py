@@ -28,7 +28,7 @@ TAKEN = "SELECT 1 FROM deliveries WHERE event_id = $1 AND next_at IS NOT NULL"
 def taker(database: Database) -> NewDeliveries:
     unused = cast("Any", None)  # without slots, nothing is claimed or sent
     worker = DeliveryWorker(
-        *(unused, unused, unused, DueEndpoints(), (0.0,)), timeout=1.0, concurrency=0, endpoint_concurrency=1
+        unused, unused, unused, DueEndpoints(), (0.0,), timeout=1.0, concurrency=0, endpoint_concurrency=1
     )
     return NewDeliveries(NewDeliveryStore(database), worker, 0.0)
 

@@ -35,7 +35,9 @@ def test_an_invalid_object_is_explained(text: str, reason: str) -> None:
 
 def test_a_prefix_ends_where_a_folder_ends() -> None:
     assert [parse_prefix(text) for text in ("s3://bucket", "s3://bucket/", "s3://bucket/a/b/")] == [
-        *(Location("bucket", ""), Location("bucket", ""), Location("bucket", "a/b/"))
+        Location("bucket", ""),
+        Location("bucket", ""),
+        Location("bucket", "a/b/"),
     ]
     with pytest.raises(InvalidLocation, match="must end with /"):
         parse_prefix("s3://bucket/a")

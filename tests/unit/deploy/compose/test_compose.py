@@ -142,7 +142,9 @@ def test_an_image_holds_what_its_service_needs_as_it_is_locked(service: str) -> 
     assert {"asyncpg", "msgspec", "aio-pika"} <= lock.keys()
     assert not lock.keys() & {"pytest", "mypy", "ruff", "hypothesis", "schemathesis", "setuptools"}
     assert ("litestar" in lock, "tritonclient" in lock, "aiohttp" in lock) == (
-        *(service == "gateway", service == "dispatcher", service != "gateway"),
+        service == "gateway",
+        service == "dispatcher",
+        service != "gateway",
     )
 
 

@@ -36,8 +36,13 @@ def test_a_build_names_the_service_and_the_image() -> None:
     command = build_command("notifier", "registry.example.com/charonia/notifier:1", {"VERSION": "1"})
     assert command[:3] == ["build", "-f", str(DOCKERFILE)]
     assert command[3:] == [
-        *("--build-arg", "SERVICE=notifier", "--build-arg", "VERSION=1"),
-        *("-t", "registry.example.com/charonia/notifier:1", str(ROOT)),
+        "--build-arg",
+        "SERVICE=notifier",
+        "--build-arg",
+        "VERSION=1",
+        "-t",
+        "registry.example.com/charonia/notifier:1",
+        str(ROOT),
     ]
     assert all((ROOT / "services" / service).is_dir() for service in SERVICES)
 

@@ -43,9 +43,17 @@ POD: dict[str, Any] = {
 def test_a_container_has_its_variables_user_mounts_and_limits() -> None:
     options, command = run_options(CONTAINER, POD, {("s", "k"): "secret"})
     assert options == [
-        *("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges:true", "--user=10001:10001"),
-        *("--env", "A=1", "--env", "B=secret", f"--tmpfs={FOLDER}:rw,exec,mode=0777,size=1048576"),
-        *("--memory=1073741824", "--stop-timeout=35"),
+        "--read-only",
+        "--cap-drop=ALL",
+        "--security-opt=no-new-privileges:true",
+        "--user=10001:10001",
+        "--env",
+        "A=1",
+        "--env",
+        "B=secret",
+        f"--tmpfs={FOLDER}:rw,exec,mode=0777,size=1048576",
+        "--memory=1073741824",
+        "--stop-timeout=35",
     ]
     assert command == ["charonia/gateway:1"]
 

@@ -10,9 +10,19 @@ PUBLIC = "https://charonia.example.com/api"
 @pytest.mark.parametrize(
     "host",
     [
-        *("localhost", "localhost:8080", "gateway", "gateway:8080", "127.0.0.1:8080", "192.168.1.7", "[::1]:8080"),
-        *("a.localhost:1", "host.docker.internal:8080", "charonia.example.com", "charonia.example.com:443"),
-        *("LOCALHOST", "localhost."),
+        "localhost",
+        "localhost:8080",
+        "gateway",
+        "gateway:8080",
+        "127.0.0.1:8080",
+        "192.168.1.7",
+        "[::1]:8080",
+        "a.localhost:1",
+        "host.docker.internal:8080",
+        "charonia.example.com",
+        "charonia.example.com:443",
+        "LOCALHOST",
+        "localhost.",
     ],
 )
 def test_addresses_and_local_names_are_safe(host: str) -> None:
@@ -22,8 +32,17 @@ def test_addresses_and_local_names_are_safe(host: str) -> None:
 @pytest.mark.parametrize(
     "host",
     [
-        *(None, "", ":8080", "evil.example", "evil.example:8080", "evil.example.", "localhost.evil.example"),
-        *("127.0.0.1.evil.example", "x.charonia.example.com", "[evil.example]", "a@evil.example"),
+        None,
+        "",
+        ":8080",
+        "evil.example",
+        "evil.example:8080",
+        "evil.example.",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "x.charonia.example.com",
+        "[evil.example]",
+        "a@evil.example",
     ],
 )
 def test_domains_of_others_are_not(host: str | None) -> None:

@@ -67,7 +67,8 @@ async def test_inputs_come_from_their_own_networks(looked_up: bool, webhooks_ope
         cast("InputFileStore", nothing),
         cast("ObjectStore", None),
         cast("InputLocations", nothing),
-        *(2**20, inputs),
+        2**20,
+        inputs,
     )
     models = await FakeCatalogue().read()
     context = SubmitContext(ids.new(), TRACEPARENT, models, webhooks, max_tensor=2**20, input_policy=inputs)

@@ -94,7 +94,9 @@ def test_a_model_that_reads_the_file_itself_takes_any_size(inputs: Any) -> None:
         (
             listed({"file": NAME}, Datatype.BYTES, [2]),
             Signature("x", Datatype.BYTES, [-1]),
-            *(5, "/inputs/0/shape", "a whole file is one element, but shape [2] needs 2"),
+            5,
+            "/inputs/0/shape",
+            "a whole file is one element, but shape [2] needs 2",
         ),
         ({"x": "https://example.com/a.flac"}, REFERENCE, 5, "/inputs/x", "a reference to a file here, not data"),
         ({"x": {"base64": "AA=="}}, REFERENCE, 5, "/inputs/x", "upload it with POST /v1/files"),

@@ -30,9 +30,12 @@ async def test_one_count_is_for_all_who_ask_within_a_second_and_more_where_it_is
     depths = QueueDepths(cast("ModelStore", store), store.clock)
     assert await asyncio.gather(*(depths.read() for _ in range(5))) == [{("echo", "normal"): 1}] * 5
     for wait, took, again in [
-        *((0.9, 0.0, False), (0.2, 0.5, True)),
-        *((9.9, 0.5, False), (0.2, 60.0, True)),
-        *((29.9, 60.0, False), (0.2, 0.0, True)),
+        (0.9, 0.0, False),
+        (0.2, 0.5, True),
+        (9.9, 0.5, False),
+        (0.2, 60.0, True),
+        (29.9, 60.0, False),
+        (0.2, 0.0, True),
     ]:
         asked, store.took = store.asked, took
         store.now += wait

@@ -54,7 +54,11 @@ class FailingSender(Sender):
 async def test_deliveries_that_failed_together_are_spread_out() -> None:
     store, recorder = cast("ClaimStore", None), RecorderStub()  # nothing is claimed here
     worker = DeliveryWorker(
-        *(store, FailingSender(), recorder, DueEndpoints(), SCHEDULE),
+        store,
+        FailingSender(),
+        recorder,
+        DueEndpoints(),
+        SCHEDULE,
         timeout=1.0,
         concurrency=1,
         endpoint_concurrency=1,

@@ -52,7 +52,7 @@ class HoldingStore(ClaimStore):
 async def test_no_endpoint_is_forgotten_before_its_claim() -> None:
     due, unused = DueEndpoints(), cast("Any", None)  # nothing is sent here
     store = HoldingStore(due)
-    worker = DeliveryWorker(*(store, unused, unused, due, (0.0,)), timeout=1.0, concurrency=1, endpoint_concurrency=1)
+    worker = DeliveryWorker(store, unused, unused, due, (0.0,), timeout=1.0, concurrency=1, endpoint_concurrency=1)
     due.add([FIRST, SECOND])
     with pytest.raises(DatabaseUnavailable):
         await worker.claim()

@@ -27,7 +27,7 @@ class UnavailableStore:
 def make_taker(store: object) -> NewDeliveries:
     unused = cast("Any", None)
     worker = DeliveryWorker(
-        *(unused, unused, unused, DueEndpoints(), (0.0,)), timeout=1.0, concurrency=1, endpoint_concurrency=1
+        unused, unused, unused, DueEndpoints(), (0.0,), timeout=1.0, concurrency=1, endpoint_concurrency=1
     )
     return NewDeliveries(cast("NewDeliveryStore", store), worker, 0.0)
 

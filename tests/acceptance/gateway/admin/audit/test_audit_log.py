@@ -52,8 +52,15 @@ async def test_a_tenant_reads_its_changes_and_no_other_does(stack: Stack, receiv
         await call(api, "DELETE", path)
         page = await read_log(api)
         assert [item["action"] for item in page["items"]] == [
-            *("webhook.deleted", "secret.rotated", "webhook.enabled", "webhook.disabled", "webhook.rotated"),
-            *("webhook.updated", "webhook.created", "key.created", "tenant.created"),
+            "webhook.deleted",
+            "secret.rotated",
+            "webhook.enabled",
+            "webhook.disabled",
+            "webhook.rotated",
+            "webhook.updated",
+            "webhook.created",
+            "key.created",
+            "tenant.created",
         ]
         deleted, _, _, disabled, _, updated, created, key, _ = page["items"]
         assert {updated["actor"], created["actor"], deleted["actor"]} == {key["target"]}
@@ -106,8 +113,10 @@ async def test_operators_read_the_log_of_a_tenant_and_of_all(stack: Stack) -> No
     assert (shown.returncode, shown.stderr) == (0, "")
     entries = [json.loads(line) for line in shown.stdout.splitlines()]
     assert [(entry["actor"], entry["action"]) for entry in entries] == [
-        *(("keys revoke", "key.revoked"), ("limits tenant", "tenant.updated")),
-        *(("keys create", "key.created"), ("keys create", "tenant.created")),
+        ("keys revoke", "key.revoked"),
+        ("limits tenant", "tenant.updated"),
+        ("keys create", "key.created"),
+        ("keys create", "tenant.created"),
     ]
     assert {entry["tenant_id"] for entry in entries} == {entries[1]["target"]}
     assert entries[0]["target"] == listed[0]["id"]

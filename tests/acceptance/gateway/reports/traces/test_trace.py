@@ -70,7 +70,8 @@ async def test_the_trace_as_text(api: Api) -> None:
     assert columns.split() == ["at", "took", "service", "span"]
     attempts = [line.partition("dispatcher    ")[2] for line in lines if "attempt" in line]
     assert [text.partition(", ")[0] for text in attempts] == [
-        *("attempt 1 (failed: inference_failed", "attempt 2 (failed: inference_failed"),
+        "attempt 1 (failed: inference_failed",
+        "attempt 2 (failed: inference_failed",
     ]
 
 
@@ -79,12 +80,16 @@ async def test_a_waiting_job_has_an_open_span(api: Api) -> None:
     job = await api.submit("echo", {"x": [[1.0]]}, run_at=at.isoformat())
     trace = await get_trace(api, job.id)
     assert [(span.name, span.took_ms is None) for span in trace.spans] == [
-        *(("job echo", True), ("accepted", False), ("scheduled", True)),
+        ("job echo", True),
+        ("accepted", False),
+        ("scheduled", True),
     ]
     await api.http.post(f"/v1/jobs/{job.id}/cancel")
     ended = (await get_trace(api, job.id)).spans
     assert [(span.name, span.took_ms is None) for span in ended] == [
-        *(("job echo", False), ("accepted", False), ("scheduled", False)),
+        ("job echo", False),
+        ("accepted", False),
+        ("scheduled", False),
     ]
 
 

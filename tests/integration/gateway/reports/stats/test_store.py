@@ -114,7 +114,14 @@ async def test_jobs_are_counted_by_minute(database: Database, tenant: UUID) -> N
     present = [(ago, each.waiting, each.running) for ago, each in by_minute]
     assert present[0][1:] == (1, 1)
     assert [after for before, after in pairwise(present) if before[1:] != after[1:]] == [
-        *((50, 2, 1), (40, 1, 2), (30, 0, 0), (20, 2, 0), (15, 4, 0), (10, 3, 0), (5, 2, 0), (2, 1, 1))
+        (50, 2, 1),
+        (40, 1, 2),
+        (30, 0, 0),
+        (20, 2, 0),
+        (15, 4, 0),
+        (10, 3, 0),
+        (5, 2, 0),
+        (2, 1, 1),
     ]
 
 

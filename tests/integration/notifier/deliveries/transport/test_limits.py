@@ -116,8 +116,17 @@ async def test_a_receiver_that_accepts_and_hangs(hurried: Sender) -> None:
         (b"HTTP/1.1 200 ", b"x", "bad_response", None),
     ],
     ids=[
-        *("10-GB", "endless", "endless-error", "extension", "tiny-chunks", "interim", "upgrade"),
-        *("headers", "value", "name", "reason"),
+        "10-GB",
+        "endless",
+        "endless-error",
+        "extension",
+        "tiny-chunks",
+        "interim",
+        "upgrade",
+        "headers",
+        "value",
+        "name",
+        "reason",
     ],
 )
 async def test_a_flood_is_cut_off(sender: Sender, first: bytes, more: bytes, error: str, status: int | None) -> None:

@@ -43,8 +43,12 @@ def draw(runs: list[Run], *, retried_at: datetime | None = None, **changes: Any)
     job = TracedJob(msgspec.structs.replace(ROW, **changes), retried_at)
     return [
         (
-            *(span.service, span.name, (span.begin - NOW).total_seconds()),
-            *(None if span.end is None else (span.end - NOW).total_seconds(), span.depth, span.failed),
+            span.service,
+            span.name,
+            (span.begin - NOW).total_seconds(),
+            None if span.end is None else (span.end - NOW).total_seconds(),
+            span.depth,
+            span.failed,
         )
         for span in make_spans(job, runs, [], [])[2:]
     ]
@@ -102,7 +106,10 @@ def test_an_inference_is_part_of_the_latest_attempt() -> None:
 def test_refused_attempts_in_a_row_are_one_span_and_a_fallback_is_named() -> None:
     runs = [run(1, 1, 3, count=7), run(2, 4, 5, model="small", due_at=after(3))]
     assert [line[1] for line in draw(runs, run_at=after(3), status=Status.FAILED, finished_at=after(5))] == [
-        *("queued", "attempt 1 × 7", "queued", "attempt 2 on small"),
+        "queued",
+        "attempt 1 × 7",
+        "queued",
+        "attempt 2 on small",
     ]
 
 
