@@ -7,7 +7,7 @@ from msgspec import Meta
 from common.settings import INLINE_OUTPUT, InlineOutput, Seconds, Settings, StoreUrl, TraceUrl
 from common.tensors import MAX_INPUT_BYTES
 from services.gateway.auth.rate_limits import MAX_RATE
-from services.gateway.jobs.queue_limits import MAX_LIMIT
+from services.gateway.jobs.queue_limits.limits import MAX_LIMIT
 
 Limit = Annotated[int, Meta(ge=1, le=MAX_LIMIT)]
 Endpoint = Annotated[str, Meta(pattern=r"^(https?://[^\s/?#]+)?$")]

@@ -11,7 +11,7 @@ from common import ids
 from common.postgres.database import Database
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.transitions.erasure import Eraser
-from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.gateway.webhooks.deliveries.store import DeliveryStore
 from services.gateway.webhooks.store import WebhookStore
 from services.notifier.claims.store import ClaimedDelivery
 from services.notifier.new_deliveries.store import NewDeliveryStore

@@ -11,16 +11,16 @@ from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.security.ssrf import AddressPolicy
 from services.gateway.http.limits.body_limits import BodyBudget, BodyDeadlines, BodyLease
 from services.gateway.http.worker_processes import Workers
-from services.gateway.jobs.idempotency import IdempotencyKeys
-from services.gateway.jobs.idempotency_store import IdempotencyStore
+from services.gateway.jobs.idempotency.keys import IdempotencyKeys
+from services.gateway.jobs.idempotency.store import IdempotencyStore
 from services.gateway.jobs.inputs.file_store import InputFileStore
 from services.gateway.jobs.inputs.files import InputFiles
 from services.gateway.jobs.inputs.large_input_store import LargeInputStore
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.inputs.locations import InputLocations
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
-from services.gateway.jobs.queue_limit_store import QueueLimitStore
-from services.gateway.jobs.queue_limits import QueueLimits
+from services.gateway.jobs.queue_limits.limits import QueueLimits
+from services.gateway.jobs.queue_limits.store import QueueLimitStore
 from services.gateway.jobs.submit import Submitter
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore

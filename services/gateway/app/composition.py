@@ -39,16 +39,16 @@ from services.gateway.http.draining import DrainState
 from services.gateway.http.health import Readiness
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.dependencies import JobServices
-from services.gateway.jobs.idempotency import IdempotencyKeys
-from services.gateway.jobs.idempotency_store import IdempotencyStore
+from services.gateway.jobs.idempotency.keys import IdempotencyKeys
+from services.gateway.jobs.idempotency.store import IdempotencyStore
 from services.gateway.jobs.inputs.file_store import InputFileStore
 from services.gateway.jobs.inputs.files import InputFiles
 from services.gateway.jobs.inputs.large_input_store import LargeInputStore
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.inputs.locations import InputLocations
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
-from services.gateway.jobs.queue_limit_store import QueueLimitStore
-from services.gateway.jobs.queue_limits import QueueLimits
+from services.gateway.jobs.queue_limits.limits import QueueLimits
+from services.gateway.jobs.queue_limits.store import QueueLimitStore
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.submit import Submitter
 from services.gateway.jobs.transitions.cancel import Canceler
@@ -70,9 +70,9 @@ from services.gateway.reports.traces.store import TraceStore
 from services.gateway.reports.usage.routes import UsageServices
 from services.gateway.reports.usage.store import UsageStore
 from services.gateway.settings import GatewaySettings
-from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.gateway.webhooks.deliveries.store import DeliveryStore
 from services.gateway.webhooks.dependencies import WebhookServices
-from services.gateway.webhooks.health_store import HealthStore
+from services.gateway.webhooks.health.store import HealthStore
 from services.gateway.webhooks.secret_rotation import SecretRotation
 from services.gateway.webhooks.store import WebhookStore
 

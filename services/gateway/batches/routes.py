@@ -34,7 +34,7 @@ from services.gateway.http.parameters import parse_id
 from services.gateway.http.problems import WITH_BODY, WITH_ID, conflict, document, not_found
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.worker_processes import Workers
-from services.gateway.jobs.idempotency import IdempotencyKey, parse_key
+from services.gateway.jobs.idempotency.keys import IdempotencyKey, parse_key
 
 log = Log("batch")
 

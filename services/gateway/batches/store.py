@@ -16,7 +16,7 @@ from common.postgres.database import Connection, Database, to_columns
 from common.views import batch as batch_view
 from common.views.batch import BatchRow, Counts, read_batch, read_counts
 from services.gateway.batches.schemas import ItemProblem
-from services.gateway.jobs.idempotency_store import RequestKey, add_batch_key, lock_key
+from services.gateway.jobs.idempotency.store import RequestKey, add_batch_key, lock_key
 
 QUERIES = sql.load("services.gateway.batches")
 JOBS_PER_STATEMENT = 200

@@ -22,8 +22,8 @@ from services.gateway.batches.schemas import ItemError
 from services.gateway.batches.store import BatchStore, FileGone, NewBatch
 from services.gateway.http.problems import conflict
 from services.gateway.jobs import metrics
-from services.gateway.jobs.idempotency import check_same_request, in_progress
-from services.gateway.jobs.idempotency_store import KeyRecord, RequestKey
+from services.gateway.jobs.idempotency.keys import check_same_request, in_progress
+from services.gateway.jobs.idempotency.store import KeyRecord, RequestKey
 from services.gateway.jobs.inputs.files import inputs_lost
 from services.gateway.jobs.submit import Submitter
 

@@ -27,7 +27,7 @@ from services.gateway.auth.rate_limits import MAX_RATE
 from services.gateway.auth.scopes import ALL, Scope
 from services.gateway.auth.store import KeyRow, KeyStore
 from services.gateway.commands.revocation import announce_revocation
-from services.gateway.jobs.queue_limits import MAX_LIMIT
+from services.gateway.jobs.queue_limits.limits import MAX_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

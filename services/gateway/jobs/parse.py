@@ -24,7 +24,7 @@ from services.gateway.events.event_types import expand, find_event_errors
 from services.gateway.http.bodies import decode_body
 from services.gateway.http.problems import FieldError, Problem, escape, invalid
 from services.gateway.http.validation.timestamps import bound_optional
-from services.gateway.jobs.idempotency_store import RequestKey
+from services.gateway.jobs.idempotency.store import RequestKey
 from services.gateway.jobs.inputs.large_inputs import move_large_inputs
 from services.gateway.jobs.schemas import SubmitJob
 from services.gateway.models.catalogue import choose

@@ -36,7 +36,7 @@ from services.gateway.http.problems import (
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.jobs import metrics
 from services.gateway.jobs.dependencies import JobServices, Services
-from services.gateway.jobs.idempotency import IdempotencyKey, parse_request_key
+from services.gateway.jobs.idempotency.keys import IdempotencyKey, parse_request_key
 from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.read_routes import view_found
 from services.gateway.jobs.schemas import RetryJob

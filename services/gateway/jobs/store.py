@@ -16,7 +16,7 @@ from services.gateway.http.pagination import Cursor
 from services.gateway.http.validation.timestamps import EARLIEST, LATEST, bound_optional
 from services.gateway.jobs.schemas import DeadFilter
 
-QUERIES = sql.load("services.gateway.jobs") | sql.load("services.gateway.jobs", "listing.sql")
+QUERIES = sql.load("services.gateway.jobs")
 PRIORITIES = tuple(Priority)  # highest first
 MAX_ATTEMPTS = 1000  # entries in a list of attempts
 MAX_POSITION = 10_000  # highest queue position that is counted

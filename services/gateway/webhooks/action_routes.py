@@ -33,7 +33,7 @@ from services.gateway.http.problems import (
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.validation.timestamps import bound, bound_optional
 from services.gateway.webhooks.audit_entries import make_entry
-from services.gateway.webhooks.delivery_store import FULL_RESPONSE_BYTES, DeliveryStore
+from services.gateway.webhooks.deliveries.store import FULL_RESPONSE_BYTES, DeliveryStore
 from services.gateway.webhooks.dependencies import Services
 from services.gateway.webhooks.routes import lock_webhook, view_webhook
 from services.gateway.webhooks.schemas import (

@@ -10,8 +10,8 @@ from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy
 from services.gateway.jobs.store import JobStore
 from services.gateway.models.catalogue import Catalogue
-from services.gateway.webhooks.delivery_store import DeliveryStore
-from services.gateway.webhooks.health_store import HealthStore
+from services.gateway.webhooks.deliveries.store import DeliveryStore
+from services.gateway.webhooks.health.store import HealthStore
 from services.gateway.webhooks.secret_rotation import SecretRotation
 from services.gateway.webhooks.store import WebhookStore
 

@@ -3,8 +3,10 @@
 from litestar import Router
 from litestar.di import Provide
 
-from services.gateway.webhooks import action_routes, delivery_routes, health_routes, routes, secret_routes
+from services.gateway.webhooks import action_routes, routes, secret_routes
+from services.gateway.webhooks.deliveries import routes as delivery_routes
 from services.gateway.webhooks.dependencies import WebhookServices
+from services.gateway.webhooks.health import routes as health_routes
 
 WEBHOOKS = [
     routes.create_webhook,

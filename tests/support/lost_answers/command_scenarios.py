@@ -9,11 +9,13 @@ from common.errors import CharoniaError
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.security.encryption import Encryptor
-from services.gateway.commands import audit, keys, limits, locations
-from services.gateway.commands.file_check import FileCheck, Finding, Seen
-from services.gateway.commands.file_check_store import FileCheckStore
-from services.gateway.commands.reencrypt import reencrypt
-from services.gateway.commands.store import SecretStore
+from services.gateway.commands import audit, keys
+from services.gateway.commands.check_files.check import FileCheck, Finding, Seen
+from services.gateway.commands.check_files.store import FileCheckStore
+from services.gateway.commands.limits import __main__ as limits
+from services.gateway.commands.locations import __main__ as locations
+from services.gateway.commands.reencrypt.__main__ import reencrypt
+from services.gateway.commands.reencrypt.store import SecretStore
 from tests.support.lost_answers.world import World, repeat
 
 

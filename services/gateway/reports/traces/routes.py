@@ -23,7 +23,7 @@ from services.gateway.reports.traces.schemas import SpanView, TraceView
 from services.gateway.reports.traces.store import TraceStore
 from services.gateway.reports.traces.text import write_text
 from services.gateway.reports.traces.waterfall import MAX_ATTEMPTS, Span, make_spans
-from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.gateway.webhooks.deliveries.store import DeliveryStore
 
 MAX_RUNS = MAX_DELIVERIES = 100
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 
 from deploy.local.stack import Stack
-from services.gateway.jobs.queue_limits import DEFAULT_RETRY_SECONDS
+from services.gateway.jobs.queue_limits.limits import DEFAULT_RETRY_SECONDS
 from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api, Job, Jobs, read
 from tests.support.api.model_inputs import tokens, work

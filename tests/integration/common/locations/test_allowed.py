@@ -5,7 +5,7 @@ from uuid import UUID
 from common.locations.allowed import AllowedLocations, Use
 from common.locations.location import Location
 from common.postgres.database import Database
-from services.gateway.commands.location_store import LocationStore, TenantLocation
+from services.gateway.commands.locations.store import LocationStore, TenantLocation
 from tests.integration.jobs import add_tenant
 
 READABLE, WRITABLE = Location("bucket", "in/"), Location("bucket", "out/")

@@ -41,10 +41,10 @@ COMMON = {
 }
 # Statements of services.gateway that only commands run, and those that the gateway runs too.
 OF_COMMANDS = {
-    *sql.load("services.gateway.commands"),
-    *sql.load("services.gateway.commands", "limits.sql"),
-    *sql.load("services.gateway.commands", "check_files.sql"),
-    *sql.load("services.gateway.commands", "locations.sql"),
+    *sql.load("services.gateway.commands.reencrypt"),
+    *sql.load("services.gateway.commands.limits"),
+    *sql.load("services.gateway.commands.check_files"),
+    *sql.load("services.gateway.commands.locations"),
     "list_keys",
     "revoke_key",
     "has_key",

@@ -16,7 +16,7 @@ from common.postgres.database import Database
 from common.tensors import Datatype, ObjectContent, Tensor
 from services.dispatcher.inputs.bucket_reader import BucketReader
 from services.dispatcher.triton.errors import InferenceError
-from services.gateway.commands.location_store import LocationStore
+from services.gateway.commands.locations.store import LocationStore
 from tests.integration.common.object_store.streams import stream
 from tests.support.s3.server import S3
 

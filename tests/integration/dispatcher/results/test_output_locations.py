@@ -27,7 +27,7 @@ from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.store import OutputsNotStored
 from services.dispatcher.triton.tensors import OutputFile, make_file
-from services.gateway.commands.location_store import LocationStore
+from services.gateway.commands.locations.store import LocationStore
 from tests.integration.common.object_store.streams import make_bytes, read_all
 from tests.integration.jobs import claim, make_due, new_requeue, submit
 from tests.integration.stores import Stores

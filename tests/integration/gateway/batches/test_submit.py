@@ -22,7 +22,7 @@ from services.gateway.batches.store import (
     NewItem,
     chunk_jobs,
 )
-from services.gateway.jobs.idempotency_store import IdempotencyStore, RequestKey
+from services.gateway.jobs.idempotency.store import IdempotencyStore, RequestKey
 from services.gateway.jobs.store import JobFilter, JobStore
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_job
 from tests.integration.waiting import until_blocked

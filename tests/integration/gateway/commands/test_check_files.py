@@ -21,9 +21,9 @@ from common.postgres.migrate import migrate
 from common.postgres.roles import parse_passwords
 from deploy.local.servers.postgres import connect_as, role_passwords
 from deploy.local.settings import ROOT
-from services.gateway.commands import check_files
-from services.gateway.commands.file_check import FileCheck, Finding, Seen
-from services.gateway.commands.file_check_store import FileCheckStore
+from services.gateway.commands.check_files import __main__ as check_files
+from services.gateway.commands.check_files.check import FileCheck, Finding, Seen
+from services.gateway.commands.check_files.store import FileCheckStore
 from tests.integration.common.object_store.conftest import Place
 from tests.integration.common.object_store.streams import list_keys, stream
 from tests.integration.jobs import submit
@@ -181,7 +181,7 @@ async def test_nothing_is_mended_with_the_store_or_the_database_of_another_stack
 
 
 async def test_a_page_of_each_is_held(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.gateway.commands.file_check.PAGE", 2)
+    monkeypatch.setattr("services.gateway.commands.check_files.check.PAGE", 2)
     monkeypatch.setattr("common.object_store.store.PAGE", 2)
     orphans = [await world.add(size=None) for _ in range(5)]
     lost = [await world.add(None) for _ in range(5)]

@@ -14,10 +14,10 @@ from common.tensors import Datatype, Signature
 from deploy.local.servers.postgres import DATABASE, Postgres
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.batches.store import BatchStore
-from services.gateway.jobs.idempotency import IdempotencyKeys
-from services.gateway.jobs.idempotency_store import IdempotencyStore
+from services.gateway.jobs.idempotency.keys import IdempotencyKeys
+from services.gateway.jobs.idempotency.store import IdempotencyStore
 from tests.integration.gateway.batches.test_submit import new_batch
-from tests.integration.gateway.jobs.test_idempotency import submit
+from tests.integration.gateway.jobs.idempotency.test_store import submit
 from tests.integration.jobs import add_tenant
 from tests.integration.stores import Stores
 from tests.integration.submitters import new_submitter

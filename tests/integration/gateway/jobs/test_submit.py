@@ -12,7 +12,7 @@ from common.jobs.new_job import NewJob
 from common.jobs.submit import JobTimes, submit_jobs
 from common.postgres.batcher import Batcher
 from common.postgres.database import Database
-from services.gateway.jobs.idempotency_store import IdempotencyStore
+from services.gateway.jobs.idempotency.store import IdempotencyStore
 from tests.integration.jobs import add_tenant, look, new_job
 
 

@@ -10,7 +10,7 @@ from common import ids
 from common.jobs.new_event import NewEvent
 from common.postgres.database import Database
 from services.dispatcher.results.store import AttemptStart, ResultStore
-from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.gateway.webhooks.deliveries.store import DeliveryStore
 from services.gateway.webhooks.store import WebhookStore
 from services.notifier.claims import store
 from tests.integration.deliveries import add_event, look_at, subscribe

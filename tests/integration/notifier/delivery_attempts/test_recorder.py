@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from common.postgres.database import Database
-from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.gateway.webhooks.deliveries.store import DeliveryStore
 from services.notifier.delivery_attempts.recorder import make_record
 from services.notifier.delivery_attempts.retry_schedule import Rescheduled
 from services.notifier.delivery_attempts.store import OPEN_AFTER, OPEN_SECONDS, record_attempts

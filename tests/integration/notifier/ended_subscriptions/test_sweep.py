@@ -12,7 +12,7 @@ from common.jobs.erase import erase_job, lock_events
 from common.postgres.database import Database
 from services.dispatcher.maintenance.retention_store import RetentionStore
 from services.gateway.jobs.store import JobStore
-from services.gateway.webhooks.delivery_store import DeliveryFilter, DeliveryStore
+from services.gateway.webhooks.deliveries.store import DeliveryFilter, DeliveryStore
 from services.gateway.webhooks.store import NewTest, WebhookStore
 from services.notifier.cleanup.store import delete_unused_endpoints
 from services.notifier.ended_subscriptions.sweep import BATCH

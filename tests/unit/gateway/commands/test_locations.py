@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import CharoniaError
-from services.gateway.commands.locations import LocationSettings, allow, parse
+from services.gateway.commands.locations.__main__ import LocationSettings, allow, parse
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from common.security.ssrf import AddressPolicy
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem
 from services.gateway.jobs import parse
-from services.gateway.jobs.idempotency_store import RequestKey
+from services.gateway.jobs.idempotency.store import RequestKey
 from services.gateway.jobs.inputs.file_store import InputFileStore
 from services.gateway.jobs.inputs.files import InputFiles
 from services.gateway.jobs.inputs.locations import InputLocations

@@ -15,7 +15,7 @@ from services.gateway.http.limits.body_limits import BodyBudget, BodyDeadlines, 
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.inputs.files import InputFiles
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
-from services.gateway.jobs.queue_limits import QueueLimits
+from services.gateway.jobs.queue_limits.limits import QueueLimits
 from services.gateway.jobs.submit import Submitter
 from tests.unit.gateway.parsing import TRACEPARENT, FakeCatalogue, FakeWorkers
 

@@ -13,14 +13,15 @@ from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy
 from services.gateway.auth.authentication import ensure_tenant, hash_key
 from services.gateway.auth.store import Key, KeyStore
-from services.gateway.commands import keys, limits
+from services.gateway.commands import keys
 from services.gateway.commands.keys import KeySettings
+from services.gateway.commands.limits import __main__ as limits
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
 from services.gateway.webhooks import action_routes, routes, secret_routes
-from services.gateway.webhooks.delivery_store import DeliveryStore
+from services.gateway.webhooks.deliveries.store import DeliveryStore
 from services.gateway.webhooks.dependencies import WebhookServices
-from services.gateway.webhooks.health_store import HealthStore
+from services.gateway.webhooks.health.store import HealthStore
 from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook, Rotate
 from services.gateway.webhooks.secret_rotation import SecretRotation
 from services.gateway.webhooks.store import WebhookStore

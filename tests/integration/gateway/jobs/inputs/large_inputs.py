@@ -19,7 +19,7 @@ from services.dispatcher.inputs.references import FileUrls
 from services.dispatcher.maintenance import files
 from services.dispatcher.maintenance.file_store import ExpiredFileStore
 from services.gateway.auth.store import Key
-from services.gateway.jobs.idempotency import parse_request_key
+from services.gateway.jobs.idempotency.keys import parse_request_key
 from services.gateway.jobs.submit import SubmittedJob, Submitter
 from tests.integration.common.object_store.streams import list_keys
 from tests.integration.jobs import TRACEPARENT, claim, new_end

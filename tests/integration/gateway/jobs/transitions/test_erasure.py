@@ -15,7 +15,7 @@ from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore, Step
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.idempotency_store import IdempotencyStore
+from services.gateway.jobs.idempotency.store import IdempotencyStore
 from services.gateway.jobs.schemas import DeadFilter
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.transitions.erasure import Eraser

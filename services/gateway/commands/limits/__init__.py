@@ -1,0 +1,1 @@
+"""Shows and sets what operators allow models and tenants."""

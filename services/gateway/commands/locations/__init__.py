@@ -1,0 +1,1 @@
+"""Shows and sets which buckets tenants may use."""

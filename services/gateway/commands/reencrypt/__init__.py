@@ -1,0 +1,1 @@
+"""Encrypts all secrets anew with the first key."""

@@ -1,0 +1,1 @@
+"""Idempotency keys: a repeated request gets the response of the first one."""

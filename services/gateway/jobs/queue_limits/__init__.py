@@ -1,0 +1,1 @@
+"""How many jobs of a tenant, or for a model, may wait."""

@@ -1,0 +1,1 @@
+"""Deliveries, as clients see them."""

@@ -1,0 +1,1 @@
+"""How the deliveries of subscriptions went."""
