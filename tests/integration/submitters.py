@@ -13,11 +13,10 @@ from services.gateway.http.limits.body_limits import BodyBudget, BodyDeadlines, 
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency.keys import IdempotencyKeys
 from services.gateway.jobs.idempotency.store import IdempotencyStore
-from services.gateway.jobs.inputs.file_store import InputFileStore
 from services.gateway.jobs.inputs.files import InputFiles
-from services.gateway.jobs.inputs.large_input_store import LargeInputStore
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.inputs.locations import InputLocations
+from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
 from services.gateway.jobs.queue_limits.limits import QueueLimits
 from services.gateway.jobs.queue_limits.store import QueueLimitStore
@@ -42,7 +41,7 @@ def new_submitter(
 ) -> Submitter:
     """Return the submitter of a new gateway. At most `most` jobs of a tenant may wait."""
     queues = QueueLimits(QueueLimitStore(database), most, 100, 1_000_000)
-    large = LargeInputStore(database)
+    large = InputStore(database)
     locations = InputLocations(AllowedLocations(database, ""), Buckets(1.0))
     return Submitter(
         database,
@@ -52,6 +51,6 @@ def new_submitter(
         queues,
         IdempotencyKeys(IdempotencyStore(database)),
         Workers(),
-        InputFiles(InputFileStore(database), objects, locations, 1024, AddressPolicy()),
-        LargeInputWriter(large, objects, StoredLimit(large, max_stored), max_inline, pauses),
+        InputFiles(InputStore(database), objects, locations, 1024, AddressPolicy()),
+        LargeInputWriter(database, large, objects, StoredLimit(large, max_stored), max_inline, pauses),
     )

@@ -41,11 +41,10 @@ from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.dependencies import JobServices
 from services.gateway.jobs.idempotency.keys import IdempotencyKeys
 from services.gateway.jobs.idempotency.store import IdempotencyStore
-from services.gateway.jobs.inputs.file_store import InputFileStore
 from services.gateway.jobs.inputs.files import InputFiles
-from services.gateway.jobs.inputs.large_input_store import LargeInputStore
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.inputs.locations import InputLocations
+from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
 from services.gateway.jobs.queue_limits.limits import QueueLimits
 from services.gateway.jobs.queue_limits.store import QueueLimitStore
@@ -187,7 +186,7 @@ def compose_jobs(
     keys = IdempotencyKeys(IdempotencyStore(database))
     locations = InputLocations(AllowedLocations(database, settings.store_url), connections.buckets)
     input_policy = AddressPolicy.parse(settings.input_networks, settings.allow_http, "CHARONIA_INPUT_NETWORKS")
-    files = InputFiles(InputFileStore(database), connections.objects, locations, settings.max_tensor, input_policy)
+    files = InputFiles(InputStore(database), connections.objects, locations, settings.max_tensor, input_policy)
     return JobServices(
         authenticator=events.authenticator,
         store=store,
@@ -214,9 +213,9 @@ def compose_jobs(
 
 
 def compose_large_inputs(settings: GatewaySettings, connections: Connections) -> LargeInputWriter:
-    store = LargeInputStore(connections.database)
+    store = InputStore(connections.database)
     limit = StoredLimit(store, settings.max_stored)
-    return LargeInputWriter(store, connections.objects, limit, settings.inline_output)
+    return LargeInputWriter(connections.database, store, connections.objects, limit, settings.inline_output)
 
 
 def compose_batches(settings: GatewaySettings, connections: Connections, services: JobServices) -> BatchServices:

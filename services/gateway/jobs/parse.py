@@ -26,11 +26,11 @@ from services.gateway.http.problems import FieldError, Problem, escape, invalid
 from services.gateway.http.validation.timestamps import bound_optional
 from services.gateway.jobs.idempotency.store import RequestKey
 from services.gateway.jobs.inputs.large_inputs import move_large_inputs
+from services.gateway.jobs.inputs.references import KnownFiles, find_sources
+from services.gateway.jobs.inputs.schemas import InputTensor
+from services.gateway.jobs.inputs.validation import name_inputs, read_inputs
 from services.gateway.jobs.schemas import SubmitJob
 from services.gateway.models.catalogue import choose
-from services.gateway.models.file_inputs import KnownFiles, find_sources
-from services.gateway.models.input_validation import name_inputs, read_inputs
-from services.gateway.models.schemas import InputTensor
 from services.gateway.models.store import ModelVersion
 
 MAX_PARAMETERS = 100

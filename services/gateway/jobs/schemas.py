@@ -17,7 +17,7 @@ from common.views.job import JobView, Time
 from common.views.outputs import Outputs
 from services.gateway.events.event_types import document_patterns
 from services.gateway.http.pagination import CursorText
-from services.gateway.models.schemas import InputTensor
+from services.gateway.jobs.inputs.schemas import InputTensor
 
 ATTEMPT_STATUSES = ["succeeded", "failed", "canceled", "returned"]
 CallbackPattern = Annotated[str, Meta(max_length=100, extra_json_schema=document_patterns(JOB_EVENT_TYPES))]

@@ -1,25 +1,9 @@
-"""Input tensors as clients send them, and the catalogue as it is answered."""
-
-from typing import Annotated, Any
+"""The catalogue as it is answered."""
 
 import msgspec
-from msgspec import Meta
 
 from common.job_states import Priority
 from common.tensors import Datatype
-
-
-class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An input tensor, as in the Open Inference Protocol."""
-
-    name: str
-    """The name of the input."""
-    shape: list[Annotated[int, Meta(ge=0, le=2**63 - 1)]]
-    """The size of each dimension."""
-    datatype: Datatype
-    """The type of each element. It must be the one that the model declares."""
-    data: Any  # of a request under /v2 also bytes, as they came
-    """The elements in row-major order, flat or nested. Or `{"base64"}` with raw bytes, `{"file"}`, or `{"url"}`."""
 
 
 class TensorView(msgspec.Struct, frozen=True):

@@ -16,8 +16,8 @@ from common.tensors import Datatype, Signature
 from services.gateway.http.bodies import SYNTAX_ERRORS, explain_fields
 from services.gateway.http.problems import MAX_TEXT, Problem
 from services.gateway.http.validation.json_syntax import explain_syntax
+from services.gateway.jobs.inputs.schemas import InputTensor
 from services.gateway.jobs.schemas import SubmitJob
-from services.gateway.models.schemas import InputTensor
 
 JSON_LENGTH_HEADER = "Inference-Header-Content-Length"
 RESERVED_PARAMETERS = ("binary_data_output", "priority", "sequence_end", "sequence_id", "sequence_start", "timeout")

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from common.tensors import ELEMENTS, FLOATS, Datatype
 from common.views.outputs import LENGTH_BYTES, OutputTensor, render_elements
-from services.gateway.models.tensor_encoding import encode
+from services.gateway.jobs.inputs.tensor_encoding import encode
 from services.gateway.open_inference.requests import ResponseFormat, bad_request
 
 RawElements = Annotated[msgspec.Raw, Meta(extra_json_schema=ELEMENTS)]

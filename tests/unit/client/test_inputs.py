@@ -18,9 +18,9 @@ from charonia.sources import find_large
 from charonia.tensors import FileReference, Raw
 
 from common.tensors import Datatype, Signature, Tensor, UrlContent
-from services.gateway.models.file_inputs import KnownFiles
-from services.gateway.models.input_validation import read_inputs
-from services.gateway.models.schemas import InputTensor
+from services.gateway.jobs.inputs.references import KnownFiles
+from services.gateway.jobs.inputs.schemas import InputTensor
+from services.gateway.jobs.inputs.validation import read_inputs
 
 MIB = 1024 * 1024
 URL = "https://example.com/cat.png"

@@ -67,5 +67,5 @@ def workers() -> FakeWorkers:
 @pytest.fixture
 def submitter(workers: FakeWorkers) -> Submitter:
     none = cast(Any, None)
-    files, large_inputs = InputFiles(none, none, none, 2**20, AddressPolicy()), LargeInputWriter(none, none, none)
+    files, large_inputs = InputFiles(none, none, none, 2**20, AddressPolicy()), LargeInputWriter(none, none, none, none)
     return Submitter(none, FakeCatalogue(), none, AddressPolicy(), none, none, workers, files, large_inputs)

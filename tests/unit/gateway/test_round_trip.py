@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from common import tensors
 from common.tensors import CODES, FLOATS, Datatype, Signature
-from services.gateway.models.input_validation import read_inputs
+from services.gateway.jobs.inputs.validation import read_inputs
 from tests.support.api.outputs import read_output
 
 

@@ -13,7 +13,6 @@ from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.security.ssrf import AddressPolicy
 from services.gateway.http.problems import LATER, FieldError, Problem, invalid
-from services.gateway.jobs.inputs.file_store import InputFileStore
 from services.gateway.jobs.inputs.locations import (
     READS,
     InputLocations,
@@ -21,8 +20,9 @@ from services.gateway.jobs.inputs.locations import (
     gather_within,
     limit_seconds,
 )
+from services.gateway.jobs.inputs.references import KnownFile, KnownFiles
+from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.parse import NeedsFiles, SubmitContext
-from services.gateway.models.file_inputs import KnownFile, KnownFiles
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class InputFiles:
 
     def __init__(
         self,
-        store: InputFileStore,
+        store: InputStore,
         objects: ObjectStore,
         locations: InputLocations,
         max_tensor: int,
@@ -47,6 +47,9 @@ class InputFiles:
 
     async def parse(self, parse: Callable[[SubmitContext], Awaitable[T]], context: SubmitContext) -> T:
         """Return what `parse` returns. If that needs files, look them up and call it again.
+
+        It decodes the body twice then. To keep what it decoded, a worker process would have to send that here and get
+        it back, which takes the event loop longer than a second decoding takes the worker.
 
         Raises what `parse` raises, and Unavailable.
         """
@@ -68,7 +71,7 @@ class InputFiles:
         writable = await self._locations.find_writable(
             context.tenant_id, [each for each in locations if each.is_folder]
         )
-        sizes = await self.store.find(context.tenant_id, [each for each in needed if isinstance(each, UUID)])
+        sizes = await self.store.find_files(context.tenant_id, [each for each in needed if isinstance(each, UUID)])
         reads = asyncio.Semaphore(READS)
 
         async def describe(file_id: UUID, size: int) -> KnownFile | None:

@@ -11,14 +11,16 @@ from opentelemetry.trace import SpanKind
 from common import ids
 from common.errors import CharoniaError, StoreFull, StoreUnavailable
 from common.fair_semaphore import FairSemaphore
+from common.jobs.input_files import drop_large_inputs
 from common.jobs.new_job import LargeInput, NewJob
 from common.object_store.keys import file_key
 from common.object_store.pauses import Pauses
 from common.object_store.store import ObjectStore
+from common.postgres.database import Database
 from common.settings import INLINE_OUTPUT
 from common.telemetry import tracing
 from common.telemetry.logs import Log
-from services.gateway.jobs.inputs.large_input_store import LargeInputStore
+from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
 
 PUT_SECONDS = 30.0  # for all inputs of a request, and in addition:
@@ -35,7 +37,8 @@ class LargeInputWriter:
 
     def __init__(
         self,
-        store: LargeInputStore,
+        database: Database,
+        store: InputStore,
         objects: ObjectStore,
         limit: StoredLimit,
         max_inline: int = INLINE_OUTPUT,
@@ -43,6 +46,7 @@ class LargeInputWriter:
     ) -> None:
         """`max_inline` are the bytes of a job's inputs that stay in its row."""
         self.max_inline = max_inline
+        self._database = database
         self._store = store
         self._objects = objects
         self._limit = limit
@@ -100,7 +104,7 @@ class LargeInputWriter:
 
     async def _drop(self, inputs: Sequence[LargeInput]) -> None:
         try:
-            await self._store.drop(inputs)
+            await drop_large_inputs(self._database, [each.id for each in inputs])
         except CharoniaError as error:  # a sweeper finds them once their time is over
             log.warning("file.upload_left", file_id=ids.encode(ids.Kind.FILE, inputs[0].id), error=error)
 

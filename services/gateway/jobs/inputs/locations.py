@@ -13,8 +13,8 @@ from common.locations.location import Location
 from common.object_store.store import ObjectStore
 from common.telemetry.logs import Log
 from services.gateway.http.problems import LATER, Problem
-from services.gateway.models.file_inputs import KnownFile
-from services.gateway.models.npy import HEAD_BYTES, MAGIC, describe_npy
+from services.gateway.jobs.inputs.npy import HEAD_BYTES, MAGIC, describe_npy
+from services.gateway.jobs.inputs.references import KnownFile
 
 READS = 32  # headers of contents that one request reads at a time
 HEADERS_SECONDS = 20.0  # for all of them: the client waits; and in addition:

@@ -1,6 +1,6 @@
-"""The inputs of a job as the API shows them."""
+"""The inputs of a job, as clients send them and as the API shows them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -14,6 +14,19 @@ InputsOmitted = Literal["erased"]
 Inputs = Annotated[
     msgspec.Raw, Meta(extra_json_schema={"type": "array", "items": {"$ref": "#/components/schemas/Input"}})
 ]
+
+
+class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An input tensor, as in the Open Inference Protocol."""
+
+    name: str
+    """The name of the input."""
+    shape: list[Annotated[int, Meta(ge=0, le=2**63 - 1)]]
+    """The size of each dimension."""
+    datatype: Datatype
+    """The type of each element. It must be the one that the model declares."""
+    data: Any  # of a request under /v2 also bytes, as they came
+    """The elements in row-major order, flat or nested. Or `{"base64"}` with raw bytes, `{"file"}`, or `{"url"}`."""
 
 
 class Input(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from common.postgres.batcher import Batcher
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.inputs.large_input_store import LargeInputStore
+from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.models import cached_read
 
 SETTING = "CHARONIA_MAX_STORED"
@@ -29,7 +29,7 @@ class Level:
 
 
 class StoredLimit:
-    def __init__(self, store: LargeInputStore, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: InputStore, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         """`most` is in bytes, for each tenant."""
         self._store = store
         self._most = most

@@ -15,10 +15,10 @@ from common.tensors import FileContent, Reference, Signature, Tensor
 from services.gateway.auth.model_permissions import check_model
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import FieldError, Problem, invalid
+from services.gateway.jobs.inputs.shapes import fits
+from services.gateway.jobs.inputs.validation import check_batch
 from services.gateway.jobs.transitions.store import RetryableJob, RetryStore
 from services.gateway.models.catalogue import Catalogue
-from services.gateway.models.input_validation import check_batch
-from services.gateway.models.shapes import fits
 
 RETRYABLE = (Status.FAILED, Status.CANCELED, Status.EXPIRED)
 REPLAYABLE = (Status.FAILED,)  # the dead letters

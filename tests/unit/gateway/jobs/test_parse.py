@@ -15,12 +15,12 @@ from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem
 from services.gateway.jobs import parse
 from services.gateway.jobs.idempotency.store import RequestKey
-from services.gateway.jobs.inputs.file_store import InputFileStore
 from services.gateway.jobs.inputs.files import InputFiles
 from services.gateway.jobs.inputs.locations import InputLocations
+from services.gateway.jobs.inputs.references import KnownFiles
+from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.parse import NeedsFiles, SubmitContext, parse_job
 from services.gateway.jobs.submit import Submitter
-from services.gateway.models.file_inputs import KnownFiles
 from tests.unit.gateway.parsing import LENGTHS, TRACEPARENT, FakeCatalogue, FakeWorkers
 
 
@@ -46,7 +46,7 @@ async def test_all_inputs_of_a_job_have_a_limit(submitter: Submitter, monkeypatc
 class Nothing:
     """No files, and no objects in buckets."""
 
-    async def find(self, *_: object) -> dict[UUID, int]:
+    async def find_files(self, *_: object) -> dict[UUID, int]:
         return {}
 
     async def describe(self, *_: object) -> dict[Location, object]:
@@ -64,7 +64,7 @@ async def test_inputs_come_from_their_own_networks(looked_up: bool, webhooks_ope
     webhooks, inputs = (loopback, closed) if webhooks_open else (closed, loopback)
     nothing = Nothing()
     files = InputFiles(
-        cast("InputFileStore", nothing),
+        cast("InputStore", nothing),
         cast("ObjectStore", None),
         cast("InputLocations", nothing),
         2**20,

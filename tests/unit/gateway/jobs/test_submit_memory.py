@@ -34,7 +34,7 @@ class Writer(LargeInputWriter):
     """Notes how much is held when the inputs are written."""
 
     def __init__(self, budget: BodyBudget) -> None:
-        super().__init__(NONE, NONE, NONE, max_inline=1024)
+        super().__init__(NONE, NONE, NONE, NONE, max_inline=1024)
         self.held = 0
         self._budget = budget
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from common.job_states import Priority
 from common.tensors import SIZES, Datatype, Signature, Tensor
 from services.gateway.http.problems import Problem
+from services.gateway.jobs.inputs.schemas import InputTensor
+from services.gateway.jobs.inputs.validation import read_inputs
 from services.gateway.jobs.schemas import SubmitJob
-from services.gateway.models.input_validation import read_inputs
-from services.gateway.models.schemas import InputTensor
 from services.gateway.open_inference.requests import ResponseFormat, parse_request
 from services.gateway.open_inference.responses import StoredOutput
 from services.gateway.open_inference.responses import render_response as render_parts

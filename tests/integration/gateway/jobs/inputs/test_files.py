@@ -19,7 +19,7 @@ from services.gateway.batches.store import BatchStore, FileGone, NewBatch
 from services.gateway.files.quota import Quota
 from services.gateway.files.store import QUERIES as FILE_QUERIES
 from services.gateway.files.store import FileStore
-from services.gateway.jobs.inputs.file_store import InputFileStore
+from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.transitions.erasure import Eraser
 from tests.integration.files import add_file, expire_file, find_status, job_with
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, look, new_end
@@ -29,8 +29,8 @@ UNUSABLE = {"uploading": 60.0, "deleting": 60.0, "ready": 0.0}  # status, and se
 
 
 @pytest.fixture
-def store(database: Database) -> InputFileStore:
-    return InputFileStore(database)
+def store(database: Database) -> InputStore:
+    return InputStore(database)
 
 
 @pytest.fixture
@@ -50,11 +50,11 @@ async def end(database: Database, job: UUID) -> None:
     assert await ResultStore(database).end_jobs([new_end(await claim(database, job))])
 
 
-async def test_only_the_tenants_ready_files_are_found(database: Database, store: InputFileStore, tenant: UUID) -> None:
+async def test_only_the_tenants_ready_files_are_found(database: Database, store: InputStore, tenant: UUID) -> None:
     ready = await add_file(database, tenant)
     unusable = [await add_file(database, tenant, *each) for each in UNUSABLE.items()]
     others = await add_file(database, await add_tenant(database, "other"))
-    assert await store.find(tenant, [ready, *unusable, others, ids.new()]) == {ready: 7}
+    assert await store.find_files(tenant, [ready, *unusable, others, ids.new()]) == {ready: 7}
 
 
 async def test_a_job_is_added_with_its_files(database: Database, tenant: UUID) -> None:
@@ -105,7 +105,7 @@ async def test_a_file_cannot_be_deleted_while_a_job_needs_it(database: Database,
 
 
 async def test_a_sweeper_keeps_a_file_until_its_jobs_have_ended(
-    database: Database, store: InputFileStore, tenant: UUID
+    database: Database, store: InputStore, tenant: UUID
 ) -> None:
     file, free, sweeper = await add_file(database, tenant), await add_file(database, tenant), ExpiredFileStore(database)
     job = job_with(tenant, file)
@@ -117,7 +117,7 @@ async def test_a_sweeper_keeps_a_file_until_its_jobs_have_ended(
     assert await sweeper.claim(10, 60.0) == []  # it is looked at again after a minute
     await sweeper.remove([file, free])
     assert [await find_status(database, each) for each in (file, free)] == ["ready", None]
-    assert (await store.find(tenant, [file])).keys() == {file}  # until then it may be used
+    assert (await store.find_files(tenant, [file])).keys() == {file}  # until then it may be used
     await end(database, job.id)
     await expire_file(database, file)
     assert [found.expired for found in await sweeper.claim(10, 60.0)] == [True]

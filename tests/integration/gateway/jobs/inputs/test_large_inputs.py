@@ -27,7 +27,8 @@ from services.gateway.auth.store import Key
 from services.gateway.batches.store import BatchStore, NewBatch
 from services.gateway.http.problems import Problem
 from services.gateway.jobs import submit as gateway_submit
-from services.gateway.jobs.inputs.large_input_store import LargeInputStore
+from services.gateway.jobs.inputs import large_input_writer
+from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.parse import parse_job
 from services.gateway.jobs.transitions.erasure import Eraser
 from services.gateway.jobs.transitions.retry import Retrier
@@ -70,8 +71,9 @@ async def test_a_small_input_costs_nothing_more(world: World, monkeypatch: pytes
     async def fail(*_: object) -> None:
         raise AssertionError
 
-    for name in ("begin", "drop", "measure"):
-        monkeypatch.setattr(LargeInputStore, name, fail)
+    for name in ("begin", "measure"):
+        monkeypatch.setattr(InputStore, name, fail)
+    monkeypatch.setattr(large_input_writer, "drop_large_inputs", fail)
     monkeypatch.setattr(submit, "submit_in_transaction", fail)
     await world.submit(SMALL)
     assert await world.is_empty()
@@ -89,12 +91,12 @@ def die_after(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> None
         pass
 
     monkeypatch.setattr(owner, name, run)
-    monkeypatch.setattr(LargeInputStore, "drop", nothing)
+    monkeypatch.setattr(large_input_writer, "drop_large_inputs", nothing)
 
 
 @pytest.mark.parametrize(
     ("owner", "name", "added"),
-    [(LargeInputStore, "begin", 0), (ObjectStore, "put", 0), (gateway_submit, "submit_jobs", 1)],
+    [(InputStore, "begin", 0), (ObjectStore, "put", 0), (gateway_submit, "submit_jobs", 1)],
     ids=["row", "put", "commit"],
 )
 async def test_a_gateway_killed_at_any_step_leaves_a_job_with_its_input_or_nothing(

@@ -8,8 +8,9 @@ from typing import cast
 from common import ids
 from common.jobs.new_job import LargeInput
 from common.object_store.store import ObjectStore, StoredObject
-from services.gateway.jobs.inputs.large_input_store import LargeInputStore
+from common.postgres.database import Database
 from services.gateway.jobs.inputs.large_input_writer import MAX_PUTS, MAX_PUTS_OF_TENANT, LargeInputWriter
+from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
 from tests.integration.jobs import new_job
 
@@ -33,7 +34,9 @@ class Fake:
 
 async def test_a_tenant_leaves_puts_to_others() -> None:
     fake = Fake()
-    writer = LargeInputWriter(cast("LargeInputStore", fake), cast("ObjectStore", fake), cast("StoredLimit", fake))
+    writer = LargeInputWriter(
+        cast("Database", None), cast("InputStore", fake), cast("ObjectStore", fake), cast("StoredLimit", fake)
+    )
 
     async def write() -> None:
         large = [LargeInput(ids.new(), b"x", b"") for _ in range(MAX_PUTS)]

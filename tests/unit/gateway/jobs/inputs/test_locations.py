@@ -18,7 +18,7 @@ from common.object_store.store import ObjectInfo, ObjectStore
 from common.postgres.database import Database
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.inputs.locations import InputLocations
-from services.gateway.models.file_inputs import KnownFile
+from services.gateway.jobs.inputs.references import KnownFile
 
 TENANT = ids.new()
 OBJECT = Location("scans", "in/x")

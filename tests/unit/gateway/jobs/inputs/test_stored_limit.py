@@ -8,7 +8,7 @@ import pytest
 
 from common import ids
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.inputs.large_input_store import LargeInputStore
+from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.inputs.stored_limit import MAX_TENANTS, StoredLimit
 from services.gateway.models.cached_read import FRESH_SECONDS
 from tests.unit.clock import Clock
@@ -17,7 +17,7 @@ TENANT, OTHER = ids.new(), ids.new()
 MOST = 1000
 
 
-class FakeStore(LargeInputStore):
+class FakeStore(InputStore):
     def __init__(self) -> None:
         self.sizes: dict[UUID, int] = {}
         self.measured: list[set[UUID]] = []

@@ -1,3 +1,9 @@
+-- name: find_input_files
+-- Returns those of a tenant's ($2) files ($1) that jobs may read, with their bytes.
+SELECT id, size
+FROM files
+WHERE id = ANY ($1::uuid[]) AND tenant_id = $2 AND status = 'ready' AND expires_at > now();
+
 -- name: measure_stored
 -- Returns the bytes of all files of tenants ($1), those of their jobs and uploads included.
 SELECT tenant_id, sum(size)::bigint AS size FROM files WHERE tenant_id = ANY ($1::uuid[]) GROUP BY tenant_id;

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from common.tensors import Datatype
-from services.gateway.models.tensor_encoding import InvalidTensor, encode
+from services.gateway.jobs.inputs.tensor_encoding import InvalidTensor, encode
 
 NUMBERS = [datatype for datatype in Datatype if datatype not in (Datatype.BOOL, Datatype.BYTES)]
 RANGES = {

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from common.tensors import Datatype, Signature, Tensor
-from services.gateway.models.input_validation import read_inputs
-from services.gateway.models.schemas import InputTensor
+from services.gateway.jobs.inputs.schemas import InputTensor
+from services.gateway.jobs.inputs.validation import read_inputs
 
 ROW = Signature("x", Datatype.UINT8, [-1, 3])
 ITEM = Signature("x", Datatype.UINT8, [1])

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from common.tensors import SIZES, Signature
-from services.gateway.models.tensor_encoding import InvalidTensor
+from services.gateway.jobs.inputs.tensor_encoding import InvalidTensor
 
 
 def fits(shape: Sequence[int], signature: Signature) -> bool:

@@ -6,9 +6,9 @@ import pytest
 
 from common.security.ssrf import AddressPolicy
 from common.tensors import Datatype, Signature, Tensor, UrlContent
-from services.gateway.models.file_inputs import KnownFiles
-from services.gateway.models.input_validation import read_inputs
-from services.gateway.models.schemas import InputTensor
+from services.gateway.jobs.inputs.references import KnownFiles
+from services.gateway.jobs.inputs.schemas import InputTensor
+from services.gateway.jobs.inputs.validation import read_inputs
 
 URL = "https://example.com/cat.png?signature=secret"
 LIMIT = 1_000_000

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from common.tensors import SIZES, Datatype
-from services.gateway.models.npy import HEAD_BYTES, MAGIC, NpyHeader, describe_npy
+from services.gateway.jobs.inputs.npy import HEAD_BYTES, MAGIC, NpyHeader, describe_npy
 
 KINDS = {
     Datatype.BOOL: np.bool_,

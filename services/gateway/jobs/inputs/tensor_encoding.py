@@ -10,7 +10,7 @@ from array import array
 from typing import Any
 
 from common.tensors import CODES, FLOATS, Datatype
-from services.gateway.models.tensor_errors import explain_base64, explain_element, explain_overflow
+from services.gateway.jobs.inputs.tensor_errors import explain_base64, explain_element, explain_overflow
 
 INFINITE = 0x7F80  # infinity in BF16, without the sign
 DATA_URL = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)

@@ -8,12 +8,11 @@ from typing import Any
 
 from common.tensors import SIZES, Datatype, Signature, Tensor
 from services.gateway.http.problems import MAX_ERRORS, FieldError, escape
-from services.gateway.models.file_inputs import KnownFiles, is_file, is_location, read_file_input, read_file_tensor
-from services.gateway.models.location_inputs import read_location_input, read_location_tensor
-from services.gateway.models.schemas import InputTensor
-from services.gateway.models.shapes import fit_shape, fits, infer_shape, show_shape
-from services.gateway.models.tensor_encoding import InvalidTensor, decode_raw, encode, is_raw
-from services.gateway.models.url_inputs import is_url, read_url_input, read_url_tensor
+from services.gateway.jobs.inputs.referenced_tensors import read_protocol_reference, read_reference
+from services.gateway.jobs.inputs.references import KnownFiles, is_file, is_reference
+from services.gateway.jobs.inputs.schemas import InputTensor
+from services.gateway.jobs.inputs.shapes import fit_shape, fits, infer_shape, show_shape
+from services.gateway.jobs.inputs.tensor_encoding import InvalidTensor, decode_raw, encode, is_raw
 
 MAX_RANK = 16
 NO_FILES = KnownFiles({}, 0)
@@ -79,14 +78,10 @@ def check_batch(tensors: Any, max_batch_size: int) -> list[FieldError]:
 def read_input(value: Any, signature: Signature, files: KnownFiles, *, batched: bool) -> Tensor:
     if isinstance(value, InputTensor):
         return read_protocol_tensor(value, signature, files)
-    if is_file(value):
-        return read_file_input(value, signature, files, batched=batched)
-    if signature.reference:
+    if signature.reference and not is_file(value):
         raise InvalidTensor(ONLY_FILES)
-    if is_location(value):
-        return read_location_input(value, signature, files, batched=batched)
-    if is_url(value):
-        return read_url_input(value, signature, files, batched=batched)
+    if is_reference(value):
+        return read_reference(value, signature, files, batched=batched)
     if is_raw(value) and signature.datatype is not Datatype.BYTES:
         raw = decode_raw(value)
         shape = infer_shape(len(raw), signature, batched=batched)
@@ -102,14 +97,10 @@ def read_protocol_tensor(value: InputTensor, signature: Signature, files: KnownF
         raise InvalidTensor(f"expected {signature.datatype}, got {value.datatype}", "/datatype")
     if not fits(value.shape, signature):
         raise InvalidTensor(f"expected shape {show_shape(signature)}, got {value.shape}", "/shape")
-    if is_file(value.data):
-        return read_file_tensor(value, signature, files)
-    if signature.reference:
+    if signature.reference and not is_file(value.data):
         raise InvalidTensor(ONLY_FILES, "/data")
-    if is_location(value.data):
-        return read_location_tensor(value, signature, files)
-    if is_url(value.data):
-        return read_url_tensor(value, signature, files)
+    if is_reference(value.data):
+        return read_protocol_reference(value, signature, files)
     count = math.prod(value.shape)
     if signature.datatype is Datatype.BYTES and isinstance(value.data, bytes):
         check_elements(value.data, count)

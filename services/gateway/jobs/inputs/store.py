@@ -1,22 +1,27 @@
-"""The rows of files with large inputs of jobs.
+"""The rows of files that are inputs of jobs.
 
-A row comes before its file, and the job after both. So a kill at any step leaves a row that a sweeper finds.
+The row of a large inline input comes before its file, and the job after both. So a kill at any step leaves a row that
+a sweeper finds.
 """
 
 from collections.abc import Collection, Sequence
 from uuid import UUID
 
-from common.jobs.input_files import drop_large_inputs
 from common.jobs.new_job import LargeInput
 from common.postgres import sql
 from common.postgres.database import Database
 
-QUERIES = sql.load("services.gateway.jobs.inputs", "large_inputs.sql")
+QUERIES = sql.load("services.gateway.jobs.inputs")
 
 
-class LargeInputStore:
+class InputStore:
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    async def find_files(self, tenant_id: UUID, files: Collection[UUID]) -> dict[UUID, int]:
+        """Return the bytes of those of the files that jobs of the tenant may read."""
+        found = await self._database.fetch(QUERIES["find_input_files"], list(files), tenant_id)
+        return {record["id"]: record["size"] for record in found}
 
     async def measure(self, tenants: Collection[UUID]) -> dict[UUID, int]:
         """Return the bytes of all files of tenants that have some."""
@@ -27,7 +32,3 @@ class LargeInputStore:
         """Add the rows of files, which are deleted unless their jobs are added within `seconds`."""
         values = [each.id for each in inputs], [len(each.data) for each in inputs]
         await self._database.fetch(QUERIES["begin_large_inputs"], tenant_id, *values, seconds)
-
-    async def drop(self, inputs: Sequence[LargeInput]) -> None:
-        """Let a sweeper delete those of the files that no job got."""
-        await drop_large_inputs(self._database, [each.id for each in inputs])

@@ -6,10 +6,10 @@ import pytest
 
 from common.locations.location import Location
 from common.tensors import Datatype, ObjectContent, Signature, Tensor
-from services.gateway.models.file_inputs import KnownFile, KnownFiles, find_sources
-from services.gateway.models.input_validation import ONLY_FILES, read_inputs
-from services.gateway.models.npy import NpyHeader
-from services.gateway.models.schemas import InputTensor
+from services.gateway.jobs.inputs.npy import NpyHeader
+from services.gateway.jobs.inputs.references import KnownFile, KnownFiles, find_sources
+from services.gateway.jobs.inputs.schemas import InputTensor
+from services.gateway.jobs.inputs.validation import ONLY_FILES, read_inputs
 
 URL, LOCATION = "s3://bucket/in/x", Location("bucket", "in/x")
 LIMIT = 1_000_000

@@ -6,10 +6,10 @@ import pytest
 
 from common import ids
 from common.tensors import Datatype, FileContent, Signature, Tensor
-from services.gateway.models.file_inputs import KnownFile, KnownFiles, find_sources
-from services.gateway.models.input_validation import read_inputs
-from services.gateway.models.npy import NpyHeader
-from services.gateway.models.schemas import InputTensor
+from services.gateway.jobs.inputs.npy import NpyHeader
+from services.gateway.jobs.inputs.references import KnownFile, KnownFiles, find_sources
+from services.gateway.jobs.inputs.schemas import InputTensor
+from services.gateway.jobs.inputs.validation import read_inputs
 
 FILE, OTHER = ids.new(), ids.new()
 NAME = ids.encode(ids.Kind.FILE, FILE)
