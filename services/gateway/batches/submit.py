@@ -21,11 +21,10 @@ from services.gateway.batches.items import Items
 from services.gateway.batches.schemas import ItemError
 from services.gateway.batches.store import BatchStore, FileGone, NewBatch
 from services.gateway.http.problems import conflict
-from services.gateway.jobs import metrics
 from services.gateway.jobs.idempotency.keys import check_same_request, in_progress
 from services.gateway.jobs.idempotency.store import KeyRecord, RequestKey
 from services.gateway.jobs.inputs.files import inputs_lost
-from services.gateway.jobs.submit import Submitter
+from services.gateway.jobs.submit import Submitter, jobs_submitted
 
 
 class StoredResponse(msgspec.Struct, frozen=True):
@@ -100,7 +99,7 @@ class BatchSubmitter:
         self._announcing.add(task)
         task.add_done_callback(self._announcing.discard)
         for job in jobs:
-            metrics.submitted.labels(job.model, job.priority).inc()
+            jobs_submitted.labels(job.model, job.priority).inc()
 
 
 def replay(first: KeyRecord, fingerprint: bytes) -> AcceptedBatch:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from uuid import UUID
 
+from prometheus_client import Gauge
+
 from common.errors import Reject, Unavailable
 from common.job_states import TERMINAL
 from common.postgres.batcher import Batcher
@@ -17,7 +19,6 @@ from common.rabbitmq.messages import JobsChanged, Message
 from common.telemetry.logs import Log
 from services.gateway.auth.authentication import unauthorized
 from services.gateway.auth.store import Key
-from services.gateway.events import metrics
 from services.gateway.events.store import EventStore, JobSnapshot
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.http.problems import LATER, Problem
@@ -30,6 +31,8 @@ RECHECK_SECONDS = (0.2, 0.8)
 MAX_WAITERS = 20_000
 MAX_JOBS_PER_QUERY = 1000
 KEY_CHECK_SECONDS = 5.0  # between checks for revoked keys
+
+waiting = Gauge("charonia_waiters", "Requests, streams and WebSockets that wait for a job now.")
 
 log = Log("waiters")
 
@@ -112,11 +115,11 @@ class Waiters:
         self._by_job.setdefault(waiter.job_id, set()).add(waiter)
         self._per_tenant[tenant_id] += 1
         self.count += 1
-        metrics.waiters.set(self.count)
+        waiting.set(self.count)
 
     def _remove(self, waiter: Waiter, tenant_id: UUID) -> None:
         self.count -= 1
-        metrics.waiters.set(self.count)
+        waiting.set(self.count)
         self._per_tenant[tenant_id] -= 1
         if not self._per_tenant[tenant_id]:
             del self._per_tenant[tenant_id]

@@ -34,14 +34,13 @@ from services.gateway.http.problems import (
     not_found,
 )
 from services.gateway.http.telemetry import identify_caller
-from services.gateway.jobs import metrics
 from services.gateway.jobs.dependencies import JobServices, Services
 from services.gateway.jobs.idempotency.keys import IdempotencyKey, parse_request_key
 from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.read_routes import view_found
 from services.gateway.jobs.schemas import RetryJob
 from services.gateway.jobs.store import FoundJob
-from services.gateway.jobs.submit import SubmittedJob
+from services.gateway.jobs.submit import SubmittedJob, jobs_submitted
 from services.gateway.jobs.transitions.retry import RETRYABLE
 
 log = Log("job")
@@ -93,7 +92,7 @@ async def submit_job(
         log.info("job.replayed", **job_log_fields(row))
         headers["Idempotency-Replayed"] = "true"
     else:
-        metrics.submitted.labels(row.model, row.priority).inc()
+        jobs_submitted.labels(row.model, row.priority).inc()
         log.info("job.accepted", **job_log_fields(row), priority=row.priority)
     if streams:
         forget_body(request)  # the job is in the database now

@@ -3,6 +3,7 @@
 from typing import NamedTuple, assert_never
 
 import msgspec
+from prometheus_client import Counter
 
 from common.job_states import Status
 from common.jobs.input_files import LargeInputsLost
@@ -25,6 +26,8 @@ from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.parse import SubmitContext, parse_job, parse_replay
 from services.gateway.jobs.queue_limits.limits import QueueLimits
 from services.gateway.models.catalogue import Catalogue
+
+jobs_submitted = Counter("charonia_jobs_submitted", "Jobs accepted.", ["model", "priority"])
 
 Added = JobTimes | KeyRecord | Problem | None
 

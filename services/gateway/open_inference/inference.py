@@ -16,10 +16,9 @@ from services.gateway.events.waiters import Waiters
 from services.gateway.http.disconnects import while_connected
 from services.gateway.http.limits.body_limits import BodyLease
 from services.gateway.http.problems import LATER, Problem, conflict
-from services.gateway.jobs import metrics
 from services.gateway.jobs.parse import SubmitContext
 from services.gateway.jobs.store import FoundJob, JobStore
-from services.gateway.jobs.submit import Submitter
+from services.gateway.jobs.submit import Submitter, jobs_submitted
 from services.gateway.jobs.transitions.cancel import Canceler
 from services.gateway.open_inference.parse import InferCall, parse_infer
 from services.gateway.open_inference.requests import ResponseFormat
@@ -78,7 +77,7 @@ class Inference:
         """Commit the job. Raises as Submitter.submit does, and Problem (429, 503) without capacity to wait for it."""
         self._waiters.check_capacity(job.tenant_id)
         row = (await self.submitter.submit_job(job, lease)).row
-        metrics.submitted.labels(row.model, row.priority).inc()
+        jobs_submitted.labels(row.model, row.priority).inc()
         log.info("job.accepted", **job_log_fields(row), priority=row.priority)
         return row
 
