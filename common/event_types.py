@@ -7,10 +7,8 @@ from msgspec import Meta
 from common.job_states import TERMINAL, Status
 
 TERMINAL_EVENTS = tuple(f"job.{status}" for status in Status if status in TERMINAL)
-EVENT_TYPES = (
-    *("job.started", *TERMINAL_EVENTS, "batch.completed"),
-    *("webhook.test", "webhook.disabled", "delivery.exhausted"),
-)
+OPERATIONAL_EVENTS = ("webhook.disabled", "delivery.exhausted")
+EVENT_TYPES = ("job.started", *TERMINAL_EVENTS, "batch.completed", "webhook.test", *OPERATIONAL_EVENTS)
 JOB_EVENT_TYPES = tuple(each for each in EVENT_TYPES if each.startswith("job."))
 JobEventType = Annotated[str, Meta(extra_json_schema={"enum": [*JOB_EVENT_TYPES]})]
 

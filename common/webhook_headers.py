@@ -4,13 +4,10 @@ import re
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")  # a token of RFC 9110
 _VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,2000}[\x21-\x7e])?")
-# Headers that Charonia sets, and headers of the connection.
-_RESERVED = frozenset(
-    {
-        *("accept-encoding", "connection", "content-encoding", "content-length", "content-type", "expect", "host"),
-        *("keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "traceparent", "tracestate"),
-    }
-)
+_OWN = {"accept-encoding", "content-encoding", "content-length", "content-type", "host", "user-agent"}
+_TRACE = {"traceparent", "tracestate"}
+_CONNECTION = {"connection", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+_RESERVED = _OWN | _TRACE | _CONNECTION
 _RESERVED_PREFIXES = ("webhook-", "proxy-")
 
 

@@ -138,12 +138,19 @@ class Dispatcher:
         self._sessions = SessionStore(database)
         self._session_lock = SessionLock(self._sessions, settings.lease)
         parts = Parts(
-            *(database, self._objects, self._publisher, self._wake_ups, changes, self._recorder, self._session_lock)
+            database,
+            self._objects,
+            self._publisher,
+            self._wake_ups,
+            changes,
+            self._recorder,
+            self._session_lock,
         )
         self._maintenance = Maintenance(settings, parts)
         self._limits = RunLimits(claims, self._wake_ups.announce)
         claimer = Claims(
-            *(claims, self._limits),
+            claims,
+            self._limits,
             worker=settings.worker,
             lease=settings.lease,
             read_session=lambda: self._session_lock.session,
@@ -155,8 +162,12 @@ class Dispatcher:
         self._url_inputs = UrlInputs(open_fetcher(settings), claimer)
         self._buckets = BucketReader(allowed, Buckets(INPUT_SECONDS))
         attempts = Attempts(
-            *(self._triton, InputReader(self._input_objects, file_urls, self._buckets), self._url_inputs),
-            *(self._recorder, settings.max_outputs, settings.inline_output),
+            self._triton,
+            InputReader(self._input_objects, file_urls, self._buckets),
+            self._url_inputs,
+            self._recorder,
+            settings.max_outputs,
+            settings.inline_output,
         )
         self._runner = Runner(claimer, results, self._recorder, changes, self._heartbeat, attempts)
         self._catalogue = self._make_catalogue()

@@ -37,9 +37,15 @@ class ModelStore:
         """Save each version with whether it is ready. `times` are what Triton reports of recent requests."""
         rows = [
             (
-                *(model.name, model.version, ready, model.decoupled, model.max_batch_size, model.instances),
+                model.name,
+                model.version,
+                ready,
+                model.decoupled,
+                model.max_batch_size,
+                model.instances,
                 self._slots or count_slots(model.instances, model.max_batch_size),
-                *(msgspec.json.encode(model.inputs).decode(), msgspec.json.encode(model.outputs).decode()),
+                msgspec.json.encode(model.inputs).decode(),
+                msgspec.json.encode(model.outputs).decode(),
                 *times.get((model.name, model.version), (None, None)),
             )
             for model, ready in versions

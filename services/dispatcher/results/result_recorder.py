@@ -82,7 +82,12 @@ class ResultRecorder:
         suspected = retry_policy.is_suspected(job.probation, outcome, (at - job.started_at).total_seconds())
         count = retry_policy.count_interruptions(job.interruptions, outcome)
         policy = retry_policy.Policy(
-            *(job.attempt, job.max_attempts, suspected, job.initial_delay, job.max_delay, job.fallback_model),
+            attempt=job.attempt,
+            max_attempts=job.max_attempts,
+            suspected=suspected,
+            initial_delay=job.initial_delay,
+            max_delay=job.max_delay,
+            fallback_model=job.fallback_model,
             interruptions=count or 0,
         )
         probation = retry_policy.find_probation(count or 0)

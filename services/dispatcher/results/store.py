@@ -55,8 +55,16 @@ class ResultStore:
     async def record_starts(self, starts: Sequence[AttemptStart]) -> None:
         rows = [
             (
-                *(event.id, job.tenant_id, job.id, job.claim, job.model),
-                *(event.sequence, event.type, job.started_at, event.body, event.traceparent),
+                event.id,
+                job.tenant_id,
+                job.id,
+                job.claim,
+                job.model,
+                event.sequence,
+                event.type,
+                job.started_at,
+                event.body,
+                event.traceparent,
             )
             for job, event in starts
         ]

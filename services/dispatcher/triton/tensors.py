@@ -122,7 +122,9 @@ def describe_file(tensor: OutputTensor, file: OutputFile, response: int) -> byte
     """Return the JSON of an output in a file or at a location. Whoever shows a file adds the `url`."""
     is_own = file.location is None
     output = Output(
-        *(tensor.name, tensor.datatype, tensor.shape),
+        tensor.name,
+        tensor.datatype,
+        tensor.shape,
         file=ids.encode(ids.Kind.FILE, file.id) if is_own else UNSET,
         location=UNSET if is_own else str(file.location),
         size=file.size,
