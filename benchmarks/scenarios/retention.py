@@ -7,42 +7,45 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
+
+import asyncpg
 
 from benchmarks.harness.bench import RATE, Bench, BenchmarkFailed, Scenario
 from benchmarks.harness.fill_tables import fill_tables
 from benchmarks.harness.report import Figures, percentiles, pick, with_prefix
-from common.jobs.remove import OLDEST, EndedJobCursor, RemovedBatch
 from common.postgres.database import Database
-from services.dispatcher.maintenance import retention
-from services.dispatcher.maintenance.retention_store import RetentionStore
+from services.dispatcher.maintenance.retention import retention
 
 RETENTION = 30 * 86_400.0  # seconds; rows are up to twice as old, so half of them are removed
 
 
-class TimedStore(RetentionStore):
+class TimedDatabase:
     """Records how long each statement took, in milliseconds, and how many jobs all removed."""
 
-    times: tuple[float, ...] = ()
-    removed = 0
+    def __init__(self, database: Database) -> None:
+        self.times: tuple[float, ...] = ()
+        self.removed = 0
+        self._database = database
 
-    async def remove_old_jobs(self, age: float, limit: int, after: EndedJobCursor = OLDEST) -> RemovedBatch:
+    async def fetch(self, query: str, /, *values: Any) -> list[asyncpg.Record]:
         began = time.perf_counter()
-        batch = await super().remove_old_jobs(age, limit, after)
+        found = await self._database.fetch(query, *values)
         self.times += ((time.perf_counter() - began) * 1000,)
-        self.removed += batch.removed
-        return batch
+        self.removed += sum(record["removed"] for record in found)
+        return found
 
 
 async def remove_old_jobs(database_url: str, seconds: float) -> tuple[int, tuple[float, ...]]:
     """Remove jobs as a dispatcher does; return how many, and the time of each statement."""
     database = await Database.connect(database_url, application="benchmarks")
-    store = TimedStore(database)
+    timed = TimedDatabase(database)
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await retention.remove_old_jobs(store, RETENTION)
-            raise BenchmarkFailed(f"only {store.removed} jobs were old: take more --rows")
+            await retention.remove_old_jobs(timed, RETENTION)
+            raise BenchmarkFailed(f"only {timed.removed} jobs were old: take more --rows")
     await database.close()
-    return store.removed, store.times
+    return timed.removed, timed.times
 
 
 def measure(bench: Bench) -> Iterator[Figures]:

@@ -33,7 +33,7 @@ from services.dispatcher import metrics
 from services.dispatcher.attempts import Attempts
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import ClaimStore
+from services.dispatcher.claims.store import LimitStore
 from services.dispatcher.control import ControlHandler
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.inputs.bucket_reader import BucketReader
@@ -123,17 +123,17 @@ class Dispatcher:
         self._wake_ups = WakeUpPublisher(self._publisher)
         self._waiters = WaiterPresence()
         self._changes = changes = ChangePublisher(self._publisher, self._waiters.has_waiters)
-        results, claims = ResultStore(database), ClaimStore(database)
+        results = ResultStore(database)
         signer = UrlSigner(settings.url_keys)
         urls = JobUrls(settings.public_url, settings.trace_url, signer)
         self._objects = ObjectStore(settings.store_url)
-        writer, outputs = ResultWriter(results, self._wake_ups, changes), OutputFiles(results, self._objects)
+        writer, outputs = ResultWriter(database, results, self._wake_ups, changes), OutputFiles(results, self._objects)
         allowed = AllowedLocations(database, settings.store_url)
         self._locations = OutputLocations(allowed, Buckets(OUTPUT_SECONDS))
         self._recorder = ResultRecorder(writer, outputs, self._locations, urls)
         self._input_objects = ObjectStore(settings.store_url, INPUT_SECONDS)
         self._triton = TritonClient(settings.triton_url, settings.max_message, read_access(settings))
-        self._heartbeat = Heartbeat(claims, settings.lease)
+        self._heartbeat = Heartbeat(database, settings.lease)
         self._control = ControlHandler(self._heartbeat, self._waiters)
         self._sessions = SessionStore(database)
         self._session_lock = SessionLock(self._sessions, settings.lease)
@@ -147,9 +147,9 @@ class Dispatcher:
             self._session_lock,
         )
         self._maintenance = Maintenance(settings, parts)
-        self._limits = RunLimits(claims, self._wake_ups.announce)
+        self._limits = RunLimits(LimitStore(database), self._wake_ups.announce)
         claimer = Claims(
-            claims,
+            database,
             self._limits,
             worker=settings.worker,
             lease=settings.lease,
@@ -169,7 +169,7 @@ class Dispatcher:
             settings.max_outputs,
             settings.inline_output,
         )
-        self._runner = Runner(claimer, results, self._recorder, changes, self._heartbeat, attempts)
+        self._runner = Runner(database, claimer, self._recorder, changes, self._heartbeat, attempts)
         self._catalogue = self._make_catalogue()
         self._quarantine = self._make_quarantine()
         self._deletion_cost = find_deletion_cost(settings, lambda: len(self._heartbeat.jobs))

@@ -4,12 +4,12 @@ import asyncio
 
 from common.errors import Unavailable
 from common.jobs.job import ClaimKey
-from common.jobs.renew import HeldClaim
+from common.jobs.renew import HeldClaim, renew_leases
+from common.postgres.statements import Executor
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from common.views.job import job_log_fields
 from services.dispatcher import metrics
-from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.running_job import RunningJob
 
 AGAIN_SECONDS = 1.0  # before what could not be renewed is tried again
@@ -21,10 +21,10 @@ log = Log("heartbeat")
 class Heartbeat:
     """Renews all leases in one statement. `jobs` are the running jobs of this dispatcher."""
 
-    def __init__(self, store: ClaimStore, lease: float) -> None:
+    def __init__(self, database: Executor, lease: float) -> None:
         """`lease` is in seconds."""
         self.jobs: dict[ClaimKey, RunningJob] = {}
-        self._store = store
+        self._database = database
         self._lease = lease
         self._requested = asyncio.Event()
         self._outage = Outage()
@@ -64,7 +64,7 @@ class Heartbeat:
     async def _renew(self, keys: list[ClaimKey]) -> list[ClaimKey]:
         """Renew leases, and cancel what is lost or being canceled. Return those that were not renewed."""
         try:
-            held = await self._store.renew_leases(keys, self._lease)
+            held = await renew_leases(self._database, keys, self._lease)
         except Unavailable as error:
             if self._outage.begin():
                 log.warning("lease.renewal_failed", jobs=len(keys), error=error)

@@ -13,7 +13,8 @@ from common import job_spans
 from common.errors import Reject, Retry, Unavailable
 from common.job_states import Failure, Priority
 from common.jobs.job import JobToRun
-from common.jobs.requeue import Requeue
+from common.jobs.requeue import Requeue, requeue_jobs
+from common.postgres.statements import Executor
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.messages import JobsQueued, Message
 from common.telemetry import tracing
@@ -26,7 +27,7 @@ from services.dispatcher.failure_policy import classify
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results.result_recorder import ResultRecorder
-from services.dispatcher.results.store import OutputsNotStored, ResultStore
+from services.dispatcher.results.store import OutputsNotStored
 from services.dispatcher.retry_policy import Interrupted
 from services.dispatcher.running_job import RunningJob, span_attributes
 from services.dispatcher.slot_filler import SlotFiller
@@ -48,15 +49,15 @@ log = Log("runner")
 class Runner:
     def __init__(
         self,
+        database: Executor,
         claims: Claims,
-        store: ResultStore,
         recorder: ResultRecorder,
         changes: ChangePublisher,
         heartbeat: Heartbeat,
         attempts: Attempts,
     ) -> None:
+        self._database = database
         self._claims = claims
-        self._store = store
         self._recorder = recorder
         self._changes = changes
         self._heartbeat = heartbeat
@@ -235,7 +236,7 @@ class Runner:
         requeues = [Requeue(id=job.id, claim=job.claim, failure=STOPPED, given_back=True) for job in jobs]
         try:
             if requeues:
-                await self._store.requeue_jobs(requeues)
+                await requeue_jobs(self._database, requeues)
         except Unavailable as error:
             log.warning("jobs.give_back_failed", jobs=len(requeues), error=error)  # their leases lapse
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from common import ids, tensors
 from common.event_types import number_event
 from common.job_states import Failure, Priority, Status
+from common.jobs import promote
 from common.jobs.claim import Turn, claim_jobs
 from common.jobs.end import JobEnd
 from common.jobs.job import ClaimedJob, JobToRun
@@ -15,9 +16,10 @@ from common.jobs.new_job import NewJob
 from common.jobs.requeue import Requeue
 from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
-from common.rabbitmq.wake_ups import job_wake_up
+from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 from common.tensors import Datatype, Tensor
 from services.dispatcher.models.fair_share import NIL
+from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
 from services.gateway.auth.store import KeyStore
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -185,3 +187,8 @@ async def make_due(database: Database, job_id: UUID) -> None:
     await database.fetch(
         "UPDATE jobs SET run_at = now(), scheduled_at = now() WHERE id = $1 AND status = 'queued'", job_id
     )
+
+
+async def promote_suspect(database: Database) -> list[WakeUp]:
+    """Make a suspect claimable as the sweeper does. Return its wake-up."""
+    return await promote.promote_suspect(database, PROBATION_SECONDS, MAX_INTERRUPTIONS)

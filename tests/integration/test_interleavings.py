@@ -16,12 +16,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from common.job_states import TERMINAL, Status
 from common.jobs.job import JobToRun
+from common.jobs.promote import promote_jobs
 from common.postgres.database import Database
 from services.dispatcher.sessions.lost_sessions import FREE_SECONDS
 from services.gateway.jobs.transitions.retry import RETRYABLE
 from tests.integration import history
 from tests.integration.history import RUNNING
-from tests.integration.jobs import LEASE, JobState, add_tenant, look, make_due
+from tests.integration.jobs import LEASE, JobState, add_tenant, look, make_due, promote_suspect
 from tests.integration.moves import DAY, JOBS, MOVE, OPTIONS, Move
 from tests.integration.world import CANCELING, OUTCOMES, QUEUED, Action, World
 
@@ -139,8 +140,8 @@ class JobLives(RuleBasedStateMachine):
         """Act under the job's last claim. Claim a queued job first."""
         if self.now[job].status is QUEUED:
             self.do(make_due(self.database, job))
-            self.do(self.world.stores.sweeper.promote_jobs(JOBS))
-            self.do(self.world.stores.sweeper.promote_suspect())
+            self.do(promote_jobs(self.world.database, JOBS))
+            self.do(promote_suspect(self.world.database))
             self.do(self.claim())
             self.every_step_was_legal_and_no_job_is_lost()
         claims = [claim for claim in self.claims if claim.id == job]

@@ -41,7 +41,7 @@ GROUP BY model, priority
 
 class Dispatcher:
     def __init__(self, world: World) -> None:
-        self.claims = Claims(world.stores.claims, RunLimits(world.stores.claims, list), worker="w", lease=LEASE)
+        self.claims = Claims(world.database, RunLimits(world.stores.limits, list), worker="w", lease=LEASE)
         self.models = {name: ServedModel(name, asyncio.Event()) for name in ("echo", "small")}
 
     async def answer(self, queue: Queue) -> JobToRun | None:

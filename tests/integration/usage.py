@@ -4,10 +4,10 @@ from typing import Any
 from uuid import UUID
 
 from common.job_states import Status
+from common.jobs.end import end_jobs
 from common.postgres.database import Database
-from services.dispatcher.maintenance.usage_store import UsageStore
+from services.dispatcher.maintenance.usage.store import UsageStore
 from tests.integration.jobs import claim, new_end
-from tests.integration.stores import Stores
 from tests.integration.waiting import until
 
 OUTPUTS = b'[{"name": "y"}]'
@@ -17,7 +17,7 @@ USED = "SELECT model, succeeded, failed, bytes_in, bytes_out, inference_seconds 
 async def end(database: Database, job: UUID, status: Status = Status.SUCCEEDED) -> None:
     succeeded = status is Status.SUCCEEDED
     values: dict[str, Any] = {"inference_ms": 250.0, "outputs": OUTPUTS} if succeeded else {}
-    await Stores(database).results.end_jobs([new_end(await claim(database, job), status, **values)])
+    await end_jobs(database, [new_end(await claim(database, job), status, **values)])
 
 
 async def count_all(store: UsageStore, jobs: int, limit: int = 100) -> None:

@@ -7,14 +7,16 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Literal, assert_never, cast
+from typing import Any, Literal, assert_never, cast
 from uuid import UUID
+
+import asyncpg
 
 from common import ids
 from common.job_states import Failure, Priority, Status
-from common.jobs.expire import WaitingJobs
 from common.jobs.job import JobToRun
-from common.jobs.rescue import LostJobs
+from common.jobs.renew import renew_leases
+from common.jobs.requeue import requeue_jobs
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
@@ -22,11 +24,11 @@ from common.rabbitmq.publisher import Publisher
 from common.tensors import Datatype, Signature
 from common.views.job import JobUrls
 from services.dispatcher import retry_policy
-from services.dispatcher.maintenance.batches import BatchCompleter
+from services.dispatcher.maintenance.batches.batch_completer import BatchCompleter
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
-from services.dispatcher.maintenance.reconciler import find_silent, list_wake_ups
+from services.dispatcher.maintenance.reconciler.reconciler import find_silent, list_wake_ups
+from services.dispatcher.maintenance.rescuer import Rescuer
 from services.dispatcher.maintenance.sweeper import Sweeper
-from services.dispatcher.maintenance.sweeper_store import SweeperStore
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
@@ -92,20 +94,18 @@ class SteadyStore(SessionStore):
         return await super().find_free_sessions(own) - {own}
 
 
-class LateStore(SweeperStore):
-    """A sweeper that freezes between a search and its writes: it finds what the search before found."""
+class LateDatabase:
+    """The database of a sweeper that freezes between a search and its writes: it finds what the search before found."""
 
     def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self.expired: WaitingJobs = []
-        self.abandoned: LostJobs = []
+        self.transaction = database.transaction
+        self._database = database
+        self._found: dict[str, list[asyncpg.Record]] = {}
 
-    async def find_expired(self, limit: int) -> WaitingJobs:
-        found, self.expired = self.expired, await super().find_expired(limit)
-        return found
-
-    async def find_abandoned(self, jobs: Sequence[UUID], limit: int) -> LostJobs:
-        found, self.abandoned = self.abandoned, await super().find_abandoned(jobs, limit)
+    async def fetch(self, query: str, /, *values: Any) -> list[asyncpg.Record]:
+        found = await self._database.fetch(query, *values)
+        if query.startswith(("-- find_expired\n", "-- find_abandoned\n")):
+            found, self._found[query] = self._found.get(query, []), found
         return found
 
 
@@ -117,7 +117,7 @@ class World:
         self.publisher = publisher
         self.wake_ups, self.changes = wake_ups, changes = RecordedWakeUps(), ChangePublisher(publisher)
         self.stores = Stores(database)
-        writer = ResultWriter(self.stores.results, wake_ups, changes)
+        writer = ResultWriter(database, self.stores.results, wake_ups, changes)
         files = OutputFiles(self.stores.results, cast("ObjectStore", None))  # its outputs are small
         locations = cast("OutputLocations", None)
         self.recorder = ResultRecorder(writer, files, locations, JobUrls())
@@ -126,11 +126,12 @@ class World:
         sessions = SteadyStore(database)
         lost = LostSessions(sessions, SteadyLock(sessions, LEASE), float("inf"), lambda: self.seconds)
 
-        def make_sweeper(store: SweeperStore) -> Sweeper:
-            lapsed = LapsedLeases(store, no_grace, 0.0)
-            return Sweeper(store, self.recorder, wake_ups, no_grace, lapsed, lost, 1.0)
+        def make_sweeper(database: Database) -> Sweeper:
+            rescuer = Rescuer(database, self.recorder, LapsedLeases(database, no_grace, 0.0), lost, sessions)
+            return Sweeper(database, self.recorder, wake_ups, no_grace, rescuer, 1.0)
 
-        self.sweeper, self.late_sweeper = make_sweeper(self.stores.sweeper), make_sweeper(LateStore(database))
+        self.sweeper = make_sweeper(database)
+        self.late_sweeper = make_sweeper(cast("Database", LateDatabase(database)))
         self.canceler = Canceler(database, wake_ups, changes, JobUrls())
         self.retrier = Retrier(database, Catalogue(ModelStore(database)), wake_ups, changes)
         self.eraser = Eraser(database, delivery_wait=0.0)
@@ -195,9 +196,9 @@ class World:
             case "cancel":
                 await self.recorder.cancel(job, at, TRACEPARENT)
             case "hand back":
-                await self.stores.results.requeue_jobs([new_requeue(job, given_back=True)])
+                await requeue_jobs(self.database, [new_requeue(job, given_back=True)])
             case "renew":
-                await self.stores.claims.renew_leases([(job.id, job.claim)], LEASE)
+                await renew_leases(self.database, [(job.id, job.claim)], LEASE)
             case never:
                 assert_never(never)
 
@@ -232,7 +233,7 @@ class World:
         """Sweep once, and wait also for the ends that go on beside the next sweeps."""
         sweeper = self.late_sweeper if late else self.sweeper
         await sweeper.sweep()
-        await asyncio.gather(*sweeper._ending.values())
+        await asyncio.gather(*sweeper._ends.running.values())
 
     async def show(self, job: UUID) -> str:
         """Return the whole row as text."""

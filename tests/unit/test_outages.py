@@ -9,7 +9,8 @@ import pytest
 
 from common.errors import DatabaseUnavailable
 from common.postgres import database_metrics, standby_check
-from services.dispatcher.maintenance import own_retention, retention, usage
+from services.dispatcher.maintenance.retention import own_retention, retention
+from services.dispatcher.maintenance.usage import usage_counter
 from services.dispatcher.quarantines import shared_quarantine
 from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine
 from services.dispatcher.triton.quarantine import Quarantine
@@ -23,13 +24,13 @@ LOOPS: list[tuple[list[tuple[object, str]], Callable[[], Awaitable[None]], str]]
     ([(standby_check, "check_once")], lambda: standby_check.check_standby(UNUSED), "standby.not_checked"),
     (
         [(retention, f"remove_{rows}") for rows in ("old_jobs", "keys", "audit_log", "batches")],
-        lambda: retention.run(UNUSED, 1.0, 1.0),
+        lambda: retention.run(UNUSED, UNUSED, 1.0, 1.0),
         "retention.database_unavailable",
     ),
     ([(own_retention, "remove_retained")], lambda: own_retention.run(UNUSED), "retention.database_unavailable"),
     (
         [(store := SimpleNamespace(roll_up=None), "roll_up")],
-        lambda: usage.run(store, by_tenant=False),  # type: ignore[arg-type]
+        lambda: usage_counter.run(store, by_tenant=False),  # type: ignore[arg-type]
         "usage.database_unavailable",
     ),
     (

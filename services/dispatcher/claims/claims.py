@@ -8,13 +8,13 @@ from uuid import UUID
 
 from common.errors import CharoniaError, Retry
 from common.job_states import Priority
-from common.jobs.claim import ClaimBatch, Turn
+from common.jobs.claim import ClaimBatch, Turn, claim_jobs, claim_within_limits
 from common.jobs.job import JobToRun
 from common.postgres.batcher import Batcher
+from common.postgres.database import Database
 from services.dispatcher.claims.fetch_places import FetchPlaces
 from services.dispatcher.claims.input_budget import NO_ROOM, InputBudget, Queue, Room
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.settings import MAX_FETCHES, MAX_INPUTS
 
@@ -41,7 +41,7 @@ class NoRoom(CharoniaError):
 class Claims:
     def __init__(
         self,
-        store: ClaimStore,
+        database: Database,
         limits: RunLimits,
         *,
         worker: str,
@@ -57,7 +57,7 @@ class Claims:
         """
         self.inputs = InputBudget(max_inputs)
         self.fetch_places = FetchPlaces(max_fetches, limits.wake_next)
-        self._store = store
+        self._database = database
         self._limits = limits
         self._worker = worker
         self._lease = lease
@@ -124,9 +124,9 @@ class Claims:
                 max_passing_bytes=room.passing,
             )
             if is_limited:
-                claimed = await self._store.claim_within_limits(turn)
+                claimed = await claim_within_limits(self._database, turn)
             else:
-                claimed = await self._store.claim_jobs(turn, share.count_turns(priority))
+                claimed = await claim_jobs(self._database, turn, share.count_turns(priority))
             loaded = measure(claimed.jobs)
         finally:
             self.inputs.release(queue, Room(room.in_turn - loaded.in_turn, room.passing - loaded.passing))

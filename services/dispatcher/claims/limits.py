@@ -13,7 +13,7 @@ from common.postgres.batcher import Batcher
 from common.rabbitmq.wake_ups import WakeUp
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
-from services.dispatcher.claims.store import ClaimStore, Limits
+from services.dispatcher.claims.store import Limits, LimitStore
 
 READ_SECONDS = 1.0  # until a change by an operator takes effect
 
@@ -23,7 +23,7 @@ log = Log("limits")
 class RunLimits:
     """The limits that operators have set, at most about a second old."""
 
-    def __init__(self, store: ClaimStore, announce: Callable[[Iterable[WakeUp]], object]) -> None:
+    def __init__(self, store: LimitStore, announce: Callable[[Iterable[WakeUp]], object]) -> None:
         """`announce` publishes wake-ups."""
         self._store = store
         self._announce = announce

@@ -1,19 +1,16 @@
-"""Claims jobs and renews their leases in the database. Reads the limits of models."""
+"""Reads the limits of models and tenants."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
 from common.job_states import Priority
-from common.jobs.claim import ClaimBatch, Turn, claim_jobs, claim_within_limits
-from common.jobs.job import ClaimKey
-from common.jobs.renew import HeldClaim, renew_leases
 from common.postgres import sql
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 
-QUERIES = sql.load("services.dispatcher.claims", "limits.sql")
+QUERIES = sql.load("services.dispatcher.claims")
 
 
 class Limits(NamedTuple):
@@ -24,21 +21,9 @@ class Limits(NamedTuple):
     on_probation: Mapping[str, frozenset[UUID]] = {}
 
 
-class ClaimStore:
+class LimitStore:
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    async def claim_jobs(self, turn: Turn, running: Mapping[UUID, int]) -> ClaimBatch:
-        """Claim jobs fairly. `running` is the number of jobs of each tenant that count as running."""
-        return await claim_jobs(self._database, turn, running)
-
-    async def claim_within_limits(self, turn: Turn) -> ClaimBatch:
-        """Claim as many of the jobs as the limits of the model allow, over all dispatchers."""
-        return await claim_within_limits(self._database, turn)
-
-    async def renew_leases(self, claims: Sequence[ClaimKey], lease: float) -> dict[ClaimKey, HeldClaim]:
-        """Return the claims that are still held. `lease` is in seconds."""
-        return await renew_leases(self._database, claims, lease)
 
     async def list_limits(self) -> Limits:
         record = await self._database.fetch_one(QUERIES["list_limits"])

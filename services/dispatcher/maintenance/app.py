@@ -42,7 +42,7 @@ async def run(settings: MaintenanceSettings, stopping: asyncio.Event) -> None:
     objects, results = ObjectStore(settings.store_url), ResultStore(database)
     locations = OutputLocations(AllowedLocations(database, settings.store_url), Buckets(BUCKET_SECONDS))
     urls = JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.url_keys))
-    writer = ResultWriter(results, wake_ups, changes)
+    writer = ResultWriter(database, results, wake_ups, changes)
     recorder = ResultRecorder(writer, OutputFiles(results, objects), locations, urls)
     session_lock = SessionLock(SessionStore(database), settings.lease)
     parts = Parts(database, objects, publisher, wake_ups, changes, recorder, session_lock)

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable
 
-from common.jobs.rescue import Lease, LostJobs
+from common.jobs.rescue import Lease, LostJobs, find_abandoned, find_overdue
+from common.postgres.statements import Executor
 from common.telemetry.logs import Log
-from services.dispatcher.maintenance.sweeper_store import SweeperStore
+
+WATCHED = 5000  # leases at a time
 
 log = Log("sweeper")
 
@@ -48,10 +50,10 @@ class LapsedLeases:
     """
 
     def __init__(
-        self, store: SweeperStore, grace: LeaseGrace, lease: float, clock: Callable[[], float] = time.monotonic
+        self, database: Executor, grace: LeaseGrace, lease: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`lease` is in seconds."""
-        self._store = store
+        self._database = database
         self._grace = grace
         self._patience = lease / 2
         self._clock = clock
@@ -59,9 +61,9 @@ class LapsedLeases:
 
     async def find(self, limit: int) -> LostJobs:
         """Return up to `limit` jobs, those whose lease lapsed first at the beginning."""
-        overdue = await self._store.find_overdue(self._patience)
+        overdue = await find_overdue(self._database, self._patience, WATCHED)
         now = self._clock()
         self._seen_at = {lease: self._seen_at.get(lease, now) for lease in overdue}
         ripe = [lease.job_id for lease, seen_at in self._seen_at.items() if now - seen_at >= self._patience]
-        found = await self._store.find_abandoned(ripe, limit) if ripe else []
+        found = await find_abandoned(self._database, ripe, limit) if ripe else []
         return found if self._grace.is_over else []  # checked after the queries, which may have hung for long

@@ -9,19 +9,19 @@ from common.postgres.leadership import PATIENCE_SECONDS, Answer, Leadership, Lea
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
-from services.dispatcher.maintenance import files, orphans, own_retention, retention, usage
-from services.dispatcher.maintenance.batch_store import BatchStore
-from services.dispatcher.maintenance.batches import BatchCompleter
-from services.dispatcher.maintenance.file_store import ExpiredFileStore
+from services.dispatcher.maintenance.batches.batch_completer import BatchCompleter
+from services.dispatcher.maintenance.batches.store import BatchStore
+from services.dispatcher.maintenance.files import expired_files, orphans
+from services.dispatcher.maintenance.files.store import UnneededFileStore
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
-from services.dispatcher.maintenance.orphan_store import OrphanStore
-from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
-from services.dispatcher.maintenance.reconciler import Reconciler
-from services.dispatcher.maintenance.reconciler_store import ReconcilerStore
-from services.dispatcher.maintenance.retention_store import RetentionStore
+from services.dispatcher.maintenance.reconciler.reconciler import Reconciler
+from services.dispatcher.maintenance.reconciler.store import ReconcilerStore
+from services.dispatcher.maintenance.rescuer import Rescuer
+from services.dispatcher.maintenance.retention import own_retention, retention
+from services.dispatcher.maintenance.retention.store import RetentionStore
 from services.dispatcher.maintenance.sweeper import Sweeper
-from services.dispatcher.maintenance.sweeper_store import SweeperStore
-from services.dispatcher.maintenance.usage_store import UsageStore
+from services.dispatcher.maintenance.usage import usage_counter
+from services.dispatcher.maintenance.usage.store import UsageStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.sessions.lost_sessions import LostSessions
 from services.dispatcher.sessions.session_lock import SessionLock
@@ -50,7 +50,8 @@ class Maintenance:
         self._settings = settings
         self._parts = parts
         self._grace = LeaseGrace(settings.lease, settings.sweep_interval)
-        self._lost = LostSessions(SessionStore(parts.database), parts.session_lock, settings.sweep_interval)
+        self._sessions = SessionStore(parts.database)
+        self._lost = LostSessions(self._sessions, parts.session_lock, settings.sweep_interval)
         # A candidate asks often enough for its grace to go on, so that it may reclaim as soon as it leads.
         patience = min(PATIENCE_SECONDS, settings.lease / 4)
         store = LeaseStore(parts.database, ROLE)
@@ -76,19 +77,20 @@ class Maintenance:
         """Return the loops of a new leader. Only the grace and the lost sessions remember what was before."""
         settings, parts = self._settings, self._parts
         database, wake_ups, interval = parts.database, parts.wake_ups, settings.sweep_interval
-        sweeping = SweeperStore(database)
-        lapsed = LapsedLeases(sweeping, self._grace, settings.lease)
-        sweeper = Sweeper(sweeping, parts.recorder, wake_ups, self._grace, lapsed, self._lost, interval)
-        reconciler = Reconciler(ReconcilerStore(database), parts.recorder, parts.publisher, wake_ups)
+        old_rows, files = RetentionStore(database), UnneededFileStore(database)
+        lapsed = LapsedLeases(database, self._grace, settings.lease)
+        rescuer = Rescuer(database, parts.recorder, lapsed, self._lost, self._sessions)
+        sweeper = Sweeper(database, parts.recorder, wake_ups, self._grace, rescuer, interval)
+        reconciler = Reconciler(database, ReconcilerStore(database), parts.recorder, parts.publisher, wake_ups)
         completer = BatchCompleter(BatchStore(database), wake_ups, parts.changes, settings.public_url, interval)
         return {
             "sweeper": sweeper.run(),
             "reconciler": reconciler.run(),
-            "retention": retention.run(RetentionStore(database), settings.retention, settings.audit_retention),
-            "own retention": own_retention.run(OwnRetentionStore(database)),
-            "files": files.run(ExpiredFileStore(database), parts.objects),
-            "orphans": orphans.run(OrphanStore(database), parts.objects),
-            "usage": usage.run(UsageStore(database), by_tenant=settings.tenant_metrics),
+            "retention": retention.run(database, old_rows, settings.retention, settings.audit_retention),
+            "own retention": own_retention.run(old_rows),
+            "files": expired_files.run(files, parts.objects),
+            "orphans": orphans.run(files, parts.objects),
+            "usage": usage_counter.run(UsageStore(database), by_tenant=settings.tenant_metrics),
             "batches": completer.run(),
             "database metrics": database_metrics.collect_metrics(database),
             "standby": standby_check.check_standby(database),

@@ -10,11 +10,12 @@ from typing import TypeVar
 from uuid import UUID
 
 from common.errors import StatementTimeout, Unavailable
-from common.jobs.end import JobEnd
+from common.jobs.end import JobEnd, end_jobs
 from common.jobs.new_event import NewEvent
-from common.jobs.requeue import Requeue
+from common.jobs.requeue import Requeue, requeue_jobs
 from common.postgres.batcher import Batcher
 from common.postgres.database import statement_span
+from common.postgres.statements import Executor
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUpPublisher, event_wake_up
 from common.telemetry.logs import Log
@@ -35,7 +36,10 @@ log = Log("job")
 class ResultWriter:
     """Writes results. The follow-ups of a batch (wake-ups, metrics) also happen if its caller no longer waits."""
 
-    def __init__(self, store: ResultStore, wake_ups: WakeUpPublisher, changes: ChangePublisher) -> None:
+    def __init__(
+        self, database: Executor, store: ResultStore, wake_ups: WakeUpPublisher, changes: ChangePublisher
+    ) -> None:
+        self._database = database
         self._store = store
         self._wake_ups = wake_ups
         self._changes = changes
@@ -109,7 +113,7 @@ class ResultWriter:
         return [True] * len(starts)
 
     async def _end_jobs(self, ends: list[JobEnd]) -> list[bool]:
-        recorded = await self._store.end_jobs(ends)
+        recorded = await end_jobs(self._database, ends)
         ended = [end for end in ends if end.event.id in recorded]
         self._changes.notify(end.id for end in ended)
         self._announce(end.event for end in ended)
@@ -123,7 +127,7 @@ class ResultWriter:
         self._wake_ups.announce(event_wake_up(event.id, event.type, event.traceparent) for event in events)
 
     async def _requeue_jobs(self, requeues: list[Requeue]) -> list[bool]:
-        queued = await self._store.requeue_jobs(requeues)
+        queued = await requeue_jobs(self._database, requeues)
         self._changes.notify(queued)
         return [requeue.id in queued for requeue in requeues]
 

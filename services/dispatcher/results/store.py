@@ -5,10 +5,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.errors import CharoniaError
-from common.jobs.end import JobEnd, end_jobs
 from common.jobs.job import ClaimedJob
 from common.jobs.new_event import NewEvent
-from common.jobs.requeue import Requeue, requeue_jobs
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
 from services.dispatcher.retry_policy import Attempted
@@ -69,14 +67,6 @@ class ResultStore:
             for job, event in starts
         ]
         await self._database.fetch(QUERIES["record_starts"], *to_columns(rows, 10))
-
-    async def end_jobs(self, ends: Sequence[JobEnd]) -> set[UUID]:
-        """Return the ids of the events that were recorded."""
-        return await end_jobs(self._database, ends)
-
-    async def requeue_jobs(self, requeues: Sequence[Requeue]) -> set[UUID]:
-        """Return the ids of the jobs that were queued again."""
-        return await requeue_jobs(self._database, requeues)
 
     async def add_files(self, tenant_id: UUID, files: Sequence[OutputFile]) -> bool:
         """Add the rows of outputs whose objects are written next. Adding them again has no effect."""

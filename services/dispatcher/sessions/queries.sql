@@ -16,6 +16,10 @@ FROM pg_stat_bgwriter;
 -- Records that a dispatcher ($1) lives.
 INSERT INTO dispatchers (worker) VALUES ($1) ON CONFLICT (worker) DO UPDATE SET seen_at = now();
 
+-- name: forget_models
+-- Makes the models of lost sessions ($1) count as not ready.
+UPDATE served_models SET session = NULL, updated_at = '-infinity' WHERE session = ANY($1::bigint[]);
+
 -- name: find_free_sessions
 -- Finds the sessions of running jobs and of models, and the caller's own ($1), whose lock no connection holds.
 SELECT session FROM jobs WHERE lease_until > '-infinity' AND session IS NOT NULL

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from common.postgres import sql
 from common.postgres.database import Connection, Database
@@ -49,3 +49,7 @@ class SessionStore:
     async def find_free_sessions(self, own: int) -> set[int]:
         """Return the sessions of running jobs and of models that nobody holds, and `own` if nobody holds it."""
         return {record["session"] for record in await self._database.fetch(QUERIES["find_free_sessions"], own)}
+
+    async def forget_models(self, sessions: Sequence[int]) -> None:
+        """Make the models of these sessions count as not ready."""
+        await self._database.fetch(QUERIES["forget_models"], sessions)

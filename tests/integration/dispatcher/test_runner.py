@@ -50,17 +50,13 @@ class LocalDispatcher:
 
     def set_lease(self, lease: float, max_inputs: int = MAX_INPUTS) -> None:
         """Replace the heartbeat and the runner."""
-        stores = self.world.stores
-        self.heartbeat = Heartbeat(stores.claims, lease)
+        database, limits = self.world.database, RunLimits(self.world.stores.limits, list)
+        self.heartbeat = Heartbeat(database, lease)
         self.control = ControlHandler(self.heartbeat, WaiterPresence())
-        self.claims = Claims(
-            stores.claims, RunLimits(stores.claims, list), worker="w", lease=lease, max_inputs=max_inputs
-        )
+        self.claims = Claims(database, limits, worker="w", lease=lease, max_inputs=max_inputs)
         readers = cast("InputReader", None), cast("UrlInputs", None)
         attempts = Attempts(self.triton, *readers, self.world.recorder, MAX_OUTPUTS, INLINE_OUTPUT)
-        self.runner = Runner(
-            self.claims, stores.results, self.world.recorder, self.world.changes, self.heartbeat, attempts
-        )
+        self.runner = Runner(database, self.claims, self.world.recorder, self.world.changes, self.heartbeat, attempts)
 
     async def submit(self, ms: int, priority: Priority = Priority.NORMAL) -> UUID:
         """Submit a job that takes this long."""
@@ -298,7 +294,7 @@ async def test_the_lease_of_a_job_whose_end_cannot_be_written_is_not_renewed(
         await save(*values)
 
     monkeypatch.setattr(OutputFiles, "save", save_when_locked)
-    monkeypatch.setattr(dispatcher.world.stores.results, "_database", hasty)
+    monkeypatch.setattr(dispatcher.world.recorder._writer, "_database", hasty)
     job = await dispatcher.start(1)
     async with dispatcher.world.database.transaction(60.0) as other:
         await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", job)

@@ -14,12 +14,11 @@ from common import ids
 from common.jobs import input_files
 from common.object_store.store import ObjectStore
 from common.postgres.leadership import LeaseStore
-from services.dispatcher.maintenance import files, own_retention, retention
-from services.dispatcher.maintenance.file_store import ExpiredFileStore
-from services.dispatcher.maintenance.orphan_store import OrphanStore
-from services.dispatcher.maintenance.own_retention_store import OwnRetentionStore
-from services.dispatcher.maintenance.retention_store import RetentionStore
-from services.dispatcher.maintenance.usage_store import UsageStore
+from services.dispatcher.maintenance.files import expired_files
+from services.dispatcher.maintenance.files.store import UnneededFileStore
+from services.dispatcher.maintenance.retention import own_retention, retention
+from services.dispatcher.maintenance.retention.store import RetentionStore
+from services.dispatcher.maintenance.usage.store import UsageStore
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.quarantines.store import QuarantineStore
 from services.dispatcher.results.store import ResultStore
@@ -85,13 +84,13 @@ async def remove_old(world: World) -> None:
     await own.execute("UPDATE tenants SET retention = 1 WHERE id = $1", world.removed_id)
     async with world.database() as database:
         store = RetentionStore(database)
-        await repeat(lambda: retention.remove_old_jobs(store, 30 * DAYS))
+        await repeat(lambda: retention.remove_old_jobs(database, 30 * DAYS))
         await repeat(lambda: retention.remove_keys(store))
         await repeat(lambda: retention.remove_audit_log(store, 365 * DAYS))
         await repeat(lambda: retention.remove_batches(store, 30 * DAYS))
 
         async def all_removed() -> bool:
-            await repeat(lambda: own_retention.remove_retained(OwnRetentionStore(database)))
+            await repeat(lambda: own_retention.remove_retained(RetentionStore(database)))
             return not await own.fetch("SELECT FROM jobs WHERE tenant_id = $1", world.removed_id)
 
         await eventually(all_removed, "all jobs are removed", 45)
@@ -100,7 +99,7 @@ async def remove_old(world: World) -> None:
 async def sweep_files(world: World) -> None:
     objects = ObjectStore(world.stack.environment["CHARONIA_STORE_URL"])
     async with world.database() as database:
-        store = ExpiredFileStore(database)
+        store = UnneededFileStore(database)
         for _ in range(6):
             await world.own.execute(
                 "INSERT INTO files (id, tenant_id, content_type, size, kept, expires_at) VALUES "
@@ -108,14 +107,14 @@ async def sweep_files(world: World) -> None:
                 uuid4(),
                 world.removed_id,
             )
-            await repeat(lambda: files.sweep(store, objects))
+            await repeat(lambda: expired_files.sweep(store, objects))
         await world.own.execute(
             "INSERT INTO files (id, tenant_id, status, content_type, size, kept, expires_at, writable_until) VALUES "
             "($1, $2, 'ready', 'text/plain', 1, 600, now() + interval '600 s', now() - interval '2 h')",
             uuid4(),
             world.removed_id,
         )
-        await repeat(lambda: files.check_sizes(store, objects))
+        await repeat(lambda: expired_files.check_sizes(store, objects))
         dropped = uuid4()
         await world.own.execute(
             "INSERT INTO files (id, tenant_id, content_type, size, kept, expires_at) VALUES "
@@ -204,7 +203,7 @@ async def lose_model(world: World) -> None:
 async def sweep_orphans(world: World) -> None:
     """What a leader does once an hour."""
     async with world.database() as database:
-        store = OrphanStore(database)
+        store = UnneededFileStore(database)
         await repeat(lambda: store.save_tenant(world.removed_id))
         await repeat(lambda: store.begin_pass(0.0))
 

@@ -6,8 +6,8 @@ import pytest
 
 from common import ids
 from common.errors import Reject
+from common.postgres.database import Database
 from common.rabbitmq.messages import CancelJob, JobsQueued, WaitersPresent
-from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.control import ControlHandler
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.waiter_presence import PRESENCE_SECONDS, WaiterPresence
@@ -16,14 +16,14 @@ JOB = ids.new()
 
 
 async def test_a_cancel_requests_a_heartbeat() -> None:
-    waiters, heartbeat = WaiterPresence(), Heartbeat(cast("ClaimStore", None), 60.0)
+    waiters, heartbeat = WaiterPresence(), Heartbeat(cast("Database", None), 60.0)
     await ControlHandler(heartbeat, waiters).handle(CancelJob(JOB), None)
     assert heartbeat.is_requested
 
 
 async def test_a_message_of_waiters_is_noted() -> None:
     now = [0.0]
-    waiters, heartbeat = WaiterPresence(lambda: now[0]), Heartbeat(cast("ClaimStore", None), 60.0)
+    waiters, heartbeat = WaiterPresence(lambda: now[0]), Heartbeat(cast("Database", None), 60.0)
     handler = ControlHandler(heartbeat, waiters)
     now[0] = PRESENCE_SECONDS
     await handler.handle(CancelJob(JOB), None)
@@ -33,6 +33,6 @@ async def test_a_message_of_waiters_is_noted() -> None:
 
 
 async def test_another_message_is_rejected() -> None:
-    handler = ControlHandler(Heartbeat(cast("ClaimStore", None), 60.0), WaiterPresence())
+    handler = ControlHandler(Heartbeat(cast("Database", None), 60.0), WaiterPresence())
     with pytest.raises(Reject):
         await handler.handle(JobsQueued(1), None)

@@ -3,25 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
 
 from common.errors import DatabaseUnavailable
 from common.jobs.job import ClaimedJob, ClaimKey
-from common.jobs.renew import HeldClaim
 from services.dispatcher import heartbeat as module
-from services.dispatcher.claims.store import ClaimStore
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.running_job import RunningJob
 from tests.unit.dispatcher.jobs import claimed
+from tests.unit.fake_database import FakeDatabase
 
 HOUR = 3600.0  # a lease
 SOON = 10.0  # seconds
 
 
-class FakeStore:
+class FakeStore(FakeDatabase):
     """Renews the leases of all claims but the `lost` ones. Those of `locked` jobs cannot be renewed yet."""
 
     def __init__(self) -> None:
@@ -30,12 +30,19 @@ class FakeStore:
         self.lost: set[ClaimKey] = set()
         self.away = False
 
-    async def renew_leases(self, claims: Sequence[ClaimKey], lease: float) -> dict[ClaimKey, HeldClaim]:
+    async def renew_leases(
+        self, claims_id: Sequence[UUID], claims_claim: Sequence[int], lease: float
+    ) -> list[dict[str, Any]]:
         assert lease == HOUR
-        self.asked.put_nowait([*claims])
+        keys = [*zip(claims_id, claims_claim, strict=True)]
+        self.asked.put_nowait(keys)
         if self.away:
             raise DatabaseUnavailable
-        return {claim: HeldClaim(claim not in self.locked, False) for claim in claims if claim not in self.lost}
+        return [
+            {"id": key[0], "claim": key[1], "renewed": key not in self.locked, "canceling": False}
+            for key in keys
+            if key not in self.lost
+        ]
 
     async def next(self) -> list[ClaimKey]:
         """Return the claims of the next heartbeat."""
@@ -46,7 +53,7 @@ class FakeStore:
 class World:
     def __init__(self) -> None:
         self.store = FakeStore()
-        self.heartbeat = Heartbeat(cast("ClaimStore", self.store), HOUR)
+        self.heartbeat = Heartbeat(self.store, HOUR)
 
     def start(self, job: ClaimedJob) -> RunningJob:
         running = RunningJob(job, asyncio.create_task(asyncio.Event().wait()))  # type: ignore[arg-type]

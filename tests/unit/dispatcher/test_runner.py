@@ -1,14 +1,14 @@
 """A message starts jobs, goes back to its queue, or is rejected."""
 
 import asyncio
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from common import ids
 from common.errors import DatabaseUnavailable, Reject, Retry
 from common.job_states import Priority
-from common.jobs.claim import ClaimBatch, Turn
+from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.messages import CancelJob, JobsQueued
 from common.rabbitmq.publisher import Publisher
@@ -16,12 +16,12 @@ from services.dispatcher import runner as module
 from services.dispatcher.attempts import Attempts
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import ClaimStore, Limits
+from services.dispatcher.claims.store import Limits, LimitStore
 from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results.result_recorder import ResultRecorder
-from services.dispatcher.results.store import ResultStore
 from services.dispatcher.runner import Runner
+from tests.unit.fake_database import FakeDatabase
 
 JOB = ids.new()
 
@@ -34,7 +34,7 @@ def model() -> ServedModel:
     return found
 
 
-class FakeStore:
+class FakeStore(FakeDatabase):
     """Has no job to claim, or is away."""
 
     def __init__(self, *, away: bool) -> None:
@@ -44,21 +44,21 @@ class FakeStore:
     async def list_limits(self) -> Limits:
         return Limits(frozenset(), frozenset())
 
-    async def claim_jobs(self, turn: Turn, _running: object) -> ClaimBatch:
-        self.calls.append((turn.model, turn.priority, turn.count))
+    async def claim_jobs(self, model: str, priority: Priority, count: int, **_: object) -> list[Any]:
+        self.calls.append((model, priority, count))
         if self.away:
             raise DatabaseUnavailable
-        return ClaimBatch([], False)
+        return [{"id": None, "contended": False, "next_bytes": None, "late": False}]
 
 
 def build(store: FakeStore) -> Runner:
-    claims = cast("ClaimStore", store)
+    database, limits = cast("Database", store), RunLimits(cast("LimitStore", store), list)
     return Runner(
-        Claims(claims, RunLimits(claims, list), worker="w", lease=60.0),
-        cast("ResultStore", None),
+        database,
+        Claims(database, limits, worker="w", lease=60.0),
         cast("ResultRecorder", None),
         ChangePublisher(Publisher("amqp://nobody/", "w")),
-        Heartbeat(claims, 60.0),
+        Heartbeat(database, 60.0),
         cast("Attempts", None),
     )
 

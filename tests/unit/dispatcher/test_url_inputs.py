@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from common.job_states import Priority
+from common.postgres.database import Database
 from common.tensors import Tensor
 from services.dispatcher import url_inputs
 from services.dispatcher.claims.claims import Claims, name_fetched
 from services.dispatcher.claims.fetch_places import USUAL
 from services.dispatcher.claims.input_budget import Room
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import ClaimStore
+from services.dispatcher.claims.store import LimitStore
 from services.dispatcher.inputs.fetched import FetchedContent
 from services.dispatcher.inputs.url_fetcher import UrlFetcher
 from services.dispatcher.models.served_model import ServedModel
@@ -56,9 +57,9 @@ class Stage:
     """The stage of a dispatcher whose model has one slot."""
 
     def __init__(self) -> None:
-        store = cast("ClaimStore", None)
+        limits = RunLimits(cast("LimitStore", None), list)
         self.fetcher = FakeFetcher()
-        self.claims = Claims(store, RunLimits(store, list), worker="w", lease=60.0, max_inputs=MAX_INPUTS)
+        self.claims = Claims(cast("Database", None), limits, worker="w", lease=60.0, max_inputs=MAX_INPUTS)
         self.model = ServedModel("echo", asyncio.Event())
         self.model.available.set()
         self.inputs = UrlInputs(cast("UrlFetcher", self.fetcher), self.claims)

@@ -8,8 +8,8 @@ import pytest
 
 from common import ids
 from common.event_types import EVENT_TYPES, list_patterns
+from common.jobs.end import end_jobs
 from common.postgres.database import Database
-from services.dispatcher.results.store import ResultStore
 from services.gateway.webhooks.store import WebhookStore
 from services.notifier.cleanup.store import delete_locked_endpoints, lock_unused_endpoints
 from tests.integration.deliveries import CALLBACK, EVENT, add_event, look_at, subscribe
@@ -70,7 +70,7 @@ async def test_models_tenants_and_disabled_subscriptions_are_respected(database:
 async def test_an_end_inserts_the_deliveries_of_its_event(database: Database, tenant: UUID) -> None:
     webhook = (await subscribe(database, tenant)).id
     end = new_end(await claim(database, await submit(database, tenant, **CALLBACK)))
-    assert await ResultStore(database).end_jobs([end])
+    assert await end_jobs(database, [end])
     found = await database.fetch("SELECT * FROM deliveries ORDER BY webhook_id NULLS LAST")
     assert [each["webhook_id"] for each in found] == [webhook, None]
     for each in found:
@@ -136,7 +136,7 @@ async def test_a_subscription_that_is_deleted_meanwhile_is_skipped(database: Dat
     end = new_end(await claim(database, await submit(database, tenant)))
     async with database.transaction() as connection:
         await WebhookStore(database).delete(connection, deleted)
-        ending = asyncio.create_task(ResultStore(database).end_jobs([end]))
+        ending = asyncio.create_task(end_jobs(database, [end]))
         await until_blocked(database)
     assert await ending == {end.event.id}
     assert await list_deliveries(database) == [(end.event.id, kept)]

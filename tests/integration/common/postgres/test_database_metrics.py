@@ -10,9 +10,9 @@ import pytest
 from common import ids
 from common.errors import DatabaseUnavailable
 from common.job_states import Priority, Status
+from common.jobs.end import end_jobs
 from common.postgres import database_metrics
 from common.postgres.database import Database
-from services.dispatcher.results.store import ResultStore
 from tests.integration.deliveries import CALLBACK, EVENT, add_event
 from tests.integration.jobs import claim, new_end, submit
 from tests.integration.world import World
@@ -117,7 +117,7 @@ async def test_startable_jobs_are_those_that_pauses_and_limits_let_start(world: 
 
 async def test_failed_jobs_are_dead_letters_until_they_are_erased(world: World) -> None:
     job = await claim(world.database, await submit(world.database, world.tenant))
-    await ResultStore(world.database).end_jobs([new_end(job, Status.FAILED)])
+    await end_jobs(world.database, [new_end(job, Status.FAILED)])
     await database_metrics.count(world.database)
     assert count("charonia_dead_letters") == 1
     await world.database.fetch("UPDATE jobs SET erased_at = now()")

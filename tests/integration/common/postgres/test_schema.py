@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from common import ids
+from common.jobs.end import end_jobs
 from common.postgres.database import Database
-from services.dispatcher.results.store import ResultStore
 from tests.integration.deliveries import add_delivery
 from tests.integration.jobs import claim, new_end, submit
 
@@ -105,5 +105,5 @@ async def test_a_key_is_known_by_a_hash_of_32_bytes(database: Database, tenant: 
 async def end_one(database: Database, tenant: UUID) -> UUID:
     """End a job. Return the event."""
     job = await claim(database, await submit(database, tenant))
-    (event,) = await ResultStore(database).end_jobs([new_end(job)])
+    (event,) = await end_jobs(database, [new_end(job)])
     return event

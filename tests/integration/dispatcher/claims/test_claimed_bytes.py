@@ -17,7 +17,7 @@ from services.dispatcher.claims import input_budget
 from services.dispatcher.claims.claims import Claims, NoRoom
 from services.dispatcher.claims.input_budget import Room
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import ClaimStore
+from services.dispatcher.claims.store import LimitStore
 from services.dispatcher.models.served_model import ServedModel
 from tests.integration.jobs import LEASE, add_tenant, make_turn, submit, take
 from tests.support.waiting import eventually
@@ -31,8 +31,7 @@ def model() -> ServedModel:
 
 
 def make_claims(database: Database, max_inputs: int) -> Claims:
-    store = ClaimStore(database)
-    return Claims(store, RunLimits(store, list), worker="w", lease=LEASE, max_inputs=max_inputs)
+    return Claims(database, RunLimits(LimitStore(database), list), worker="w", lease=LEASE, max_inputs=max_inputs)
 
 
 async def claim(claims: Claims, model: ServedModel, priority: Priority) -> JobToRun | None:
@@ -142,9 +141,8 @@ async def test_a_pause_holds_for_a_claim_that_waits_for_room(
 ) -> None:
     monkeypatch.setattr(input_budget, "LOOK_SECONDS", 60.0)
     await submit_sizes(database, tenant, [100, 5000])
-    store = ClaimStore(database)
-    limits = RunLimits(store, list)
-    claims = Claims(store, limits, worker="w", lease=LEASE, max_inputs=4000)
+    limits = RunLimits(LimitStore(database), list)
+    claims = Claims(database, limits, worker="w", lease=LEASE, max_inputs=4000)
     first = await claim(claims, model, Priority.NORMAL)
     assert first is not None
     waiting = await start_waiting(claims, model)

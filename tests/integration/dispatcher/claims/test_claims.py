@@ -9,8 +9,12 @@ import pytest
 from common import ids
 from common.job_states import Priority, Status
 from common.jobs.claim import claim_jobs
+from common.jobs.end import end_jobs
 from common.jobs.job import ClaimedJob
-from common.jobs.renew import HeldClaim
+from common.jobs.promote import promote_jobs
+from common.jobs.renew import HeldClaim, renew_leases
+from common.jobs.requeue import requeue_jobs
+from common.jobs.rescue import find_overdue
 from common.postgres.database import Database
 from services.dispatcher.claims.claims import Claims, NoJob
 from services.dispatcher.claims.limits import RunLimits
@@ -69,7 +73,7 @@ async def test_only_due_and_unexpired_jobs_are_claimed(database: Database, store
     waiting = await submit(database, tenant, expires_in=100.0)
     await claim(database, await submit(database, tenant))
     ended = await claim(database, await submit(database, tenant))
-    await stores.results.end_jobs([new_end(ended)])
+    await end_jobs(database, [new_end(ended)])
     await submit(database, tenant, model="other")
     await submit(database, tenant, priority=Priority.HIGH)
     assert {job.id for job in await take(database, 9)} == {due, waiting}
@@ -80,11 +84,11 @@ async def test_any_wake_up_may_claim_an_announced_job(database: Database, stores
     """A job whose own wake-up claimed another one is claimed by the next wake-up."""
     await stores.models.save_models([(ModelVersion("echo", "1", False, 0, 1, [], []), True)])
     again = await claim(database, await submit(database, tenant))
-    await stores.results.requeue_jobs([new_requeue(again)])
+    await requeue_jobs(database, [new_requeue(again)])
     own = await submit(database, tenant)
     assert [job.id for job in await take(database)] == [own]
     assert await take(database) == []
-    assert len(await stores.sweeper.promote_jobs(10)) == 1
+    assert len(await promote_jobs(database, 10)) == 1
     assert [job.id for job in await take(database)] == [again.id]
 
 
@@ -116,8 +120,8 @@ async def test_a_job_that_another_claim_holds_is_skipped(database: Database, ten
 
 async def test_a_wake_up_waits_for_a_job_that_another_transaction_holds(database: Database, tenant: UUID) -> None:
     job = await submit(database, tenant)
-    store = Stores(database).claims
-    model, claims = ServedModel("echo", asyncio.Event()), Claims(store, RunLimits(store, list), worker="w", lease=LEASE)
+    limits = RunLimits(Stores(database).limits, list)
+    model, claims = ServedModel("echo", asyncio.Event()), Claims(database, limits, worker="w", lease=LEASE)
     async with database.transaction() as other:
         await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", job)
         claiming = asyncio.create_task(claims.claim(model, Priority.NORMAL))
@@ -131,7 +135,7 @@ async def test_a_wake_up_waits_for_a_job_that_another_transaction_holds(database
 async def test_a_claim_knows_of_late_jobs_that_it_leaves(database: Database, stores: Stores, tenant: UUID) -> None:
     model, claims = (
         ServedModel("echo", asyncio.Event()),
-        Claims(stores.claims, RunLimits(stores.claims, list), worker="w", lease=LEASE),
+        Claims(database, RunLimits(stores.limits, list), worker="w", lease=LEASE),
     )
 
     async def claim_some(count: int) -> bool:
@@ -148,7 +152,7 @@ async def test_a_claim_knows_of_late_jobs_that_it_leaves(database: Database, sto
         await submit(database, tenant)
     await let_wait(database, 1.0)
     await database.fetch("INSERT INTO model_limits (model, max_running) VALUES ('echo', 4)")
-    limited = Claims(stores.claims, RunLimits(stores.claims, list), worker="w", lease=LEASE)
+    limited = Claims(database, RunLimits(stores.limits, list), worker="w", lease=LEASE)
     await asyncio.gather(*(limited.claim(model, Priority.NORMAL) for _ in range(2)))
     assert not limited.has_late(model, Priority.NORMAL), "the limit of the model leaves them"
 
@@ -170,12 +174,12 @@ async def test_a_claimed_job_knows_whether_its_start_is_wanted(
 async def test_a_lease_is_renewed_only_under_its_own_claim(database: Database, stores: Stores, tenant: UUID) -> None:
     held = await claim(database, await submit(database, tenant))
     lost = await claim(database, await submit(database, tenant))
-    await stores.results.requeue_jobs([new_requeue(lost)])
+    await requeue_jobs(database, [new_requeue(lost)])
     again = await claim(database, lost.id)
     ended = await claim(database, await submit(database, tenant))
-    await stores.results.end_jobs([new_end(ended)])
+    await end_jobs(database, [new_end(ended)])
     claims = [(job.id, job.claim) for job in (held, lost, ended)]
-    assert await stores.claims.renew_leases(claims, 500.0) == {claims[0]: RENEWED}
+    assert await renew_leases(database, claims, 500.0) == {claims[0]: RENEWED}
     renewed, untouched = await get(database, held.id), await get(database, again.id)
     assert renewed.lease_until is not None
     assert untouched.lease_until is not None
@@ -189,8 +193,8 @@ async def test_a_lapsed_lease_can_be_renewed_until_the_job_is_reclaimed(
     job = await claim(database, await submit(database, tenant))
     await lapse(database, job.id)
     claim_key = job.id, job.claim
-    assert await stores.claims.renew_leases([claim_key], LEASE) == {claim_key: RENEWED}
-    assert await stores.sweeper.find_overdue(0.0) == []
+    assert await renew_leases(database, [claim_key], LEASE) == {claim_key: RENEWED}
+    assert await find_overdue(database, 0.0, 10) == []
 
 
 async def test_of_two_claims_of_one_job_only_the_newer_one_holds(
@@ -198,10 +202,10 @@ async def test_of_two_claims_of_one_job_only_the_newer_one_holds(
 ) -> None:
     """One dispatcher may have both: it claims a job again that it has not missed yet."""
     old = await claim(database, await submit(database, tenant))
-    await stores.results.requeue_jobs([new_requeue(old)])
+    await requeue_jobs(database, [new_requeue(old)])
     new = await claim(database, old.id)
     claims = [(job.id, job.claim) for job in (old, new)]
-    assert await stores.claims.renew_leases(claims, LEASE) == {claims[1]: RENEWED}
+    assert await renew_leases(database, claims, LEASE) == {claims[1]: RENEWED}
 
 
 async def test_a_locked_job_keeps_no_other_lease_from_being_renewed(
@@ -212,13 +216,13 @@ async def test_a_locked_job_keeps_no_other_lease_from_being_renewed(
     locked, free = [(job.id, job.claim) for job in await take(database, 2)]
     async with database.transaction() as other, asyncio.timeout(SOON):
         await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", locked[0])
-        held = await stores.claims.renew_leases([locked, free], 500.0)
+        held = await renew_leases(database, [locked, free], 500.0)
         assert held == {locked: HeldClaim(renewed=False, canceling=False), free: RENEWED}
     for job, seconds in ((locked[0], LEASE), (free[0], 500.0)):
         state = await get(database, job)
         assert state.lease_until is not None
         assert seconds - 30 < (state.lease_until - state.now).total_seconds() <= seconds
-    assert await stores.claims.renew_leases([locked], LEASE) == {locked: RENEWED}
+    assert await renew_leases(database, [locked], LEASE) == {locked: RENEWED}
 
 
 async def test_an_event_of_a_job_keeps_its_lease_from_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
@@ -227,7 +231,7 @@ async def test_an_event_of_a_job_keeps_its_lease_from_nothing(database: Database
     async with database.transaction() as other:
         await other.execute("SELECT FROM jobs WHERE id = $1 FOR KEY SHARE", job.id)
         claim_key = job.id, job.claim
-        assert await stores.claims.renew_leases([claim_key], LEASE) == {claim_key: RENEWED}
+        assert await renew_leases(database, [claim_key], LEASE) == {claim_key: RENEWED}
 
 
 async def test_heartbeats_and_ends_of_the_same_jobs_do_not_deadlock(
@@ -240,8 +244,8 @@ async def test_heartbeats_and_ends_of_the_same_jobs_do_not_deadlock(
         held = [(job.id, job.claim) for job in reversed(claimed)]
         backs = [new_requeue(job, given_back=True) for job in claimed]
         outcomes = await asyncio.gather(
-            *(stores.claims.renew_leases(held, LEASE) for _ in range(3)),
-            stores.results.requeue_jobs(backs),
+            *(renew_leases(database, held, LEASE) for _ in range(3)),
+            requeue_jobs(database, backs),
             return_exceptions=True,
         )
         assert [outcome for outcome in outcomes if isinstance(outcome, Exception)] == []

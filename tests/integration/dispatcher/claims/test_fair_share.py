@@ -9,13 +9,13 @@ import pytest
 from common import ids
 from common.job_states import Priority
 from common.jobs.claim import ClaimBatch, claim_jobs
+from common.jobs.expire import find_expired
 from common.jobs.job import JobToRun
 from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.claims.store import ClaimStore
-from services.dispatcher.maintenance.sweeper_store import SweeperStore
+from services.dispatcher.claims.store import LimitStore
 from services.dispatcher.models.served_model import ServedModel
 from tests.integration.jobs import LEASE, add_tenant, make_turn, new_job, submit, take
 
@@ -72,8 +72,8 @@ async def test_tenants_that_run_equally_many_jobs_take_turns(
     for tenant in tenants:
         for _ in range(MANY):
             await submit(database, tenant)
-    store = ClaimStore(database)
-    model, claims = ServedModel("echo", asyncio.Event()), Claims(store, RunLimits(store, list), worker="w", lease=LEASE)
+    limits = RunLimits(LimitStore(database), list)
+    model, claims = ServedModel("echo", asyncio.Event()), Claims(database, limits, worker="w", lease=LEASE)
     served: list[UUID] = []
     while len(served) < 12:
         found = await claims.claim_batch(model, Priority.NORMAL, [None] * (1 if alone else 4))
@@ -105,7 +105,7 @@ async def test_expired_jobs_of_many_tenants_do_not_hide_the_others(database: Dat
     await submit(database, tenants[-1])
     await database.fetch("UPDATE jobs SET expires_at = now() WHERE expires_at IS NOT NULL")
     assert await claim_jobs(database, make_turn(), {}) == ClaimBatch([], True)
-    for job, _ in await SweeperStore(database).find_expired(20):
+    for job, _ in await find_expired(database, 20):
         await database.fetch("DELETE FROM jobs WHERE id = $1", job.id)
     assert count(await take(database)) == {tenants[-1]: 1}
 

@@ -9,7 +9,6 @@ from common.postgres.database import Database
 from services.dispatcher.claims.fetch_places import FetchParty
 from tests.integration.dispatcher.claims.test_limits import Dispatcher, limit
 from tests.integration.jobs import add_tenant, submit
-from tests.integration.stores import Stores
 from tests.integration.waiting import until
 
 
@@ -17,7 +16,7 @@ from tests.integration.waiting import until
 async def test_claims_leave_the_jobs_of_a_tenant_that_waits(database: Database, tenant: UUID, limited: bool) -> None:
     if limited:
         await limit(database, running=100)
-    other, dispatcher = await add_tenant(database, "other"), Dispatcher(Stores(database))
+    other, dispatcher = await add_tenant(database, "other"), Dispatcher(database)
     places, party = dispatcher.claims.fetch_places, FetchParty("echo", tenant)
     for owner in (tenant, tenant, other):
         await submit(database, owner)

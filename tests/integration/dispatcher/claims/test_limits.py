@@ -8,10 +8,12 @@ from uuid import UUID
 import pytest
 
 from common.job_states import Priority
+from common.jobs.end import end_jobs
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUp
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
+from services.dispatcher.claims.store import LimitStore
 from services.dispatcher.models.served_model import ServedModel
 from tests.integration.jobs import LEASE, add_tenant, new_end, submit, take
 from tests.integration.stores import Stores
@@ -42,10 +44,10 @@ async def pause_tenant(database: Database, tenant: UUID) -> None:
 class Dispatcher:
     """The claims of one dispatcher. It has no broker: wake-ups are recorded."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, database: Database) -> None:
         self.wake_ups: list[WakeUp] = []
-        self.limits = RunLimits(stores.claims, self.wake_ups.extend)
-        self.claims = Claims(stores.claims, self.limits, worker="w", lease=LEASE)
+        self.limits = RunLimits(LimitStore(database), self.wake_ups.extend)
+        self.claims = Claims(database, self.limits, worker="w", lease=LEASE)
         self.model = ServedModel("echo", asyncio.Event())
 
     async def claim(self, count: int, priority: Priority = Priority.NORMAL) -> list[Any]:
@@ -61,11 +63,11 @@ async def test_a_model_runs_at_most_as_many_jobs_as_allowed_over_all_dispatchers
         for _ in range(MANY):
             await submit(database, tenant, priority=priority)
     await limit(database, running=3)
-    dispatchers = [Dispatcher(stores) for _ in range(4)]
+    dispatchers = [Dispatcher(database) for _ in range(4)]
     claims = [each.claim(2, priority) for each in dispatchers for priority in (Priority.HIGH, Priority.LOW)]
     claimed = [job for jobs in await asyncio.gather(*claims) for job in jobs]
     assert len(claimed) == 3
-    await stores.results.end_jobs([new_end(claimed[0])])
+    await end_jobs(database, [new_end(claimed[0])])
     assert len(await dispatchers[0].claim(5, Priority.LOW)) == 1
 
 
@@ -75,7 +77,7 @@ async def test_a_tenant_runs_at_most_as_many_jobs_of_a_model_as_allowed(database
         for _ in range(MANY):
             await submit(database, tenant)
     await limit(database, per_tenant=2)
-    dispatchers = [Dispatcher(stores) for _ in range(3)]
+    dispatchers = [Dispatcher(database) for _ in range(3)]
     claimed = [job for jobs in await asyncio.gather(*(each.claim(MANY) for each in dispatchers)) for job in jobs]
     assert Counter(job.tenant_id for job in claimed) == dict.fromkeys(tenants, 2)
 
@@ -86,7 +88,7 @@ async def test_a_tenant_at_its_limit_does_not_hold_back_others(database: Databas
         await submit(database, tenant)
         await submit(database, tenant)
     await limit(database, per_tenant=1)
-    dispatcher = Dispatcher(stores)
+    dispatcher = Dispatcher(database)
     assert len(await dispatcher.claim(len(full))) == len(full)
     late = await submit(database, await add_tenant(database, "late"))
     assert [job.id for job in await dispatcher.claim(1)] == [late]
@@ -96,10 +98,10 @@ async def test_no_job_of_a_paused_model_starts(database: Database, stores: Store
     await submit(database, tenant)
     other = await submit(database, tenant, model="other")
     await limit(database, paused=True)
-    assert await Dispatcher(stores).claim(2) == []
+    assert await Dispatcher(database).claim(2) == []
     assert [job.id for job in await take(database, model="other")] == [other]
     await database.fetch("DELETE FROM model_limits")
-    assert len(await Dispatcher(stores).claim(2)) == 1
+    assert len(await Dispatcher(database).claim(2)) == 1
 
 
 @pytest.mark.parametrize("limited", [False, True])
@@ -113,15 +115,15 @@ async def test_no_job_of_a_paused_tenant_starts(
     for _ in range(MANY):
         await submit(database, paused)
     own = await submit(database, tenant)
-    assert [job.id for job in await Dispatcher(stores).claim(3)] == [own]
+    assert [job.id for job in await Dispatcher(database).claim(3)] == [own]
     await database.fetch("UPDATE tenants SET paused_at = NULL")
-    assert len(await Dispatcher(stores).claim(3)) == 3
+    assert len(await Dispatcher(database).claim(3)) == 3
 
 
 async def test_a_change_reaches_a_dispatcher_that_runs(database: Database, stores: Stores, tenant: UUID) -> None:
     for _ in range(MANY):
         await submit(database, tenant)
-    dispatcher = Dispatcher(stores)
+    dispatcher = Dispatcher(database)
     reading = asyncio.create_task(dispatcher.limits.run())
     assert len(await dispatcher.claim(1)) == 1
     await limit(database, running=2)
@@ -140,9 +142,9 @@ async def test_an_end_wakes_the_next_job_of_each_priority(database: Database, st
     for priority in (Priority.HIGH, Priority.HIGH, Priority.LOW):
         await submit(database, tenant, priority=priority)
     await limit(database, running=1)
-    dispatcher = Dispatcher(stores)
+    dispatcher = Dispatcher(database)
     (job,) = await dispatcher.claim(2, Priority.HIGH)  # the second wake-up is used up
-    await stores.results.end_jobs([new_end(job)])
+    await end_jobs(database, [new_end(job)])
     dispatcher.claims.note_end(dispatcher.model, tenant)
     await until(lambda: bool(dispatcher.wake_ups), "the next jobs are announced")
     assert [each.routing_key for each in dispatcher.wake_ups] == ["job.high.echo", "job.low.echo"]
@@ -162,7 +164,7 @@ async def test_the_reconciler_wakes_only_what_may_start(database: Database, stor
     assert await count_waiting() == MANY
     await limit(database, running=5)
     assert await count_waiting() == 5
-    await Dispatcher(stores).claim(3)
+    await Dispatcher(database).claim(3)
     assert await count_waiting() == 2
     await database.fetch("UPDATE model_limits SET max_running_per_tenant = 3")
     assert await count_waiting() == 0

@@ -18,7 +18,6 @@ from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.running_job import RunningJob
 from tests.integration.jobs import add_tenant, claim, look, submit
-from tests.integration.stores import Stores
 from tests.integration.waiting import until
 
 LEASE = 9.0
@@ -29,11 +28,10 @@ class World:
     """A dispatcher that lives, and one that is frozen. Each runs a job. Another process watches their leases."""
 
     def __init__(self, database: Database, held: ClaimedJob, frozen: ClaimedJob) -> None:
-        stores = Stores(database)
         self.database, self.held, self.frozen = database, held, frozen
         no_grace = LeaseGrace(0.0, float("inf"))
-        self.lapsed_leases = LapsedLeases(stores.sweeper, no_grace, LEASE)
-        self.heartbeat = Heartbeat(stores.claims, LEASE)
+        self.lapsed_leases = LapsedLeases(database, no_grace, LEASE)
+        self.heartbeat = Heartbeat(database, LEASE)
         self.running = RunningJob(held, asyncio.create_task(asyncio.Event().wait()))  # type: ignore[arg-type]
         self.heartbeat.jobs[self.running.key] = self.running
 

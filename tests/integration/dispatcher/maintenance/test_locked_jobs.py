@@ -2,16 +2,16 @@
 
 from uuid import UUID
 
+from common.jobs.expire import find_expired
+from common.jobs.rescue import find_abandoned, find_orphaned, find_overdue
 from common.postgres.database import Database
 from tests.integration.jobs import lapse, submit, take
-from tests.integration.stores import Stores
 
 LOCK = "SELECT FROM jobs WHERE id = ANY($1::uuid[]) FOR UPDATE"
 SESSION = 7
 
 
 async def test_a_locked_job_is_left_for_a_later_sweep(database: Database, tenant: UUID) -> None:
-    store = Stores(database).sweeper
     for _ in range(2):
         await submit(database, tenant)
     lapsed = [job.id for job in await take(database, 2, session=SESSION)]
@@ -21,9 +21,10 @@ async def test_a_locked_job_is_left_for_a_later_sweep(database: Database, tenant
     await database.fetch("UPDATE jobs SET expires_at = now() WHERE expires_at IS NOT NULL")
 
     async def find() -> list[set[UUID]]:
-        abandoned, orphaned = await store.find_abandoned(lapsed, 9), await store.find_orphaned([SESSION], 9)
-        found = abandoned, orphaned, await store.find_expired(9)
-        overdue = {lease.job_id for lease in await store.find_overdue(0.0)}
+        abandoned = await find_abandoned(database, lapsed, 9)
+        orphaned = await find_orphaned(database, [SESSION], 9)
+        found = abandoned, orphaned, await find_expired(database, 9)
+        overdue = {lease.job_id for lease in await find_overdue(database, 0.0, 9)}
         return [overdue, *({job.id for job, _ in each} for each in found)]
 
     async with database.transaction() as other:

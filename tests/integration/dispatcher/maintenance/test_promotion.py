@@ -6,13 +6,26 @@ from uuid import UUID
 import pytest
 
 from common.job_states import Status
+from common.jobs.end import end_jobs
 from common.jobs.job import JobToRun
-from common.jobs.promote import LOCK, STATEMENTS
+from common.jobs.promote import LOCK, STATEMENTS, promote_jobs
+from common.jobs.renew import renew_leases
+from common.jobs.requeue import requeue_jobs
 from common.postgres.database import Database
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
 from services.dispatcher.triton.model_version import ModelVersion
-from tests.integration.jobs import LEASE, add_tenant, look, make_due, new_end, new_requeue, submit, take
+from tests.integration.jobs import (
+    LEASE,
+    add_tenant,
+    look,
+    make_due,
+    new_end,
+    new_requeue,
+    promote_suspect,
+    submit,
+    take,
+)
 from tests.integration.stores import Stores
 from tests.integration.waiting import until_blocked
 from tests.integration.world import World
@@ -47,24 +60,24 @@ async def serve(database: Database, worker: str, *models: str, ready: bool = Tru
 
 async def test_one_suspect_of_a_model_runs_at_a_time(database: Database, stores: Stores, tenant: UUID) -> None:
     await suspect(database, tenant, 3)
-    assert len(await stores.sweeper.promote_suspect()) == 1
-    assert await stores.sweeper.promote_suspect() == []
+    assert len(await promote_suspect(database)) == 1
+    assert await promote_suspect(database) == []
     (running,) = await take(database, 4)
-    assert await stores.sweeper.promote_suspect() == []
-    await stores.results.requeue_jobs([new_requeue(running)])
-    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert await promote_suspect(database) == []
+    await requeue_jobs(database, [new_requeue(running)])
+    assert len(await promote_suspect(database)) == 1
     (again,) = await take(database, 4, worker="another")
-    assert await stores.sweeper.promote_suspect() == []
-    await stores.results.end_jobs([new_end(again)])
-    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert await promote_suspect(database) == []
+    await end_jobs(database, [new_end(again)])
+    assert len(await promote_suspect(database)) == 1
 
 
 async def test_a_suspect_delays_no_other_job(database: Database, stores: Stores, tenant: UUID) -> None:
     await suspect(database, tenant, 2)
     other = await submit(database, tenant)
     await make_due(database, other)
-    assert len(await stores.sweeper.promote_suspect()) == 1
-    assert len(await stores.sweeper.promote_jobs(10)) == 1
+    assert len(await promote_suspect(database)) == 1
+    assert len(await promote_jobs(database, 10)) == 1
     assert other in {job.id for job in await take(database, 4)}
 
 
@@ -73,8 +86,8 @@ async def test_suspects_on_separate_dispatchers_run_at_once(database: Database, 
     await serve(database, "second", "other")
     await suspect(database, tenant)
     await suspect(database, tenant, model="other")
-    assert len(await stores.sweeper.promote_suspect()) == 1
-    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert len(await promote_suspect(database)) == 1
+    assert len(await promote_suspect(database)) == 1
 
 
 async def test_suspects_on_one_dispatcher_take_turns(database: Database, stores: Stores, tenant: UUID) -> None:
@@ -83,8 +96,8 @@ async def test_suspects_on_one_dispatcher_take_turns(database: Database, stores:
     await serve(database, "second", "other", "echo")
     await suspect(database, tenant)
     await suspect(database, tenant, model="other")
-    assert len(await stores.sweeper.promote_suspect()) == 1
-    assert await stores.sweeper.promote_suspect() == []
+    assert len(await promote_suspect(database)) == 1
+    assert await promote_suspect(database) == []
 
 
 @pytest.mark.parametrize("scheduled", [True, False])
@@ -94,10 +107,10 @@ async def test_a_suspect_of_a_model_that_is_away_blocks_no_other(
     await serve(database, "w", "echo", "other")
     await suspect(database, tenant)
     if not scheduled:
-        assert [wake_up.routing_key for wake_up in await stores.sweeper.promote_suspect()] == ["job.normal.echo"]
+        assert [wake_up.routing_key for wake_up in await promote_suspect(database)] == ["job.normal.echo"]
     await serve(database, "w", "echo", ready=False)
     await suspect(database, tenant, model="other")
-    assert [wake_up.routing_key for wake_up in await stores.sweeper.promote_suspect()] == ["job.normal.other"]
+    assert [wake_up.routing_key for wake_up in await promote_suspect(database)] == ["job.normal.other"]
 
 
 @pytest.mark.parametrize("scheduled", [True, False])
@@ -108,27 +121,27 @@ async def test_a_paused_suspect_blocks_no_other(
     await serve(database, "w", "echo", "other")
     await suspect(database, tenant)
     if not scheduled:
-        assert len(await stores.sweeper.promote_suspect()) == 1
+        assert len(await promote_suspect(database)) == 1
     await database.fetch(pause)
-    assert await stores.sweeper.promote_suspect() == []
+    assert await promote_suspect(database) == []
     await suspect(database, await add_tenant(database, "neighbour"), model="other")
-    assert [wake_up.routing_key for wake_up in await stores.sweeper.promote_suspect()] == ["job.normal.other"]
+    assert [wake_up.routing_key for wake_up in await promote_suspect(database)] == ["job.normal.other"]
 
 
 async def test_a_suspect_whose_tenant_is_paused_lets_others_of_its_model_go(
     database: Database, stores: Stores, tenant: UUID
 ) -> None:
     (paused,) = await suspect(database, tenant)
-    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert len(await promote_suspect(database)) == 1
     await database.fetch(PAUSE_TENANT)
     (other,) = await suspect(database, await add_tenant(database, "neighbour"))
-    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert len(await promote_suspect(database)) == 1
     (running,) = await take(database, 2)
     assert running.id == other
     await database.fetch("UPDATE tenants SET paused_at = NULL")
-    assert await stores.sweeper.promote_suspect() == []
-    await stores.results.end_jobs([new_end(running)])
-    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert await promote_suspect(database) == []
+    await end_jobs(database, [new_end(running)])
+    assert len(await promote_suspect(database)) == 1
     assert [job.id for job in await take(database, 2)] == [paused]
 
 
@@ -138,26 +151,26 @@ async def test_a_suspect_whose_model_comes_back_runs_beside_no_other(
     """After a crash Triton loads one model after the other."""
     await serve(database, "w", "echo", "other")
     await suspect(database, tenant)
-    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert len(await promote_suspect(database)) == 1
     await serve(database, "w", "echo", ready=False)
     await suspect(database, tenant, model="other")
-    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert len(await promote_suspect(database)) == 1
     (running,) = await take(database, 1, model="other")
     await serve(database, "w", "echo")
     assert await take(database, 1) == []
-    await stores.results.end_jobs([new_end(running)])
-    assert len(await stores.sweeper.promote_suspect()) == 1
+    await end_jobs(database, [new_end(running)])
+    assert len(await promote_suspect(database)) == 1
     assert len(await take(database, 1)) == 1
 
 
 async def test_a_paused_suspect_that_runs_blocks_others(database: Database, stores: Stores, tenant: UUID) -> None:
     await serve(database, "w", "echo", "other")
     await suspect(database, tenant)
-    await stores.sweeper.promote_suspect()
+    await promote_suspect(database)
     assert len(await take(database, 1)) == 1
     await database.fetch(PAUSE_MODEL)
     await suspect(database, tenant, model="other")
-    assert await stores.sweeper.promote_suspect() == []
+    assert await promote_suspect(database) == []
 
 
 async def test_a_tenant_with_many_suspects_does_not_keep_others_waiting(
@@ -169,8 +182,8 @@ async def test_a_tenant_with_many_suspects_does_not_keep_others_waiting(
     while (await look(database, other)).status is not Status.SUCCEEDED:
         turns += 1
         assert turns < 40  # the chance of so many is one in 10^12
-        await stores.sweeper.promote_suspect()
-        await stores.results.end_jobs([new_end(job) for job in await take(database, 2)])
+        await promote_suspect(database)
+        await end_jobs(database, [new_end(job) for job in await take(database, 2)])
 
 
 async def test_concurrent_sweepers_promote_one_suspect(database: Database, stores: Stores, tenant: UUID) -> None:
@@ -184,9 +197,9 @@ async def test_concurrent_sweepers_promote_one_suspect(database: Database, store
         (lock,) = await STATEMENTS["lock_promotion"].run(first, lock=LOCK)
         assert lock["locked"]
         assert len(await STATEMENTS["promote_suspect"].run(first)) == 1
-        assert await stores.sweeper.promote_suspect() == []
-        assert len(await stores.sweeper.promote_jobs(10)) == 1
-    assert await stores.sweeper.promote_suspect() == []
+        assert await promote_suspect(database) == []
+        assert len(await promote_jobs(database, 10)) == 1
+    assert await promote_suspect(database) == []
 
 
 async def test_a_suspect_that_is_canceled_meanwhile_stays_canceled(database: Database, tenant: UUID) -> None:
@@ -196,25 +209,23 @@ async def test_a_suspect_that_is_canceled_meanwhile_stays_canceled(database: Dat
         await canceling.execute(
             "UPDATE jobs SET status = 'canceled', finished_at = now(), scheduled_at = NULL WHERE id = $1", job
         )
-        promoting = asyncio.create_task(world.stores.sweeper.promote_suspect())
+        promoting = asyncio.create_task(promote_suspect(world.database))
         await until_blocked(database)
     assert await promoting == []
     assert (await look(database, job)).status is Status.CANCELED
 
 
 async def test_a_heartbeat_ends_the_probation_of_a_survivor(database: Database, tenant: UUID) -> None:
-    world = World(database, tenant)
-    stores = world.stores
     await suspect(database, tenant, 2)
-    await stores.sweeper.promote_suspect()
+    await promote_suspect(database)
     (long,) = await take(database, 2)
     claim = (long.id, long.claim)
-    await stores.claims.renew_leases([claim], LEASE)
-    assert await stores.sweeper.promote_suspect() == []
+    await renew_leases(database, [claim], LEASE)
+    assert await promote_suspect(database) == []
     await database.fetch(TAKES_LONG, PROBATION_SECONDS, long.id)
-    assert await stores.sweeper.promote_suspect() == []  # it may have died since its last heartbeat
-    await stores.claims.renew_leases([claim], LEASE)
-    assert len(await stores.sweeper.promote_suspect()) == 1
+    assert await promote_suspect(database) == []  # it may have died since its last heartbeat
+    await renew_leases(database, [claim], LEASE)
+    assert len(await promote_suspect(database)) == 1
 
 
 async def test_a_job_that_kills_dispatchers_fails_and_no_other_does(database: Database, tenant: UUID) -> None:

@@ -5,9 +5,10 @@ from uuid import UUID
 import pytest
 
 from common.job_states import Failure, Status
+from common.jobs.end import end_jobs
 from common.postgres.database import Database
 from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS, Attempted, Interrupted, Outcome
-from tests.integration.jobs import TRACEPARENT, add_tenant, claim, look, new_end, submit, take
+from tests.integration.jobs import TRACEPARENT, add_tenant, claim, look, new_end, promote_suspect, submit, take
 from tests.integration.stores import Stores
 from tests.integration.world import World
 
@@ -34,7 +35,7 @@ async def crash(
 
 async def read_tenants(database: Database) -> set[UUID]:
     """Return the tenants of which no fresh job of the model starts."""
-    return {*(await Stores(database).claims.list_limits()).on_probation.get("echo", ())}
+    return {*(await Stores(database).limits.list_limits()).on_probation.get("echo", ())}
 
 
 async def pass_time(database: Database, seconds: float) -> None:
@@ -136,11 +137,10 @@ async def test_only_suspects_of_a_tenant_on_probation_are_claimed(
 async def test_waiting_jobs_become_suspects_and_run_one_at_a_time(
     database: Database, tenant: UUID, other: UUID
 ) -> None:
-    sweeper = Stores(database).sweeper
     await crash(database, tenant, ago=20.0)
     waiting = [await submit(database, tenant) for _ in range(3)]
     innocent = await submit(database, other)
-    (wake_up,) = await sweeper.promote_suspect()
+    (wake_up,) = await promote_suspect(database)
     assert wake_up.routing_key == "job.normal.echo"
     found = await database.fetch("SELECT id, interruptions, probation FROM jobs WHERE probation IS NOT NULL")
     assert {tuple(each) for each in found} == {(job, MAX_INTERRUPTIONS, PROBATION_SECONDS) for job in waiting}
@@ -148,19 +148,18 @@ async def test_waiting_jobs_become_suspects_and_run_one_at_a_time(
     assert len(claimed) == 2
     assert innocent in {job.id for job in claimed}
     (suspect,) = [job for job in claimed if job.tenant_id == tenant]
-    assert await sweeper.promote_suspect() == []
-    await Stores(database).results.end_jobs([new_end(suspect)])
-    assert len(await sweeper.promote_suspect()) == 1
+    assert await promote_suspect(database) == []
+    await end_jobs(database, [new_end(suspect)])
+    assert len(await promote_suspect(database)) == 1
 
 
 @pytest.mark.parametrize(("crashes", "seconds"), [(3, 15), (4, 30), (5, 60), (40, 60)])
 async def test_after_each_crash_suspects_wait_twice_as_long(
     database: Database, tenant: UUID, other: UUID, crashes: int, seconds: float
 ) -> None:
-    sweeper = Stores(database).sweeper
     await crash(database, tenant, crashes)
     await submit(database, tenant)
     await pass_time(database, seconds - 5)
-    assert await sweeper.promote_suspect() == []
+    assert await promote_suspect(database) == []
     await pass_time(database, 10)
-    assert len(await sweeper.promote_suspect()) == 1
+    assert len(await promote_suspect(database)) == 1

@@ -5,9 +5,10 @@ from uuid import UUID
 import pytest
 
 from common.job_states import Priority, Status
+from common.jobs.expire import find_unserved
 from common.postgres.database import Database
 from common.tensors import Datatype, Signature
-from services.dispatcher.maintenance.reconciler import Reconciler
+from services.dispatcher.maintenance.reconciler.reconciler import Reconciler
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.models.store import ModelStore as Catalogue
@@ -72,9 +73,9 @@ async def test_the_reconciler_knows_the_queues_of_retired_models(
         ("echo", Priority.NORMAL, [TRACEPARENT], [served], True),
         ("gone", Priority.NORMAL, [TRACEPARENT], [retired], False),
     ]
-    assert [job.id for job, _ in await stores.reconciler.find_unserved(["gone"], 10)] == [retired]
+    assert [job.id for job, _ in await find_unserved(database, ["gone"], 10)] == [retired]
     await claim(database, retired)
-    assert await stores.reconciler.find_unserved(["gone"], 10) == []
+    assert await find_unserved(database, ["gone"], 10) == []
     assert (await look(database, served)).status is Status.QUEUED
 
 
@@ -84,7 +85,7 @@ async def test_a_job_of_a_retired_model_fails(database: Database, stores: Stores
     await stores.models.save_models([(OLD, False), (NEW, False)])
     assert len(await retire(database, stores)) == 2
     world = World(database, tenant)
-    reconciler = Reconciler(stores.reconciler, world.recorder, world.publisher, world.wake_ups)
+    reconciler = Reconciler(database, stores.reconciler, world.recorder, world.publisher, world.wake_ups)
     assert await reconciler.reconcile(0.0) == 0
     state = await look(database, waiting)
     assert (state.status, state.error_code, state.attempt) == (Status.FAILED, "model_unavailable", 0)
@@ -144,7 +145,7 @@ async def test_the_models_of_a_lost_dispatcher_are_not_ready(
     await first.save_models([(WAS, True)])
     await second.save_models([(IS, True)])
     assert await stores.sessions.find_free_sessions(0) == {0, SESSION, OTHER_SESSION}
-    await stores.sweeper.forget_models([OTHER_SESSION])
+    await stores.sessions.forget_models([OTHER_SESSION])
     assert await stores.sessions.find_free_sessions(0) == {0, SESSION}
     assert await read(database) == [(True, "was")]
     assert await first.retire_models(NEVER) == []
@@ -155,7 +156,7 @@ async def test_the_last_row_of_a_version_stays_until_it_is_retired(
     database: Database, dispatchers: tuple[ModelStore, ModelStore]
 ) -> None:
     await dispatchers[0].save_models([(IS, True)])
-    await Stores(database).sweeper.forget_models([SESSION])
+    await Stores(database).sessions.forget_models([SESSION])
     assert await dispatchers[1].retire_models(NEVER) == []
     assert await read(database) == [(False, "is")]
     await dispatchers[1].save_models([(WAS, True)])

@@ -9,15 +9,17 @@ import pytest
 
 from common import ids
 from common.job_states import Status
+from common.jobs.end import end_jobs
 from common.jobs.job import JobToRun
+from common.jobs.requeue import requeue_jobs
 from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.tensors import Datatype
 from common.views.outputs import OutputTensor
 from services.dispatcher import retry_policy
-from services.dispatcher.maintenance import files as sweeper
-from services.dispatcher.maintenance.file_store import ExpiredFileStore
+from services.dispatcher.maintenance.files import expired_files as sweeper
+from services.dispatcher.maintenance.files.store import UnneededFileStore
 from services.dispatcher.results import object_puts, output_files
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.store import OutputsNotStored, Step
@@ -57,7 +59,7 @@ class World:
         self.database, self.objects, self.tenant = database, objects, tenant
         self.results = Stores(database).results
         self.files = OutputFiles(self.results, objects)
-        self.sweeper = ExpiredFileStore(database)
+        self.sweeper = UnneededFileStore(database)
 
     async def start(self) -> JobToRun:
         return await claim(self.database, await submit(self.database, self.tenant))
@@ -82,7 +84,7 @@ class World:
         return bool(found) and all(record["soon"] for record in found)
 
     async def end(self, job: JobToRun, *files: OutputFile, status: Status = Status.SUCCEEDED) -> bool:
-        return bool(await self.results.end_jobs([new_end(job, status, files=[file.id for file in files])]))
+        return bool(await end_jobs(self.database, [new_end(job, status, files=[file.id for file in files])]))
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ async def test_what_a_killed_dispatcher_leaves_is_swept(world: World) -> None:
     await world.results.add_files(world.tenant, [first])
     await world.files.save(world.tenant, [second])
     await lapse(world.database, old.id)
-    await world.results.requeue_jobs([new_requeue(old)])
+    await requeue_jobs(world.database, [new_requeue(old)])
     await make_due(world.database, old.id)
     job, output = await claim(world.database, old.id), make_output()
     await world.files.save(world.tenant, [output])
@@ -127,7 +129,7 @@ async def test_a_job_whose_file_was_swept_does_not_end(world: World) -> None:
     await world.files.save(world.tenant, [output])
     assert await world.sweep() == 1
     ends = [new_end(job, files=[output.id]), new_end(other)]
-    assert await world.results.end_jobs(ends) == {ends[1].event.id}
+    assert await end_jobs(world.database, ends) == {ends[1].event.id}
     assert (await look(world.database, job.id)).status is Status.PROCESSING
     assert await world.has_nothing()
 
@@ -166,7 +168,7 @@ async def test_the_files_of_responses_belong_to_the_job_at_once(world: World) ->
 
 async def test_a_response_of_an_old_claim_leaves_no_file(world: World) -> None:
     old, output = await world.start(), make_output()
-    await world.results.requeue_jobs([new_requeue(old)])
+    await requeue_jobs(world.database, [new_requeue(old)])
     await make_due(world.database, old.id)
     await claim(world.database, old.id)
     await world.files.save(world.tenant, [output])
@@ -275,7 +277,7 @@ async def test_an_end_that_comes_too_late_gives_its_files_up(world: World) -> No
     old, shown, output = await world.start(), make_output(), make_output()
     await world.files.save(world.tenant, [shown, output])
     await world.results.add_steps([Step(old.id, old.claim, 1, b"[]", [shown])])
-    await world.results.requeue_jobs([new_requeue(old)])
+    await requeue_jobs(world.database, [new_requeue(old)])
     wanted = {(shown.id, "ready"), (output.id, "deleting")}
     result = InferenceResult("1", b"[]", [shown, output])
     await Jobs(world.database, world.tenant).recorder.succeed(old, result, old.started_at, 1.0, TRACEPARENT)

@@ -12,6 +12,7 @@ import pytest
 
 from common import ids
 from common.job_states import Failure
+from common.jobs.requeue import requeue_jobs
 from common.locations.allowed import AllowedLocations
 from common.locations.buckets import Buckets
 from common.locations.location import Location
@@ -173,7 +174,7 @@ async def test_a_bucket_that_hangs_delays_no_other_outputs(world: World, s3: S3,
 async def test_a_late_attempt_cannot_replace_the_outputs_of_another(world: World, s3: S3) -> None:
     place = f"s3://{world.bucket}/out/"
     old = await claim(world.database, await submit(world.database, world.tenant, output_location=place))
-    assert await Stores(world.database).results.requeue_jobs([new_requeue(old)])
+    assert await requeue_jobs(world.database, [new_requeue(old)])
     await make_due(world.database, old.id)
     new = await claim(world.database, old.id)
     for job, content in ((new, b"new"), (old, b"late")):

@@ -41,7 +41,7 @@ async def hasty(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 @pytest.fixture
 def writer(hasty: Database) -> ResultWriter:
     changes = ChangePublisher(Publisher("amqp://127.0.0.1:1/", "tests"))
-    return ResultWriter(Stores(hasty).results, RecordedWakeUps(), changes)
+    return ResultWriter(hasty, Stores(hasty).results, RecordedWakeUps(), changes)
 
 
 async def test_much_json_that_cannot_be_saved_delays_no_other_end(

@@ -6,6 +6,9 @@ from uuid import UUID
 import pytest
 
 from common.errors import DatabaseUnavailable
+from common.jobs.end import end_jobs
+from common.jobs.requeue import requeue_jobs
+from common.jobs.rescue import find_orphaned
 from common.postgres import sql
 from common.postgres.database import Database
 from services.dispatcher.sessions.session_lock import SessionLock
@@ -87,10 +90,10 @@ async def test_a_job_carries_its_session_while_it_runs(database: Database, tenan
     (other,) = await take(database, 1)
     assert [await read_session(database, job.id) for job in (first, second, other)] == [SECOND, SECOND, None]
     assert await stores.sessions.find_free_sessions(FIRST) == {FIRST, SECOND}
-    found = await stores.sweeper.find_orphaned([SECOND], 10)
+    found = await find_orphaned(database, [SECOND], 10)
     assert {job.id for job, _ in found} == {first.id, second.id}
 
-    await stores.results.end_jobs([new_end(first)])
-    await stores.results.requeue_jobs([new_requeue(second)])
+    await end_jobs(database, [new_end(first)])
+    await requeue_jobs(database, [new_requeue(second)])
     assert [await read_session(database, job.id) for job in (first, second)] == [None, None]
     assert await stores.sessions.find_free_sessions(FIRST) == {FIRST}

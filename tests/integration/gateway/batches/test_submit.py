@@ -9,10 +9,10 @@ import pytest
 
 from common import ids
 from common.job_states import Status
+from common.jobs.end import end_jobs
 from common.jobs.new_job import NewJob
 from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
-from services.dispatcher.results.store import ResultStore
 from services.gateway.batches.schemas import ItemProblem
 from services.gateway.batches.store import (
     ITEMS_PER_STATEMENT,
@@ -146,7 +146,7 @@ async def test_results_are_in_the_order_submitted(database: Database, store: Bat
     items = [NewItem(0, None, "refused", problem), *(NewItem(number, job.id) for number, job in enumerate(jobs, 1))]
     batch = NewBatch(batch_id, tenant, len(items), len(jobs), TRACEPARENT, items=items)
     await store.add(batch, jobs)
-    await end_jobs(database, jobs[0].id, b"[1]")
+    await end_job(database, jobs[0].id, b"[1]")
     await database.fetch("DELETE FROM jobs WHERE id = $1", jobs[1].id)
 
     sizes = await store.measure_results(batch_id, 0, 4)
@@ -158,7 +158,7 @@ async def test_results_are_in_the_order_submitted(database: Database, store: Bat
     assert [row.outputs for row in first] == [None, b"[1]", None, None]
     last = await store.read_results(batch_id, len(items) - 1, [7])
     assert [row.job.id if row.job else None for row in last] == [jobs[-1].id]
-    await end_jobs(database, jobs[2].id, b"[2]")  # after it was measured
+    await end_job(database, jobs[2].id, b"[2]")  # after it was measured
     assert [row.number for row in await store.read_results(batch_id, 0, sizes)] == [0, 1, 2]
     assert await store.measure_results(batch_id, len(items), 4) == []
     assert await store.find_open_job(batch_id) in {job.id for job in jobs[2:]}
@@ -166,7 +166,7 @@ async def test_results_are_in_the_order_submitted(database: Database, store: Bat
     assert await store.find_open_job(batch_id) is None
 
 
-async def end_jobs(database: Database, job_id: UUID, outputs: bytes) -> None:
+async def end_job(database: Database, job_id: UUID, outputs: bytes) -> None:
     """End a job with these outputs."""
     job = await claim(database, job_id)
-    await ResultStore(database).end_jobs([new_end(job, outputs=outputs)])
+    await end_jobs(database, [new_end(job, outputs=outputs)])

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from common.job_states import Status
+from common.jobs.end import end_jobs
 from common.postgres.database import Database
-from services.dispatcher.results.store import ResultStore
 from services.gateway.http.pagination import Cursor
 from services.gateway.jobs.store import JobFilter, JobStore
 from tests.integration.jobs import add_tenant, claim, look, new_end, submit
@@ -41,7 +41,7 @@ async def bring(world: World, status: Status, model: str = "echo") -> UUID:
     if status is Status.CANCELING:
         await world.cancel(job)
     elif status is not Status.PROCESSING:
-        await ResultStore(world.database).end_jobs([new_end(claimed, status)])
+        await end_jobs(world.database, [new_end(claimed, status)])
     return job
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from common import ids
 from common.job_states import Priority
+from common.jobs.requeue import requeue_jobs
 from common.postgres.database import Database
 from services.dispatcher.models.fair_share import FairShare
-from services.dispatcher.results.store import ResultStore
 from services.gateway.jobs import store as module
 from services.gateway.jobs.store import JobStore
 from tests.integration.jobs import add_tenant, claim, make_claimable, new_requeue, submit, take
@@ -59,7 +59,7 @@ async def test_a_job_that_waits_for_its_time_has_no_position(database: Database,
     scheduled = await submit(database, tenant, id=older, run_at=datetime.now(UTC) + timedelta(hours=1))
     failed = await submit(database, tenant, id=newer)
     backs_off = new_requeue(await claim(database, failed), delay=3600.0)
-    await ResultStore(database).requeue_jobs([backs_off])
+    await requeue_jobs(database, [backs_off])
     assert [await find(store, job, tenant) for job in (scheduled, failed)] == [None, None]
     await make_claimable(database)
     assert [await find(store, job, tenant) for job in (scheduled, failed)] == [1, 2]

@@ -6,9 +6,8 @@ import pytest
 
 from common import ids
 from common.job_states import Status
-from common.jobs.end import JobEnd
+from common.jobs.end import JobEnd, end_jobs
 from common.postgres.database import Database
-from services.dispatcher.results.store import ResultStore
 from services.gateway.jobs.store import JobStore
 from tests.integration.deliveries import add_delivery, subscribe
 from tests.integration.jobs import add_tenant, claim, new_end, submit
@@ -23,7 +22,7 @@ def store(database: Database) -> JobStore:
 
 async def end(database: Database, job: UUID, status: Status = Status.SUCCEEDED) -> JobEnd:
     ended = new_end(await claim(database, job), status)
-    assert await ResultStore(database).end_jobs([ended])
+    assert await end_jobs(database, [ended])
     return ended
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from common.job_states import Status
+from common.jobs.requeue import requeue_jobs
 from common.postgres.database import Database
 from common.views.job import WaitingFor, format_time
 from services.dispatcher.models.store import ModelStore as DispatcherStore
@@ -111,7 +112,7 @@ async def test_a_scheduled_job_waits_for_its_time(database: Database, stores: St
 
 async def test_a_failed_attempt_is_backed_off(database: Database, stores: Stores, tenant: UUID) -> None:
     claimed = await claim(database, await submit(database, tenant))
-    await stores.results.requeue_jobs([new_requeue(claimed, delay=60.0)])
+    await requeue_jobs(database, [new_requeue(claimed, delay=60.0)])
     at = (await look(database, claimed.id)).run_at
     text = f"backing off until {format_time(at)} after inference_failed"
     assert await explain(database, claimed.id, tenant) == WaitingFor("backoff", text)
@@ -119,7 +120,7 @@ async def test_a_failed_attempt_is_backed_off(database: Database, stores: Stores
 
 async def test_a_suspect_waits_for_its_turn(database: Database, stores: Stores, tenant: UUID) -> None:
     claimed = await claim(database, await submit(database, tenant))
-    await stores.results.requeue_jobs([new_requeue(claimed, delay=0.0, interruptions=3, probation=30.0)])
+    await requeue_jobs(database, [new_requeue(claimed, delay=0.0, interruptions=3, probation=30.0)])
     found = await explain(database, claimed.id, tenant)
     assert found is not None
     assert (found.code, found.detail.partition(";")[0]) == (

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from common import ids
+from common.jobs.end import end_jobs
 from common.jobs.new_event import NewEvent
 from common.postgres.database import Database
 from services.dispatcher.results.store import AttemptStart, ResultStore
@@ -56,7 +57,7 @@ async def run_job(database: Database, tenant: UUID) -> Events:
     store, job = ResultStore(database), await claim(database, await submit(database, tenant))
     started, end = NewEvent(ids.new(), "job.started", 1, b"{}", TRACEPARENT), new_end(job)
     await store.record_starts([AttemptStart(job, started)])
-    assert await store.end_jobs([end])
+    assert await end_jobs(database, [end])
     return Events(started.id, end.event.id)
 
 

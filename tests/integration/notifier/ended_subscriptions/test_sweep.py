@@ -9,8 +9,8 @@ import pytest
 from common import ids
 from common.jobs.cancel import lock_job
 from common.jobs.erase import erase_job, lock_events
+from common.jobs.remove import remove_old_jobs
 from common.postgres.database import Database
-from services.dispatcher.maintenance.retention_store import RetentionStore
 from services.gateway.jobs.store import JobStore
 from services.gateway.webhooks.deliveries.store import DeliveryFilter, DeliveryStore
 from services.gateway.webhooks.store import NewTest, WebhookStore
@@ -255,11 +255,10 @@ async def test_jobs_are_removed_when_their_deliveries_have_ended(
 ) -> None:
     await add_due(database, tenant, webhook, 3)
     await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now() - interval '1 hour'")
-    retention = RetentionStore(database)
     await delete(database, tenant, webhook)
-    assert (await retention.remove_old_jobs(60.0, 10)).removed == 0
+    assert (await remove_old_jobs(database, 60.0, 10)).removed == 0
     await steps.ended_subscriptions.advance()
-    assert (await retention.remove_old_jobs(60.0, 10)).removed == 1
+    assert (await remove_old_jobs(database, 60.0, 10)).removed == 1
 
 
 async def test_a_delivery_that_is_taken_while_its_subscription_is_disabled_is_canceled(

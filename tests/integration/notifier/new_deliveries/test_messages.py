@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
+from common.jobs.end import end_jobs
 from common.postgres.database import Database
 from common.rabbitmq.messages import EventsRecorded
-from services.dispatcher.results.store import ResultStore
 from services.notifier.deliveries.worker import DeliveryWorker
 from services.notifier.endpoints.due_endpoints import DueEndpoints
 from services.notifier.new_deliveries import taker as module
@@ -36,7 +36,7 @@ def taker(database: Database) -> NewDeliveries:
 async def end_job(database: Database, tenant: UUID) -> UUID:
     """Return the event of a job's end, which has a callback."""
     end = new_end(await claim(database, await submit(database, tenant, **CALLBACK)))
-    assert await ResultStore(database).end_jobs([end])
+    assert await end_jobs(database, [end])
     return end.event.id
 
 

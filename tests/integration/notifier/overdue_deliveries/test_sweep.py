@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
+from common.jobs.remove import remove_old_jobs
 from common.postgres.database import Database
-from services.dispatcher.maintenance.retention_store import RetentionStore
 from services.notifier.overdue_deliveries import sweep
 from services.notifier.overdue_deliveries.store import exhaust_deliveries, find_overdue
 from services.notifier.overdue_deliveries.sweep import BATCH
@@ -47,10 +47,9 @@ async def test_their_jobs_can_be_removed_at_once(database: Database, tenant: UUI
     await add_due(database, tenant, webhook, BATCH + 1)
     await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now() - interval '1 hour'")
     await make_overdue(database)
-    retention = RetentionStore(database)
-    assert (await retention.remove_old_jobs(60.0, 10)).removed == 0
+    assert (await remove_old_jobs(database, 60.0, 10)).removed == 0
     await Steps(database).overdue.exhaust()
-    assert (await retention.remove_old_jobs(60.0, 10)).removed == 1
+    assert (await remove_old_jobs(database, 60.0, 10)).removed == 1
 
 
 async def test_a_success_after_the_search_keeps_the_deliveries(database: Database, tenant: UUID, webhook: UUID) -> None:

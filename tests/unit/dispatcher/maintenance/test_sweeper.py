@@ -2,34 +2,37 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from common.errors import DatabaseUnavailable
 from common.job_states import Status
-from common.jobs.expire import WaitingJobs
-from common.jobs.job import JobToRun
-from common.jobs.rescue import Lease, LostJobs
+from common.jobs.job import ClaimedJob, JobToRun
+from common.jobs.rescue import Lease
+from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.dispatcher import retry_policy
-from services.dispatcher.maintenance import sweeper as module
+from services.dispatcher.maintenance import job_ends
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
+from services.dispatcher.maintenance.rescuer import Rescuer
 from services.dispatcher.maintenance.sweeper import Sweeper
-from services.dispatcher.maintenance.sweeper_store import SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.sessions.lost_sessions import LostSessions
+from services.dispatcher.sessions.store import SessionStore
 from tests.unit.clock import Clock
 from tests.unit.dispatcher.jobs import NOW, claimed
+from tests.unit.fake_database import FakeDatabase
 
 LEASE = 30.0
 INTERVAL = 0.5
 
 
-class World:
+class World(FakeDatabase):
     """A database with leases that are overdue or have lapsed, and a recorder of what the sweeper did."""
 
     def __init__(self, *lapsed: JobToRun) -> None:
@@ -42,32 +45,33 @@ class World:
         self.hangs = 0.0  # seconds that the next search for lapsed leases takes
         self.stuck: list[JobToRun] = []  # the database does not take their ends
         self.tries: Counter[UUID] = Counter()
-        self.failed: list[JobToRun] = []
-        self.canceled: list[JobToRun] = []
+        self.failed: list[UUID] = []
+        self.canceled: list[UUID] = []
         self.forgotten: list[int] = []
         grace = LeaseGrace(LEASE, INTERVAL, self.clock)
-        store = cast("SweeperStore", self)
-        parts = store, cast("ResultRecorder", self), cast("WakeUpPublisher", self), grace
-        lapsed_leases = LapsedLeases(store, grace, LEASE, self.clock)
-        self.sweeper = Sweeper(*parts, lapsed_leases, cast("LostSessions", self), INTERVAL)
+        recorder, lapsed_leases = cast("ResultRecorder", self), LapsedLeases(self, grace, LEASE, self.clock)
+        sessions = cast("LostSessions", self), cast("SessionStore", self)
+        rescuer = Rescuer(self, recorder, lapsed_leases, *sessions)
+        wake_ups = cast("WakeUpPublisher", self)
+        self.sweeper = Sweeper(cast("Database", self), recorder, wake_ups, grace, rescuer, INTERVAL)
 
-    async def promote_jobs(self, _limit: int) -> list[WakeUp]:
+    async def promote_jobs(self, limit: int) -> list[Any]:
         if self.read_only:
             raise DatabaseUnavailable
         return []
 
-    async def promote_suspect(self) -> list[WakeUp]:
-        return []
+    async def find_suspect(self) -> list[Any]:
+        return [{"found": False}]
 
-    async def find_overdue(self, seconds: float) -> list[Lease]:
+    async def find_overdue(self, seconds: float, limit: int) -> list[Lease]:
         assert seconds == LEASE / 2
         self.clock.now += self.hangs
         self.hangs = 0.0
         until = NOW + timedelta(seconds=self.renewals)
         return [Lease(job.id, until) for job in (*self.lapsed, *self.overdue)]
 
-    async def find_abandoned(self, jobs: Sequence[UUID], _limit: int) -> LostJobs:
-        return [(job, NOW) for job in self.lapsed if job.id in jobs]
+    async def find_abandoned(self, jobs: Sequence[UUID], limit: int) -> list[Any]:
+        return [to_row(job) for job in self.lapsed if job.id in jobs]
 
     def lapse(self, *jobs: JobToRun) -> None:
         """Let leases lapse that were overdue before."""
@@ -76,32 +80,32 @@ class World:
     async def find(self) -> list[int]:
         return [7] if self.orphaned else []
 
-    async def find_orphaned(self, sessions: Sequence[int], _limit: int) -> LostJobs:
+    async def find_orphaned(self, sessions: Sequence[int], limit: int) -> list[Any]:
         assert sessions == [7]
-        return [(job, NOW) for job in self.orphaned]
+        return [to_row(job) for job in self.orphaned]
 
     async def forget_models(self, sessions: Sequence[int]) -> None:
         self.forgotten += sessions
 
-    async def find_expired(self, _limit: int) -> WaitingJobs:
+    async def find_expired(self, limit: int) -> list[Any]:
         return []
 
     def announce(self, rows: Sequence[WakeUp]) -> None:
         assert rows == []
 
-    async def record_failure(self, job: JobToRun, outcome: retry_policy.Outcome, _at: datetime, _trace: str) -> None:
+    async def record_failure(self, job: ClaimedJob, outcome: retry_policy.Outcome, _at: datetime, _trace: str) -> None:
         self.tries[job.id] += 1
         assert isinstance(outcome, retry_policy.Lost)
         assert outcome.failure.code == "worker_lost"
-        if job in self.stuck:
+        if job.id in {each.id for each in self.stuck}:
             await asyncio.Event().wait()
-        self.failed.append(job)
+        self.failed.append(job.id)
 
-    async def expire(self, job: JobToRun, at: datetime) -> None:
+    async def expire(self, job: ClaimedJob, at: datetime) -> None:
         """No job expires here."""
 
-    async def cancel(self, job: JobToRun, _at: datetime, _trace: str) -> None:
-        self.canceled.append(job)
+    async def cancel(self, job: ClaimedJob, _at: datetime, _trace: str) -> None:
+        self.canceled.append(job.id)
 
     async def pass_by(self, seconds: float) -> None:
         """Sweep every half second for this long."""
@@ -110,12 +114,23 @@ class World:
             await self.sweeper.sweep()
 
 
+def to_row(job: JobToRun) -> dict[str, object]:
+    return msgspec.structs.asdict(job) | {"status": job.status.value, "priority": job.priority.value, "now": NOW}
+
+
+def list_ids(jobs: Sequence[JobToRun]) -> list[UUID]:
+    return [job.id for job in jobs]
+
+
 @pytest.fixture
-async def running() -> World:
+async def running() -> AsyncIterator[World]:
     """A sweeper that has run for longer than a lease."""
     world = World()
     await world.pass_by(2 * LEASE)
-    return world
+    yield world
+    ends = world.sweeper._ends
+    ends.cancel()
+    await asyncio.gather(*ends.running.values(), return_exceptions=True)
 
 
 async def test_a_lease_that_was_not_renewed_is_reclaimed_when_it_lapses(running: World) -> None:
@@ -124,7 +139,7 @@ async def test_a_lease_that_was_not_renewed_is_reclaimed_when_it_lapses(running:
     assert (running.failed, running.canceled) == ([], [])
     running.lapse(*running.overdue)
     await running.pass_by(INTERVAL)
-    assert (running.failed, running.canceled) == (running.lapsed[:1], running.lapsed[1:])
+    assert (running.failed, running.canceled) == (list_ids(running.lapsed[:1]), list_ids(running.lapsed[1:]))
 
 
 async def test_a_lease_that_lapses_suddenly_can_be_renewed(running: World) -> None:
@@ -141,7 +156,7 @@ async def test_a_lease_that_lapses_suddenly_is_reclaimed_after_half_of_its_lengt
     await running.pass_by(LEASE / 2)
     assert running.failed == []
     await running.pass_by(INTERVAL)
-    assert running.failed == running.lapsed
+    assert running.failed == list_ids(running.lapsed)
 
 
 async def test_a_renewal_begins_the_time_again(running: World) -> None:
@@ -155,7 +170,7 @@ async def test_a_renewal_begins_the_time_again(running: World) -> None:
 
 async def test_an_end_that_cannot_be_written_delays_no_other(running: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is tried once, for as long as its try lasts."""
-    monkeypatch.setattr(module, "END_SECONDS", 0.01)
+    monkeypatch.setattr(job_ends, "END_SECONDS", 0.01)
     running.stuck, others = [claimed()], [claimed(), claimed()]
     running.overdue = [*running.stuck, *others]
     await running.pass_by(LEASE / 2)
@@ -163,7 +178,7 @@ async def test_an_end_that_cannot_be_written_delays_no_other(running: World, mon
         running.lapse(*running.stuck, other)
         async with asyncio.timeout(10):
             await running.pass_by(INTERVAL)
-    assert running.failed == others
+    assert running.failed == list_ids(others)
     assert running.tries[running.stuck[0].id] == 1
 
 
@@ -172,21 +187,21 @@ async def test_a_new_sweeper_reclaims_nothing_for_a_lease() -> None:
     await world.pass_by(LEASE)
     assert world.failed == []
     await world.pass_by(INTERVAL)
-    assert world.failed == world.lapsed
+    assert world.failed == list_ids(world.lapsed)
 
 
 async def test_a_new_sweeper_reclaims_the_jobs_of_a_dead_dispatcher_at_once() -> None:
     world = World(job := claimed())
     world.orphaned = [job, claimed(Status.CANCELING)]
     await world.sweeper.sweep()
-    assert (world.failed, world.canceled) == (world.orphaned[:1], world.orphaned[1:])
+    assert (world.failed, world.canceled) == (list_ids(world.orphaned[:1]), list_ids(world.orphaned[1:]))
     assert world.forgotten == [7]
 
 
 async def test_a_job_with_a_lapsed_lease_of_a_dead_dispatcher_is_reclaimed_once(running: World) -> None:
     running.lapsed = running.orphaned = [claimed()]
     await running.sweeper.sweep()
-    assert running.failed == running.lapsed
+    assert running.failed == list_ids(running.lapsed)
 
 
 async def test_a_long_outage_costs_no_lease(running: World) -> None:
@@ -195,7 +210,7 @@ async def test_a_long_outage_costs_no_lease(running: World) -> None:
     await running.pass_by(LEASE)
     assert running.failed == []
     await running.pass_by(INTERVAL)
-    assert running.failed == running.lapsed
+    assert running.failed == list_ids(running.lapsed)
 
 
 async def test_a_short_outage_delays_nothing(running: World) -> None:
@@ -204,7 +219,7 @@ async def test_a_short_outage_delays_nothing(running: World) -> None:
     running.clock.now += LEASE / 3 - INTERVAL
     running.lapse(*running.overdue)
     await running.pass_by(INTERVAL)
-    assert running.failed == running.lapsed
+    assert running.failed == list_ids(running.lapsed)
 
 
 async def test_a_read_only_server_counts_as_an_outage(running: World) -> None:

@@ -2,54 +2,55 @@
 
 import asyncio
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from common.errors import DatabaseUnavailable
-from common.jobs.expire import WaitingJobs
 from common.jobs.job import ClaimedJob
-from common.jobs.rescue import Lease
+from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
+from services.dispatcher.maintenance.rescuer import Rescuer
 from services.dispatcher.maintenance.sweeper import BATCH, Sweeper
-from services.dispatcher.maintenance.sweeper_store import SweeperStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import NotStored
 from services.dispatcher.sessions.lost_sessions import LostSessions
+from services.dispatcher.sessions.store import SessionStore
+from tests.unit.fake_database import FakeDatabase
 
 HOUR = 3600.0
 
 
-class FakeStore:
+class FakeStore(FakeDatabase):
     """Returns this many due jobs at each sweep, None for an outage or another error, then stops the loop."""
 
     def __init__(self, *due: int | None, error: Exception | None = None) -> None:
         self.due = list(due)
         self.error = error or DatabaseUnavailable()
 
-    async def find_expired(self, _limit: int) -> WaitingJobs:
+    async def find_expired(self, limit: int) -> list[Any]:
         return []
 
-    async def find_overdue(self, _seconds: float) -> list[Lease]:
+    async def find_overdue(self, seconds: float, limit: int) -> list[Any]:
         return []
 
     async def find(self) -> list[int]:
         return []
 
-    async def promote_jobs(self, _limit: int) -> list[WakeUp]:
+    async def promote_jobs(self, limit: int) -> list[Any]:
         if not self.due:
             raise asyncio.CancelledError
         count = self.due.pop(0)
         if count is None:
             raise self.error
-        return [cast("WakeUp", object())] * count
+        return [{"priority": "normal", "model": "echo", "traceparent": ""}] * count
 
     async def expire(self, job: ClaimedJob, at: datetime) -> None:
         """No job expires here."""
 
-    async def promote_suspect(self) -> list[WakeUp]:
-        return []
+    async def find_suspect(self) -> list[Any]:
+        return [{"found": False}]
 
 
 class FakeWakeUps:
@@ -62,16 +63,10 @@ class FakeWakeUps:
 
 async def run(store: FakeStore, interval: float) -> int:
     """Return the number of wake-ups."""
-    wake_ups, grace, sweeping = FakeWakeUps(), LeaseGrace(0.0, interval), cast("SweeperStore", store)
-    sweeper = Sweeper(
-        sweeping,
-        cast("ResultRecorder", store),
-        cast("WakeUpPublisher", wake_ups),
-        grace,
-        LapsedLeases(sweeping, grace, 0.0),
-        cast("LostSessions", store),
-        interval,
-    )
+    wake_ups, grace, recorder = FakeWakeUps(), LeaseGrace(0.0, interval), cast("ResultRecorder", store)
+    lapsed, lost = LapsedLeases(store, grace, 0.0), cast("LostSessions", store)
+    rescuer = Rescuer(store, recorder, lapsed, lost, cast("SessionStore", store))
+    sweeper = Sweeper(cast("Database", store), recorder, cast("WakeUpPublisher", wake_ups), grace, rescuer, interval)
     async with asyncio.timeout(20):
         with pytest.raises(asyncio.CancelledError):
             await sweeper.run()

@@ -15,6 +15,7 @@ from common.jobs.end import JobEnd
 from common.jobs.new_event import NewEvent
 from common.jobs.requeue import Requeue
 from common.object_store.store import ObjectStore
+from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, event_wake_up
@@ -72,8 +73,11 @@ class FakeWakeUps:
 
 
 @pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store stands for the database, too."""
     monkeypatch.setattr(result_writer, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(result_writer, "end_jobs", FakeStore.end_jobs)
+    monkeypatch.setattr(result_writer, "requeue_jobs", FakeStore.requeue_jobs)
 
 
 def to_wake_up(event: NewEvent) -> WakeUp:
@@ -82,7 +86,9 @@ def to_wake_up(event: NewEvent) -> WakeUp:
 
 def build(store: FakeStore) -> tuple[ResultRecorder, FakeWakeUps]:
     wake_ups, changes = FakeWakeUps(), ChangePublisher(Publisher("amqp://nobody/", "w"))
-    writer = ResultWriter(cast("ResultStore", store), cast("WakeUpPublisher", wake_ups), changes)
+    writer = ResultWriter(
+        cast("Database", store), cast("ResultStore", store), cast("WakeUpPublisher", wake_ups), changes
+    )
     files = OutputFiles(cast("ResultStore", store), cast("ObjectStore", None))
     return ResultRecorder(writer, files, cast("OutputLocations", None), JobUrls()), wake_ups
 

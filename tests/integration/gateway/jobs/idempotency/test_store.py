@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from common import ids
+from common.jobs.end import end_jobs
 from common.jobs.job import Job
+from common.jobs.remove import remove_old_jobs
 from common.postgres.database import Database
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
@@ -89,9 +91,9 @@ async def test_a_key_outlives_its_job(database: Database, wake_ups: WakeUpPublis
     first, _ = await submit(submitter, tenant)
     stores = Stores(database)
     ended = new_end(await claim(database, first.id))
-    await stores.results.end_jobs([ended])
+    await end_jobs(database, [ended])
     await database.fetch("UPDATE jobs SET finished_at = now() - interval '1 hour', ended_xid = NULL")
-    assert (await stores.retention.remove_old_jobs(60.0, 10)).removed == 1
+    assert (await remove_old_jobs(database, 60.0, 10)).removed == 1
     assert await stores.retention.remove_keys(10) == 0
     assert await submit(submitter, tenant) == (first, True)
     assert await database.fetch("SELECT FROM jobs") == []

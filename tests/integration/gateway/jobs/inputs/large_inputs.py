@@ -8,6 +8,7 @@ from tritonclient.grpc import service_pb2 as pb
 
 from common import ids, tensors
 from common.job_states import Status
+from common.jobs.end import end_jobs
 from common.locations.allowed import AllowedLocations
 from common.locations.buckets import Buckets
 from common.object_store.store import ObjectStore
@@ -16,14 +17,13 @@ from common.security.signed_urls import UrlSigner
 from services.dispatcher.inputs.bucket_reader import BucketReader
 from services.dispatcher.inputs.input_reader import InputReader
 from services.dispatcher.inputs.references import FileUrls
-from services.dispatcher.maintenance import files
-from services.dispatcher.maintenance.file_store import ExpiredFileStore
+from services.dispatcher.maintenance.files import expired_files
+from services.dispatcher.maintenance.files.store import UnneededFileStore
 from services.gateway.auth.store import Key
 from services.gateway.jobs.idempotency.keys import parse_request_key
 from services.gateway.jobs.submit import SubmittedJob, Submitter
 from tests.integration.common.object_store.streams import list_keys
 from tests.integration.jobs import TRACEPARENT, claim, new_end
-from tests.integration.stores import Stores
 from tests.integration.submitters import new_body_lease
 
 LARGE, SMALL = 1000, 100  # elements of FP32: 4,000 bytes do not stay in the row, 400 do
@@ -59,7 +59,7 @@ class World(NamedTuple):
         await self.database.fetch("UPDATE files SET expires_at = now() WHERE expires_at < 'infinity'")
 
     async def sweep(self) -> int:
-        return await files.sweep(ExpiredFileStore(self.database), self.objects)
+        return await expired_files.sweep(UnneededFileStore(self.database), self.objects)
 
     async def is_empty(self) -> bool:
         return await self.list_rows() == [] and await list_keys(self.objects) == []
@@ -72,7 +72,7 @@ class World(NamedTuple):
         urls = FileUrls(self.objects, UrlSigner(["k" * 32]), "")
         buckets = BucketReader(AllowedLocations(self.database, ""), Buckets(1.0))
         message = await InputReader(self.objects, urls, buckets).complete(b"", self.tenant, inputs, 10.0)
-        await Stores(self.database).results.end_jobs([new_end(claimed, Status.FAILED)])
+        await end_jobs(self.database, [new_end(claimed, Status.FAILED)])
         return [*pb.ModelInferRequest.FromString(message).raw_input_contents]
 
 

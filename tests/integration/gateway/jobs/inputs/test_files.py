@@ -9,12 +9,12 @@ import asyncpg
 import pytest
 
 from common import ids
+from common.jobs.end import end_jobs
 from common.jobs.input_files import STATEMENTS
 from common.jobs.new_job import NewJob
 from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
-from services.dispatcher.maintenance.file_store import ExpiredFileStore
-from services.dispatcher.results.store import ResultStore
+from services.dispatcher.maintenance.files.store import UnneededFileStore
 from services.gateway.batches.store import BatchStore, FileGone, NewBatch
 from services.gateway.files.quota import Quota
 from services.gateway.files.store import QUERIES as FILE_QUERIES
@@ -47,7 +47,7 @@ async def list_uses(database: Database) -> set[tuple[UUID, UUID]]:
 
 
 async def end(database: Database, job: UUID) -> None:
-    assert await ResultStore(database).end_jobs([new_end(await claim(database, job))])
+    assert await end_jobs(database, [new_end(await claim(database, job))])
 
 
 async def test_only_the_tenants_ready_files_are_found(database: Database, store: InputStore, tenant: UUID) -> None:
@@ -97,7 +97,7 @@ async def test_a_file_cannot_be_deleted_while_a_job_needs_it(database: Database,
     assert not await files.delete(file, tenant)
     running = await claim(database, waiting.id)
     assert not await files.delete(file, tenant)
-    await ResultStore(database).end_jobs([new_end(running)])
+    await end_jobs(database, [new_end(running)])
     assert not await files.delete(file, await add_tenant(database, "other"))
     assert await files.delete(file, tenant)
     assert await find_status(database, file) == "deleting"
@@ -107,7 +107,11 @@ async def test_a_file_cannot_be_deleted_while_a_job_needs_it(database: Database,
 async def test_a_sweeper_keeps_a_file_until_its_jobs_have_ended(
     database: Database, store: InputStore, tenant: UUID
 ) -> None:
-    file, free, sweeper = await add_file(database, tenant), await add_file(database, tenant), ExpiredFileStore(database)
+    file, free, sweeper = (
+        await add_file(database, tenant),
+        await add_file(database, tenant),
+        UnneededFileStore(database),
+    )
     job = job_with(tenant, file)
     await submit_jobs(database, [job])
     for each in (file, free):
@@ -128,7 +132,7 @@ async def test_a_submit_under_way_keeps_its_files_and_waits_for_nobody(
     tenant: UUID,
     other_submit: "asyncpg.Connection[asyncpg.Record]",
 ) -> None:
-    file, files, sweeper = await add_file(database, tenant), FileStore(database, QUOTA), ExpiredFileStore(database)
+    file, files, sweeper = await add_file(database, tenant), FileStore(database, QUOTA), UnneededFileStore(database)
     assert len(await STATEMENTS["lock_input_files"].run(other_submit, files=[file])) == 1
     async with asyncio.timeout(5.0):
         assert not await files.delete(file, tenant)

@@ -15,13 +15,14 @@ from common.job_states import Status
 from common.jobs import submit
 from common.jobs.input_files import LargeInputsLost
 from common.jobs.new_job import NewJob
+from common.jobs.remove import remove_old_jobs
 from common.object_store.pauses import FIRST_SECONDS, Pauses
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.tensors import Datatype, Signature
-from services.dispatcher.maintenance.file_store import ExpiredFileStore
+from services.dispatcher.maintenance.files.store import UnneededFileStore
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.auth.store import Key
 from services.gateway.batches.store import BatchStore, NewBatch
@@ -172,7 +173,7 @@ async def erase(world: World, job: UUID) -> None:
 async def remove_old(world: World, _job: UUID) -> None:
     past = "UPDATE jobs SET finished_at = now() - $1::interval, ended_xid = NULL"
     await world.database.fetch(past, timedelta(hours=2))
-    assert (await Stores(world.database).retention.remove_old_jobs(HOUR, 100)).removed == 1
+    assert (await remove_old_jobs(world.database, HOUR, 100)).removed == 1
 
 
 @pytest.mark.parametrize("remove", [erase, remove_old])
@@ -223,7 +224,7 @@ async def test_a_batch_that_lost_an_input_is_not_added(world: World) -> None:
     async def add() -> None:
         async with world.submitter.large_inputs.written(parsed) as jobs:
             await world.expire()
-            await ExpiredFileStore(world.database).claim(10, 0.0)
+            await UnneededFileStore(world.database).claim(10, 0.0)
             await BatchStore(world.database).add(batch, jobs)
 
     with pytest.raises(LargeInputsLost):

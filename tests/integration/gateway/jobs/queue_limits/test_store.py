@@ -7,11 +7,12 @@ import pytest
 from common import ids
 from common.job_states import Status
 from common.jobs.cancel import cancel_queued, lock_job
+from common.jobs.end import end_jobs
 from common.jobs.erase import erase_job, lock_events
 from common.jobs.new_event import NewEvent
+from common.jobs.requeue import requeue_jobs
 from common.jobs.retry import retry_jobs
 from common.postgres.database import Database
-from services.dispatcher.results.store import ResultStore
 from services.gateway.auth.store import KeyStore
 from services.gateway.jobs.queue_limits.store import QueueLimitStore
 from services.gateway.jobs.schemas import SubmitJob
@@ -39,10 +40,9 @@ async def test_a_job_counts_while_it_waits(database: Database, store: QueueLimit
     assert (await count(store, tenant), await count(store, stranger)) == ((4, 4), (1, 4))
     running = await claim(database, jobs[0])
     assert await count(store, tenant) == (3, 3)
-    dispatcher = ResultStore(database)
-    await dispatcher.requeue_jobs([new_requeue(running, given_back=True)])
+    await requeue_jobs(database, [new_requeue(running, given_back=True)])
     assert await count(store, tenant) == (4, 4)
-    await dispatcher.end_jobs([new_end(await claim(database, jobs[1]))])
+    await end_jobs(database, [new_end(await claim(database, jobs[1]))])
     assert await count(store, tenant) == (3, 3)
 
 
@@ -71,13 +71,12 @@ async def test_the_inputs_of_a_job_count_while_it_waits(
     jobs = sorted([await submit(database, tenant, **each) for _ in range(5)])
     await submit(database, stranger, **each)
     assert await count_bytes() == 5050
-    dispatcher = ResultStore(database)
     running = await claim(database, jobs[0])
     assert (running.id, await count_bytes()) == (jobs[0], 4040)
-    await dispatcher.requeue_jobs([new_requeue(running, given_back=True)])
+    await requeue_jobs(database, [new_requeue(running, given_back=True)])
     assert await count_bytes() == 5050
     for job in jobs[:3]:
-        await dispatcher.end_jobs([new_end(await claim(database, job), Status.FAILED)])
+        await end_jobs(database, [new_end(await claim(database, job), Status.FAILED)])
     assert await count_bytes() == 2020
     async with database.transaction() as connection:
         locked = await lock_job(connection, jobs[3], tenant)

@@ -10,7 +10,10 @@ import pytest
 
 from common import ids
 from common.job_states import Failure, Status
+from common.jobs.end import end_jobs
 from common.jobs.new_event import NewEvent
+from common.jobs.remove import remove_old_jobs
+from common.jobs.requeue import requeue_jobs
 from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore, Step
@@ -63,7 +66,7 @@ async def end(database: Database, job: UUID, status: Status) -> UUID:
     failure = None if status is Status.SUCCEEDED else Failure("inference_failed", SECRET, False)
     outputs = RAW if status is Status.SUCCEEDED else None
     ended = new_end(await claim(database, job), status, event=event, failure=failure, outputs=outputs)
-    assert await ResultStore(database).end_jobs([ended]) == {event.id}
+    assert await end_jobs(database, [ended]) == {event.id}
     return event.id
 
 
@@ -79,7 +82,7 @@ async def test_no_column_of_any_table_has_the_payload(
     claimed = await claim(database, job)
     await ResultStore(database).add_steps([Step(job, claimed.claim, 1, RAW)])
     first = new_requeue(claimed, failure=Failure("inference_failed", SECRET, True))
-    await ResultStore(database).requeue_jobs([first])
+    await requeue_jobs(database, [first])
     event = await end(database, job, status)
     await steps.schedule(event)
     assert len(await steps.attempt((ANSWERED, Rescheduled(0.0)))) == 2
@@ -139,7 +142,7 @@ async def test_an_erased_job_is_not_retried(world: World, eraser: Eraser, status
         claimed = await claim(world.database, each)
         if status is Status.CANCELED:
             await world.cancel(each)
-        await world.stores.results.end_jobs([new_end(claimed, status)])
+        await end_jobs(world.database, [new_end(claimed, status)])
     assert await eraser.erase(world.tenant, job)
     dead = await JobStore(world.database).list_dead_letters(world.tenant, None, DeadFilter(), 10)
     assert [row.id for row in dead] == ([other] if status is Status.FAILED else [])
@@ -186,4 +189,4 @@ async def test_an_erased_job_is_removed_after_its_retention(world: World, eraser
     assert await eraser.erase(world.tenant, job)
     await world.pass_time(timedelta(days=1).total_seconds())
     await world.database.fetch("UPDATE jobs SET ended_xid = NULL")  # its usage is counted
-    assert (await world.stores.retention.remove_old_jobs(3600.0, 10)).removed == 1
+    assert (await remove_old_jobs(world.database, 3600.0, 10)).removed == 1

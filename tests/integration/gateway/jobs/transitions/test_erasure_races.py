@@ -7,6 +7,7 @@ import pytest
 
 from common import ids
 from common.job_states import Status
+from common.jobs.end import end_jobs
 from common.jobs.erase import erase_job, is_delivering, lock_events
 from common.jobs.new_event import NewEvent
 from common.postgres.database import Database
@@ -82,7 +83,7 @@ async def test_a_late_start_event_is_not_recorded(world: World, eraser: Eraser) 
         event = NewEvent(ids.new(), "job.started", 1, RAW, TRACEPARENT)
         starts.append(AttemptStart(claimed, event))
         if job == jobs[0]:
-            await store.end_jobs([new_end(claimed)])
+            await end_jobs(world.database, [new_end(claimed)])
     assert await eraser.erase(world.tenant, jobs[0])
     async with world.database.transaction() as connection:
         await connection.execute("SELECT 1 FROM jobs WHERE id = $1 FOR UPDATE", jobs[1])

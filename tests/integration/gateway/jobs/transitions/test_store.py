@@ -8,12 +8,14 @@ from uuid import UUID
 import pytest
 
 from common.job_states import Failure, Status
+from common.jobs.end import end_jobs
+from common.jobs.expire import find_expired
 from common.postgres.database import Database
 from services.gateway.jobs.schemas import DeadFilter
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.transitions import retry
 from services.gateway.jobs.transitions.store import RetryStore
-from tests.integration.jobs import LEASE, add_tenant, claim, look, new_end, submit, take, trace
+from tests.integration.jobs import LEASE, add_tenant, claim, look, new_end, promote_suspect, submit, take, trace
 from tests.integration.world import World
 
 
@@ -25,7 +27,7 @@ def world(database: Database, tenant: UUID) -> World:
 async def test_an_expiry_found_before_a_retry_does_not_end_the_job(world: World) -> None:
     job = await submit(world.database, world.tenant, expires_in=10.0)
     await world.pass_time(20.0)
-    ((found, now),) = await world.stores.sweeper.find_expired(10)  # by a slow sweeper
+    ((found, now),) = await find_expired(world.database, 10)  # by a slow sweeper
     assert await world.cancel(job) is Status.CANCELED
     assert await world.retry(job) == {job}
     await world.recorder.expire(found, now)
@@ -37,7 +39,7 @@ async def test_an_expiry_found_before_a_retry_does_not_end_the_job(world: World)
 async def fail(world: World, code: str = "inference_failed", tenant: UUID | None = None, **changes: Any) -> UUID:
     """Submit a job, and let it fail."""
     job = await claim(world.database, await submit(world.database, tenant or world.tenant, **changes))
-    await world.stores.results.end_jobs([new_end(job, Status.FAILED, failure=Failure(code, "for good", False))])
+    await end_jobs(world.database, [new_end(job, Status.FAILED, failure=Failure(code, "for good", False))])
     return job.id
 
 
@@ -63,7 +65,7 @@ async def test_dead_letters_are_the_tenants_own_failures(world: World) -> None:
     stranger = await add_tenant(world.database, "stranger")
     theirs, mine = await fail(world, tenant=stranger), await fail(world)
     ended = await claim(world.database, await submit(world.database, world.tenant))
-    await world.stores.results.end_jobs([new_end(ended)])
+    await end_jobs(world.database, [new_end(ended)])
     canceled = await submit(world.database, world.tenant)
     await world.cancel(canceled)
     assert await list_dead(world) == [mine]
@@ -79,7 +81,7 @@ async def put_one_in_each_state(world: World) -> dict[Status, UUID]:
     processing, canceling, succeeded = [
         await claim(world.database, await submit(world.database, world.tenant)) for _ in range(3)
     ]
-    await world.stores.results.end_jobs([new_end(succeeded)])
+    await end_jobs(world.database, [new_end(succeeded)])
     for job in (canceled, canceling.id):
         await world.cancel(job)
     jobs = {
@@ -146,7 +148,7 @@ async def test_a_retried_suspect_stays_one_on_its_model(world: World) -> None:
     assert (state.interruptions, state.attempt, state.scheduled_at) == (4, 0, state.run_at)
     assert [job.id for job in await take(world.database, 9)] == [harmless]
     assert [job.interruptions for job in await take(world.database, 9, model="small")] == [0]
-    assert len(await world.stores.sweeper.promote_suspect()) == 1
+    assert len(await promote_suspect(world.database)) == 1
     assert [(job.id, job.probation) for job in await take(world.database, 9)] == [(same, 60.0)]
 
 

@@ -8,12 +8,12 @@ from uuid import UUID
 import pytest
 
 from common.job_states import Priority
+from common.jobs.end import end_jobs
 from common.postgres.database import Database
 from services.gateway.reports.stats.minutes import count_up
 from services.gateway.reports.stats.reader import StatsReader
 from services.gateway.reports.stats.store import Queue, StatsStore, Waiting
 from tests.integration.jobs import add_tenant, claim, new_end, submit
-from tests.integration.stores import Stores
 from tests.integration.transactions import OpenTransaction
 
 ENDED = """
@@ -65,7 +65,7 @@ async def test_ended_jobs_are_measured_over_five_and_sixty_minutes(database: Dat
         await database.fetch(ENDED, tenant, count, ago, status)
     await database.fetch(ENDED, stranger, 5, 1, "succeeded")
     job = await claim(database, await submit(database, tenant))
-    await Stores(database).results.end_jobs([new_end(job)])
+    await end_jobs(database, [new_end(job)])
     found = await store.measure_ended(tenant)
     assert found.keys() == {(LOW, 5), (LOW, 60), (ECHO, 5), (ECHO, 60)}
     assert (found[ECHO, 5].jobs, found[ECHO, 5].failed) == (1, 0)

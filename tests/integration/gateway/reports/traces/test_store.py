@@ -4,6 +4,8 @@ from uuid import UUID
 
 from common import ids
 from common.job_states import Failure, Status
+from common.jobs.end import end_jobs
+from common.jobs.requeue import requeue_jobs
 from common.jobs.retry import retry_jobs
 from common.postgres.database import Database
 from services.dispatcher.results.store import Step
@@ -22,15 +24,15 @@ async def list_runs(database: Database, job: UUID, tenant: UUID, limit: int = 10
 async def refuse(database: Database, job: UUID) -> None:
     """Run an attempt that Triton refuses."""
     refused = new_requeue(await claim(database, job), failure=FULL, refused=True, given_back=True)
-    await Stores(database).results.requeue_jobs([refused])
+    await requeue_jobs(database, [refused])
 
 
 async def test_each_attempt_is_listed_with_the_retry_before_it(database: Database, tenant: UUID) -> None:
-    stores, store = Stores(database), TraceStore(database)
+    store = TraceStore(database)
     job = await submit(database, tenant)
     for _ in range(3):
         await refuse(database, job)
-    await stores.results.end_jobs([new_end(await claim(database, job), Status.FAILED)])
+    await end_jobs(database, [new_end(await claim(database, job), Status.FAILED)])
     assert await retry_jobs(database, tenant, [job], [Status.FAILED], None)
     waiting = await store.find_job(job, tenant)
     assert waiting is not None
@@ -58,9 +60,9 @@ async def test_each_attempt_keeps_when_it_was_due(database: Database, tenant: UU
         found = await store.find_job(job, tenant)
         assert found is not None
         due.append(found.row.run_at)
-        await Stores(database).results.requeue_jobs([new_requeue(await claim(database, job), delay=0.0)])
+        await requeue_jobs(database, [new_requeue(await claim(database, job), delay=0.0)])
         await database.fetch("UPDATE jobs SET scheduled_at = NULL")
-    await Stores(database).results.end_jobs([new_end(await claim(database, job), Status.FAILED)])
+    await end_jobs(database, [new_end(await claim(database, job), Status.FAILED)])
     found = await store.find_job(job, tenant)
     assert found is not None
     assert [run.due_at for run in await list_runs(database, job, tenant)] == [*due, found.row.run_at]

@@ -1,0 +1,1 @@
+"""Completes batches."""

@@ -1,0 +1,1 @@
+"""Deletes files that nobody needs: expired ones, and objects without a row."""

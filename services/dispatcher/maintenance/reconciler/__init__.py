@@ -1,0 +1,1 @@
+"""Wakes queues whose messages were lost."""

@@ -1,0 +1,31 @@
+"""Finds queues whose jobs wait."""
+
+from typing import NamedTuple
+from uuid import UUID
+
+from common.job_states import Priority
+from common.postgres import sql
+from common.postgres.database import Database
+from services.dispatcher.models.fair_share import NIL
+
+QUERIES = sql.load("services.dispatcher.maintenance.reconciler")
+
+
+class WaitingQueue(NamedTuple):
+    """A queue with claimable jobs, and their traceparents and ids. `known`: its model is in the catalogue."""
+
+    model: str
+    priority: Priority
+    jobs: list[str]
+    ids: list[UUID]
+    known: bool
+
+
+class ReconcilerStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def find_waiting_queues(self, age: float, limit: int) -> list[WaitingQueue]:
+        """Return the queues with jobs that have been claimable for `age` seconds, and may start. Read up to `limit`."""
+        found = await self._database.fetch(QUERIES["find_waiting_queues"], age, limit, NIL)
+        return [WaitingQueue(model, Priority(priority), *rest) for model, priority, *rest in found]

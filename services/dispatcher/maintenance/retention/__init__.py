@@ -1,0 +1,1 @@
+"""Removes what is older than its retention."""
