@@ -38,7 +38,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     metadata: bytes | None
     erased_at: datetime | None = None
     scheduled_at: datetime | None = None  # a queued job waits until then
-    probation: float | None = None  # the job may be what kills Triton, as of its claim or the last heartbeat
+    probation: float | None = None  # the job may be what kills Triton, as of its claim or the last renewal
 
 
 class WaitingJob(Job, frozen=True, kw_only=True):

@@ -30,12 +30,17 @@ from common.telemetry.logs import Log
 from common.telemetry.metrics import measure_loop_lag
 from common.views.job import JobUrls
 from services.dispatcher import metrics
-from services.dispatcher.attempts import Attempts
+from services.dispatcher.attempts.attempts import Attempts
+from services.dispatcher.attempts.lease_renewer import LeaseRenewer
+from services.dispatcher.attempts.request_reader import RequestReader
+from services.dispatcher.attempts.runner import Runner
+from services.dispatcher.attempts.running_job import RunningJobs
+from services.dispatcher.attempts.suspects import Suspects
+from services.dispatcher.attempts.url_inputs import UrlInputs
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import LimitStore
-from services.dispatcher.control import ControlHandler
-from services.dispatcher.heartbeat import Heartbeat
+from services.dispatcher.control import ControlHandler, WaiterPresence
 from services.dispatcher.inputs.bucket_reader import BucketReader
 from services.dispatcher.inputs.fetched import FetchFolder
 from services.dispatcher.inputs.input_reader import InputReader
@@ -54,15 +59,12 @@ from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.store import ResultStore
-from services.dispatcher.runner import Runner
 from services.dispatcher.sessions import liveness
 from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
 from services.dispatcher.settings import DispatcherSettings
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.connection import Access, TlsFiles, parse_headers
-from services.dispatcher.url_inputs import UrlInputs
-from services.dispatcher.waiter_presence import WaiterPresence
 
 HANDLERS_SECONDS = 1.0  # for claims that run when the dispatcher stops
 WAKE_UP_SECONDS = 5.0  # for messages that are not confirmed when the dispatcher stops
@@ -133,8 +135,9 @@ class Dispatcher:
         self._recorder = ResultRecorder(writer, outputs, self._locations, urls)
         self._input_objects = ObjectStore(settings.store_url, INPUT_SECONDS)
         self._triton = TritonClient(settings.triton_url, settings.max_message, read_access(settings))
-        self._heartbeat = Heartbeat(database, settings.lease)
-        self._control = ControlHandler(self._heartbeat, self._waiters)
+        self._jobs: RunningJobs = {}
+        self._leases = LeaseRenewer(database, self._jobs, settings.lease)
+        self._control = ControlHandler(self._leases, self._waiters)
         self._sessions = SessionStore(database)
         self._session_lock = SessionLock(self._sessions, settings.lease)
         parts = Parts(
@@ -161,18 +164,14 @@ class Dispatcher:
         metrics.input_bytes.set_function(lambda: claimer.inputs.used)
         self._url_inputs = UrlInputs(open_fetcher(settings), claimer)
         self._buckets = BucketReader(allowed, Buckets(INPUT_SECONDS))
-        attempts = Attempts(
-            self._triton,
-            InputReader(self._input_objects, file_urls, self._buckets),
-            self._url_inputs,
-            self._recorder,
-            settings.max_outputs,
-            settings.inline_output,
-        )
-        self._runner = Runner(database, claimer, self._recorder, changes, self._heartbeat, attempts)
+        inputs = InputReader(self._input_objects, file_urls, self._buckets)
+        requests = RequestReader(inputs, self._url_inputs, settings.max_outputs, settings.inline_output)
+        suspects = Suspects(self._jobs)
+        attempts = Attempts(self._triton, requests, self._recorder, suspects)
+        self._runner = Runner(database, claimer, attempts, self._jobs, suspects, changes)
         self._catalogue = self._make_catalogue()
         self._quarantine = self._make_quarantine()
-        self._deletion_cost = find_deletion_cost(settings, lambda: len(self._heartbeat.jobs))
+        self._deletion_cost = find_deletion_cost(settings, lambda: len(self._jobs))
         metrics.triton_ready.set_function(lambda: self._catalogue.is_up)
 
     def _make_catalogue(self) -> Catalogue:
@@ -212,7 +211,7 @@ class Dispatcher:
             "session": self._session_lock.run(),
             "liveness": liveness.run(self._sessions, self._settings.worker),
             "limits": self._limits.run(),
-            "heartbeat": self._heartbeat.run(),
+            "lease renewer": self._leases.run(),
             "maintenance": self._maintenance.run(),
             "loop lag": measure_loop_lag(),
             "health": health.serve(self._settings.host, self._settings.port, checks, nodes).serve(),

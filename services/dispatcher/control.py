@@ -1,22 +1,48 @@
-"""Handles control messages, which every dispatcher receives."""
+"""Handles control messages, which every dispatcher receives: cancels, and that clients wait."""
+
+import time
+from collections.abc import Callable
 
 from common.errors import Reject
 from common.rabbitmq.messages import CancelJob, Message, WaitersPresent
-from services.dispatcher.heartbeat import Heartbeat
-from services.dispatcher.waiter_presence import WaiterPresence
+from services.dispatcher.attempts.lease_renewer import LeaseRenewer
+
+PRESENCE_SECONDS = 60.0  # four times the interval at which a gateway repeats its message, so that some may be lost
+REPEAT_SECONDS = 20.0  # within this time every gateway with waiters has repeated its message
+
+
+class WaiterPresence:
+    """Remembers whether a client waits at any gateway. If none waits, the dispatcher publishes no changes of jobs."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` returns seconds."""
+        self._clock = clock
+        self._until = 0.0
+        self.assume_waiters()
+
+    def note_waiters(self) -> None:
+        """Record a gateway's message that clients wait."""
+        self._until = self._clock() + PRESENCE_SECONDS
+
+    def assume_waiters(self) -> None:
+        """Assume waiters for a while, because a message may have been missed."""
+        self._until = max(self._until, self._clock() + REPEAT_SECONDS)
+
+    def has_waiters(self) -> bool:
+        return self._clock() < self._until
 
 
 class ControlHandler:
-    def __init__(self, heartbeat: Heartbeat, waiters: WaiterPresence) -> None:
-        self._heartbeat = heartbeat
+    def __init__(self, leases: LeaseRenewer, waiters: WaiterPresence) -> None:
+        self._leases = leases
         self._waiters = waiters
 
     async def handle(self, message: Message, _traceparent: str | None) -> None:
         """Handle one message. Raises Reject for a message of another kind."""
         match message:
             case CancelJob():
-                # The heartbeat reads which jobs to cancel. The message may be old, from before a retry of its job.
-                self._heartbeat.request()
+                # The renewal reads which jobs to cancel. The message may be old, from before a retry of its job.
+                self._leases.request()
             case WaitersPresent():
                 self._waiters.note_waiters()
             case _:

@@ -31,7 +31,7 @@ class MaintenanceSettings(Settings, frozen=True, kw_only=True):
     trace_url: TraceUrl = ""
     """Where to look at traces: a URL with `{trace_id}` in it, or the address of Jaeger."""
     lease: Annotated[float, Meta(ge=1, le=86_400)] = 30.0
-    """Seconds a claim lasts without a heartbeat."""
+    """Seconds a claim lasts unless its dispatcher renews it."""
     sweep_interval: Seconds = 0.5
     """Seconds between searches for due, expired and abandoned jobs."""
     retention: Annotated[float, Meta(gt=0)] = 30 * 86_400.0

@@ -23,7 +23,7 @@ from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.tensors import Datatype, Signature
 from common.views.job import JobUrls
-from services.dispatcher import retry_policy
+from services.dispatcher.failures import retry_policy
 from services.dispatcher.maintenance.batches.batch_completer import BatchCompleter
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.reconciler.reconciler import find_silent, list_wake_ups
@@ -36,8 +36,8 @@ from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.sessions.lost_sessions import LostSessions
 from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
-from services.dispatcher.triton.attempt import InferenceResult
 from services.dispatcher.triton.model_version import ModelVersion
+from services.dispatcher.triton.responses import InferenceResult
 from services.gateway.auth.store import Key
 from services.gateway.batches.store import BatchStore, NewBatch
 from services.gateway.http.problems import Problem

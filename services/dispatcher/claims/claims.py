@@ -13,7 +13,7 @@ from common.jobs.job import JobToRun
 from common.postgres.batcher import Batcher
 from common.postgres.database import Database
 from services.dispatcher.claims.fetch_places import FetchPlaces
-from services.dispatcher.claims.input_budget import NO_ROOM, InputBudget, Queue, Room
+from services.dispatcher.claims.input_budget import InputBudget, Queue, Room
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.settings import MAX_FETCHES, MAX_INPUTS
@@ -93,19 +93,18 @@ class Claims:
         """Wait until the next job may fit, but not for long: by then a smaller job of another tenant may be next."""
         await self.inputs.wait((model.name, priority))
 
-    def release(self, job: JobToRun, fetched: Room = NO_ROOM) -> None:
-        """Free the memory of a claimed job that no longer runs, and what it took after its claim."""
+    def release(self, job: JobToRun) -> None:
+        """Free the memory of a claimed job that no longer runs."""
         self.inputs.note_end((job.model, job.priority), measure([job]))
-        self.inputs.release(name_fetched(job), fetched)
 
     def note_end(self, model: ServedModel, tenant: UUID) -> None:
         """Record that a claimed job no longer runs."""
-        model.fair_share.note_end(tenant)
+        model.turns.note_end(tenant)
         self._limits.note_end(model.name)
 
     async def claim_batch(self, model: ServedModel, priority: Priority, claims: list[None]) -> list[ClaimResult]:
         """Claim up to one job for each item in one statement, as far as there is room for their inputs."""
-        share, queue = model.fair_share, (model.name, priority)
+        turns, queue = model.turns, (model.name, priority)
         limits, waiting = await self._limits.get(), self.fetch_places.list_waiting(model.name)
         is_limited = model.name in limits.models
         room, loaded = self.inputs.reserve(queue), Room(0, 0)
@@ -117,7 +116,7 @@ class Claims:
                 worker=self._worker,
                 session=self._read_session(),
                 lease=self._lease,
-                last_tenant=share.last_tenant[priority],
+                last_tenant=turns.last_tenant[priority],
                 closed_tenants=waiting if is_limited else limits.paused_tenants | waiting,
                 on_probation=limits.on_probation.get(model.name, ()),
                 max_bytes=room.in_turn,
@@ -126,14 +125,14 @@ class Claims:
             if is_limited:
                 claimed = await claim_within_limits(self._database, turn)
             else:
-                claimed = await claim_jobs(self._database, turn, share.count_turns(priority))
+                claimed = await claim_jobs(self._database, turn, turns.count_running(priority))
             loaded = measure(claimed.jobs)
         finally:
             self.inputs.release(queue, Room(room.in_turn - loaded.in_turn, room.passing - loaded.passing))
         self.inputs.note_next(queue, claimed.next_bytes)
         (self._late.add if claimed.late else self._late.discard)(queue)
         for job in claimed.jobs:
-            share.note_start(job.tenant_id, priority, passed=job.passed)
+            turns.note_start(job.tenant_id, priority, passed=job.passed)
         reason, without = explain(claimed), len(claims) - len(claimed.jobs)
         if reason is NoJob.QUEUE_EMPTY and without:
             self.fetch_places.note_skipped(model.name, waiting, without)

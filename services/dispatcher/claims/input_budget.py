@@ -25,9 +25,6 @@ class Room(NamedTuple):
     passing: int  # of small jobs that pass a larger one, which does not fit yet
 
 
-NO_ROOM = Room(0, 0)
-
-
 class InputBudget:
     """The bytes of all inputs that are loaded. Each queue has a share.
 

@@ -11,8 +11,9 @@ from common.jobs.job import ClaimedJob
 from common.jobs.rescue import LostJobs, find_beside, find_orphaned
 from common.postgres.statements import Executor
 from common.telemetry.logs import Log
-from services.dispatcher import metrics, retry_policy
-from services.dispatcher.crash_causes import find_doubtful
+from services.dispatcher import metrics
+from services.dispatcher.failures import retry_policy
+from services.dispatcher.failures.crash_causes import find_doubtful
 from services.dispatcher.maintenance.job_ends import JobEnds
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases
 from services.dispatcher.results.result_recorder import ResultRecorder

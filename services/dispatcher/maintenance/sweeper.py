@@ -8,12 +8,12 @@ from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
+from services.dispatcher.failures.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
 from services.dispatcher.maintenance.job_ends import JobEnds
 from services.dispatcher.maintenance.lapsed_leases import LeaseGrace
 from services.dispatcher.maintenance.rescuer import Rescuer
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import NotStored
-from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
 
 BATCH = 200
 

@@ -1,1 +1,1 @@
-"""The models that this dispatcher serves: their catalogue, their concurrency, and the fair share of each tenant."""
+"""The models that this dispatcher serves: their catalogue, their concurrency, and the turns of tenants."""

@@ -17,7 +17,8 @@ from common.object_store.keys import file_key
 from common.object_store.store import ObjectStore
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
-from services.dispatcher import metrics, retry_policy
+from services.dispatcher import metrics
+from services.dispatcher.failures import retry_policy
 from services.dispatcher.results.object_puts import ObjectPuts
 from services.dispatcher.results.result_writer import save_with_retry
 from services.dispatcher.results.store import OutputsNotStored, ResultStore

@@ -13,7 +13,8 @@ from common.job_states import Failure
 from common.locations.allowed import AllowedLocations, Use
 from common.locations.buckets import Buckets
 from common.locations.location import Location
-from services.dispatcher import metrics, retry_policy
+from services.dispatcher import metrics
+from services.dispatcher.failures import retry_policy
 from services.dispatcher.results.object_puts import ObjectPuts
 from services.dispatcher.results.store import OutputsNotStored
 from services.dispatcher.triton.tensors import OutputFile

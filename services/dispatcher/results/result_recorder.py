@@ -19,13 +19,14 @@ from common.jobs.requeue import Requeue
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from common.views.job import JobUrls, job_log_fields, render_event
-from services.dispatcher import metrics, retry_policy
+from services.dispatcher import metrics
+from services.dispatcher.failures import retry_policy
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.store import AttemptStart, Step
 from services.dispatcher.results.stream_recorder import StreamRecorder
-from services.dispatcher.triton.attempt import InferenceResult
+from services.dispatcher.triton.responses import InferenceResult
 from services.dispatcher.triton.tensors import OutputFile
 
 log = Log("job")

@@ -9,7 +9,7 @@ from common.jobs.job import ClaimedJob
 from common.jobs.new_event import NewEvent
 from common.postgres import sql
 from common.postgres.database import Database, to_columns
-from services.dispatcher.retry_policy import Attempted
+from services.dispatcher.failures.retry_policy import Attempted
 from services.dispatcher.triton.tensors import OutputFile
 
 QUERIES = sql.load("services.dispatcher.results")

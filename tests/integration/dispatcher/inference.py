@@ -10,10 +10,12 @@ from common import tensors
 from common.job_states import Failure
 from common.tensors import Datatype, Tensor
 from deploy.local.servers.triton import Triton as Server
-from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult, infer
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.connection import Access
 from services.dispatcher.triton.errors import InferenceError
+from services.dispatcher.triton.inference import infer
+from services.dispatcher.triton.request import InferenceRequest
+from services.dispatcher.triton.responses import InferenceResult
 
 LIMIT = 1024 * 1024  # bytes of a message, and of outputs as JSON
 

@@ -5,6 +5,6 @@ A dispatcher then remembers waiters for TEST_MEMORY seconds.
 
 import os
 
-from services.dispatcher import waiter_presence
+from services.dispatcher import control
 
-waiter_presence.PRESENCE_SECONDS = waiter_presence.REPEAT_SECONDS = float(os.environ["TEST_MEMORY"])
+control.PRESENCE_SECONDS = control.REPEAT_SECONDS = float(os.environ["TEST_MEMORY"])

@@ -1,10 +1,14 @@
-"""Builds claimed jobs."""
+"""Builds claimed and running jobs."""
 
+import asyncio
 from datetime import UTC, datetime
 
 from common import ids
 from common.job_states import Priority, Status
 from common.jobs.job import JobToRun
+from services.dispatcher.attempts.running_job import RunningJob
+from services.dispatcher.attempts.slot import Slot
+from services.dispatcher.models.served_model import ServedModel
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TRACE = f"00-{'a' * 32}-{'b' * 16}-00"
@@ -45,3 +49,9 @@ def claimed(status: Status = Status.PROCESSING, fallback_model: str | None = Non
         passed=False,
         wants_started=True,
     )
+
+
+def make_running(job: JobToRun, model: ServedModel | None = None, *, is_probe: bool = False) -> RunningJob:
+    """Return a job that holds a slot of a model, and whose task has not started."""
+    model = model or ServedModel(job.model, asyncio.Event())
+    return RunningJob(job, model, Slot(model, is_probe=is_probe))

@@ -1,4 +1,4 @@
-"""Control messages request a heartbeat or announce waiters."""
+"""Control messages request a leases or announce waiters."""
 
 from typing import cast
 
@@ -8,23 +8,22 @@ from common import ids
 from common.errors import Reject
 from common.postgres.database import Database
 from common.rabbitmq.messages import CancelJob, JobsQueued, WaitersPresent
-from services.dispatcher.control import ControlHandler
-from services.dispatcher.heartbeat import Heartbeat
-from services.dispatcher.waiter_presence import PRESENCE_SECONDS, WaiterPresence
+from services.dispatcher.attempts.lease_renewer import LeaseRenewer
+from services.dispatcher.control import PRESENCE_SECONDS, ControlHandler, WaiterPresence
 
 JOB = ids.new()
 
 
-async def test_a_cancel_requests_a_heartbeat() -> None:
-    waiters, heartbeat = WaiterPresence(), Heartbeat(cast("Database", None), 60.0)
-    await ControlHandler(heartbeat, waiters).handle(CancelJob(JOB), None)
-    assert heartbeat.is_requested
+async def test_a_cancel_requests_a_leases() -> None:
+    waiters, leases = WaiterPresence(), LeaseRenewer(cast("Database", None), {}, 60.0)
+    await ControlHandler(leases, waiters).handle(CancelJob(JOB), None)
+    assert leases.is_requested
 
 
 async def test_a_message_of_waiters_is_noted() -> None:
     now = [0.0]
-    waiters, heartbeat = WaiterPresence(lambda: now[0]), Heartbeat(cast("Database", None), 60.0)
-    handler = ControlHandler(heartbeat, waiters)
+    waiters, leases = WaiterPresence(lambda: now[0]), LeaseRenewer(cast("Database", None), {}, 60.0)
+    handler = ControlHandler(leases, waiters)
     now[0] = PRESENCE_SECONDS
     await handler.handle(CancelJob(JOB), None)
     assert not waiters.has_waiters()
@@ -33,6 +32,6 @@ async def test_a_message_of_waiters_is_noted() -> None:
 
 
 async def test_another_message_is_rejected() -> None:
-    handler = ControlHandler(Heartbeat(cast("Database", None), 60.0), WaiterPresence())
+    handler = ControlHandler(LeaseRenewer(cast("Database", None), {}, 60.0), WaiterPresence())
     with pytest.raises(Reject):
         await handler.handle(JobsQueued(1), None)

@@ -1,6 +1,6 @@
 """A dispatcher remembers waiters for a while."""
 
-from services.dispatcher.waiter_presence import PRESENCE_SECONDS, REPEAT_SECONDS, WaiterPresence
+from services.dispatcher.control import PRESENCE_SECONDS, REPEAT_SECONDS, WaiterPresence
 from services.gateway.events.waiter_presence import FRESH_SECONDS
 from services.gateway.events.waiters import POLL_SECONDS
 

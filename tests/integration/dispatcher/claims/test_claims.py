@@ -234,7 +234,7 @@ async def test_an_event_of_a_job_keeps_its_lease_from_nothing(database: Database
         assert await renew_leases(database, [claim_key], LEASE) == {claim_key: RENEWED}
 
 
-async def test_heartbeats_and_ends_of_the_same_jobs_do_not_deadlock(
+async def test_renewals_and_ends_of_the_same_jobs_do_not_deadlock(
     database: Database, stores: Stores, tenant: UUID
 ) -> None:
     jobs = [await submit(database, tenant) for _ in range(30)]

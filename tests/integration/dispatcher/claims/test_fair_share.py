@@ -80,9 +80,9 @@ async def test_tenants_that_run_equally_many_jobs_take_turns(
         jobs = [job for job in found if isinstance(job, JobToRun)]
         served += [job.tenant_id for job in jobs]
         for job in jobs:
-            model.fair_share.note_end(job.tenant_id)
+            model.turns.note_end(job.tenant_id)
     assert served == tenants * 4
-    assert not model.fair_share.running
+    assert not model.turns.running
 
 
 async def test_no_tenant_is_left_out_if_there_are_more_than_a_claim_examines(database: Database) -> None:

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from common import ids
-from common.jobs.job import ClaimedJob
+from common.jobs.job import ClaimedJob, JobToRun
 from common.postgres.database import Database
 from common.postgres.migrate import migrate
 from deploy.local.processes.clock import Clock
 from deploy.local.processes.ports import free_ports
 from deploy.local.servers.postgres import Postgres
-from services.dispatcher.heartbeat import Heartbeat
+from services.dispatcher.attempts.lease_renewer import LeaseRenewer
+from services.dispatcher.attempts.running_job import RunningJob, RunningJobs
+from services.dispatcher.attempts.slot import Slot
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
-from services.dispatcher.running_job import RunningJob
+from services.dispatcher.models.served_model import ServedModel
 from tests.integration.jobs import add_tenant, claim, look, submit
 from tests.integration.waiting import until
 
@@ -27,13 +29,15 @@ LOCK = "SELECT FROM jobs WHERE id = $1 FOR UPDATE"
 class World:
     """A dispatcher that lives, and one that is frozen. Each runs a job. Another process watches their leases."""
 
-    def __init__(self, database: Database, held: ClaimedJob, frozen: ClaimedJob) -> None:
+    def __init__(self, database: Database, held: JobToRun, frozen: ClaimedJob) -> None:
         self.database, self.held, self.frozen = database, held, frozen
         no_grace = LeaseGrace(0.0, float("inf"))
         self.lapsed_leases = LapsedLeases(database, no_grace, LEASE)
-        self.heartbeat = Heartbeat(database, LEASE)
-        self.running = RunningJob(held, asyncio.create_task(asyncio.Event().wait()))  # type: ignore[arg-type]
-        self.heartbeat.jobs[self.running.key] = self.running
+        model = ServedModel("echo", asyncio.Event())
+        self.running = RunningJob(held, model, Slot(model, is_probe=False))
+        self.running.start(asyncio.sleep(3600.0))
+        jobs: RunningJobs = {held.key: self.running}
+        self.leases = LeaseRenewer(database, jobs, LEASE)
 
     async def is_frozen_one_found(self) -> bool:
         found = [job.id for job, _ in await self.lapsed_leases.find(10)]
@@ -71,10 +75,11 @@ async def world(database: Database) -> AsyncIterator[World]:
     tenant = await add_tenant(database, ids.new().hex)
     held, frozen = [await claim(database, await submit(database, tenant), lease=LEASE) for _ in range(2)]
     world = World(database, held, frozen)
-    heartbeat = asyncio.create_task(world.heartbeat.run())
+    renewing = asyncio.create_task(world.leases.run())
     yield world
-    heartbeat.cancel()
-    await asyncio.wait([heartbeat])
+    for task in (renewing, world.running.task):
+        task.cancel()
+    await asyncio.wait([renewing, world.running.task])
     await database.fetch("DELETE FROM jobs")
 
 
@@ -83,7 +88,6 @@ async def test_a_clock_that_is_set_forward_takes_no_job_from_a_living_dispatcher
     assert not await world.is_renewed()
     await until(world.is_frozen_one_found, "the lease of the frozen dispatcher is lost")
     assert await world.is_renewed()
-    assert world.running.task is not None
     assert not world.running.task.cancelling()
 
 

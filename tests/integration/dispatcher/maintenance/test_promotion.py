@@ -12,8 +12,8 @@ from common.jobs.promote import LOCK, STATEMENTS, promote_jobs
 from common.jobs.renew import renew_leases
 from common.jobs.requeue import requeue_jobs
 from common.postgres.database import Database
+from services.dispatcher.failures.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
 from services.dispatcher.models.store import ModelStore
-from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
 from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.jobs import (
     LEASE,
@@ -215,7 +215,7 @@ async def test_a_suspect_that_is_canceled_meanwhile_stays_canceled(database: Dat
     assert (await look(database, job)).status is Status.CANCELED
 
 
-async def test_a_heartbeat_ends_the_probation_of_a_survivor(database: Database, tenant: UUID) -> None:
+async def test_a_renewal_ends_the_probation_of_a_survivor(database: Database, tenant: UUID) -> None:
     await suspect(database, tenant, 2)
     await promote_suspect(database)
     (long,) = await take(database, 2)
@@ -223,7 +223,7 @@ async def test_a_heartbeat_ends_the_probation_of_a_survivor(database: Database, 
     await renew_leases(database, [claim], LEASE)
     assert await promote_suspect(database) == []
     await database.fetch(TAKES_LONG, PROBATION_SECONDS, long.id)
-    assert await promote_suspect(database) == []  # it may have died since its last heartbeat
+    assert await promote_suspect(database) == []  # it may have died since its last renewal
     await renew_leases(database, [claim], LEASE)
     assert len(await promote_suspect(database)) == 1
 

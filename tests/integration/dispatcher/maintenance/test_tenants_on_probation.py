@@ -7,7 +7,13 @@ import pytest
 from common.job_states import Failure, Status
 from common.jobs.end import end_jobs
 from common.postgres.database import Database
-from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS, Attempted, Interrupted, Outcome
+from services.dispatcher.failures.retry_policy import (
+    MAX_INTERRUPTIONS,
+    PROBATION_SECONDS,
+    Attempted,
+    Interrupted,
+    Outcome,
+)
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, look, new_end, promote_suspect, submit, take
 from tests.integration.stores import Stores
 from tests.integration.world import World

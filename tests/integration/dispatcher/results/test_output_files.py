@@ -17,13 +17,13 @@ from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.tensors import Datatype
 from common.views.outputs import OutputTensor
-from services.dispatcher import retry_policy
+from services.dispatcher.failures import retry_policy
 from services.dispatcher.maintenance.files import expired_files as sweeper
 from services.dispatcher.maintenance.files.store import UnneededFileStore
 from services.dispatcher.results import object_puts, output_files
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.store import OutputsNotStored, Step
-from services.dispatcher.triton.attempt import InferenceResult
+from services.dispatcher.triton.responses import InferenceResult
 from services.dispatcher.triton.tensors import OutputFile, make_file
 from tests.integration.common.object_store.conftest import Place
 from tests.integration.common.object_store.streams import list_keys, make_bytes, read_all

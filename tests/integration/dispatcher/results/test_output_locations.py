@@ -22,7 +22,7 @@ from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.tensors import Datatype
 from common.views.outputs import OutputTensor
-from services.dispatcher import retry_policy
+from services.dispatcher.failures import retry_policy
 from services.dispatcher.results import object_puts, output_locations
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations

@@ -11,10 +11,11 @@ from common.tensors import Datatype, Tensor
 from deploy.local.processes.ports import free_ports
 from deploy.local.servers.triton import Triton as Server
 from deploy.local.settings import Settings
-from services.dispatcher.triton.attempt import InferenceRequest, infer
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import InferenceError, TritonUnavailable
+from services.dispatcher.triton.inference import infer
 from services.dispatcher.triton.model_version import ModelVersion
+from services.dispatcher.triton.request import InferenceRequest
 from tests.integration.dispatcher.inference import LIMIT, connect, fail, integer, read, run, text
 from tests.integration.waiting import until
 

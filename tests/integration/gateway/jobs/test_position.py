@@ -9,7 +9,7 @@ from common import ids
 from common.job_states import Priority
 from common.jobs.requeue import requeue_jobs
 from common.postgres.database import Database
-from services.dispatcher.models.fair_share import FairShare
+from services.dispatcher.models.tenant_turns import TenantTurns
 from services.gateway.jobs import store as module
 from services.gateway.jobs.store import JobStore
 from tests.integration.jobs import add_tenant, claim, make_claimable, new_requeue, submit, take
@@ -82,10 +82,10 @@ async def test_other_tenants_jobs_come_first_only_in_their_turn(
     mine = sorted(await bring(database, tenant, 4))
     told = [await find(store, job, tenant) for job in mine]
     assert told == [3, 6, 8, 10]
-    order, share = [], FairShare()
+    order, turns = [], TenantTurns()
     for _ in range(26):
-        (job,) = await take(database, last_tenant=share.last_tenant[Priority.NORMAL], running=share.running)
-        share.note_start(job.tenant_id, Priority.NORMAL)
+        (job,) = await take(database, last_tenant=turns.last_tenant[Priority.NORMAL], running=turns.running)
+        turns.note_start(job.tenant_id, Priority.NORMAL)
         order.append(job.id)
     claimed = [order.index(job) + 1 for job in mine]
     assert all(position - 2 <= at <= position for at, position in zip(claimed, (3, 6, 8, 10), strict=True))

@@ -16,7 +16,7 @@ from common.jobs.job import ClaimedJob, JobToRun
 from common.jobs.rescue import Lease
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
-from services.dispatcher import retry_policy
+from services.dispatcher.failures import retry_policy
 from services.dispatcher.maintenance import job_ends
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.rescuer import Rescuer

@@ -20,14 +20,14 @@ from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, event_wake_up
 from common.views.job import JobUrls
-from services.dispatcher import retry_policy
+from services.dispatcher.failures import retry_policy
 from services.dispatcher.results import result_writer
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.store import AttemptStart, ResultStore
-from services.dispatcher.triton.attempt import InferenceResult
+from services.dispatcher.triton.responses import InferenceResult
 from tests.unit.dispatcher.jobs import NOW, TRACE, claimed
 
 TRANSIENT = Failure("inference_failed", "try again", True)
@@ -156,7 +156,7 @@ async def test_only_a_crash_is_an_interruption(
     [
         (retry_policy.Interrupted(TRANSIENT), 29.0, True),
         (retry_policy.Interrupted(TRANSIENT), 31.0, False),
-        (retry_policy.Lost(TRANSIENT), 31.0, True),  # the last heartbeat still found it on probation
+        (retry_policy.Lost(TRANSIENT), 31.0, True),  # the last renewal still found it on probation
     ],
 )
 async def test_an_interruption_counts_for_a_job_on_probation(

@@ -7,7 +7,7 @@ from tritonclient.grpc import service_pb2 as pb
 
 from common import ids, tensors
 from common.tensors import Datatype, FileContent, Tensor
-from services.dispatcher.triton.attempt import InferenceRequest, build_request, describe_request
+from services.dispatcher.triton.request import InferenceRequest, build_request, describe_request
 from services.dispatcher.triton.request_bytes import begin_content, begin_file, begin_whole, write_request, write_varint
 
 SIZES = [0, 1, 127, 128, 300, 16_384, 3_000_000]

@@ -12,7 +12,9 @@ import pytest
 from common.job_states import Priority
 from common.postgres.database import Database
 from common.tensors import Tensor
-from services.dispatcher import url_inputs
+from services.dispatcher.attempts import url_inputs
+from services.dispatcher.attempts.running_job import RunningJob
+from services.dispatcher.attempts.url_inputs import UrlInputs
 from services.dispatcher.claims.claims import Claims, name_fetched
 from services.dispatcher.claims.fetch_places import USUAL
 from services.dispatcher.claims.input_budget import Room
@@ -21,10 +23,8 @@ from services.dispatcher.claims.store import LimitStore
 from services.dispatcher.inputs.fetched import FetchedContent
 from services.dispatcher.inputs.url_fetcher import UrlFetcher
 from services.dispatcher.models.served_model import ServedModel
-from services.dispatcher.running_job import RunningJob
 from services.dispatcher.triton.errors import InferenceError
-from services.dispatcher.url_inputs import UrlInputs
-from tests.unit.dispatcher.jobs import claimed
+from tests.unit.dispatcher.jobs import claimed, make_running
 
 SIZE, MAX_INPUTS = 3000, 4000
 SHORT = 0.05  # seconds: a wait that ends in vain
@@ -70,7 +70,7 @@ class Stage:
         if tenant is not None:
             found = msgspec.structs.replace(found, tenant_id=tenant)
         probe = await self.model.acquire(Priority.NORMAL)
-        job = Job(self, RunningJob(found, is_probe=probe))
+        job = Job(self, make_running(found, self.model, is_probe=probe))
         await asyncio.sleep(0)
         return job
 
@@ -90,13 +90,11 @@ class Job:
     async def run(self) -> None:
         try:
             async with AsyncExitStack() as held:
-                await held.enter_async_context(self.stage.inputs.fetch(self.stage.model, self.running, []))
+                await held.enter_async_context(self.stage.inputs.fetch(self.running, []))
                 self.ready.set()
                 await self.may_end.wait()
-        finally:  # as the runner does
-            self.stage.claims.release(self.running.job, self.running.fetched)
-            if self.running.has_slot:
-                self.stage.model.concurrency.release()
+        finally:
+            self.running.held.close()
 
 
 @pytest.fixture

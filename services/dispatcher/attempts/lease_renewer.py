@@ -10,20 +10,20 @@ from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from common.views.job import job_log_fields
 from services.dispatcher import metrics
-from services.dispatcher.running_job import RunningJob
+from services.dispatcher.attempts.running_job import RunningJobs
 
 AGAIN_SECONDS = 1.0  # before what could not be renewed is tried again
-REQUEST_SECONDS = 0.1  # between a request and its heartbeat, which serves all requests of that time
+REQUEST_SECONDS = 0.1  # between a request and its renewal, which serves all requests of that time
 
 log = Log("heartbeat")
 
 
-class Heartbeat:
-    """Renews all leases in one statement. `jobs` are the running jobs of this dispatcher."""
+class LeaseRenewer:
+    """Renews the leases of all running jobs in one statement."""
 
-    def __init__(self, database: Executor, lease: float) -> None:
-        """`lease` is in seconds."""
-        self.jobs: dict[ClaimKey, RunningJob] = {}
+    def __init__(self, database: Executor, jobs: RunningJobs, lease: float) -> None:
+        """`jobs` are the running jobs of this dispatcher. `lease` is in seconds."""
+        self._jobs = jobs
         self._database = database
         self._lease = lease
         self._requested = asyncio.Event()
@@ -44,9 +44,9 @@ class Heartbeat:
         due = clock() + self._lease / 3
         while True:
             requested = await self._wait(min(due, clock() + AGAIN_SECONDS) if left else due)
-            left = [key for key in left if key in self.jobs]
+            left = [key for key in left if key in self._jobs]
             if requested or clock() >= due:
-                left, due = list(self.jobs), clock() + self._lease / 3
+                left, due = list(self._jobs), clock() + self._lease / 3
             if left:
                 left = await self._renew(left)
 
@@ -71,13 +71,13 @@ class Heartbeat:
             return keys
         self._outage.end()
         for key in keys:
-            self._apply_heartbeat(key, held.get(key))
+            self._apply(key, held.get(key))
         return [key for key, claim in held.items() if not claim.renewed]
 
-    def _apply_heartbeat(self, key: ClaimKey, held: HeldClaim | None) -> None:
+    def _apply(self, key: ClaimKey, held: HeldClaim | None) -> None:
         """Cancel a job that is being canceled, or whose claim is lost (None)."""
-        running = self.jobs.get(key)
-        if running is None or running.task is None:
+        running = self._jobs.get(key)
+        if running is None:
             return
         if held is None and running.recording:
             return  # its end was recorded meanwhile

@@ -1,6 +1,6 @@
 """Tells whether another job may have caused the crash that hit a suspected poison job. Pure.
 
-services/dispatcher/retry_policy.py says when a job is suspected.
+services/dispatcher/failures/retry_policy.py says when a job is suspected.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ from uuid import UUID
 
 from common.jobs.job import ClaimedJob
 from common.jobs.rescue import Beside, LostJobs
-from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
+from services.dispatcher.failures.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
 
 
 class Start(NamedTuple):

@@ -1,4 +1,4 @@
-"""A heartbeat renews what it can, tries the rest again soon, and cancels only what is lost."""
+"""A dispatcher renews what it can, tries the rest again soon, and cancels only what is lost."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from common.errors import DatabaseUnavailable
-from common.jobs.job import ClaimedJob, ClaimKey
-from services.dispatcher import heartbeat as module
-from services.dispatcher.heartbeat import Heartbeat
-from services.dispatcher.running_job import RunningJob
-from tests.unit.dispatcher.jobs import claimed
+from common.jobs.job import ClaimKey, JobToRun
+from services.dispatcher.attempts import lease_renewer as module
+from services.dispatcher.attempts.lease_renewer import LeaseRenewer
+from services.dispatcher.attempts.running_job import RunningJob, RunningJobs
+from tests.unit.dispatcher.jobs import claimed, make_running
 from tests.unit.fake_database import FakeDatabase
 
 HOUR = 3600.0  # a lease
@@ -45,7 +45,7 @@ class FakeStore(FakeDatabase):
         ]
 
     async def next(self) -> list[ClaimKey]:
-        """Return the claims of the next heartbeat."""
+        """Return the claims of the next renewal."""
         async with asyncio.timeout(SOON):
             return await self.asked.get()
 
@@ -53,16 +53,18 @@ class FakeStore(FakeDatabase):
 class World:
     def __init__(self) -> None:
         self.store = FakeStore()
-        self.heartbeat = Heartbeat(self.store, HOUR)
+        self.jobs: RunningJobs = {}
+        self.renewer = LeaseRenewer(self.store, self.jobs, HOUR)
 
-    def start(self, job: ClaimedJob) -> RunningJob:
-        running = RunningJob(job, asyncio.create_task(asyncio.Event().wait()))  # type: ignore[arg-type]
-        self.heartbeat.jobs[running.key] = running
+    def start(self, job: JobToRun) -> RunningJob:
+        running = make_running(job)
+        running.start(asyncio.sleep(HOUR))
+        self.jobs[running.key] = running
         return running
 
     @asynccontextmanager
-    async def beating(self) -> AsyncIterator[None]:
-        running = asyncio.create_task(self.heartbeat.run())
+    async def renewing(self) -> AsyncIterator[None]:
+        running = asyncio.create_task(self.renewer.run())
         yield
         running.cancel()
         await asyncio.wait([running])
@@ -77,31 +79,30 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 async def test_a_locked_job_is_tried_again_soon_and_alone(world: World) -> None:
     locked, free = world.start(claimed()), world.start(claimed())
     world.store.locked = {locked.key}
-    async with world.beating():
-        world.heartbeat.request()
+    async with world.renewing():
+        world.renewer.request()
         assert await world.store.next() == [locked.key, free.key]
         assert [await world.store.next() for _ in range(3)] == [[locked.key]] * 3
-    assert not any(each.task.cancelling() for each in (locked, free) if each.task)
+    assert not any(each.task.cancelling() for each in (locked, free))
 
 
 async def test_all_leases_are_tried_again_soon_after_an_outage(world: World, caplog: pytest.LogCaptureFixture) -> None:
     job = world.start(claimed())
     world.store.away = True
-    async with world.beating():
-        world.heartbeat.request()
+    async with world.renewing():
+        world.renewer.request()
         assert [await world.store.next() for _ in range(3)] == [[job.key]] * 3
     assert caplog.text.count("lease.renewal_failed") == 1
-    assert job.task is not None
     assert not job.task.cancelling()
 
 
 async def test_a_locked_job_that_has_ended_is_forgotten(world: World) -> None:
     locked, other = world.start(claimed()), world.start(claimed())
     world.store.locked = {locked.key, other.key}
-    async with world.beating():
-        world.heartbeat.request()
+    async with world.renewing():
+        world.renewer.request()
         assert await world.store.next() == [locked.key, other.key]
-        del world.heartbeat.jobs[locked.key]
+        del world.jobs[locked.key]
         while (asked := await world.store.next()) != [other.key]:
             assert asked == [locked.key, other.key]
 
@@ -110,11 +111,9 @@ async def test_only_the_lost_one_of_two_claims_of_a_job_is_cancelled(world: Worl
     job = claimed()
     old, new = world.start(job), world.start(msgspec.structs.replace(job, claim=2))
     world.store.lost = {old.key}
-    async with world.beating():
-        world.heartbeat.request()
+    async with world.renewing():
+        world.renewer.request()
         assert await world.store.next() == [old.key, new.key]
-        assert old.task is not None
         async with asyncio.timeout(SOON):
             await asyncio.wait([old.task])
-    assert new.task is not None
     assert (old.task.cancelled(), new.task.cancelling()) == (True, 0)

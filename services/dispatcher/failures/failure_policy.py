@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from services.dispatcher import retry_policy
+from services.dispatcher.failures import retry_policy
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.errors import MODEL_CRASHED, InferenceError
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.job_states import Failure
-from services.dispatcher.retry_policy import (
+from services.dispatcher.failures.retry_policy import (
     REFUSED_DELAY_SECONDS,
     Again,
     Attempted,

@@ -30,7 +30,7 @@ class Interrupted(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """The dispatcher died or was cut off during the attempt, some time after its last heartbeat. See Interrupted."""
+    """The dispatcher died or was cut off during the attempt, some time after it renewed its leases. See Interrupted."""
 
     failure: Failure
     doubtful: bool = False
@@ -113,7 +113,7 @@ def is_suspected(probation: float | None, outcome: Outcome, ran: float) -> bool:
     """Return whether an attempt counts that was interrupted after `ran` seconds.
 
     The job was on probation then, and no other tenant's job may be the cause. It is not known when a lost attempt
-    ended. So the probation holds that the last heartbeat left.
+    ended. So the probation holds that the last renewal of the lease left.
     """
     if probation is None or (isinstance(outcome, Interrupted | Lost) and outcome.doubtful):
         return False

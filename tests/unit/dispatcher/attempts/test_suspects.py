@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Coroutine
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID
 
@@ -12,12 +13,12 @@ import pytest
 from common import ids
 from common.errors import Retry
 from common.jobs.job import ClaimKey
-from services.dispatcher import suspects as module
-from services.dispatcher.retry_policy import find_probation
-from services.dispatcher.running_job import RunningJob
-from services.dispatcher.suspects import RECENT_SECONDS, Suspects
+from services.dispatcher.attempts import suspects as module
+from services.dispatcher.attempts.running_job import RunningJob, RunningJobs
+from services.dispatcher.attempts.suspects import RECENT_SECONDS, Suspects
+from services.dispatcher.failures.retry_policy import find_probation
 from tests.unit.clock import Clock
-from tests.unit.dispatcher.jobs import claimed
+from tests.unit.dispatcher.jobs import claimed, make_running
 
 OWN, OTHER = ids.new(), ids.new()
 SOON = 10.0
@@ -28,27 +29,28 @@ class Dispatcher:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.jobs: dict[ClaimKey, RunningJob] = {}
+        self.jobs: RunningJobs = {}
         self.suspects = Suspects(self.jobs, self.clock)
         self.began: defaultdict[ClaimKey, asyncio.Event] = defaultdict(asyncio.Event)
         self.ends: defaultdict[ClaimKey, asyncio.Event] = defaultdict(asyncio.Event)
 
-    def start(self, tenant: UUID = OTHER, interruptions: int = 0, *, sent: bool = True) -> RunningJob:
+    async def start(self, tenant: UUID = OTHER, interruptions: int = 0, *, sent: bool = True) -> RunningJob:
         job = msgspec.structs.replace(
             claimed(), tenant_id=tenant, interruptions=interruptions, probation=find_probation(interruptions)
         )
-        running = RunningJob(job, began=self.clock(), in_triton=sent)
+        running = make_running(job)
+        running.claimed_at = self.clock()
         self.jobs[running.key] = running
-        running.task = asyncio.create_task(self._run(running))
+        running.held.callback(self.jobs.pop, running.key)
+        running.start(self._run(running, sent))
+        await asyncio.sleep(0)  # it begins, unless it waits
         return running
 
-    async def _run(self, running: RunningJob) -> None:
-        try:
-            async with self.suspects.run_alone(running):
+    async def _run(self, running: RunningJob, sent: bool) -> None:
+        async with self.suspects.run_alone(running):
+            with self.suspects.watch(running) if sent else nullcontext():
                 self.began[running.key].set()
                 await self.ends[running.key].wait()
-        finally:
-            del self.jobs[running.key]
 
     async def begin(self, running: RunningJob) -> None:
         async with asyncio.timeout(SOON):
@@ -56,7 +58,6 @@ class Dispatcher:
 
     async def end(self, running: RunningJob) -> None:
         self.ends[running.key].set()
-        assert running.task is not None
         await running.task
 
 
@@ -76,7 +77,7 @@ def dispatcher() -> Dispatcher:
 
 
 async def test_nobody_waits_for_a_suspect_that_may_run_beside_others(dispatcher: Dispatcher) -> None:
-    other, suspect = dispatcher.start(), dispatcher.start(OWN, 3)
+    other, suspect = await dispatcher.start(), await dispatcher.start(OWN, 3)
     await dispatcher.begin(suspect)
     assert not await is_held(dispatcher.suspects.wait())
     await dispatcher.end(suspect)
@@ -84,9 +85,9 @@ async def test_nobody_waits_for_a_suspect_that_may_run_beside_others(dispatcher:
 
 
 async def test_a_suspect_that_runs_alone_waits_for_others_and_holds_new_ones_back(dispatcher: Dispatcher) -> None:
-    proven = dispatcher.start()
+    proven = await dispatcher.start()
     dispatcher.clock.now += 30.0
-    own, other, suspect = dispatcher.start(OWN), dispatcher.start(), dispatcher.start(OWN, 4)
+    own, other, suspect = await dispatcher.start(OWN), await dispatcher.start(), await dispatcher.start(OWN, 4)
     for each in (proven, own, other):
         await dispatcher.begin(each)
     assert await is_held(dispatcher.suspects.wait())
@@ -94,7 +95,6 @@ async def test_a_suspect_that_runs_alone_waits_for_others_and_holds_new_ones_bac
     dispatcher.clock.now += 2.0
     await dispatcher.end(other)
     await dispatcher.begin(suspect)
-    assert suspect.waiting_seconds == 2.0
     assert await is_held(dispatcher.suspects.wait())
     await dispatcher.end(suspect)
     assert not await is_held(dispatcher.suspects.wait())
@@ -106,7 +106,7 @@ async def test_others_begin_once_a_suspect_has_survived(
     dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ALONE_SECONDS", 0.05)
-    suspect = dispatcher.start(OWN, 4)
+    suspect = await dispatcher.start(OWN, 4)
     await dispatcher.begin(suspect)
     async with asyncio.timeout(SOON):
         await dispatcher.suspects.wait()
@@ -114,7 +114,7 @@ async def test_others_begin_once_a_suspect_has_survived(
 
 
 async def test_a_dispatcher_that_stops_waits_for_no_suspect(dispatcher: Dispatcher) -> None:
-    suspect = dispatcher.start(OWN, 4)
+    suspect = await dispatcher.start(OWN, 4)
     await dispatcher.begin(suspect)
     dispatcher.suspects.stop()
     with pytest.raises(Retry):
@@ -123,13 +123,13 @@ async def test_a_dispatcher_that_stops_waits_for_no_suspect(dispatcher: Dispatch
 
 
 async def test_jobs_that_one_crash_interrupts_are_beside_each_other(dispatcher: Dispatcher) -> None:
-    innocent, suspect = dispatcher.start(), dispatcher.start(OWN, 3)
+    innocent, suspect = await dispatcher.start(), await dispatcher.start(OWN, 3)
     assert not dispatcher.suspects.note_interruption(innocent)  # it is no suspect
     await dispatcher.end(innocent)
     assert dispatcher.suspects.note_interruption(suspect)
     dispatcher.clock.now += RECENT_SECONDS + 1
     assert not dispatcher.suspects.note_interruption(suspect)
-    running = dispatcher.start()
+    running = await dispatcher.start()
     assert dispatcher.suspects.note_interruption(suspect)
     running.recording = True  # it answered before the crash
     dispatcher.clock.now += RECENT_SECONDS + 1
@@ -143,12 +143,12 @@ async def test_a_job_that_still_reads_its_inputs_is_not_proven(
 ) -> None:
     """It may begin at any moment. But it cannot be the cause of a crash before that."""
     monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
-    slow = dispatcher.start(sent=False)
+    slow = await dispatcher.start(sent=False)
     dispatcher.clock.now += 60.0
-    beside, alone = dispatcher.start(OWN, 3), dispatcher.start(OWN, 4)
+    beside, alone = await dispatcher.start(OWN, 3), await dispatcher.start(OWN, 4)
     assert await is_held(dispatcher.begin(alone))
     assert not dispatcher.suspects.note_interruption(beside)
-    slow.in_triton, slow.began = True, dispatcher.clock()
+    slow.sent_at = dispatcher.clock()
     assert dispatcher.suspects.note_interruption(beside)
     dispatcher.clock.now += 30.0
     await dispatcher.begin(alone)
@@ -158,12 +158,12 @@ async def test_a_job_that_still_reads_its_inputs_is_not_proven(
 
 
 async def test_a_job_that_timed_out_may_still_be_the_cause(dispatcher: Dispatcher) -> None:
-    left, unsent = dispatcher.start(), dispatcher.start(sent=False)
+    left, unsent = await dispatcher.start(), await dispatcher.start(sent=False)
     for running in (left, unsent):
         await dispatcher.begin(running)
-        dispatcher.suspects.note_left(running)
-        await dispatcher.end(running)
-    suspect = dispatcher.start(OWN, 3)
+        running.task.cancel()
+        await asyncio.wait([running.task])
+    suspect = await dispatcher.start(OWN, 3)
     await dispatcher.begin(suspect)
     assert dispatcher.suspects.note_interruption(suspect)
     dispatcher.clock.now += 31.0
@@ -173,7 +173,7 @@ async def test_a_job_that_timed_out_may_still_be_the_cause(dispatcher: Dispatche
 
 async def test_a_crash_during_its_wait_does_not_count_against_a_suspect(dispatcher: Dispatcher) -> None:
     """It begins as soon as the crash has ended the jobs beside it, so Triton may be about to die then."""
-    fresh, suspect = dispatcher.start(), dispatcher.start(OWN, 4)
+    fresh, suspect = await dispatcher.start(), await dispatcher.start(OWN, 4)
     await dispatcher.begin(fresh)
     dispatcher.clock.now += 1.0
     dispatcher.suspects.note_interruption(fresh)
@@ -187,9 +187,9 @@ async def test_a_crash_during_its_wait_does_not_count_against_a_suspect(dispatch
 
 async def test_a_crash_counts_against_a_suspect_beside_proven_jobs(dispatcher: Dispatcher) -> None:
     """It waited until the job of the other tenant was proven."""
-    dispatcher.start()
+    await dispatcher.start()
     dispatcher.clock.now += 30.0
-    suspect = dispatcher.start(OWN, 4)
+    suspect = await dispatcher.start(OWN, 4)
     await dispatcher.begin(suspect)
     assert not dispatcher.suspects.note_interruption(suspect)
     for running in [*dispatcher.jobs.values()]:

@@ -9,8 +9,8 @@ import pytest
 from common import ids
 from common.jobs.job import ClaimedJob
 from common.jobs.rescue import Beside
-from services.dispatcher.crash_causes import Start, find_doubtful, is_doubtful, runs_alone
-from services.dispatcher.retry_policy import MAX_INTERRUPTIONS, find_probation
+from services.dispatcher.failures.crash_causes import Start, find_doubtful, is_doubtful, runs_alone
+from services.dispatcher.failures.retry_policy import MAX_INTERRUPTIONS, find_probation
 from tests.unit.dispatcher.jobs import NOW, claimed
 
 OWN, OTHER = ids.new(), ids.new()

@@ -7,13 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple, TypeVar
 
 from common.tensors import Tensor
-from services.dispatcher import metrics
+from services.dispatcher.attempts.running_job import RunningJob
 from services.dispatcher.claims.claims import Claims, name_fetched
 from services.dispatcher.claims.fetch_places import USUAL, FetchParty
 from services.dispatcher.inputs.fetched import FetchedContent, waits
 from services.dispatcher.inputs.url_fetcher import UrlFetcher
-from services.dispatcher.models.served_model import ServedModel
-from services.dispatcher.running_job import RunningJob
 
 WAIT_SECONDS = 600.0  # for a place; what was fetched is fetched again after it
 
@@ -36,17 +34,15 @@ class UrlInputs:
         await self._fetcher.close()
 
     @asynccontextmanager
-    async def fetch(
-        self, model: ServedModel, running: RunningJob, inputs: Sequence[Tensor]
-    ) -> AsyncIterator[FetchedInputs]:
+    async def fetch(self, running: RunningJob, inputs: Sequence[Tensor]) -> AsyncIterator[FetchedInputs]:
         """Fetch inputs, then yield with a slot of the model and with room for their bytes.
 
         The job waits in vain for WAIT_SECONDS at most, for a place and then for a slot and room. Its timeout does not
         count these waits. Raises InferenceError.
         """
-        job, places = running.job, self._claims.fetch_places
+        job, model, places = running.job, running.model, self._claims.fetch_places
         party, most = FetchParty(model.name, job.tenant_id), max(USUAL, model.concurrency.size)
-        leave_slot(model, running)
+        running.slot.give_back()
         async with AsyncExitStack() as held:
             await wait(places.acquire(party, most))
             held.callback(places.release, party)
@@ -54,40 +50,29 @@ class UrlInputs:
             contents = await held.enter_async_context(self._fetcher.fetch(party.tenant, inputs, job.timeout))
             seconds = time.monotonic() - began
             size = sum(content.size for content in contents.values())
-            await wait(self._take_places(model, running, size))
+            await wait(self._take_places(running, size))
             yield FetchedInputs(contents, seconds)
 
-    async def _take_places(self, model: ServedModel, running: RunningJob, size: int) -> None:
+    async def _take_places(self, running: RunningJob, size: int) -> None:
         """Take a slot, then room. A job without a slot holds no room, and one that waits for room holds no slot."""
-        if await self._take_both(model, running, size, is_next=False):
+        if await self._take_both(running, size, is_next=False):
             return
         budget, queue = self._claims.inputs, name_fetched(running.job)
         async with budget.turn(queue):
             await budget.wait_for(queue, size)
-            while not await self._take_both(model, running, size, is_next=True):
+            while not await self._take_both(running, size, is_next=True):
                 await budget.wait_for(queue, size)
 
-    async def _take_both(self, model: ServedModel, running: RunningJob, size: int, *, is_next: bool) -> bool:
+    async def _take_both(self, running: RunningJob, size: int, *, is_next: bool) -> bool:
         """Wait for a slot, then take room. Give the slot back, and return False, if there is none."""
-        await take_slot(model, running)
-        room = self._claims.inputs.try_take(name_fetched(running.job), size, is_next=is_next)
+        await running.slot.acquire(running.job.priority)
+        budget, queue = self._claims.inputs, name_fetched(running.job)
+        room = budget.try_take(queue, size, is_next=is_next)
         if room is None:
-            leave_slot(model, running)
+            running.slot.give_back()
             return False
-        running.fetched = room
+        running.held.callback(budget.release, queue, room)
         return True
-
-
-def leave_slot(model: ServedModel, running: RunningJob) -> None:
-    model.release(probe=running.is_probe)
-    running.has_slot = running.is_probe = False
-    metrics.slots_used.labels(model.name).dec()
-
-
-async def take_slot(model: ServedModel, running: RunningJob) -> None:
-    running.is_probe = await model.acquire(running.job.priority)
-    running.has_slot = True
-    metrics.slots_used.labels(model.name).inc()
 
 
 async def wait(waiting: Awaitable[T]) -> T:

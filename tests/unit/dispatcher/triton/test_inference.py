@@ -14,11 +14,13 @@ from common.telemetry import tracing
 from common.tensors import Datatype, Signature, Tensor
 from common.views.outputs import OutputTensor
 from services.dispatcher.triton import quarantine as quarantine_module
-from services.dispatcher.triton.attempt import InferenceRequest, InferenceResult, OnResponse, build_request, infer
 from services.dispatcher.triton.client import Response, TritonClient
 from services.dispatcher.triton.errors import InferenceError
+from services.dispatcher.triton.inference import OnResponse, infer
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.quarantine import Quarantine
+from services.dispatcher.triton.request import InferenceRequest, build_request
+from services.dispatcher.triton.responses import InferenceResult
 from services.dispatcher.triton.tensors import Rendered
 
 X = Tensor("x", Datatype.FP32, [1, 2], bytes(8))

@@ -1,4 +1,4 @@
-"""Shares a model fairly among the tenants with queued jobs."""
+"""Decides which tenant is next for a slot of a model."""
 
 from collections import Counter
 from uuid import UUID
@@ -8,7 +8,7 @@ from common.job_states import Priority
 NIL = UUID(int=0)
 
 
-class FairShare:
+class TenantTurns:
     """Tracks, for one model in this dispatcher, the running jobs of each tenant and the tenant served last.
 
     While a large job waits for memory, smaller jobs pass it. The turn stays with its tenant, so that it comes next. The
@@ -20,7 +20,7 @@ class FairShare:
         self.last_tenant: dict[Priority, UUID] = dict.fromkeys(Priority, NIL)
         self._passes: dict[Priority, Counter[UUID]] = {priority: Counter() for priority in Priority}
 
-    def count_turns(self, priority: Priority) -> Counter[UUID]:
+    def count_running(self, priority: Priority) -> Counter[UUID]:
         """Return how many jobs of each tenant count as running for the next claim."""
         return self.running + self._passes[priority]
 

@@ -12,15 +12,14 @@ from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.messages import CancelJob, JobsQueued
 from common.rabbitmq.publisher import Publisher
-from services.dispatcher import runner as module
-from services.dispatcher.attempts import Attempts
+from services.dispatcher.attempts import runner as module
+from services.dispatcher.attempts.attempts import Attempts
+from services.dispatcher.attempts.runner import Runner
+from services.dispatcher.attempts.suspects import Suspects
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import Limits, LimitStore
-from services.dispatcher.heartbeat import Heartbeat
 from services.dispatcher.models.served_model import ServedModel
-from services.dispatcher.results.result_recorder import ResultRecorder
-from services.dispatcher.runner import Runner
 from tests.unit.fake_database import FakeDatabase
 
 JOB = ids.new()
@@ -56,10 +55,10 @@ def build(store: FakeStore) -> Runner:
     return Runner(
         database,
         Claims(database, limits, worker="w", lease=60.0),
-        cast("ResultRecorder", None),
-        ChangePublisher(Publisher("amqp://nobody/", "w")),
-        Heartbeat(database, 60.0),
         cast("Attempts", None),
+        {},
+        Suspects({}),
+        ChangePublisher(Publisher("amqp://nobody/", "w")),
     )
 
 

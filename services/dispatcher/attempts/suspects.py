@@ -3,16 +3,17 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from common.errors import Retry
 from common.jobs.job import ClaimKey
 from common.telemetry.logs import Log
 from common.views.job import job_log_fields
-from services.dispatcher.crash_causes import Start, is_doubtful, runs_alone
-from services.dispatcher.retry_policy import PROBATION_SECONDS
-from services.dispatcher.running_job import RunningJob
+from services.dispatcher.attempts.running_job import RunningJob, RunningJobs
+from services.dispatcher.failures.crash_causes import Start, is_doubtful, runs_alone
+from services.dispatcher.failures.retry_policy import PROBATION_SECONDS
+from services.dispatcher.triton.errors import InferenceError
 
 ALONE_SECONDS = 300.0  # that a suspect holds back the others at most
 RECENT_SECONDS = 5.0  # one crash interrupts all its jobs within this time
@@ -25,7 +26,7 @@ log = Log("suspects")
 class Suspects:
     """The suspects of this dispatcher. `jobs` are all that it runs."""
 
-    def __init__(self, jobs: Mapping[ClaimKey, RunningJob], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, jobs: RunningJobs, clock: Callable[[], float] = time.monotonic) -> None:
         self._jobs = jobs
         self._clock = clock
         self._alone: set[ClaimKey] = set()
@@ -52,13 +53,22 @@ class Suspects:
         recent = [other for at, other in self._interrupted if now - at <= RECENT_SECONDS]
         recent += [other for at, other in self._left if now - at <= PROBATION_SECONDS]
         self._interrupted.append((now, read_start(job)))
-        running = [read_start(each) for each in self._jobs.values() if each.in_triton and not each.recording]
+        running = [read_start(each) for each in self._jobs.values() if each.sent_at is not None and not each.recording]
         return job.job.probation is not None and is_doubtful(read_start(job), [*recent, *running])
 
-    def note_left(self, job: RunningJob) -> None:
-        """Note that a job has timed out or was canceled. Triton may still run it, and nobody will see its end."""
-        if job.in_triton:
-            self._left.append((self._clock(), read_start(job)))
+    @contextmanager
+    def watch(self, running: RunningJob) -> Iterator[None]:
+        """Note that the inference of a job is sent in this context: from now on, the job may be what stops Triton.
+
+        If it times out or is canceled, Triton may still run it, and nobody will see its end.
+        """
+        running.sent_at = self._clock()
+        try:
+            yield
+        except (InferenceError, asyncio.CancelledError) as error:
+            if not isinstance(error, InferenceError) or error.failure.code == "timeout":
+                self._left.append((self._clock(), read_start(running)))
+            raise
 
     @asynccontextmanager
     async def run_alone(self, running: RunningJob) -> AsyncIterator[None]:
@@ -70,15 +80,12 @@ class Suspects:
         if probation is None or not runs_alone(running.job):
             yield
             return
-        began = self._clock()
         self._alone.add(running.key)
         self._free.clear()
         try:
             await self._wait_for_others(running)
             seconds = min(probation, ALONE_SECONDS)
             asyncio.get_running_loop().call_later(seconds, self._release, running.key)
-            running.began = self._clock()
-            running.waiting_seconds = running.began - began
             log.warning("suspect.runs_alone", **job_log_fields(running.job), seconds=seconds)
             yield
         finally:
@@ -87,15 +94,13 @@ class Suspects:
     async def _wait_for_others(self, suspect: RunningJob) -> None:
         while others := [each for each in self._jobs.values() if self._is_unproven(each, suspect)]:
             proven_in = PROBATION_SECONDS - (self._clock() - max(each.began for each in others))
-            tasks = [each.task for each in others if each.task is not None]
-            await asyncio.wait(tasks, timeout=max(proven_in, POLL_SECONDS))
+            await asyncio.wait([each.task for each in others], timeout=max(proven_in, POLL_SECONDS))
 
     def _is_unproven(self, other: RunningJob, suspect: RunningJob) -> bool:
         return (
             other.job.tenant_id != suspect.job.tenant_id
-            and other.task is not None
             and not other.recording
-            and not (other.in_triton and self._clock() - other.began >= PROBATION_SECONDS)
+            and not (other.sent_at is not None and self._clock() - other.sent_at >= PROBATION_SECONDS)
         )
 
     def _release(self, key: ClaimKey) -> None:

@@ -13,8 +13,8 @@ from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results import stream_recorder
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.triton.client import TritonClient
+from tests.integration.dispatcher.attempts.test_runner import SOON, LocalDispatcher, dispatcher
 from tests.integration.dispatcher.inference import integer, text
-from tests.integration.dispatcher.test_runner import SOON, LocalDispatcher, dispatcher
 from tests.integration.jobs import submit
 
 __all__ = ["dispatcher"]
@@ -59,7 +59,7 @@ async def test_a_stream_waits_for_the_store_beyond_its_timeout(
 ) -> None:
     monkeypatch.setattr(stream_recorder, "MAX_WAITING", 2)
     job = await start(streams, 40, timeout=6.0)
-    tasks = [each.task for each in streams.heartbeat.jobs.values() if each.task is not None]
+    tasks = [each.task for each in streams.jobs.values()]
     done, _ = await asyncio.wait(tasks, timeout=7.0)
     assert not done
     back.set()

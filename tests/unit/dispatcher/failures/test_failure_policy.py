@@ -6,8 +6,8 @@ import pytest
 
 from common import ids
 from common.job_states import Failure
-from services.dispatcher import retry_policy
-from services.dispatcher.failure_policy import classify
+from services.dispatcher.failures import retry_policy
+from services.dispatcher.failures.failure_policy import classify
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.errors import MODEL_CRASHED, QUEUE_FULL, InferenceError
 

@@ -1,4 +1,4 @@
-"""A claimed job on a real Triton: heartbeats, cancels, stops and concurrency."""
+"""A claimed job on a real Triton: renewals, cancels, stops and concurrency."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,29 +13,31 @@ from common.postgres import database as database_module
 from common.postgres.database import Database
 from common.rabbitmq.messages import CancelJob, JobsQueued
 from common.settings import INLINE_OUTPUT
-from services.dispatcher.attempts import Attempts
+from services.dispatcher.attempts.attempts import Attempts
+from services.dispatcher.attempts.lease_renewer import LeaseRenewer
+from services.dispatcher.attempts.request_reader import RequestReader
+from services.dispatcher.attempts.runner import Runner
+from services.dispatcher.attempts.running_job import RunningJob, RunningJobs
+from services.dispatcher.attempts.suspects import Suspects
+from services.dispatcher.attempts.url_inputs import UrlInputs
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
-from services.dispatcher.control import ControlHandler
-from services.dispatcher.heartbeat import Heartbeat
+from services.dispatcher.control import ControlHandler, WaiterPresence
 from services.dispatcher.inputs.input_reader import InputReader
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results import result_writer
 from services.dispatcher.results.output_files import NOT_STORED, OutputFiles
 from services.dispatcher.results.store import OutputsNotStored
-from services.dispatcher.runner import Runner
 from services.dispatcher.settings import MAX_INPUTS
 from services.dispatcher.triton.client import TritonClient
-from services.dispatcher.url_inputs import UrlInputs
-from services.dispatcher.waiter_presence import WaiterPresence
 from services.gateway.jobs.store import JobStore
 from tests.integration.dispatcher.inference import integer
 from tests.integration.jobs import LEASE, TRACEPARENT, JobState, lapse, let_wait, look, make_claimable, submit
 from tests.integration.waiting import until, until_blocked
 from tests.integration.world import World
 
-SOON = LEASE / 6  # seconds: half of the time between two heartbeats
+SOON = LEASE / 6  # seconds: half of the time between two renewals
 LONG = 30_000  # ms
 LOCKED = 2000  # ms of a job; until it ends, a test has time to lock its row
 MAX_OUTPUTS = 16 * 1024 * 1024  # bytes
@@ -49,14 +51,16 @@ class LocalDispatcher:
         self.set_lease(LEASE)
 
     def set_lease(self, lease: float, max_inputs: int = MAX_INPUTS) -> None:
-        """Replace the heartbeat and the runner."""
+        """Replace all that runs jobs."""
         database, limits = self.world.database, RunLimits(self.world.stores.limits, list)
-        self.heartbeat = Heartbeat(database, lease)
-        self.control = ControlHandler(self.heartbeat, WaiterPresence())
+        self.jobs: RunningJobs = {}
+        self.leases, suspects = LeaseRenewer(database, self.jobs, lease), Suspects(self.jobs)
+        self.control = ControlHandler(self.leases, WaiterPresence())
         self.claims = Claims(database, limits, worker="w", lease=lease, max_inputs=max_inputs)
         readers = cast("InputReader", None), cast("UrlInputs", None)
-        attempts = Attempts(self.triton, *readers, self.world.recorder, MAX_OUTPUTS, INLINE_OUTPUT)
-        self.runner = Runner(database, self.claims, self.world.recorder, self.world.changes, self.heartbeat, attempts)
+        requests = RequestReader(*readers, MAX_OUTPUTS, INLINE_OUTPUT)
+        attempts = Attempts(self.triton, requests, self.world.recorder, suspects)
+        self.runner = Runner(database, self.claims, attempts, self.jobs, suspects, self.world.changes)
 
     async def submit(self, ms: int, priority: Priority = Priority.NORMAL) -> UUID:
         """Submit a job that takes this long."""
@@ -69,7 +73,7 @@ class LocalDispatcher:
     async def start(self, ms: int) -> UUID:
         """Submit a job that takes this long, and return once Triton runs it."""
         await self.handle(job := await self.submit(ms))
-        await until(lambda: any(each.in_triton for each in self.heartbeat.jobs.values()), "the inference starts")
+        await until(lambda: any(each.sent_at for each in self.jobs.values()), "the inference starts")
         return job
 
     async def look(self, job: UUID) -> JobState:
@@ -77,7 +81,7 @@ class LocalDispatcher:
 
     async def until_idle(self, seconds: float = SOON) -> None:
         """Return once nothing runs, long before the job would have ended by itself."""
-        await until(lambda: not self.heartbeat.jobs, "nothing runs", seconds)
+        await until(lambda: not self.jobs, "nothing runs", seconds)
         assert (self.model.concurrency.used, self.model.concurrency.saving, self.claims.inputs.used) == (0, 0, 0)
 
 
@@ -90,14 +94,14 @@ async def dispatcher(database: Database, tenant: UUID, client: TritonClient) -> 
     catalogue = Catalogue(client, world.stores.models, ignore, interval=60.0, slots=0, grace=60.0)
     assert await catalogue.refresh()
     dispatcher = LocalDispatcher(world, client, catalogue.models["work"])
-    heartbeat = asyncio.create_task(dispatcher.heartbeat.run())
+    renewing = asyncio.create_task(dispatcher.leases.run())
     yield dispatcher
-    heartbeat.cancel()
+    renewing.cancel()
     await dispatcher.runner.stop(0)
-    await asyncio.wait([heartbeat])
+    await asyncio.wait([renewing])
 
 
-async def test_a_cancel_reaches_the_inference_without_waiting_for_a_heartbeat(dispatcher: LocalDispatcher) -> None:
+async def test_a_cancel_reaches_the_inference_without_waiting_for_a_renewal(dispatcher: LocalDispatcher) -> None:
     job = await dispatcher.start(LONG)
     assert await dispatcher.world.cancel(job) is Status.CANCELING
     await dispatcher.control.handle(CancelJob(job), None)
@@ -105,13 +109,13 @@ async def test_a_cancel_reaches_the_inference_without_waiting_for_a_heartbeat(di
     assert (await dispatcher.look(job)).status is Status.CANCELED
 
 
-async def test_the_next_heartbeat_finds_a_cancel_whose_message_was_lost(dispatcher: LocalDispatcher) -> None:
+async def test_the_next_renewal_finds_a_cancel_whose_message_was_lost(dispatcher: LocalDispatcher) -> None:
     dispatcher.set_lease(1.0)
     job = await dispatcher.start(LONG)
     assert await dispatcher.world.cancel(job) is Status.CANCELING
-    heartbeat = asyncio.create_task(dispatcher.heartbeat.run())
+    renewing = asyncio.create_task(dispatcher.leases.run())
     await dispatcher.until_idle()
-    heartbeat.cancel()
+    renewing.cancel()
     assert (await dispatcher.look(job)).status is Status.CANCELED
 
 
@@ -125,19 +129,19 @@ async def test_a_late_message_of_an_earlier_cancel_has_no_effect(dispatcher: Loc
     assert (await dispatcher.look(job)).status is Status.SUCCEEDED
 
 
-async def test_heartbeats_renew_the_lease(dispatcher: LocalDispatcher) -> None:
+async def test_the_lease_is_renewed(dispatcher: LocalDispatcher) -> None:
     dispatcher.set_lease(1.0)
     job = await dispatcher.start(LONG)
     first = (await dispatcher.look(job)).lease_until
     assert first is not None
-    heartbeat = asyncio.create_task(dispatcher.heartbeat.run())
+    renewing = asyncio.create_task(dispatcher.leases.run())
 
     async def outlived() -> bool:
         state = await dispatcher.look(job)
         return state.lease_until is not None and state.now > first and state.lease_until > state.now
 
     await until(outlived, "the lease holds after its first end")
-    heartbeat.cancel()
+    renewing.cancel()
     assert (await dispatcher.look(job)).claim == 1
 
 
@@ -146,7 +150,7 @@ async def test_a_job_whose_claim_is_lost_is_cancelled(dispatcher: LocalDispatche
     await lapse(dispatcher.world.database, job)
     await dispatcher.world.sweep()
     assert (await dispatcher.look(job)).status is Status.QUEUED
-    dispatcher.heartbeat.request()
+    dispatcher.leases.request()
     await dispatcher.until_idle()
     state = await dispatcher.look(job)
     assert (state.status, state.attempt, state.error_code) == (Status.QUEUED, 0, "worker_lost")
@@ -191,10 +195,10 @@ async def test_a_job_that_waits_for_room_leaves_its_slot_to_other_work(dispatche
     assert [(await dispatcher.look(job)).claim for job in (first, second, urgent)] == [1, 0, 1]
     assert await dispatcher.world.cancel(first) is Status.CANCELING
     await dispatcher.control.handle(CancelJob(first), None)
-    heartbeat = asyncio.create_task(dispatcher.heartbeat.run())
+    renewing = asyncio.create_task(dispatcher.leases.run())
     await waiting
     await dispatcher.until_idle()
-    heartbeat.cancel()
+    renewing.cancel()
     assert (await dispatcher.look(first)).status is Status.CANCELED
     assert [(await dispatcher.look(job)).status for job in (second, urgent)] == [Status.SUCCEEDED] * 2
 
@@ -204,10 +208,10 @@ async def test_one_message_fills_all_slots_with_jobs_whose_messages_were_lost(di
     jobs = sorted([await dispatcher.submit(LONG) for _ in range(8)])  # ids of one millisecond have no order
     await let_wait(dispatcher.world.database, 1.0)
     await dispatcher.handle(jobs[0])
-    await until(lambda: len(dispatcher.heartbeat.jobs) == 6, "all slots are in use")
+    await until(lambda: len(dispatcher.jobs) == 6, "all slots are in use")
     await dispatcher.world.cancel(jobs[0])
     await dispatcher.control.handle(CancelJob(jobs[0]), None)
-    await until(lambda: (jobs[6], 1) in dispatcher.heartbeat.jobs, "the slot that became free is in use")
+    await until(lambda: (jobs[6], 1) in dispatcher.jobs, "the slot that became free is in use")
     await dispatcher.runner.stop(0)
     await dispatcher.until_idle()
     assert [(await dispatcher.look(job)).claim for job in jobs] == [1] * 7 + [0]
@@ -257,7 +261,11 @@ async def test_a_cancel_works_while_outputs_are_saved(
 
     monkeypatch.setattr(OutputFiles, "save", hang)
     job = await dispatcher.start(1)
-    await until(lambda: any(each.save for each in dispatcher.heartbeat.jobs.values()), "the result is being saved")
+
+    def is_saving(running: RunningJob) -> bool:
+        return running.recording and running._step is not None and not running._step.done()
+
+    await until(lambda: any(map(is_saving, dispatcher.jobs.values())), "the result is being saved")
     assert await dispatcher.world.cancel(job) is Status.CANCELING
     await dispatcher.control.handle(CancelJob(job), None)
     await dispatcher.until_idle()
