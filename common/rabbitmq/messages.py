@@ -37,6 +37,9 @@ class CancelJob(msgspec.Struct, frozen=True, tag="job.cancel/1"):
     job_id: UUID
 
 
+WAITERS_SECONDS = 15.0  # after which a gateway repeats WaitersPresent, while it has waiters
+
+
 class WaitersPresent(msgspec.Struct, frozen=True, tag="waiters.present/1"):
     """A gateway has requests that wait for jobs: publish JobsChanged for a while."""
 

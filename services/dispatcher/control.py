@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 
 from common.errors import Reject
-from common.rabbitmq.messages import CancelJob, Message, WaitersPresent
+from common.rabbitmq.messages import WAITERS_SECONDS, CancelJob, Message, WaitersPresent
 from services.dispatcher.attempts.lease_renewer import LeaseRenewer
 
-PRESENCE_SECONDS = 60.0  # four times the interval at which a gateway repeats its message, so that some may be lost
-REPEAT_SECONDS = 20.0  # within this time every gateway with waiters has repeated its message
+PRESENCE_SECONDS = 4 * WAITERS_SECONDS  # so some messages of a gateway may be lost
+REPEAT_SECONDS = WAITERS_SECONDS + 5.0  # within this time every gateway with waiters has repeated its message
 
 
 class WaiterPresence:

@@ -12,7 +12,7 @@ from common.jobs.claim import ClaimBatch, Turn, claim_jobs, claim_within_limits
 from common.jobs.job import JobToRun
 from common.postgres.batcher import Batcher
 from common.postgres.database import Database
-from services.dispatcher.claims.fetch_places import FetchPlaces
+from services.dispatcher.claims.fetch_permits import FetchPermits
 from services.dispatcher.claims.input_budget import InputBudget, Queue, Room
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.models.served_model import ServedModel
@@ -56,7 +56,7 @@ class Claims:
         the jobs that fetch inputs.
         """
         self.inputs = InputBudget(max_inputs)
-        self.fetch_places = FetchPlaces(max_fetches, limits.wake_next)
+        self.fetch_permits = FetchPermits(max_fetches, limits.wake_next)
         self._database = database
         self._limits = limits
         self._worker = worker
@@ -105,7 +105,7 @@ class Claims:
     async def claim_batch(self, model: ServedModel, priority: Priority, claims: list[None]) -> list[ClaimResult]:
         """Claim up to one job for each item in one statement, as far as there is room for their inputs."""
         turns, queue = model.turns, (model.name, priority)
-        limits, waiting = await self._limits.get(), self.fetch_places.list_waiting(model.name)
+        limits, waiting = await self._limits.get(), self.fetch_permits.list_waiting(model.name)
         is_limited = model.name in limits.models
         room, loaded = self.inputs.reserve(queue), Room(0, 0)
         try:
@@ -135,7 +135,7 @@ class Claims:
             turns.note_start(job.tenant_id, priority, passed=job.passed)
         reason, without = explain(claimed), len(claims) - len(claimed.jobs)
         if reason is NoJob.QUEUE_EMPTY and without:
-            self.fetch_places.note_skipped(model.name, waiting, without)
+            self.fetch_permits.note_skipped(model.name, waiting, without)
         return [*claimed.jobs, *[reason] * without]
 
 

@@ -12,7 +12,8 @@ from services.dispatcher.settings import MAX_INPUTS
 
 LOOK_SECONDS = 1.0  # between two claims of a queue whose next job has no room: by then another job may be next
 LARGEST_PART = 4  # a usual claim loads at most this part of what a queue may hold
-PASSING_PART = 128  # jobs that pass a larger one may hold this part of the total
+# Jobs that pass a larger one may hold this part of the total. Else they would wait until others' large jobs have ended.
+PASSING_PART = 128
 
 # A model's name and a priority. What becomes known after a claim, such as the bytes of a URL, is a queue of its own.
 Queue: TypeAlias = tuple[str, Priority] | tuple[str, Priority, Literal["fetched"]]

@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 from common.errors import BrokerUnavailable
 from common.rabbitmq import messages, topology
-from common.rabbitmq.messages import WaitersPresent
+from common.rabbitmq.messages import WAITERS_SECONDS, WaitersPresent
 from common.rabbitmq.publisher import Publisher
-
-FRESH_SECONDS = 15.0  # how long an announcement holds: less than a new dispatcher publishes without one
 
 
 class WaiterPresence:
@@ -24,7 +22,7 @@ class WaiterPresence:
     @property
     def is_fresh(self) -> bool:
         """Whether a recent announcement was sent. It may still have been lost."""
-        return self._clock() - self._announced_at < FRESH_SECONDS
+        return self._clock() - self._announced_at < WAITERS_SECONDS  # a new dispatcher publishes for longer without one
 
     async def announce(self) -> bool:
         """Announce waiters to all dispatchers. Return False if the broker is down."""

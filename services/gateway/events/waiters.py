@@ -15,7 +15,7 @@ from prometheus_client import Gauge
 from common.errors import Reject, Unavailable
 from common.job_states import TERMINAL
 from common.postgres.batcher import Batcher
-from common.rabbitmq.messages import JobsChanged, Message
+from common.rabbitmq.messages import WAITERS_SECONDS, JobsChanged, Message
 from common.telemetry.logs import Log
 from services.gateway.auth.authentication import unauthorized
 from services.gateway.auth.store import Key
@@ -24,7 +24,7 @@ from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.http.problems import LATER, Problem
 
 # The poll finds changes whose message was lost. It is quicker while the broker is down.
-POLL_SECONDS, OFFLINE_POLL_SECONDS = 15.0, 2.0
+POLL_SECONDS, OFFLINE_POLL_SECONDS = WAITERS_SECONDS, 2.0
 # Pauses before the checks after an announcement. The dispatchers do not get it at once.
 RECHECK_SECONDS = (0.2, 0.8)
 # A tenant may have as many as are still free: the first tenant a half, the second a quarter, …

@@ -1,4 +1,4 @@
-"""Control messages request a leases or announce waiters."""
+"""Control messages request a renewal of leases, or announce waiters, whom a dispatcher remembers for a while."""
 
 from typing import cast
 
@@ -9,12 +9,12 @@ from common.errors import Reject
 from common.postgres.database import Database
 from common.rabbitmq.messages import CancelJob, JobsQueued, WaitersPresent
 from services.dispatcher.attempts.lease_renewer import LeaseRenewer
-from services.dispatcher.control import PRESENCE_SECONDS, ControlHandler, WaiterPresence
+from services.dispatcher.control import PRESENCE_SECONDS, REPEAT_SECONDS, ControlHandler, WaiterPresence
 
 JOB = ids.new()
 
 
-async def test_a_cancel_requests_a_leases() -> None:
+async def test_a_cancel_requests_a_renewal() -> None:
     waiters, leases = WaiterPresence(), LeaseRenewer(cast("Database", None), {}, 60.0)
     await ControlHandler(leases, waiters).handle(CancelJob(JOB), None)
     assert leases.is_requested
@@ -35,3 +35,30 @@ async def test_another_message_is_rejected() -> None:
     handler = ControlHandler(LeaseRenewer(cast("Database", None), {}, 60.0), WaiterPresence())
     with pytest.raises(Reject):
         await handler.handle(JobsQueued(1), None)
+
+
+def test_waiters_are_assumed_until_no_message_has_come_for_long() -> None:
+    now = [100.0]
+    waiters = WaiterPresence(lambda: now[0])
+    assert waiters.has_waiters()  # a gateway may have sent its message before
+    now[0] += REPEAT_SECONDS
+    assert not waiters.has_waiters()
+    waiters.note_waiters()
+    now[0] += PRESENCE_SECONDS / 2
+    waiters.note_waiters()
+    now[0] += PRESENCE_SECONDS - 1
+    assert waiters.has_waiters()
+    now[0] += 1
+    assert not waiters.has_waiters()
+
+
+def test_a_new_connection_shortens_no_presence() -> None:
+    now = [100.0]
+    waiters = WaiterPresence(lambda: now[0])
+    waiters.note_waiters()
+    waiters.assume_waiters()
+    now[0] += PRESENCE_SECONDS - 1
+    assert waiters.has_waiters()
+    now[0] += 1
+    waiters.assume_waiters()
+    assert waiters.has_waiters()

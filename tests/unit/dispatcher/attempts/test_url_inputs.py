@@ -16,7 +16,7 @@ from services.dispatcher.attempts import url_inputs
 from services.dispatcher.attempts.running_job import RunningJob
 from services.dispatcher.attempts.url_inputs import UrlInputs
 from services.dispatcher.claims.claims import Claims, name_fetched
-from services.dispatcher.claims.fetch_places import USUAL
+from services.dispatcher.claims.fetch_permits import USUAL
 from services.dispatcher.claims.input_budget import Room
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import LimitStore
@@ -76,7 +76,7 @@ class Stage:
 
     def check_free(self) -> None:
         assert (self.fetcher.held, self.model.concurrency.used, self.claims.inputs.used) == (0, 0, 0)
-        assert self.claims.fetch_places._places.free == self.claims.fetch_places._places.total
+        assert self.claims.fetch_permits._permits.free == self.claims.fetch_permits._permits.total
 
 
 class Job:
@@ -128,10 +128,10 @@ async def test_a_tenant_fetches_a_bounded_number_of_inputs(stage: Stage) -> None
     stage.check_free()
 
 
-@pytest.mark.parametrize("place", ["fetch place", "fetch", "room", "slot", "inference"])
+@pytest.mark.parametrize("place", ["fetch permit", "fetch", "room", "slot", "inference"])
 async def test_a_canceled_job_leaves_nothing(stage: Stage, place: str) -> None:
     others = []
-    if place == "fetch place":
+    if place == "fetch permit":
         tenant = claimed().tenant_id
         others = [await stage.start(tenant) for _ in range(USUAL)]
         job = await stage.start(tenant)
@@ -158,12 +158,12 @@ async def test_a_canceled_job_leaves_nothing(stage: Stage, place: str) -> None:
     stage.check_free()
 
 
-@pytest.mark.parametrize("place", ["fetch place", "room", "slot"])
+@pytest.mark.parametrize("place", ["fetch permit", "room", "slot"])
 async def test_a_job_that_waits_too_long_goes_back_to_its_queue(
     stage: Stage, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenant, others = claimed().tenant_id, []
-    if place == "fetch place":
+    if place == "fetch permit":
         others = [await stage.start(tenant) for _ in range(USUAL)]
     elif place == "room":
         others = [await stage.start()]

@@ -7,10 +7,10 @@ import pytest
 
 from common.job_states import Status
 from common.rabbitmq import topology
-from common.rabbitmq.messages import WaitersPresent
+from common.rabbitmq.messages import WAITERS_SECONDS, WaitersPresent
 from services.gateway.events import waiters as module
 from services.gateway.events.store import EventStore, JobSnapshot
-from services.gateway.events.waiter_presence import FRESH_SECONDS, WaiterPresence
+from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
 from tests.unit.clock import Clock
 from tests.unit.gateway.events.fakes import JOB, KEY, LONG, OTHER, STRANGER, FakePublisher, FakeStore, run_pending
@@ -21,7 +21,7 @@ async def test_the_first_waiter_is_announced(
 ) -> None:
     """One announcement covers all waiters that come soon after."""
     monkeypatch.setattr(module, "RECHECK_SECONDS", ())
-    for now, count in ((0.0, 1), (FRESH_SECONDS - 1, 1), (FRESH_SECONDS, 2)):
+    for now, count in ((0.0, 1), (WAITERS_SECONDS - 1, 1), (WAITERS_SECONDS, 2)):
         clock.now = now
         with waiters.register(JOB, KEY), waiters.register(OTHER, STRANGER):
             await run_pending()
@@ -102,7 +102,7 @@ async def test_nothing_is_announced_once_the_gateway_stops(
     waiters.close()
     await asyncio.wait([waiters._announcing], timeout=5)
     assert waiters._announcing.cancelled()
-    clock.now = FRESH_SECONDS
+    clock.now = WAITERS_SECONDS
     with waiters.register(JOB, KEY):
         await run_pending()
     assert len(publisher.published) == 1

@@ -1,4 +1,4 @@
-"""Jobs of a tenant stay queued while another of them waits for a place to fetch."""
+"""Jobs of a tenant stay queued while another of them waits for a permit to fetch."""
 
 import asyncio
 from uuid import UUID
@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from common.postgres.database import Database
-from services.dispatcher.claims.fetch_places import FetchParty
+from services.dispatcher.claims.fetch_permits import FetchParty
 from tests.integration.dispatcher.claims.test_limits import Dispatcher, limit
 from tests.integration.jobs import add_tenant, submit
 from tests.integration.waiting import until
@@ -17,16 +17,16 @@ async def test_claims_leave_the_jobs_of_a_tenant_that_waits(database: Database, 
     if limited:
         await limit(database, running=100)
     other, dispatcher = await add_tenant(database, "other"), Dispatcher(database)
-    places, party = dispatcher.claims.fetch_places, FetchParty("echo", tenant)
+    permits, party = dispatcher.claims.fetch_permits, FetchParty("echo", tenant)
     for owner in (tenant, tenant, other):
         await submit(database, owner)
-    await places.acquire(party, 1)
-    waiting = asyncio.create_task(places.acquire(party, 1))
+    await permits.acquire(party, 1)
+    waiting = asyncio.create_task(permits.acquire(party, 1))
     await asyncio.sleep(0)
     assert [job.tenant_id for job in await dispatcher.claim(3)] == [other]
-    places.release(party)
+    permits.release(party)
     await waiting
     await until(lambda: len(dispatcher.wake_ups) == 1, "the next job is announced")
-    places.release(party)
+    permits.release(party)
     await until(lambda: len(dispatcher.wake_ups) == 2, "the job after it is announced too")
     assert [job.tenant_id for job in await dispatcher.claim(3)] == [tenant, tenant]
