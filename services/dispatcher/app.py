@@ -59,8 +59,7 @@ from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.store import ResultStore
-from services.dispatcher.sessions import liveness
-from services.dispatcher.sessions.session_lock import SessionLock
+from services.dispatcher.sessions.session_lock import SessionLock, show_liveness
 from services.dispatcher.sessions.store import SessionStore
 from services.dispatcher.settings import DispatcherSettings
 from services.dispatcher.triton.client import TritonClient
@@ -209,7 +208,7 @@ class Dispatcher:
             "catalogue": self._catalogue.run(),
             "quarantine": self._quarantine.run(),
             "session": self._session_lock.run(),
-            "liveness": liveness.run(self._sessions, self._settings.worker),
+            "liveness": show_liveness(self._sessions, self._settings.worker),
             "limits": self._limits.run(),
             "lease renewer": self._leases.run(),
             "maintenance": self._maintenance.run(),

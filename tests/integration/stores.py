@@ -3,7 +3,6 @@
 from common.postgres.database import Database
 from services.dispatcher.claims.store import LimitStore
 from services.dispatcher.maintenance.batches.store import BatchStore
-from services.dispatcher.maintenance.reconciler.store import ReconcilerStore
 from services.dispatcher.maintenance.retention.store import RetentionStore
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.results.store import ResultStore
@@ -16,6 +15,5 @@ class Stores:
         self.limits = LimitStore(database)
         self.models = ModelStore(database, "w")
         self.results = ResultStore(database)
-        self.reconciler = ReconcilerStore(database)
         self.retention = RetentionStore(database)
         self.sessions = SessionStore(database)

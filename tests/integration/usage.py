@@ -6,7 +6,7 @@ from uuid import UUID
 from common.job_states import Status
 from common.jobs.end import end_jobs
 from common.postgres.database import Database
-from services.dispatcher.maintenance.usage.store import UsageStore
+from services.dispatcher.maintenance.usage.store import roll_up
 from tests.integration.jobs import claim, new_end
 from tests.integration.waiting import until
 
@@ -20,13 +20,13 @@ async def end(database: Database, job: UUID, status: Status = Status.SUCCEEDED) 
     await end_jobs(database, [new_end(await claim(database, job), status, **values)])
 
 
-async def count_all(store: UsageStore, jobs: int, limit: int = 100) -> None:
+async def count_all(database: Database, jobs: int, limit: int = 100) -> None:
     """Roll up until so many ends are counted. A transaction of another database may delay that."""
     counted = 0
 
     async def is_counted() -> bool:
         nonlocal counted
-        counted += sum(each.jobs for each in await store.roll_up(limit))
+        counted += sum(each.jobs for each in await roll_up(database, limit))
         return counted >= jobs
 
     await until(is_counted, "the ends are counted")

@@ -27,6 +27,7 @@ from services.dispatcher.failures import retry_policy
 from services.dispatcher.maintenance.batches.batch_completer import BatchCompleter
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.reconciler.reconciler import find_silent, list_wake_ups
+from services.dispatcher.maintenance.reconciler.store import find_waiting_queues
 from services.dispatcher.maintenance.rescuer import Rescuer
 from services.dispatcher.maintenance.sweeper import Sweeper
 from services.dispatcher.results.output_files import OutputFiles
@@ -233,7 +234,7 @@ class World:
         """Sweep once, and wait also for the ends that go on beside the next sweeps."""
         sweeper = self.late_sweeper if late else self.sweeper
         await sweeper.sweep()
-        await asyncio.gather(*sweeper._ends.running.values())
+        await asyncio.gather(*sweeper._ending.values())
 
     async def show(self, job: UUID) -> str:
         """Return the whole row as text."""
@@ -243,7 +244,7 @@ class World:
 
     async def find_lost_wake_ups(self) -> Counter[Queue]:
         """Return the wake-ups that the reconciler finds missing when the broker has lost all messages."""
-        queues = await self.stores.reconciler.find_waiting_queues(0.0, 100)
+        queues = await find_waiting_queues(self.database, 0.0, 100)
 
         async def count_ready(names: Sequence[str]) -> dict[str, int]:
             return dict.fromkeys(names, 0)

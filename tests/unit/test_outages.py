@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from common.errors import DatabaseUnavailable
 from common.postgres import database_metrics, standby_check
 from services.dispatcher.maintenance.retention import own_retention, retention
+from services.dispatcher.maintenance.retention.store import RetentionStore
 from services.dispatcher.maintenance.usage import usage_counter
 from services.dispatcher.quarantines import shared_quarantine
 from services.dispatcher.quarantines.shared_quarantine import SharedQuarantine
@@ -23,14 +23,17 @@ LOOPS: list[tuple[list[tuple[object, str]], Callable[[], Awaitable[None]], str]]
     ([(database_metrics, "count")], lambda: database_metrics.collect_metrics(UNUSED), "database_metrics.unavailable"),
     ([(standby_check, "check_once")], lambda: standby_check.check_standby(UNUSED), "standby.not_checked"),
     (
-        [(retention, f"remove_{rows}") for rows in ("old_jobs", "keys", "audit_log", "batches")],
-        lambda: retention.run(UNUSED, UNUSED, 1.0, 1.0),
+        [
+            (retention, "remove_old_jobs"),
+            *((RetentionStore, f"remove_{rows}") for rows in ("keys", "audit_log", "batches")),
+        ],
+        lambda: retention.run(UNUSED, RetentionStore(UNUSED), 1.0, 1.0),
         "retention.database_unavailable",
     ),
     ([(own_retention, "remove_retained")], lambda: own_retention.run(UNUSED), "retention.database_unavailable"),
     (
-        [(store := SimpleNamespace(roll_up=None), "roll_up")],
-        lambda: usage_counter.run(store, by_tenant=False),  # type: ignore[arg-type]
+        [(usage_counter, "roll_up")],
+        lambda: usage_counter.run(UNUSED, by_tenant=False),
         "usage.database_unavailable",
     ),
     (

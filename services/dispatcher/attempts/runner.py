@@ -112,8 +112,7 @@ class Runner:
     def _start(self, model: ServedModel, job: JobToRun, probe: bool, traceparent: str | None) -> None:
         """Run a claimed job in a task of its own."""
         running = RunningJob(job, model, Slot(model, is_probe=probe))
-        running.held.callback(self._claims.release, job)
-        running.held.callback(self._claims.note_end, model, job.tenant_id)
+        running.held.callback(self._claims.note_end, model, job)
         running.held.callback(self._jobs.pop, job.key)
         self._jobs[job.key] = running
         running.start(self._attempts.run(running, traceparent))

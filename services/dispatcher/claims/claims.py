@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
-from uuid import UUID
 
 from common.errors import CharoniaError, Retry
 from common.job_states import Priority
@@ -93,13 +92,10 @@ class Claims:
         """Wait until the next job may fit, but not for long: by then a smaller job of another tenant may be next."""
         await self.inputs.wait((model.name, priority))
 
-    def release(self, job: JobToRun) -> None:
-        """Free the memory of a claimed job that no longer runs."""
+    def note_end(self, model: ServedModel, job: JobToRun) -> None:
+        """Record that a claimed job no longer runs, and free its memory."""
         self.inputs.note_end((job.model, job.priority), measure([job]))
-
-    def note_end(self, model: ServedModel, tenant: UUID) -> None:
-        """Record that a claimed job no longer runs."""
-        model.turns.note_end(tenant)
+        model.turns.note_end(job.tenant_id)
         self._limits.note_end(model.name)
 
     async def claim_batch(self, model: ServedModel, priority: Priority, claims: list[None]) -> list[ClaimResult]:

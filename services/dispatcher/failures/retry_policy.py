@@ -5,6 +5,7 @@ from typing import assert_never
 import msgspec
 
 from common.job_states import Failure
+from common.jobs.job import ClaimedJob
 
 # A job that runs while Triton or its dispatcher dies gets its attempt back. But after this many interruptions in a row
 # it may be what kills them. From then on it is suspected poison and on probation: no other suspect runs where one crash
@@ -57,21 +58,6 @@ class Attempted(msgspec.Struct, frozen=True):
 Outcome = Interrupted | Lost | Refused | Attempted
 
 
-class Policy(msgspec.Struct, frozen=True):
-    """A job's counts, including this attempt, and its `retry`. Delays are in seconds.
-
-    `suspected`: the job was on probation when the attempt ended, and no job of another tenant may be the cause.
-    """
-
-    attempt: int
-    max_attempts: int
-    suspected: bool
-    initial_delay: float
-    max_delay: float
-    fallback_model: str | None
-    interruptions: int = 0
-
-
 class GiveBack(msgspec.Struct, frozen=True):
     """Queue the job again, due after `delay` seconds. The attempt does not count."""
 
@@ -94,18 +80,23 @@ class Fail(msgspec.Struct, frozen=True):
     """Fail the job for good."""
 
 
-def decide(policy: Policy, outcome: Outcome, chance: float) -> GiveBack | Again | FallBack | Fail:
-    """Return the decision. `chance` is a random number in [0, 1) for full jitter, which spreads retries over time."""
+def decide(
+    job: ClaimedJob, outcome: Outcome, chance: float, *, suspected: bool, interruptions: int
+) -> GiveBack | Again | FallBack | Fail:
+    """Return the decision. `chance` is a random number in [0, 1) for full jitter, which spreads retries over time.
+
+    `suspected`: see `is_suspected`. `interruptions` includes this attempt.
+    """
     if isinstance(outcome, Refused):
         return GiveBack(outcome.delay * (1 + chance))
-    pause = find_pause(policy.interruptions)
-    if isinstance(outcome, Interrupted | Lost) and not policy.suspected:
+    pause = find_pause(interruptions)
+    if isinstance(outcome, Interrupted | Lost) and not suspected:
         return GiveBack(pause)
-    if outcome.failure.retryable and policy.attempt < policy.max_attempts:
-        ceiling = min(policy.max_delay, policy.initial_delay * 2.0 ** min(policy.attempt - 1, 60))
+    if outcome.failure.retryable and job.attempt < job.max_attempts:
+        ceiling = min(job.max_delay, job.initial_delay * 2.0 ** min(job.attempt - 1, 60))
         return Again(max(pause, ceiling * chance))
-    if policy.fallback_model is not None:
-        return FallBack(policy.fallback_model)
+    if job.fallback_model is not None:
+        return FallBack(job.fallback_model)
     return Fail()
 
 

@@ -15,13 +15,11 @@ from services.dispatcher.maintenance.files import expired_files, orphans
 from services.dispatcher.maintenance.files.store import UnneededFileStore
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.reconciler.reconciler import Reconciler
-from services.dispatcher.maintenance.reconciler.store import ReconcilerStore
 from services.dispatcher.maintenance.rescuer import Rescuer
 from services.dispatcher.maintenance.retention import own_retention, retention
 from services.dispatcher.maintenance.retention.store import RetentionStore
 from services.dispatcher.maintenance.sweeper import Sweeper
 from services.dispatcher.maintenance.usage import usage_counter
-from services.dispatcher.maintenance.usage.store import UsageStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.sessions.lost_sessions import LostSessions
 from services.dispatcher.sessions.session_lock import SessionLock
@@ -81,7 +79,7 @@ class Maintenance:
         lapsed = LapsedLeases(database, self._grace, settings.lease)
         rescuer = Rescuer(database, parts.recorder, lapsed, self._lost, self._sessions)
         sweeper = Sweeper(database, parts.recorder, wake_ups, self._grace, rescuer, interval)
-        reconciler = Reconciler(database, ReconcilerStore(database), parts.recorder, parts.publisher, wake_ups)
+        reconciler = Reconciler(database, parts.recorder, parts.publisher, wake_ups)
         completer = BatchCompleter(BatchStore(database), wake_ups, parts.changes, settings.public_url, interval)
         return {
             "sweeper": sweeper.run(),
@@ -90,7 +88,7 @@ class Maintenance:
             "own retention": own_retention.run(old_rows),
             "files": expired_files.run(files, parts.objects),
             "orphans": orphans.run(files, parts.objects),
-            "usage": usage_counter.run(UsageStore(database), by_tenant=settings.tenant_metrics),
+            "usage": usage_counter.run(database, by_tenant=settings.tenant_metrics),
             "batches": completer.run(),
             "database metrics": database_metrics.collect_metrics(database),
             "standby": standby_check.check_standby(database),

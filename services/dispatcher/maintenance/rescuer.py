@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from datetime import datetime
-from functools import partial
 from uuid import UUID
 
 from common import job_spans
@@ -11,10 +10,8 @@ from common.jobs.job import ClaimedJob
 from common.jobs.rescue import LostJobs, find_beside, find_orphaned
 from common.postgres.statements import Executor
 from common.telemetry.logs import Log
-from services.dispatcher import metrics
 from services.dispatcher.failures import retry_policy
 from services.dispatcher.failures.crash_causes import find_doubtful
-from services.dispatcher.maintenance.job_ends import JobEnds
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.sessions.lost_sessions import LostSessions
@@ -40,14 +37,7 @@ class Rescuer:
         self._lost_sessions = lost_sessions
         self._sessions = sessions
 
-    async def rescue(self, ends: JobEnds, limit: int) -> int:
-        """Requeue or end up to `limit` lost jobs of each kind. Return how many."""
-        lost = ends.leave_out(await self._find_lost(limit))
-        metrics.leases_lapsed.inc(len(lost))
-        await ends.end_each(lost, partial(self._reclaim, await self._find_doubtful(lost)))
-        return len(lost)
-
-    async def _find_lost(self, limit: int) -> LostJobs:
+    async def find(self, limit: int) -> LostJobs:
         """Return jobs whose lease has lapsed, and jobs of dispatchers that died."""
         lapsed = await self._lapsed_leases.find(limit)
         dead = await self._lost_sessions.find()
@@ -58,12 +48,12 @@ class Rescuer:
             log.warning("sweeper.dispatcher_lost", jobs=len(orphaned))
         return [*{job.id: (job, now) for job, now in (*lapsed, *orphaned)}.values()]
 
-    async def _find_doubtful(self, lost: LostJobs) -> set[UUID]:
+    async def find_doubtful(self, lost: LostJobs) -> set[UUID]:
         """Return the suspects that may not be what killed their dispatcher."""
         workers = {job.worker for job, _ in lost if job.probation is not None}
         return find_doubtful(lost, await find_beside(self._database, [*workers])) if workers else set()
 
-    async def _reclaim(self, doubtful: Collection[UUID], job: ClaimedJob, now: datetime) -> None:
+    async def reclaim(self, doubtful: Collection[UUID], job: ClaimedJob, now: datetime) -> None:
         """Record the attempt of a lost worker, with a span in place of those that the worker did not export."""
         with job_spans.start_span_at(job.started_at, "lost", job) as trace:
             if job.status is Status.CANCELING:

@@ -82,20 +82,13 @@ class ResultRecorder:
         failure = outcome.failure
         suspected = retry_policy.is_suspected(job.probation, outcome, (at - job.started_at).total_seconds())
         count = retry_policy.count_interruptions(job.interruptions, outcome)
-        policy = retry_policy.Policy(
-            attempt=job.attempt,
-            max_attempts=job.max_attempts,
-            suspected=suspected,
-            initial_delay=job.initial_delay,
-            max_delay=job.max_delay,
-            fallback_model=job.fallback_model,
-            interruptions=count or 0,
-        )
-        probation = retry_policy.find_probation(count or 0)
+        interruptions = count or 0
+        probation = retry_policy.find_probation(interruptions)
         requeue = partial(
             Requeue, id=job.id, claim=job.claim, failure=failure, interruptions=count, probation=probation
         )
-        match retry_policy.decide(policy, outcome, random.random()):  # noqa: S311 -- jitter, not a secret
+        chance = random.random()  # noqa: S311 -- jitter, not a secret
+        match retry_policy.decide(job, outcome, chance, suspected=suspected, interruptions=interruptions):
             case retry_policy.GiveBack(delay):
                 back = requeue(delay=delay, given_back=True, refused=isinstance(outcome, retry_policy.Refused))
             case retry_policy.Again(delay):

@@ -15,6 +15,7 @@ from common.telemetry.logs import Log
 from services.dispatcher.sessions.store import SessionStore
 
 RETRY_SECONDS = 0.2
+LIVENESS_SECONDS = 2.0  # the view served_now counts a dispatcher as gone after four times as long
 
 log = Log("session")
 
@@ -69,3 +70,11 @@ class SessionLock:
             finally:
                 self._held = False
         return False
+
+
+async def show_liveness(store: SessionStore, worker: str) -> None:
+    """Say in the database that a dispatcher lives, until cancelled. So clients see soon that one is dead or frozen."""
+    while True:
+        with contextlib.suppress(Unavailable):  # other loops log an outage
+            await store.note_liveness(worker)
+        await asyncio.sleep(LIVENESS_SECONDS)

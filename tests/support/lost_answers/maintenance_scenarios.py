@@ -18,7 +18,7 @@ from services.dispatcher.maintenance.files import expired_files
 from services.dispatcher.maintenance.files.store import UnneededFileStore
 from services.dispatcher.maintenance.retention import own_retention, retention
 from services.dispatcher.maintenance.retention.store import RetentionStore
-from services.dispatcher.maintenance.usage.store import UsageStore
+from services.dispatcher.maintenance.usage.store import roll_up
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.quarantines.store import QuarantineStore
 from services.dispatcher.results.store import ResultStore
@@ -59,7 +59,7 @@ async def remove_old(world: World) -> None:
         await own.execute(
             "UPDATE jobs SET ended_xid = '9000000000000000000' WHERE id = $1", parse(ids.Kind.JOB, uncounted)
         )
-        await repeat(lambda: UsageStore(database).roll_up(100))
+        await repeat(lambda: roll_up(database, 100))
     await own.execute(
         "UPDATE jobs SET created_at = created_at - $2::interval, finished_at = finished_at - $2 WHERE id = ANY($1)",
         [parse(ids.Kind.JOB, each) for each in old],
@@ -85,9 +85,9 @@ async def remove_old(world: World) -> None:
     async with world.database() as database:
         store = RetentionStore(database)
         await repeat(lambda: retention.remove_old_jobs(database, 30 * DAYS))
-        await repeat(lambda: retention.remove_keys(store))
-        await repeat(lambda: retention.remove_audit_log(store, 365 * DAYS))
-        await repeat(lambda: retention.remove_batches(store, 30 * DAYS))
+        await repeat(lambda: store.remove_keys(100))
+        await repeat(lambda: store.remove_audit_log(365 * DAYS, 100))
+        await repeat(lambda: store.remove_batches(30 * DAYS, 100, 100))
 
         async def all_removed() -> bool:
             await repeat(lambda: own_retention.remove_retained(RetentionStore(database)))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from common.jobs.expire import find_unserved
-from common.postgres.database import Database
+from common.postgres.statements import Executor
 from common.rabbitmq import topology
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, job_wake_up
@@ -17,7 +17,7 @@ from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics
 from services.dispatcher.maintenance.reconciler.announcements import Announcements
-from services.dispatcher.maintenance.reconciler.store import ReconcilerStore, WaitingQueue
+from services.dispatcher.maintenance.reconciler.store import WaitingQueue, find_waiting_queues
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import NotStored
 
@@ -37,8 +37,7 @@ class Reconciler:
 
     def __init__(
         self,
-        database: Database,
-        store: ReconcilerStore,
+        database: Executor,
         recorder: ResultRecorder,
         publisher: Publisher,
         wake_ups: WakeUpPublisher,
@@ -46,7 +45,6 @@ class Reconciler:
     ) -> None:
         """`clock` returns seconds."""
         self._database = database
-        self._store = store
         self._recorder = recorder
         self._publisher = publisher
         self._wake_ups = wake_ups
@@ -69,7 +67,7 @@ class Reconciler:
         """
         if age == 0:
             self._announcements.clear()
-        queues = await self._store.find_waiting_queues(age, MAX_WAKE_UPS)
+        queues = await find_waiting_queues(self._database, age, MAX_WAKE_UPS)
         due = [queue for queue in queues if queue.known and self._announcements.is_due(queue)]
         silent = await find_silent(due, self._publisher.count_ready)
         for queue in silent:

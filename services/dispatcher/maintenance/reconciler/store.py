@@ -5,7 +5,7 @@ from uuid import UUID
 
 from common.job_states import Priority
 from common.postgres import sql
-from common.postgres.database import Database
+from common.postgres.statements import Executor
 from services.dispatcher.models.tenant_turns import NIL
 
 QUERIES = sql.load("services.dispatcher.maintenance.reconciler")
@@ -21,11 +21,7 @@ class WaitingQueue(NamedTuple):
     known: bool
 
 
-class ReconcilerStore:
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def find_waiting_queues(self, age: float, limit: int) -> list[WaitingQueue]:
-        """Return the queues with jobs that have been claimable for `age` seconds, and may start. Read up to `limit`."""
-        found = await self._database.fetch(QUERIES["find_waiting_queues"], age, limit, NIL)
-        return [WaitingQueue(model, Priority(priority), *rest) for model, priority, *rest in found]
+async def find_waiting_queues(executor: Executor, age: float, limit: int) -> list[WaitingQueue]:
+    """Return the queues with jobs that have been claimable for `age` seconds, and may start. Read up to `limit`."""
+    found = await executor.fetch(QUERIES["find_waiting_queues"], age, limit, NIL)
+    return [WaitingQueue(model, Priority(priority), *rest) for model, priority, *rest in found]

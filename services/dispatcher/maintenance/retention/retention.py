@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from common.jobs import remove
 from common.jobs.remove import OLDEST
@@ -32,9 +34,9 @@ async def run(database: Executor, store: RetentionStore, retention: float, audit
         with outage.tolerate("retention.database_unavailable", log):
             if removed := await remove_old_jobs(database, retention):
                 log.info("jobs.removed", count=removed)
-            await remove_keys(store)
-            await remove_audit_log(store, audit_retention)
-            await remove_batches(store, retention)
+            await repeat(partial(store.remove_keys, BATCH), BATCH)
+            await repeat(partial(store.remove_audit_log, audit_retention, BATCH), BATCH)
+            await repeat(partial(store.remove_batches, retention, BATCH, BATCH_ITEMS), 1)
         await asyncio.sleep(REST_SECONDS)
 
 
@@ -51,22 +53,9 @@ async def remove_old_jobs(database: Executor, retention: float) -> int:
         await asyncio.sleep((time.monotonic() - began) * (SHARE - 1))
 
 
-async def remove_keys(store: RetentionStore) -> None:
+async def repeat(remove: Callable[[], Awaitable[int]], full: int) -> None:
+    """Remove batch after batch, while they have at least `full` rows."""
     while True:
-        if await store.remove_keys(BATCH) < BATCH:
-            return
-        await asyncio.sleep(PAUSE_SECONDS)
-
-
-async def remove_audit_log(store: RetentionStore, retention: float) -> None:
-    while True:
-        if await store.remove_audit_log(retention, BATCH) < BATCH:
-            return
-        await asyncio.sleep(PAUSE_SECONDS)
-
-
-async def remove_batches(store: RetentionStore, retention: float) -> None:
-    while True:
-        if not await store.remove_batches(retention, BATCH, BATCH_ITEMS):
+        if await remove() < full:
             return
         await asyncio.sleep(PAUSE_SECONDS)

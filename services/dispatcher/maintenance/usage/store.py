@@ -26,24 +26,20 @@ class UsageSum(NamedTuple):
     jobs: int
 
 
-class UsageStore:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+async def roll_up(database: Database, limit: int) -> list[UsageSum]:
+    """Add `limit` ended jobs, and the rest of the last one's transaction, to the usage of their tenants.
 
-    async def roll_up(self, limit: int) -> list[UsageSum]:
-        """Add `limit` ended jobs, and the rest of the last one's transaction, to the usage of their tenants.
-
-        Return the sums when they are committed, or nothing while another instance adds.
-        """
-        async with self._database.transaction() as connection:
-            progress = await connection.fetchrow(QUERIES["lock_usage_progress"])
-            if progress is None:
-                return []
-            start, own_id = progress["counted_before"], progress["own_id"]
-            bound = await connection.fetchval(QUERIES["find_usage_bound"], start, limit)
-            # If it was restored from a dump of a server with larger ids: count what that one had not.
-            end = LAST_ID if start > own_id else bound
-            found = await connection.fetch(QUERIES["count_usage"], start, end)
-            await connection.fetch(QUERIES["set_usage_progress"], bound)
-            await forget_counted_jobs(connection, limit)
-        return [UsageSum(*record.values()) for record in found]
+    Return the sums when they are committed, or nothing while another instance adds.
+    """
+    async with database.transaction() as connection:
+        progress = await connection.fetchrow(QUERIES["lock_usage_progress"])
+        if progress is None:
+            return []
+        start, own_id = progress["counted_before"], progress["own_id"]
+        bound = await connection.fetchval(QUERIES["find_usage_bound"], start, limit)
+        # If it was restored from a dump of a server with larger ids: count what that one had not.
+        end = LAST_ID if start > own_id else bound
+        found = await connection.fetch(QUERIES["count_usage"], start, end)
+        await connection.fetch(QUERIES["set_usage_progress"], bound)
+        await forget_counted_jobs(connection, limit)
+    return [UsageSum(*record.values()) for record in found]

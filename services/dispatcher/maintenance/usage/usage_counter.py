@@ -3,10 +3,11 @@
 import asyncio
 
 from common import ids
+from common.postgres.database import Database
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics
-from services.dispatcher.maintenance.usage.store import UsageStore, UsageSum
+from services.dispatcher.maintenance.usage.store import UsageSum, roll_up
 
 INTERVAL_SECONDS = 5.0
 BATCH = 5000  # ended jobs in one transaction, and the rest of the last one's own
@@ -14,12 +15,12 @@ BATCH = 5000  # ended jobs in one transaction, and the rest of the last one's ow
 log = Log("usage")
 
 
-async def run(store: UsageStore, *, by_tenant: bool) -> None:
+async def run(database: Database, *, by_tenant: bool) -> None:
     """Roll up at intervals, until cancelled. One instance at a time does it. `by_tenant` sets metrics too."""
     outage = Outage()
     while True:
         with outage.tolerate("usage.database_unavailable", log):
-            while sums := await store.roll_up(BATCH):
+            while sums := await roll_up(database, BATCH):
                 for each in sums if by_tenant else ():
                     count(each)
                 if sum(each.jobs for each in sums) < BATCH:

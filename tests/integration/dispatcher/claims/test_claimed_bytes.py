@@ -90,13 +90,13 @@ async def test_a_dispatcher_holds_a_bounded_number_of_bytes(
     await eventually(partial(are_claimed, 3), "a queue's share is full")
     neighbour = await asyncio.wait_for(claim(claims, other, Priority.NORMAL), 10)
     assert neighbour is not None
-    claims.release(neighbour)
+    claims.note_end(other, neighbour)
     for count in (3, 4, 5):
         await eventually(partial(are_claimed, count), f"{count} jobs are claimed")
         for _ in range(50):  # long enough for more claims
             await database.fetch("SELECT 1")
         assert len(claimed()) == count
-        claims.release(claimed()[0])
+        claims.note_end(model, claimed()[0])
     assert sorted(job.id for job in claimed()) == sorted(jobs)
 
 
@@ -110,7 +110,7 @@ async def test_a_job_larger_than_the_memory_runs_when_its_queue_holds_nothing(
     assert first is not None
     assert first.id == small
     assert not waiting.done()
-    claims.release(first)
+    claims.note_end(model, first)
     second = await asyncio.wait_for(waiting, 10)
     assert second is not None
     assert second.id == large
@@ -130,7 +130,7 @@ async def test_a_small_job_of_another_tenant_passes_a_large_one_that_finds_no_ro
     assert second is not None
     assert [first.id, second.id] == [large[0], small]
     third = asyncio.create_task(claim(claims, model, Priority.NORMAL))
-    claims.release(first)
+    claims.note_end(model, first)
     last = await asyncio.wait_for(third, 20)
     assert last is not None
     assert last.id == large[1]
@@ -149,7 +149,7 @@ async def test_a_pause_holds_for_a_claim_that_waits_for_room(
     await database.fetch("UPDATE tenants SET paused_at = now()")
     reading = asyncio.create_task(limits.run())
     await eventually(lambda: is_paused(limits), "the pause is read")
-    claims.release(first)
+    claims.note_end(model, first)
     assert await asyncio.wait_for(waiting, 20) is None
     reading.cancel()
 
@@ -189,10 +189,10 @@ async def test_small_jobs_pass_a_large_one_of_another_tenant_that_has_no_room(
     passed = await claim_all(claims, model)
     assert sorted(job.id for job in passed) == small[:5]
     for job in passed[:2]:
-        end(claims, model, job)
+        claims.note_end(model, job)
     assert sorted(job.id for job in await claim_all(claims, model)) == small[5:7]
     for each in large:
-        end(claims, model, running)
+        claims.note_end(model, running)
         running = await claim(claims, model, Priority.NORMAL)
         assert running is not None
         assert running.id == each
@@ -212,10 +212,10 @@ async def test_tenants_pass_a_large_job_in_turns(database: Database, tenants: li
         job = await claim(claims, model, Priority.NORMAL)
         assert job is not None
         served.append(job.tenant_id)
-        end(claims, model, job)
+        claims.note_end(model, job)
     assert served == tenants[2:] * 3
     assert running is not None
-    end(claims, model, running)
+    claims.note_end(model, running)
     large = await claim(claims, model, Priority.NORMAL)
     assert large is not None
     assert (large.tenant_id, large.passed) == (tenants[1], False)
@@ -243,11 +243,6 @@ async def claim_all(claims: Claims, model: ServedModel) -> list[JobToRun]:
             return claimed
         assert job is not None
         claimed.append(job)
-
-
-def end(claims: Claims, model: ServedModel, job: JobToRun) -> None:
-    claims.note_end(model, job.tenant_id)
-    claims.release(job)
 
 
 async def is_paused(limits: RunLimits) -> bool:

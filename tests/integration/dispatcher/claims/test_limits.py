@@ -14,6 +14,7 @@ from common.rabbitmq.wake_ups import WakeUp
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import LimitStore
+from services.dispatcher.maintenance.reconciler.store import find_waiting_queues
 from services.dispatcher.models.served_model import ServedModel
 from tests.integration.jobs import LEASE, add_tenant, new_end, submit, take
 from tests.integration.stores import Stores
@@ -145,7 +146,7 @@ async def test_an_end_wakes_the_next_job_of_each_priority(database: Database, st
     dispatcher = Dispatcher(database)
     (job,) = await dispatcher.claim(2, Priority.HIGH)  # the second wake-up is used up
     await end_jobs(database, [new_end(job)])
-    dispatcher.claims.note_end(dispatcher.model, tenant)
+    dispatcher.claims.note_end(dispatcher.model, job)
     await until(lambda: bool(dispatcher.wake_ups), "the next jobs are announced")
     assert [each.routing_key for each in dispatcher.wake_ups] == ["job.high.echo", "job.low.echo"]
 
@@ -157,7 +158,7 @@ async def test_the_reconciler_wakes_only_what_may_start(database: Database, stor
         await submit(database, paused)
 
     async def count_waiting() -> int:
-        return sum(len(queue.jobs) for queue in await stores.reconciler.find_waiting_queues(0.0, 100))
+        return sum(len(queue.jobs) for queue in await find_waiting_queues(database, 0.0, 100))
 
     assert await count_waiting() == 2 * MANY
     await pause_tenant(database, paused)

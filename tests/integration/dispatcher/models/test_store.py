@@ -9,6 +9,7 @@ from common.jobs.expire import find_unserved
 from common.postgres.database import Database
 from common.tensors import Datatype, Signature
 from services.dispatcher.maintenance.reconciler.reconciler import Reconciler
+from services.dispatcher.maintenance.reconciler.store import find_waiting_queues
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.models.store import ModelStore as Catalogue
@@ -69,7 +70,7 @@ async def test_the_reconciler_knows_the_queues_of_retired_models(
 ) -> None:
     served, retired = [await submit(database, tenant, model=model) for model in ("echo", "gone")]
     await stores.models.save_models([(NEW, True)])
-    assert await stores.reconciler.find_waiting_queues(0.0, 10) == [
+    assert await find_waiting_queues(database, 0.0, 10) == [
         ("echo", Priority.NORMAL, [TRACEPARENT], [served], True),
         ("gone", Priority.NORMAL, [TRACEPARENT], [retired], False),
     ]
@@ -85,7 +86,7 @@ async def test_a_job_of_a_retired_model_fails(database: Database, stores: Stores
     await stores.models.save_models([(OLD, False), (NEW, False)])
     assert len(await retire(database, stores)) == 2
     world = World(database, tenant)
-    reconciler = Reconciler(database, stores.reconciler, world.recorder, world.publisher, world.wake_ups)
+    reconciler = Reconciler(database, world.recorder, world.publisher, world.wake_ups)
     assert await reconciler.reconcile(0.0) == 0
     state = await look(database, waiting)
     assert (state.status, state.error_code, state.attempt) == (Status.FAILED, "model_unavailable", 0)

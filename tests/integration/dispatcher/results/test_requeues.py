@@ -13,6 +13,7 @@ from common.jobs.requeue import requeue_jobs
 from common.jobs.rescue import Beside, find_abandoned, find_beside, find_overdue
 from common.postgres.database import Database
 from common.rabbitmq.messages import JobsQueued
+from services.dispatcher.maintenance.reconciler.store import find_waiting_queues
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.jobs.store import JobStore
 from tests.integration.jobs import LEASE, TRACEPARENT, claim, lapse, look, make_due, new_end, new_requeue, submit, take
@@ -171,7 +172,7 @@ async def test_a_waiting_job_is_not_written(database: Database, stores: Stores, 
     job = await submit(database, tenant)
     version = "SELECT xmin FROM jobs WHERE id = $1"
     before = await database.fetch(version, job)
-    assert await stores.reconciler.find_waiting_queues(0.0, 10) == [("echo", "normal", [TRACEPARENT], [job], True)]
+    assert await find_waiting_queues(database, 0.0, 10) == [("echo", "normal", [TRACEPARENT], [job], True)]
     assert await promote_jobs(database, 10) == []
     assert await database.fetch(version, job) == before
 

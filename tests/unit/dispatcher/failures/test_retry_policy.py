@@ -1,11 +1,14 @@
 """A failed attempt decides what happens to its job."""
 
+from typing import NamedTuple
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common.job_states import Failure
+from common.jobs.job import ClaimedJob
 from services.dispatcher.failures.retry_policy import (
     REFUSED_DELAY_SECONDS,
     Again,
@@ -16,7 +19,6 @@ from services.dispatcher.failures.retry_policy import (
     Interrupted,
     Lost,
     Outcome,
-    Policy,
     Refused,
     count_interruptions,
     decide,
@@ -24,9 +26,18 @@ from services.dispatcher.failures.retry_policy import (
     find_probation,
     is_suspected,
 )
+from tests.unit.dispatcher.jobs import claimed
 
 TRANSIENT = Failure("inference_failed", "try again", True)
 PERMANENT = Failure("invalid_input", "never", False)
+
+
+class Given(NamedTuple):
+    """A job, and what else the decision depends on."""
+
+    job: ClaimedJob
+    suspected: bool
+    interruptions: int = 0
 
 
 def policy(
@@ -36,19 +47,30 @@ def policy(
     initial_delay: float = 1.0,
     max_delay: float = 300.0,
     fallback_model: str | None = None,
-) -> Policy:
-    return Policy(attempt, max_attempts, suspected, initial_delay, max_delay, fallback_model)
+) -> Given:
+    job = msgspec.structs.replace(
+        claimed(fallback_model=fallback_model),
+        attempt=attempt,
+        max_attempts=max_attempts,
+        initial_delay=initial_delay,
+        max_delay=max_delay,
+    )
+    return Given(job, suspected)
+
+
+def choose(given: Given, outcome: Outcome, chance: float) -> GiveBack | Again | FallBack | Fail:
+    return decide(given.job, outcome, chance, suspected=given.suspected, interruptions=given.interruptions)
 
 
 @pytest.mark.parametrize("outcome", [Interrupted(TRANSIENT), Lost(TRANSIENT)])
 def test_an_interrupted_attempt_is_given_back_even_if_it_was_the_last(outcome: Outcome) -> None:
-    assert decide(policy(attempt=5), outcome, 0.5) == GiveBack(0.0)
+    assert choose(policy(attempt=5), outcome, 0.5) == GiveBack(0.0)
 
 
 @pytest.mark.parametrize("outcome", [Interrupted(TRANSIENT), Lost(TRANSIENT)])
 def test_an_interruption_of_a_suspect_counts(outcome: Outcome) -> None:
-    assert decide(policy(suspected=True), outcome, 0.5) == Again(0.5)
-    assert decide(policy(attempt=5, suspected=True), outcome, 0.5) == Fail()
+    assert choose(policy(suspected=True), outcome, 0.5) == Again(0.5)
+    assert choose(policy(attempt=5, suspected=True), outcome, 0.5) == Fail()
 
 
 @pytest.mark.parametrize("kind", [Interrupted, Lost])
@@ -61,15 +83,15 @@ def test_a_crash_that_another_tenant_may_have_caused_does_not_count(kind: type[I
 def test_a_job_that_is_interrupted_again_and_again_waits_longer_each_time() -> None:
     assert [find_pause(count) for count in range(3, 9)] == [0.0, 0.0, 15.0, 30.0, 60.0, 60.0]
     assert find_pause(10_000) == 60.0
-    crashed = msgspec.structs.replace(policy(attempt=4, suspected=True), interruptions=6)
-    assert decide(crashed, Interrupted(TRANSIENT), 0.5) == Again(30.0)
-    assert decide(msgspec.structs.replace(crashed, suspected=False), Lost(TRANSIENT), 0.5) == GiveBack(30.0)
+    crashed = policy(attempt=4, suspected=True)._replace(interruptions=6)
+    assert choose(crashed, Interrupted(TRANSIENT), 0.5) == Again(30.0)
+    assert choose(crashed._replace(suspected=False), Lost(TRANSIENT), 0.5) == GiveBack(30.0)
 
 
 def test_a_refused_attempt_never_counts() -> None:
     over = policy(attempt=5, suspected=True)
-    assert decide(over, Refused(TRANSIENT), 0.5) == GiveBack(REFUSED_DELAY_SECONDS * 1.5)
-    assert decide(over, Refused(TRANSIENT, 4.0), 0.5) == GiveBack(6.0)
+    assert choose(over, Refused(TRANSIENT), 0.5) == GiveBack(REFUSED_DELAY_SECONDS * 1.5)
+    assert choose(over, Refused(TRANSIENT, 4.0), 0.5) == GiveBack(6.0)
 
 
 def test_probation_begins_with_the_third_interruption_and_doubles() -> None:
@@ -90,27 +112,27 @@ def test_only_an_attempt_that_ends_by_itself_ends_a_row_of_interruptions() -> No
 
 
 def test_a_transient_failure_is_retried_while_attempts_are_left() -> None:
-    assert decide(policy(attempt=4), Attempted(TRANSIENT), 0.5) == Again(4.0)
+    assert choose(policy(attempt=4), Attempted(TRANSIENT), 0.5) == Again(4.0)
 
 
 def test_a_transient_failure_of_the_last_attempt_is_final() -> None:
-    assert decide(policy(attempt=5), Attempted(TRANSIENT), 0.5) == Fail()
+    assert choose(policy(attempt=5), Attempted(TRANSIENT), 0.5) == Fail()
 
 
 def test_a_permanent_failure_is_final_at_once() -> None:
-    assert decide(policy(attempt=1), Attempted(PERMANENT), 0.5) == Fail()
+    assert choose(policy(attempt=1), Attempted(PERMANENT), 0.5) == Fail()
 
 
 def test_a_fallback_model_is_tried_before_failing() -> None:
     used_up = policy(attempt=5, fallback_model="small")
-    assert decide(used_up, Attempted(TRANSIENT), 0.5) == FallBack("small")
+    assert choose(used_up, Attempted(TRANSIENT), 0.5) == FallBack("small")
     refused = policy(attempt=1, fallback_model="small")
-    assert decide(refused, Attempted(PERMANENT), 0.5) == FallBack("small")
+    assert choose(refused, Attempted(PERMANENT), 0.5) == FallBack("small")
 
 
 def test_a_fallback_model_waits_until_the_attempts_are_used_up() -> None:
     early = policy(attempt=1, fallback_model="small")
-    assert decide(early, Attempted(TRANSIENT), 0.25) == Again(0.25)
+    assert choose(early, Attempted(TRANSIENT), 0.25) == Again(0.25)
 
 
 @given(
@@ -121,7 +143,7 @@ def test_a_fallback_model_waits_until_the_attempts_are_used_up() -> None:
 )
 def test_a_delay_is_within_its_jitter_and_the_maximum(attempt: int, initial: float, span: float, chance: float) -> None:
     maximum = initial + span
-    found = decide(
+    found = choose(
         policy(attempt=attempt, max_attempts=100, initial_delay=initial, max_delay=maximum),
         Attempted(TRANSIENT),
         chance,
@@ -133,12 +155,12 @@ def test_a_delay_is_within_its_jitter_and_the_maximum(attempt: int, initial: flo
 def test_delays_double_with_each_attempt_until_the_maximum() -> None:
     ceilings = []
     for attempt in range(1, 8):
-        found = decide(policy(attempt=attempt, max_attempts=100, max_delay=20.0), Attempted(TRANSIENT), 1.0)
+        found = choose(policy(attempt=attempt, max_attempts=100, max_delay=20.0), Attempted(TRANSIENT), 1.0)
         assert isinstance(found, Again)
         ceilings.append(found.delay)
     assert ceilings == [1, 2, 4, 8, 16, 20, 20]
 
 
 def test_a_high_attempt_number_has_a_finite_delay() -> None:
-    found = decide(policy(attempt=10_000, max_attempts=20_000), Attempted(TRANSIENT), 1.0)
+    found = choose(policy(attempt=10_000, max_attempts=20_000), Attempted(TRANSIENT), 1.0)
     assert found == Again(300.0)

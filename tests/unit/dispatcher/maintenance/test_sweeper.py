@@ -17,7 +17,7 @@ from common.jobs.rescue import Lease
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.dispatcher.failures import retry_policy
-from services.dispatcher.maintenance import job_ends
+from services.dispatcher.maintenance import sweeper
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.rescuer import Rescuer
 from services.dispatcher.maintenance.sweeper import Sweeper
@@ -128,9 +128,9 @@ async def running() -> AsyncIterator[World]:
     world = World()
     await world.pass_by(2 * LEASE)
     yield world
-    ends = world.sweeper._ends
-    ends.cancel()
-    await asyncio.gather(*ends.running.values(), return_exceptions=True)
+    for end in world.sweeper._ending.values():
+        end.cancel()
+    await asyncio.gather(*world.sweeper._ending.values(), return_exceptions=True)
 
 
 async def test_a_lease_that_was_not_renewed_is_reclaimed_when_it_lapses(running: World) -> None:
@@ -170,7 +170,7 @@ async def test_a_renewal_begins_the_time_again(running: World) -> None:
 
 async def test_an_end_that_cannot_be_written_delays_no_other(running: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is tried once, for as long as its try lasts."""
-    monkeypatch.setattr(job_ends, "END_SECONDS", 0.01)
+    monkeypatch.setattr(sweeper, "END_SECONDS", 0.01)
     running.stuck, others = [claimed()], [claimed(), claimed()]
     running.overdue = [*running.stuck, *others]
     await running.pass_by(LEASE / 2)

@@ -49,9 +49,7 @@ async def reconciling(world: World, amqp_url: str, model: str) -> AsyncIterator[
         await topology.declare_exchanges(channel)
         await declare_model_queues(channel, model)
         wake_ups, clock = WakeUpPublisher(publisher), [0.0]
-        reconciler = Reconciler(
-            world.database, world.stores.reconciler, world.recorder, publisher, wake_ups, lambda: clock[0]
-        )
+        reconciler = Reconciler(world.database, world.recorder, publisher, wake_ups, lambda: clock[0])
         queue = topology.job_queue(model, Priority.NORMAL)
         yield Broker(publisher, wake_ups, reconciler, queue, await channel.get_queue(queue), clock)
 

@@ -14,7 +14,7 @@ from common.jobs.requeue import requeue_jobs
 from common.jobs.retry import retry_jobs
 from common.postgres.database import Database
 from services.dispatcher.maintenance.usage import usage_counter
-from services.dispatcher.maintenance.usage.store import UsageStore
+from services.dispatcher.maintenance.usage.store import roll_up
 from services.gateway.jobs.transitions.retry import RETRYABLE
 from tests.integration.jobs import PACKED, add_tenant, claim, new_end, new_requeue, submit
 from tests.integration.usage import OUTPUTS, count_all, end, list_used
@@ -23,23 +23,18 @@ from tests.integration.world import World
 
 
 @pytest.fixture
-def store(database: Database) -> UsageStore:
-    return UsageStore(database)
-
-
-@pytest.fixture
 def world(database: Database, tenant: UUID) -> World:
     return World(database, tenant)
 
 
-async def test_usage_is_summed_by_tenant_day_and_model(database: Database, store: UsageStore, tenant: UUID) -> None:
+async def test_usage_is_summed_by_tenant_day_and_model(database: Database, tenant: UUID) -> None:
     other = await add_tenant(database, "other")
     for model in ("echo", "echo", "small"):
         await end(database, await submit(database, tenant, model=model))
     await end(database, await submit(database, tenant), Status.FAILED)
     await end(database, await submit(database, other))
-    await count_all(store, 5)
-    assert await store.roll_up(100) == []
+    await count_all(database, 5)
+    assert await roll_up(database, 100) == []
     size, out = len(PACKED), len(OUTPUTS)
     assert await list_used(database, tenant) == [
         ("echo", 2, 1, 3 * size, 2 * out, 0.5),
@@ -51,54 +46,52 @@ async def test_usage_is_summed_by_tenant_day_and_model(database: Database, store
     assert today["day"] == today["today"]
 
 
-async def test_attempts_are_not_counted_but_each_end_is(database: Database, store: UsageStore, tenant: UUID) -> None:
+async def test_attempts_are_not_counted_but_each_end_is(database: Database, tenant: UUID) -> None:
     job = await submit(database, tenant)
     await requeue_jobs(database, [new_requeue(await claim(database, job))])
     await end(database, job, Status.FAILED)
-    await count_all(store, 1)
+    await count_all(database, 1)
     await retry_jobs(database, tenant, [job], RETRYABLE, None)
     await end(database, job)
-    await count_all(store, 1)
+    await count_all(database, 1)
     assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 1, 1)]
 
 
-async def test_a_job_retried_before_it_is_counted_counts_with_its_last_end(
-    database: Database, store: UsageStore, tenant: UUID
-) -> None:
+async def test_a_job_retried_before_it_is_counted_counts_with_its_last_end(database: Database, tenant: UUID) -> None:
     job = await submit(database, tenant)
     await end(database, job, Status.FAILED)
     await retry_jobs(database, tenant, [job], RETRYABLE, None)
-    assert await store.roll_up(100) == []
+    assert await roll_up(database, 100) == []
     await end(database, job)
-    await count_all(store, 1)
+    await count_all(database, 1)
     assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 1, 0)]
 
 
-async def test_a_late_end_of_a_lost_claim_is_not_counted(database: Database, store: UsageStore, tenant: UUID) -> None:
+async def test_a_late_end_of_a_lost_claim_is_not_counted(database: Database, tenant: UUID) -> None:
     job = await claim(database, await submit(database, tenant))
     for _ in range(2):
         await end_jobs(database, [new_end(job)])
-    await count_all(store, 1)
+    await count_all(database, 1)
     assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 1, 0)]
 
 
-async def test_a_job_erased_before_it_is_counted_counts_without_its_outputs(world: World, store: UsageStore) -> None:
+async def test_a_job_erased_before_it_is_counted_counts_without_its_outputs(world: World) -> None:
     job = await submit(world.database, world.tenant)
     await end(world.database, job)
     assert await world.erase(job)
-    await count_all(store, 1)
+    await count_all(world.database, 1)
     assert await list_used(world.database, world.tenant) == [("echo", 1, 0, len(PACKED), 0, 0.25)]
 
 
-async def test_outputs_in_files_are_counted(database: Database, store: UsageStore, tenant: UUID) -> None:
+async def test_outputs_in_files_are_counted(database: Database, tenant: UUID) -> None:
     job = await submit(database, tenant)
     await end(database, job)
     await database.fetch("UPDATE job_outputs SET file_bytes = 1000 WHERE job_id = $1", job)
-    await count_all(store, 1)
+    await count_all(database, 1)
     assert await list_used(database, tenant) == [("echo", 1, 0, len(PACKED), len(OUTPUTS) + 1000, 0.25)]
 
 
-async def test_a_canceled_and_an_expired_job_are_counted(world: World, store: UsageStore) -> None:
+async def test_a_canceled_and_an_expired_job_are_counted(world: World) -> None:
     await world.begin()
     canceled = await submit(world.database, world.tenant)
     await submit(world.database, world.tenant, expires_in=1.0)
@@ -106,15 +99,13 @@ async def test_a_canceled_and_an_expired_job_are_counted(world: World, store: Us
     await world.pass_time(2.0)
     await world.sweep()
     await world.recorder.drain(10)
-    await count_all(store, 2)
+    await count_all(world.database, 2)
     (row,) = await world.database.fetch("SELECT canceled, expired, bytes_in, bytes_out FROM usage")
     assert tuple(row.values()) == (1, 1, 2 * len(PACKED), 0)
 
 
 @pytest.mark.parametrize("by_tenant", [False, True])
-async def test_metrics_by_tenant_are_counted_if_turned_on(
-    database: Database, store: UsageStore, tenant: UUID, by_tenant: bool
-) -> None:
+async def test_metrics_by_tenant_are_counted_if_turned_on(database: Database, tenant: UUID, by_tenant: bool) -> None:
     await end_jobs(database, [new_end(await claim(database, await submit(database, tenant)))])
     await end(database, await submit(database, tenant), Status.FAILED)
     labels = {"tenant": ids.encode(ids.Kind.TENANT, tenant), "model": "echo", "status": "failed"}
@@ -122,7 +113,7 @@ async def test_metrics_by_tenant_are_counted_if_turned_on(
     async def is_rolled_up() -> bool:
         return bool(await list_used(database, tenant))
 
-    running = asyncio.create_task(usage_counter.run(store, by_tenant=by_tenant))
+    running = asyncio.create_task(usage_counter.run(database, by_tenant=by_tenant))
     try:
         await until(is_rolled_up, "the usage is added up")
         expected = 1.0 if by_tenant else None

@@ -14,7 +14,7 @@ from common.postgres.database import Database
 from services.dispatcher.maintenance.retention import own_retention, retention
 from services.dispatcher.maintenance.retention.store import RetentionStore
 from services.dispatcher.maintenance.usage import usage_counter
-from services.dispatcher.maintenance.usage.store import UsageStore
+from services.dispatcher.maintenance.usage.store import roll_up
 from tests.integration.jobs import add_tenant, claim, new_end, submit, take
 from tests.integration.transactions import OpenTransaction
 from tests.integration.usage import count_all, end, list_used
@@ -32,12 +32,7 @@ WHERE ended_xid IS NOT NULL
 """
 
 
-@pytest.fixture
-def store(database: Database) -> UsageStore:
-    return UsageStore(database)
-
-
-async def test_concurrent_roll_ups_count_each_end_once(database: Database, store: UsageStore, tenant: UUID) -> None:
+async def test_concurrent_roll_ups_count_each_end_once(database: Database, tenant: UUID) -> None:
     jobs = 40
     for _ in range(jobs):
         await submit(database, tenant)
@@ -47,7 +42,7 @@ async def test_concurrent_roll_ups_count_each_end_once(database: Database, store
 
     async def is_counted() -> bool:
         nonlocal counted
-        rolled = await asyncio.gather(*(store.roll_up(7) for _ in range(4)))
+        rolled = await asyncio.gather(*(roll_up(database, 7) for _ in range(4)))
         assert all(sum(each.jobs for each in sums) <= 7 for sums in rolled)
         counted += sum(each.jobs for sums in rolled for each in sums)
         return counted >= jobs
@@ -57,22 +52,20 @@ async def test_concurrent_roll_ups_count_each_end_once(database: Database, store
     assert [used[:2] for used in await list_used(database, tenant)] == [("echo", jobs)]
 
 
-async def test_a_second_dispatcher_does_not_wait_for_the_first(
-    database: Database, store: UsageStore, tenant: UUID
-) -> None:
+async def test_a_second_dispatcher_does_not_wait_for_the_first(database: Database, tenant: UUID) -> None:
     await end(database, await submit(database, tenant))
-    await count_all(store, 1)
+    await count_all(database, 1)
     await end(database, await submit(database, tenant))
     async with database.transaction() as holder:
         await holder.execute("SELECT FROM usage FOR UPDATE")
-        first = asyncio.create_task(count_all(store, 1))
+        first = asyncio.create_task(count_all(database, 1))
         await until_blocked(database)
-        assert await store.roll_up(100) == []
+        assert await roll_up(database, 100) == []
     await first
     assert [used[:2] for used in await list_used(database, tenant)] == [("echo", 2)]
 
 
-async def test_an_end_that_commits_late_is_counted_once(database: Database, store: UsageStore, tenant: UUID) -> None:
+async def test_an_end_that_commits_late_is_counted_once(database: Database, tenant: UUID) -> None:
     """Later transactions end other jobs and commit before it. A bound at the newest id would skip it."""
     late, early = await submit(database, tenant), await submit(database, tenant)
     held, job = await claim(database, late), await claim(database, early)
@@ -80,96 +73,90 @@ async def test_an_end_that_commits_late_is_counted_once(database: Database, stor
         await end_jobs(OpenTransaction(ending), [new_end(held)])
         await end_jobs(database, [new_end(job)])
         for _ in range(2):
-            assert await store.roll_up(100) == []
-    await count_all(store, 2)
+            assert await roll_up(database, 100) == []
+    await count_all(database, 2)
     for _ in range(2):
-        assert await store.roll_up(100) == []
+        assert await roll_up(database, 100) == []
     assert [used[:2] for used in await list_used(database, tenant)] == [("echo", 2)]
 
 
-async def test_an_end_that_is_rolled_back_is_not_counted(database: Database, store: UsageStore, tenant: UUID) -> None:
+async def test_an_end_that_is_rolled_back_is_not_counted(database: Database, tenant: UUID) -> None:
     job = await claim(database, await submit(database, tenant))
     with contextlib.suppress(ZeroDivisionError):
         async with database.transaction() as ending:
             await end_jobs(OpenTransaction(ending), [new_end(job)])
             raise ZeroDivisionError
     await end_jobs(database, [new_end(job)])
-    await count_all(store, 1)
+    await count_all(database, 1)
     assert [used[:2] for used in await list_used(database, tenant)] == [("echo", 1)]
 
 
-async def test_the_ends_of_one_transaction_are_counted_together(
-    database: Database, store: UsageStore, tenant: UUID
-) -> None:
+async def test_the_ends_of_one_transaction_are_counted_together(database: Database, tenant: UUID) -> None:
     for _ in range(5):
         await submit(database, tenant)
     await end_jobs(database, [new_end(job) for job in await take(database, 5)])
     await end(database, await submit(database, tenant))
-    await count_all(store, 6, limit=2)
+    await count_all(database, 6, limit=2)
     assert [used[:2] for used in await list_used(database, tenant)] == [("echo", 6)]
 
 
-async def test_a_job_is_not_removed_before_it_is_counted(database: Database, store: UsageStore, tenant: UUID) -> None:
+async def test_a_job_is_not_removed_before_it_is_counted(database: Database, tenant: UUID) -> None:
     own = RetentionStore(database)
     for retain in (None, 3600.0):
         await end(database, await submit(database, tenant, retain=retain))
     await database.fetch("UPDATE jobs SET finished_at = finished_at - $1::interval", timedelta(days=2))
     assert await retention.remove_old_jobs(database, 86_400) == 0
     assert await own_retention.remove_retained(own) == 0
-    await count_all(store, 2)
+    await count_all(database, 2)
     assert await own_retention.remove_retained(own) == 1
     assert await retention.remove_old_jobs(database, 86_400) == 1
 
 
 async def test_after_a_restore_into_a_server_with_smaller_ids_nothing_counts_twice(
-    database: Database, store: UsageStore, tenant: UUID
+    database: Database, tenant: UUID
 ) -> None:
     """One job of the dump was counted, the other was not."""
     counted, new = await submit(database, tenant), await submit(database, tenant, model="small")
     await end(database, counted)
-    await count_all(store, 1)
+    await count_all(database, 1)
     await end(database, new)
     await database.fetch(DUMP, counted)
     await database.fetch("UPDATE usage_progress SET counted_before = '9000000000001'")
-    assert [each.model for each in await store.roll_up(100)] == ["small"]
+    assert [each.model for each in await roll_up(database, 100)] == ["small"]
     assert await database.fetch("SELECT FROM jobs WHERE ended_xid IS NOT NULL") == []
     await end(database, await submit(database, tenant))
-    await count_all(store, 1)
+    await count_all(database, 1)
     assert [used[:2] for used in await list_used(database, tenant)] == [("echo", 2), ("small", 1)]
     assert await retention.remove_old_jobs(database, -60.0) == 3
 
 
-async def test_an_end_during_a_roll_up_is_counted_by_the_next(
-    database: Database, store: UsageStore, tenant: UUID
-) -> None:
+async def test_an_end_during_a_roll_up_is_counted_by_the_next(database: Database, tenant: UUID) -> None:
     """The roll-up sees it, although its transaction began later."""
     await end(database, await submit(database, tenant))
     async with database.transaction() as holder:
         await holder.execute("INSERT INTO usage VALUES ($1, current_date, 'echo', 0, 0, 0, 0, 0, 0, 0)", tenant)
-        counting = asyncio.create_task(store.roll_up(100))
+        counting = asyncio.create_task(roll_up(database, 100))
         await until_blocked(database)
         await end(database, await submit(database, tenant))
     assert [each.jobs for each in await counting] == [1]
-    await count_all(store, 1)
+    await count_all(database, 1)
     assert [used[:2] for used in await list_used(database, tenant)] == [("echo", 2)]
 
 
-async def test_metrics_count_only_what_was_committed(
-    database: Database, store: UsageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_metrics_count_only_what_was_committed(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_counter, "INTERVAL_SECONDS", 0.05)
     tenant = await add_tenant(database, "metered")
     labels = {"tenant": ids.encode(ids.Kind.TENANT, tenant), "model": "echo", "status": "succeeded"}
     await end(database, await submit(database, tenant))
     async with database.transaction() as holder:
         await holder.execute("INSERT INTO usage VALUES ($1, current_date, 'echo', 0, 0, 0, 0, 0, 0, 0)", tenant)
-        running = asyncio.create_task(usage_counter.run(store, by_tenant=True))
+        running = asyncio.create_task(usage_counter.run(database, by_tenant=True))
         await until_blocked(database)
         await holder.execute(TERMINATE)
         assert REGISTRY.get_sample_value("charonia_tenant_jobs_total", labels) is None
     try:
         await until(lambda: REGISTRY.get_sample_value("charonia_tenant_jobs_total", labels) == 1, "it is counted")
-        assert await store.roll_up(100) == []
+        assert await roll_up(database, 100) == []
         assert REGISTRY.get_sample_value("charonia_tenant_jobs_total", labels) == 1
     finally:
         running.cancel()

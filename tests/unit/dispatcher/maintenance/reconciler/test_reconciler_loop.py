@@ -12,7 +12,6 @@ from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from services.dispatcher.maintenance.reconciler import reconciler as module
 from services.dispatcher.maintenance.reconciler.reconciler import Reconciler
-from services.dispatcher.maintenance.reconciler.store import ReconcilerStore
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import NotStored
 
@@ -28,7 +27,6 @@ async def test_it_continues_after_an_error(error: CharoniaError, monkeypatch: py
     publisher = cast("Publisher", SimpleNamespace(connection=SimpleNamespace(is_up=True)))
     reconciler = Reconciler(
         cast("Database", None),
-        cast("ReconcilerStore", None),
         cast("ResultRecorder", None),
         publisher,
         cast("WakeUpPublisher", None),
