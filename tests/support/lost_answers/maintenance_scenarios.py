@@ -12,6 +12,7 @@ import httpx
 
 from common import ids
 from common.jobs import input_files
+from common.jobs.rescue import find_beside
 from common.object_store.store import ObjectStore
 from common.postgres.leadership import LeaseStore
 from services.dispatcher.maintenance.files import expired_files
@@ -146,6 +147,8 @@ async def lose_dispatcher(world: World) -> None:
     await client.wait(job, "queued", "canceled")
     await client.call("POST", f"/v1/jobs/{job}/cancel", 202, 409)
     await client.wait(job, "canceled")
+    async with world.database() as database:
+        await repeat(lambda: find_beside(database, ["lost"]))
 
 
 async def suspect(world: World) -> None:
@@ -204,6 +207,8 @@ async def sweep_orphans(world: World) -> None:
     """What a leader does once an hour."""
     async with world.database() as database:
         store = UnneededFileStore(database)
+        await repeat(store.find_tenant)
+        await repeat(lambda: store.check_again({uuid4(): 1}))
         await repeat(lambda: store.save_tenant(world.removed_id))
         await repeat(lambda: store.begin_pass(0.0))
 
