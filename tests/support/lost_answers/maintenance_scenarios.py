@@ -109,13 +109,15 @@ async def sweep_files(world: World) -> None:
                 world.removed_id,
             )
             await repeat(lambda: expired_files.sweep(store, objects))
+        presigned = uuid4()
         await world.own.execute(
             "INSERT INTO files (id, tenant_id, status, content_type, size, kept, expires_at, writable_until) VALUES "
             "($1, $2, 'ready', 'text/plain', 1, 600, now() + interval '600 s', now() - interval '2 h')",
-            uuid4(),
+            presigned,
             world.removed_id,
         )
         await repeat(lambda: expired_files.check_sizes(store, objects))
+        await repeat(lambda: store.check_again({presigned: 2}))
         dropped = uuid4()
         await world.own.execute(
             "INSERT INTO files (id, tenant_id, content_type, size, kept, expires_at) VALUES "
@@ -139,16 +141,16 @@ async def lose_dispatcher(world: World) -> None:
     )
     world.moved_jobs.add(parse(ids.Kind.JOB, job))
     await world.own.execute(
-        "UPDATE jobs SET status = 'processing', attempt = 1, claim = claim + 1, worker = 'lost', session = $2, "
+        "UPDATE jobs SET status = 'processing', attempt = 1, claim = claim + 1, worker = 'lost', "
         "lease_until = now() + interval '1 hour', started_at = now() WHERE id = $1",
         parse(ids.Kind.JOB, job),
-        session,
     )
+    async with world.database() as database:
+        await repeat(lambda: find_beside(database, ["lost"]))
+    await world.own.execute("UPDATE jobs SET session = $2 WHERE id = $1", parse(ids.Kind.JOB, job), session)
     await client.wait(job, "queued", "canceled")
     await client.call("POST", f"/v1/jobs/{job}/cancel", 202, 409)
     await client.wait(job, "canceled")
-    async with world.database() as database:
-        await repeat(lambda: find_beside(database, ["lost"]))
 
 
 async def suspect(world: World) -> None:
@@ -208,7 +210,6 @@ async def sweep_orphans(world: World) -> None:
     async with world.database() as database:
         store = UnneededFileStore(database)
         await repeat(store.find_tenant)
-        await repeat(lambda: store.check_again({uuid4(): 1}))
         await repeat(lambda: store.save_tenant(world.removed_id))
         await repeat(lambda: store.begin_pass(0.0))
 
