@@ -18,7 +18,7 @@ from tests.conftest import running
 from tests.integration.jobs import add_tenant
 from tests.support.database.checked_moves import add_trigger
 from tests.support.database.standby import NAME, Standby
-from tests.support.database.temporary import temporary_database
+from tests.support.database.temporary import Databases, open_databases
 
 TEMPLATE = "migrated"
 
@@ -32,9 +32,15 @@ async def template(postgres: Postgres) -> str:
     return TEMPLATE
 
 
+@pytest.fixture(scope="session")
+async def databases(postgres: Postgres) -> AsyncIterator[Databases]:
+    async with open_databases(postgres) as opened:
+        yield opened
+
+
 @pytest.fixture
-def database_url(postgres: Postgres, template: str) -> Iterator[str]:
-    with temporary_database(postgres, template) as url:
+async def database_url(databases: Databases, template: str) -> AsyncIterator[str]:
+    async with databases.create(template) as url:
         yield url
 
 
@@ -55,9 +61,9 @@ async def tenant(database: Database) -> UUID:
 
 
 @pytest.fixture(scope="module")
-async def schema(postgres: Postgres, template: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
+async def schema(databases: Databases, template: str) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
     """A connection to a migrated database, shared by the tests of a module that change nothing."""
-    with temporary_database(postgres, template) as url:
+    async with databases.create(template) as url:
         connection = await asyncpg.connect(url)
         yield connection
         await connection.close()

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,9 +19,8 @@ from common.postgres.migrate import main, migrate
 from common.postgres.schema_version import Migration, list_migrations, parse_migration
 from common.postgres.session_settings import ABANDONED
 from deploy.local.processes.ports import free_ports
-from deploy.local.servers.postgres import Postgres
 from tests.integration.proxy import HOST, Proxy
-from tests.support.database.temporary import temporary_database
+from tests.support.database.temporary import Databases
 
 OURS = list_migrations()
 NEXT = OURS[-1].number + 1
@@ -42,8 +41,8 @@ Connection = asyncpg.Connection  # generic in its stubs only
 
 
 @pytest.fixture
-def empty_url(postgres: Postgres) -> Iterator[str]:
-    with temporary_database(postgres) as url:
+async def empty_url(databases: Databases) -> AsyncIterator[str]:
+    async with databases.create() as url:
         yield url
 
 

@@ -9,11 +9,10 @@ import pytest
 
 from common import ids
 from common.postgres.session_settings import PLANNING
-from deploy.local.servers.postgres import Postgres
 from tests.integration.common.postgres.test_queries import QUERIES
 from tests.integration.deliveries import EVENT
 from tests.support.database.seed import QUERIES as SEEDING
-from tests.support.database.temporary import temporary_database
+from tests.support.database.temporary import Databases
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 BIG = (
@@ -152,9 +151,9 @@ HISTORIES: dict[str, list[Callable[[Connection, object], Awaitable[None]]]] = {
 
 
 @pytest.fixture(params=HISTORIES)
-async def database(request: pytest.FixtureRequest, postgres: Postgres, template: str) -> AsyncIterator[Connection]:
+async def database(request: pytest.FixtureRequest, databases: Databases, template: str) -> AsyncIterator[Connection]:
     """Big tables with statistics as old as the name says."""
-    with temporary_database(postgres, template) as url:
+    async with databases.create(template) as url:
         connection = await asyncpg.connect(url)
         for table in BIG:
             await connection.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")  # autovacuum also analyzes

@@ -18,7 +18,7 @@ from deploy.local.servers.postgres import Postgres, connect_as, role_passwords
 from tests.integration.common.postgres.test_queries import QUERIES, ROOT
 from tests.integration.deliveries import EVENT
 from tests.support.database.seed import add_subscribers
-from tests.support.database.temporary import temporary_database
+from tests.support.database.temporary import Databases
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 WHERE = "the section Rights of common/postgres/migrations/0001_schema.sql"
@@ -210,9 +210,9 @@ async def test_a_role_adds_events_with_their_deliveries_even_with_tables_of_the_
     assert len(await database.fetch("SELECT FROM deliveries")) == 1
 
 
-async def test_an_owner_that_is_no_superuser_may_migrate(postgres: Postgres) -> None:
+async def test_an_owner_that_is_no_superuser_may_migrate(postgres: Postgres, databases: Databases) -> None:
     postgres.query("CREATE ROLE plain LOGIN PASSWORD 'secret'")
-    with temporary_database(postgres) as url:
+    async with databases.create() as url:
         postgres.query(f'ALTER DATABASE "{url.rpartition("/")[2]}" OWNER TO plain')
         login = f"postgresql://plain:secret@{url.rpartition('@')[2]}"
         assert await migrate(login) != []
