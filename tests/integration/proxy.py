@@ -16,6 +16,7 @@ class Proxy:
         self.port = port
         self.pipes: set[asyncio.Task[None]] = set()
         self.writers: list[asyncio.StreamWriter] = []
+        self.server_writers: list[asyncio.StreamWriter] = []
         self.server: asyncio.Server | None = None
         self.connected = True
 
@@ -37,6 +38,18 @@ class Proxy:
         self.connected = False
         self.silence()
 
+    def close(self) -> None:
+        """Close all connections and refuse new ones, as a system does whose server was killed."""
+        if self.server is not None:
+            self.server.close()
+        for writer in (*self.writers, *self.server_writers):
+            writer.transport.abort()
+
+    def forsake_server(self) -> None:
+        """Close the connections to the server only. Clients do not notice it after `cut_off`."""
+        for writer in self.server_writers:
+            writer.transport.abort()
+
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self.connected:
             self.writers.append(writer)
@@ -46,7 +59,8 @@ class Proxy:
         except OSError:
             writer.transport.abort()
             return
-        self.writers += [writer, server_writer]
+        self.writers.append(writer)
+        self.server_writers.append(server_writer)
         for source, sink in ((reader, server_writer), (server_reader, writer)):
             pipe = asyncio.create_task(pass_on(source, sink))
             self.pipes.add(pipe)
@@ -71,7 +85,5 @@ async def proxied(url: str) -> AsyncIterator[Proxy]:
     try:
         yield proxy
     finally:
-        proxy.server.close()
-        for writer in proxy.writers:
-            writer.transport.abort()
+        proxy.close()
         proxy.silence()

@@ -2,8 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 import pytest
@@ -18,9 +17,7 @@ from common.rabbitmq.consumer import Consumer
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.subscription import Subscription
 from common.server_urls import split_by_node
-from deploy.local.processes.ports import free_ports
 from deploy.local.servers.rabbitmq import RabbitMQ
-from tests.conftest import running
 from tests.integration.brokers import consuming, publishing
 from tests.integration.handlers import Handler, declare_all, publish_wake_up, subscription
 from tests.integration.proxy import Proxy, proxied
@@ -30,18 +27,17 @@ NOTICE_SECONDS = 12.0  # 5 and what a busy machine adds; a missing heartbeat is 
 
 
 class Node(msgspec.Struct):
-    broker: RabbitMQ
+    """The broker through a proxy. To its clients, the proxy is what they lose."""
+
     proxy: Proxy
     name: str
 
     def kill(self) -> None:
-        self.broker.kill()
-
-    def freeze(self) -> None:
-        self.broker.freeze()
+        self.proxy.close()
 
     def cut_off(self) -> None:
         self.proxy.cut_off()
+        self.proxy.forsake_server()  # so that messages for the lost client go elsewhere
 
 
 class Nodes(msgspec.Struct):
@@ -50,26 +46,15 @@ class Nodes(msgspec.Struct):
     second: Node
 
 
-@pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RabbitMQ]]:
-    with ExitStack() as stack:
-        servers = [RabbitMQ(tmp_path_factory.mktemp("node"), *free_ports(3)) for _ in range(2)]
-        for server in servers:
-            stack.enter_context(running(server))
-        yield servers
-
-
 @pytest.fixture
-async def nodes(brokers: list[RabbitMQ], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Nodes]:
-    """Two brokers behind proxies. Every process tries the first one first."""
+async def nodes(amqp_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Nodes]:
+    """Two nodes. Every process tries the first one first."""
     monkeypatch.setattr(random, "shuffle", lambda _: None)
     monkeypatch.setattr(connection, "PROBE_SECONDS", 60.0)  # so that no probe notices what the calls to a node miss
-    async with AsyncExitStack() as stack:
-        found = [await stack.enter_async_context(behind_proxy(broker)) for broker in brokers]
-        login, _, first = brokers[0].url.partition("@")
-        address, _, _ = first.partition("/")
-        hosts = ",".join(node.name for node in found)
-        yield Nodes(f"{login}@{first.replace(address, hosts)}", *found)
+    async with proxied(amqp_url) as first, proxied(amqp_url) as second:
+        found = [Node(proxy, *split_by_node(proxy.url_of(amqp_url))) for proxy in (first, second)]
+        (address,) = split_by_node(amqp_url)
+        yield Nodes(amqp_url.replace(address, ",".join(node.name for node in found)), *found)
 
 
 @pytest.fixture
@@ -78,37 +63,25 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "QUICK_CONNECT_SECONDS", connection.CALL_SECONDS)
 
 
-@asynccontextmanager
-async def behind_proxy(broker: RabbitMQ) -> AsyncIterator[Node]:
-    async with proxied(broker.url) as proxy:
-        (name,) = split_by_node(proxy.url_of(broker.url))
-        try:
-            yield Node(broker, proxy, name)
-        finally:
-            broker.thaw()
-            if not await asyncio.to_thread(broker.probe):
-                await asyncio.to_thread(broker.start)
-
-
 async def publish(publisher: Publisher) -> None:
     key = topology.CONTROL_EXCHANGE
     await publisher.publish(key, "", b"{}", message_id=ids.new(), headers={})
 
 
 @pytest.mark.usefixtures("unhurried")
-@pytest.mark.parametrize("fault", [Node.kill, Node.freeze, Node.cut_off])
+@pytest.mark.parametrize("fault", [Node.kill, Node.cut_off])
 async def test_a_lost_node_is_noticed_and_another_takes_over(
-    nodes: Nodes, model: str, fault: Callable[[Node], None]
+    nodes: Nodes, amqp_url: str, model: str, fault: Callable[[Node], None]
 ) -> None:
     handler = Handler()
     async with publishing(nodes.url) as publisher, consuming(nodes.url) as consumer:
         await consumer.subscribe(subscription(model, handler))
         both = publisher.connection, consumer.connection
         assert {each.node for each in both} == {nodes.first.name}
-        await asyncio.to_thread(fault, nodes.first)
+        fault(nodes.first)
         await until(lambda: nodes.first.name not in {each.node for each in both}, "both notice it", NOTICE_SECONDS)
         await until(lambda: {each.node for each in both} == {nodes.second.name}, "both go on")
-        job = await publish_wake_up(nodes.second.broker.url, model)
+        job = await publish_wake_up(amqp_url, model)
         await until(lambda: handler.seen == [job], "the message is handled")
 
 
@@ -132,19 +105,21 @@ async def test_a_node_that_is_lost_while_queues_are_declared_is_noticed(nodes: N
         await asyncio.wait([connecting])
 
 
-@pytest.mark.parametrize("fault", [Node.kill, Node.freeze, Node.cut_off])
+@pytest.mark.parametrize("fault", [Node.kill, Node.cut_off])
 async def test_a_command_finds_the_node_that_answers(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch, fault: Callable[[Node], None]
 ) -> None:
     monkeypatch.setattr(connection, "CALL_SECONDS", 30.0)  # for the last node; the one before has less
-    await asyncio.to_thread(fault, nodes.first)
+    fault(nodes.first)
     async with await asyncio.wait_for(connect(nodes.url, "tests"), NOTICE_SECONDS) as opened:
         assert opened.transport is not None
         assert str(opened.transport.connection.url.port) in nodes.second.name
 
 
 @pytest.mark.usefixtures("unhurried")
-async def test_a_node_that_blocks_publishers_keeps_them(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_that_blocks_publishers_keeps_them(
+    nodes: Nodes, rabbitmq: RabbitMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A memory alarm is the whole cluster's."""
     monkeypatch.setattr(liveness, "PING_SECONDS", 0.05)
     monkeypatch.setattr(liveness, "STEP_SECONDS", 1.5)  # a busy broker answers within three of them
@@ -152,13 +127,12 @@ async def test_a_node_that_blocks_publishers_keeps_them(nodes: Nodes, monkeypatc
     monkeypatch.setattr(connection, "CALL_SECONDS", 5.0)
     async with publishing(nodes.url) as publisher:
         before = publisher.connection.current
-        await asyncio.to_thread(nodes.first.broker.raise_memory_alarm)
+        await asyncio.to_thread(rabbitmq.raise_memory_alarm)
         try:
-            for _ in range(2):  # each waits for longer than a node has for an answer
-                with pytest.raises(BrokerUnavailable):
-                    await publish(publisher)
+            with pytest.raises(BrokerUnavailable):
+                await publish(publisher)  # waits for longer than a node has for an answer
             assert publisher.connection.is_blocked
         finally:
-            await asyncio.to_thread(nodes.first.broker.clear_memory_alarm)
+            await asyncio.to_thread(rabbitmq.clear_memory_alarm)
         await until(lambda: not publisher.connection.is_blocked, "the broker unblocks")
         assert publisher.connection.current is before
