@@ -30,6 +30,7 @@ from services.dispatcher.inputs.references import FileUrls
 from services.dispatcher.triton.errors import InferenceError
 from tests.integration.common.object_store.conftest import Place
 from tests.integration.common.object_store.streams import make_bytes, stream
+from tests.integration.places import BOTH
 from tests.support.s3.server import S3
 from tests.unit.clock import Clock
 
@@ -77,6 +78,7 @@ async def refuse(reader: InputReader, *inputs: Tensor, timeout: float = LONG) ->
     return caught.value
 
 
+@BOTH
 async def test_contents_come_from_files_and_from_the_job(store: ObjectStore) -> None:
     large, text = make_bytes(3 * MIB + 17), b"text"
     inputs = [
@@ -92,6 +94,7 @@ async def test_contents_come_from_files_and_from_the_job(store: ObjectStore) -> 
     assert await read(make_reader(store), *inputs) == [large, b"abc", large[128:], element, bytes(4), b"", b""]
 
 
+@BOTH
 async def test_each_byte_is_held_once(store: ObjectStore) -> None:
     large = await add(store, make_bytes(64 * MIB))
     reader = make_reader(store)

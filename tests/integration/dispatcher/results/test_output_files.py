@@ -28,6 +28,7 @@ from services.dispatcher.triton.tensors import OutputFile, make_file
 from tests.integration.common.object_store.conftest import Place
 from tests.integration.common.object_store.streams import list_keys, make_bytes, read_all
 from tests.integration.jobs import TRACEPARENT, claim, lapse, look, make_due, new_end, new_requeue, submit
+from tests.integration.places import BOTH
 from tests.integration.stores import Stores
 from tests.integration.waiting import until
 from tests.integration.world import World as Jobs
@@ -92,6 +93,7 @@ def world(database: Database, store: ObjectStore, tenant: UUID) -> World:
     return World(database, store, tenant)
 
 
+@BOTH
 async def test_a_file_belongs_to_its_job_from_the_end_on(world: World) -> None:
     job, output = await world.start(), make_output()
     await world.files.save(world.tenant, [output])

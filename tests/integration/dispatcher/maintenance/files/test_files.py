@@ -56,12 +56,12 @@ class World(NamedTuple):
         await self.database.fetch("UPDATE files SET expires_at = now() WHERE tenant_id = $1", self.tenant)
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture
 async def world(
     request: pytest.FixtureRequest, database: Database, tenant: UUID, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     url = (tmp_path / "store").as_uri()
-    if request.param == "s3":
+    if getattr(request, "param", "folder") == "s3":
         s3: S3 = request.getfixturevalue("s3")
         url = f"s3://sweep-{uuid.uuid4().hex[:8]}"
         s3.create_bucket(url.removeprefix("s3://"))
@@ -72,6 +72,7 @@ async def world(
     objects.close()
 
 
+@pytest.mark.parametrize("world", ["folder", "s3"], indirect=True)
 async def test_what_has_expired_is_removed_and_nothing_else(world: World) -> None:
     kept = await world.add(60)
     uploading = await world.add(60, "uploading")

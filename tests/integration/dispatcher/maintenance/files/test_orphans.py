@@ -51,13 +51,13 @@ class World(NamedTuple):
             continue
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture
 async def world(
     request: pytest.FixtureRequest, database: Database, tenant: UUID, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     monkeypatch.setattr(orphans, "PAGE_SECONDS", 0.0)
     url = (tmp_path / "store").as_uri()
-    if request.param == "s3":
+    if getattr(request, "param", "folder") == "s3":
         s3: S3 = request.getfixturevalue("s3")
         bucket = f"orphans-{uuid.uuid4().hex[:8]}"
         s3.create_bucket(bucket)
@@ -69,6 +69,7 @@ async def world(
     objects.close()
 
 
+@pytest.mark.parametrize("world", ["folder", "s3"], indirect=True)
 async def test_only_objects_without_a_row_are_deleted(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """A bucket may have objects of another stack, and of others."""
     kept = []

@@ -58,6 +58,7 @@ async def world(database: Database, tenant: UUID, url: str) -> AsyncIterator[Wor
     objects.close()
 
 
+@pytest.mark.parametrize("url", ["folder", "s3"], indirect=True)
 async def test_a_large_input_is_a_file_of_its_job(world: World) -> None:
     job = (await world.submit()).row.id
     assert await world.list_rows() == [("ready", True)]
