@@ -1,7 +1,6 @@
 """A migrated database for each test, and a virtual host for each module."""
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -80,10 +79,10 @@ def model() -> str:
     return f"m{ids.new().hex}"
 
 
-@pytest.fixture
-def primary(tmp_path: Path) -> Iterator[Postgres]:
+@pytest.fixture(scope="module")
+def primary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
     """A server of its own, for a standby to follow."""
-    server = Postgres(tmp_path / "primary", *free_ports(1), durable=False)
+    server = Postgres(tmp_path_factory.mktemp("primary"), *free_ports(1), durable=False)
     try:
         with running(server):
             yield server
@@ -91,10 +90,10 @@ def primary(tmp_path: Path) -> Iterator[Postgres]:
         server.delete()
 
 
-@pytest.fixture
-def standby(primary: Postgres, tmp_path: Path) -> Iterator[Standby]:
+@pytest.fixture(scope="module")
+def standby(primary: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standby]:
     """The synchronous standby of `primary`. Commits wait for it."""
-    server = Standby(primary, tmp_path / "standby", *free_ports(1))
+    server = Standby(primary, tmp_path_factory.mktemp("standby"), *free_ports(1))
     try:
         with running(server):
             primary.query(f"ALTER SYSTEM SET synchronous_standby_names = '{NAME}'")

@@ -12,8 +12,6 @@ from common.postgres import leadership
 from common.postgres.database import Database
 from common.postgres.leadership import (
     LEASE_SECONDS,
-    RENEW_SECONDS,
-    UNFIT_SECONDS,
     Answer,
     Leadership,
     LeaseStore,
@@ -91,6 +89,13 @@ def longer_lease(monkeypatch: pytest.MonkeyPatch) -> float:
 
 
 @pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Renewals after so many seconds. Ask for this before the candidates."""
+    monkeypatch.setattr(leadership, "RENEW_SECONDS", seconds := 0.3)
+    return seconds
+
+
+@pytest.fixture
 async def candidates(database: Database) -> AsyncIterator[Callable[[], Candidate]]:
     """Add a candidate."""
     added: list[Candidate] = []
@@ -136,6 +141,7 @@ async def wait_for_fitness(database: Database, *, is_fit: bool) -> None:
     await eventually(poll, f"the lease says that the fitness of its holder is {is_fit}")
 
 
+@pytest.mark.usefixtures("often")
 async def test_a_second_candidate_waits(
     longer_lease: float, database: Database, leader: Candidate, second: Candidate
 ) -> None:
@@ -177,12 +183,12 @@ async def test_a_leader_that_is_cut_off_stops_before_another_begins(
 
 
 async def test_a_short_outage_ends_no_leadership(
-    longer_lease: float, leader: Candidate, second: Candidate, database: Database
+    longer_lease: float, often: float, leader: Candidate, second: Candidate, database: Database
 ) -> None:
     leader.line.state = "broken"
 
     async def is_late() -> bool:
-        return (await ask(database)).seconds < longer_lease - 3 * RENEW_SECONDS
+        return (await ask(database)).seconds < longer_lease - 3 * often
 
     async def is_renewed() -> bool:
         return not await is_late()
@@ -193,10 +199,13 @@ async def test_a_short_outage_ends_no_leadership(
     assert (leader.works, leader.began, second.began) == (True, 1, 0)
 
 
-@pytest.mark.usefixtures("longer_lease")
-async def test_a_leader_without_what_its_work_needs_is_replaced(leader: Candidate, second: Candidate) -> None:
+@pytest.mark.usefixtures("longer_lease", "often")
+async def test_a_leader_without_what_its_work_needs_is_replaced(
+    leader: Candidate, second: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leadership, "UNFIT_SECONDS", 0.5)
     leader.is_fit = False
-    await wait_for_work(second, within=UNFIT_SECONDS + TAKEOVER_SECONDS)
+    await wait_for_work(second, within=TAKEOVER_SECONDS)
     await eventually(leader.is_idle, "the former leader has stopped", within=TAKEOVER_SECONDS)
     assert (leader.began, second.began) == (1, 1)
 

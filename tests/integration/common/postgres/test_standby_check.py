@@ -8,6 +8,7 @@ from common.postgres.roles import parse_passwords
 from common.postgres.standby_check import NAMES, SENDER_TIMEOUT, check_once
 from deploy.local.servers.postgres import Postgres, connect_as, role_passwords
 from tests.integration.waiting import until
+from tests.support.database.standby import NAME
 from tests.support.telemetry.process_metrics import count
 
 METRIC = "charonia_standby_setting_unsafe"
@@ -20,7 +21,9 @@ def set_up(server: Postgres, setting: str, value: str) -> None:
 
 
 @pytest.mark.usefixtures("standby")
-async def test_unsafe_settings_are_logged_once_and_counted(primary: Postgres, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unsafe_settings_are_logged_once_and_counted_until_they_are_good(
+    primary: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
     await migrate(primary.url, parse_passwords(role_passwords(primary.url).split(",")))
     database = await Database.connect(connect_as("dispatcher", primary.url), application="tests")
 
@@ -42,15 +45,13 @@ async def test_unsafe_settings_are_logged_once_and_counted(primary: Postgres, ca
     assert [count(METRIC, setting=each) for each in (NAMES, SENDER_TIMEOUT)] == [1, 1]
     assert list(await check({NAMES: "", SENDER_TIMEOUT: ""})) == [NAMES, SENDER_TIMEOUT]
     assert caplog.messages == []
-    await database.close()
-
-
-@pytest.mark.usefixtures("standby")
-async def test_good_settings_are_counted_as_such(primary: Postgres) -> None:
+    set_up(primary, NAMES, NAME)
     set_up(primary, SENDER_TIMEOUT, "5s")
-    await migrate(primary.url)
-    database = await Database.connect(primary.url, application="tests")
-    assert await check_once(database, {}) == {}
+
+    async def is_good() -> bool:
+        return await check({}) == {}
+
+    await until(is_good, "the session has the good settings")
     assert [count(METRIC, setting=each) for each in (NAMES, SENDER_TIMEOUT)] == [0, 0]
     await database.close()
 

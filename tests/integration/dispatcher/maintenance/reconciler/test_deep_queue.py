@@ -23,7 +23,7 @@ from tests.integration.handlers import declare_model_queues
 from tests.integration.jobs import new_job
 from tests.integration.world import World
 
-JOBS = 5000
+JOBS = 10 * MAX_WAKE_UPS
 ROUNDS = 20
 WAITED_LONG = "UPDATE jobs SET run_at = run_at - interval '1 hour', created_at = created_at - interval '1 hour'"
 START = """
@@ -67,8 +67,7 @@ async def test_jobs_that_wait_for_long_cost_neither_writes_nor_messages(
 ) -> None:
     world = World(database, tenant)
     jobs = [new_job(tenant, model=model) for _ in range(JOBS)]
-    for start in range(0, JOBS, 1000):
-        await submit_jobs(database, jobs[start : start + 1000])
+    await submit_jobs(database, jobs)
     await world.stores.models.save_models([(ModelVersion(model, "1", False, 0, 1, [], []), True)])
     await database.fetch(WAITED_LONG)
     before = await read_versions(database)
