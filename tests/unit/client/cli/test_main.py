@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from charonia.cli.main import main
 
 from deploy.local.settings import ROOT
 
@@ -30,21 +31,41 @@ def run_in_shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]
         ("charonia --help > /dev/full", LOCAL, os.strerror(errno.ENOSPC)),
         ("charonia --help >&-", LOCAL, os.strerror(errno.EBADF)),
         ("charonia login --url http://a <&-", LOCAL, os.strerror(errno.EBADF)),
-        ("charonia run echo x=1 --output /dev/null/a", USAGE, "name a folder you can write to"),
-        ("charonia watch job_1 --output /dev/null/a", USAGE, "name a folder you can write to"),
-        ("charonia run echo x=1 --idempotency-key ä", USAGE, "write visible ASCII characters"),
-        ("echo 1 | charonia batch echo /dev/stdin -o results", USAGE, "is no plain file"),
         ("charonia batch echo <(echo 1) -o results", USAGE, "is no plain file"),
         ("echo 1 | charonia batch echo - -o results", USAGE, "is no plain file"),
-        ("charonia job ''", USAGE, "job: an empty text was given"),
-        ("charonia cancel job_1 ''", USAGE, "jobs: an empty text was given"),
     ],
 )
-def test_a_mistake_is_one_line_with_a_code(command: str, code: int, text: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_stream_is_one_line_with_a_code(
+    command: str, code: int, text: str, tmp_path: Path
+) -> None:
     found = run_in_shell(command, tmp_path)
     assert (found.returncode, found.stdout) == (code, "")
     assert text in found.stderr
     assert len(found.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["run", "echo", "x=1", "--output", "/dev/null/a"], "name a folder you can write to"),
+        (["watch", "job_1", "--output", "/dev/null/a"], "name a folder you can write to"),
+        (["run", "echo", "x=1", "--idempotency-key", "ä"], "write visible ASCII characters"),
+        (["job", ""], "job: an empty text was given"),
+        (["cancel", "job_1", ""], "jobs: an empty text was given"),
+    ],
+)
+def test_a_mistake_is_one_line_with_a_code(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in NOWHERE.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["charonia", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    printed, told = capsys.readouterr()
+    assert (end.value.code, printed) == (USAGE, "")
+    assert text in told
+    assert len(told.splitlines()) == 1
 
 
 def test_a_closed_standard_error_keeps_the_code(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ PUBLIC = (
 )  # beside what is served below these
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def app() -> Litestar:
     return await build_unconnected()
 

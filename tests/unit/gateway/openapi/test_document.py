@@ -21,7 +21,7 @@ HAS_PATTERN = re.compile(
 OWN = {"InferAnswer.id", "InferRequest.id"}  # any text of the client
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def document() -> dict[str, Any]:
     return describe(await build_unconnected())
 

@@ -18,7 +18,7 @@ from tests.support.api.openapi_schemas import list_operations, walk
 TYPES = {"string": str, "integer": int, "number": float, "boolean": bool, "null": type(None)}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def document() -> dict[str, Any]:
     return describe(await build_unconnected())
 
