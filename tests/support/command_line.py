@@ -1,7 +1,6 @@
 """Runs the command line `charonia` as a user does: in a pipe, or on a terminal of 80 columns."""
 
 import contextlib
-import fcntl
 import json
 import os
 import pty
@@ -13,12 +12,13 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
+from tests.support.forked_command import end, fork, run_forked
 
 CONTROL = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-_])")
 ARGV = [sys.executable, "-m", "charonia.cli"]
@@ -66,17 +66,8 @@ class CommandLine:
                 process.kill()
 
     def run(self, *arguments: str, stdin: str = "", timeout: float = 60, **environment: str) -> Finished:
-        """Run a command in pipes until its end."""
-        return subprocess.run(
-            [*ARGV, *arguments],
-            input=stdin,
-            env=self.environment | environment,
-            cwd=self.home,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        """Run a command that does not write to a terminal until its end."""
+        return run_forked(arguments, self.environment | environment, self.home, stdin, timeout)
 
     def read(self, *arguments: str, stdin: str = "") -> list[Any]:
         """Return the JSON lines of a command that ends well."""
@@ -108,7 +99,7 @@ class CommandLine:
     @contextlib.contextmanager
     def on_terminal(self, *arguments: str, **environment: str) -> Iterator["Terminal"]:
         """Start a command on a terminal, and end it."""
-        terminal = Terminal([*ARGV, *arguments], self.environment | environment, self.home)
+        terminal = Terminal(arguments, self.environment | environment, self.home)
         try:
             yield terminal
         finally:
@@ -118,19 +109,10 @@ class CommandLine:
 class Terminal:
     """A command on a terminal of its own. `raw` is all that it wrote, `text` the same without control sequences."""
 
-    def __init__(self, argv: list[str], environment: dict[str, str], folder: Path) -> None:
+    def __init__(self, arguments: Sequence[str], environment: dict[str, str], folder: Path) -> None:
         self._side, inner = pty.openpty()
         termios.tcsetwinsize(inner, (ROWS, COLUMNS))
-        self._process = subprocess.Popen(
-            argv,
-            env=environment,
-            cwd=folder,
-            stdin=inner,
-            stdout=inner,
-            stderr=inner,
-            start_new_session=True,
-            preexec_fn=lambda: take_terminal(inner),
-        )
+        self._process = fork(arguments, environment, folder, (inner, inner, inner))
         os.close(inner)
         self._bytes = b""
 
@@ -169,7 +151,7 @@ class Terminal:
         """
         for _ in range(times):
             self.interrupt()
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            with contextlib.suppress(TimeoutError):
                 return self.wait(10)
         raise AssertionError(f"{times} interrupts did not end:\n{self.text}")
 
@@ -178,7 +160,10 @@ class Terminal:
         until = time.monotonic() + seconds
         while self._read(until):
             continue
-        return self._process.wait(timeout=max(0.1, until - time.monotonic()))
+        self._process.join(max(0.1, until - time.monotonic()))
+        if self._process.exitcode is None:
+            raise TimeoutError(f"it still runs:\n{self.text}")
+        return self._process.exitcode
 
     def _read(self, until: float) -> bool:
         """Read some more. Return False at the end, or after the time."""
@@ -193,16 +178,8 @@ class Terminal:
 
     def close(self) -> None:
         """End the command, if it still runs."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait(timeout=10)
+        end(self._process)
         os.close(self._side)
-
-
-def take_terminal(descriptor: int) -> None:
-    """Make a terminal that of this new session, so that Ctrl-C reaches the command."""
-    fcntl.ioctl(descriptor, termios.TIOCSCTTY, 0)
-    heed_interrupts()
 
 
 def heed_interrupts() -> None:

@@ -183,8 +183,7 @@ def test_styles_stay_around_what_is_shown() -> None:
 @pytest.mark.parametrize("command", ["job x", "watch x", "watch x --text", "job refused", "models", "files put item"])
 def test_no_sequence_reaches_a_terminal(command: str, gateway: str, tmp_path: Path) -> None:
     """Only rich's own: styles, and moves of the cursor."""
-    argv = [sys.executable, "-m", "charonia.cli", *command.split()]
-    terminal = Terminal(argv, make_environment(gateway, "k", tmp_path), tmp_path)
+    terminal = Terminal(command.split(), make_environment(gateway, "k", tmp_path), tmp_path)
     try:
         terminal.wait()
     finally:
