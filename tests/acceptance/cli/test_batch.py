@@ -59,16 +59,16 @@ def test_each_item_gets_its_line(charonia: CommandLine, tmp_path: Path) -> None:
 
 
 def test_a_command_that_is_killed_goes_on(charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, *({"ms": 40} for _ in range(1000)))
-    command = make_command("work", "--concurrency=200")
+    write_items(tmp_path, *({"ms": 40} for _ in range(300)))
+    command = make_command("work", "--concurrency=80")
     kill_at(charonia, tmp_path, 1, *command)
     with (tmp_path / RESULTS).open("a") as file:
-        file.write('{"index": 999, "status": "succ')  # as if killed while it wrote
-    kill_at(charonia, tmp_path, 300, *command)
+        file.write('{"index": 299, "status": "succ')  # as if killed while it wrote
+    kill_at(charonia, tmp_path, 100, *command)
     (summary,) = charonia.read(*command)
-    assert (summary["items"], summary["failed"]) == (1000, 0)
+    assert (summary["items"], summary["failed"]) == (300, 0)
     lines = read_results(tmp_path)
-    assert len(lines) == 1000
+    assert len(lines) == 300
     assert {line["job"] for line in lines} == count_jobs(charonia)
     again = charonia.run(*command)
     assert (again.returncode, "--restart" in again.stderr) == (2, True)
@@ -78,8 +78,8 @@ def test_a_command_that_is_killed_goes_on(charonia: CommandLine, tmp_path: Path)
 def test_what_the_command_did_not_write_down_is_not_submitted_again(
     charonia: CommandLine, tmp_path: Path, lost: str
 ) -> None:
-    write_items(tmp_path, *({"ms": 1000} for _ in range(40)), "oops")
-    command = make_command("work", "--concurrency=20")
+    write_items(tmp_path, *({"ms": 500} for _ in range(24)), "oops")
+    command = make_command("work", "--concurrency=12")
     kill_at(charonia, tmp_path, 1, *command)
     if lost == "answer":
         *records, last = (tmp_path / PROGRESS).read_text().splitlines(keepends=True)
@@ -93,8 +93,8 @@ def test_what_the_command_did_not_write_down_is_not_submitted_again(
         (tmp_path / RESULTS).unlink()
     assert charonia.run(*command).returncode == 1
     lines = read_results(tmp_path)
-    assert [line["status"] for line in lines] == ["succeeded"] * 40 + ["refused"]
-    assert {line["job"] for line in lines[:40]} == count_jobs(charonia)
+    assert [line["status"] for line in lines] == ["succeeded"] * 24 + ["refused"]
+    assert {line["job"] for line in lines[:24]} == count_jobs(charonia)
 
 
 def test_a_full_disk_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_a_full_disk_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) ->
 
 
 def test_ctrl_c_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, *({"ms": 900} for _ in range(60)))
+    write_items(tmp_path, *({"ms": 900} for _ in range(32)))
     command = make_command("work", "--concurrency=8")
     with charonia.on_terminal(*command) as terminal:
-        terminal.wait_for("/60")
+        terminal.wait_for("/32")
         wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
         terminal.interrupt()
         assert terminal.wait() == 130
@@ -128,25 +128,24 @@ def test_ctrl_c_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) -> None
     with charonia.on_terminal(*command) as terminal:
         assert terminal.wait() == 0
         assert "items have their results already" in terminal.text
-        assert "60/60" in terminal.text
-        assert "60 succeeded, 0 failed" in terminal.text
+        assert "32/32" in terminal.text
+        assert "32 succeeded, 0 failed" in terminal.text
     assert {line["job"] for line in read_results(tmp_path)} == count_jobs(charonia)
 
 
 def test_a_killed_gateway_is_waited_for(breakable: Stack, charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, *({"ms": 20} for _ in range(400)))
-    process = charonia.start(*make_command("work", "--concurrency=100"))
-    for lines in (1, 200):
-        wait_until(lambda: count_lines(tmp_path / RESULTS) >= lines)  # noqa: B023 -- called at once
-        breakable.gateways[0].kill()
-        breakable.gateways[0].start()
+    write_items(tmp_path, *({"ms": 20} for _ in range(200)))
+    process = charonia.start(*make_command("work", "--concurrency=50"))
+    wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
+    breakable.gateways[0].kill()
+    breakable.gateways[0].start()
     assert process.wait(timeout=120) == 0
     process.communicate()
     assert {line["job"] for line in read_results(tmp_path)} == count_jobs(charonia)
 
 
 def test_an_outage_of_the_database_is_waited_for(breakable: Stack, charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, *({"ms": 20} for _ in range(300)))
+    write_items(tmp_path, *({"ms": 20} for _ in range(200)))
     process = charonia.start(*make_command("work", "--concurrency=50"))
     wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
     breakable.postgres.stop()
@@ -161,19 +160,19 @@ async def test_limits_are_waited_for(stack: Stack, tmp_path: Path) -> None:
         stack, f"batch-{tmp_path.parent.name}-{tmp_path.name}"[-60:].replace("_", "-"), "--rate-limit=5"
     )
     charonia = CommandLine(stack, key, tmp_path)
-    write_items(tmp_path, *range(20))
+    write_items(tmp_path, *range(8))
     assert charonia.run(*make_command("echo", "--concurrency=4"), timeout=300).returncode == 0
-    assert len(read_results(tmp_path)) == 20
+    assert len(read_results(tmp_path)) == 8
 
 
 async def test_a_chunk_that_never_fits_the_queue_is_split(stack: Stack, tmp_path: Path) -> None:
     tenant = "batch-queue-limit"
     charonia = CommandLine(stack, await make_key(stack, tenant), tmp_path)
-    assert (await run_keys(stack, "tenant", tenant, "--max-queued", "7")).returncode == 0
-    write_items(tmp_path, *range(20))
+    assert (await run_keys(stack, "tenant", tenant, "--max-queued", "5")).returncode == 0
+    write_items(tmp_path, *range(8))
     found = charonia.run(*make_command("echo"), timeout=300)
     assert (found.returncode, found.stderr) == (0, "")
-    assert [line["outputs"]["y"] for line in read_results(tmp_path)] == [[[2.0 * number]] for number in range(20)]
+    assert [line["outputs"]["y"] for line in read_results(tmp_path)] == [[[2.0 * number]] for number in range(8)]
 
 
 async def test_a_revoked_key_ends_the_run(stack: Stack, tmp_path: Path) -> None:
@@ -233,7 +232,7 @@ def test_files_are_read_beside_the_items(charonia: CommandLine, tmp_path: Path) 
 
 
 def test_another_run_is_refused(charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, {"ms": 1}, *({"ms": 2000} for _ in range(39)))
+    write_items(tmp_path, {"ms": 1}, *({"ms": 1000} for _ in range(19)))
     command = make_command("work", "--concurrency=8")
     process = charonia.start(*command)
     wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
@@ -249,12 +248,12 @@ def test_another_run_is_refused(charonia: CommandLine, tmp_path: Path) -> None:
     ):
         other = charonia.run(*arguments)
         assert (other.returncode, text in other.stderr, "--restart" in other.stderr) == (2, True, True)
-    write_items(tmp_path, *({"ms": 101} for _ in range(40)))
+    write_items(tmp_path, *({"ms": 101} for _ in range(20)))
     changed = charonia.run(*command)
     assert (changed.returncode, "has changed" in changed.stderr, "--restart" in changed.stderr) == (2, True, True)
     assert before == ((tmp_path / RESULTS).read_bytes(), (tmp_path / PROGRESS).read_bytes())
     assert charonia.run(*command, "--restart").returncode == 0
-    assert [line["outputs"] for line in read_results(tmp_path)] == [{"slept": [[101]]}] * 40
+    assert [line["outputs"] for line in read_results(tmp_path)] == [{"slept": [[101]]}] * 20
 
 
 def test_a_first_submit_that_is_refused_leaves_nothing(charonia: CommandLine, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 from tests.support.api.model_inputs import LINES
-from tests.support.command_line import CommandLine, make_environment
+from tests.support.command_line import CommandLine
 
 IMAGE = ROOT / "deploy" / "local" / "demo.png"
 
@@ -50,22 +49,22 @@ def test_outputs_are_saved(charonia: CommandLine, tmp_path: Path) -> None:
 
 
 def test_tokens_come_one_by_one(charonia: CommandLine) -> None:
-    with charonia.on_terminal("run", "tokens", "text=one two three", "delay_ms=3000") as terminal:
+    with charonia.on_terminal("run", "tokens", "text=one two", "delay_ms=3000") as terminal:
         terminal.wait_for("one")
-        assert "three" not in terminal.text
+        assert "two" not in terminal.text
         assert terminal.wait() == 0
-        assert "onetwothree\n" in terminal.text
+        assert "onetwo\n" in terminal.text
 
 
 def test_ctrl_c_leaves_the_job_running(charonia: CommandLine) -> None:
-    with charonia.on_terminal("run", "work", "ms=10000") as terminal:
+    with charonia.on_terminal("run", "work", "ms=60000") as terminal:
         terminal.wait_for("processing")
         terminal.interrupt()
         assert terminal.wait() == 130
         assert "goes on. Watch it: charonia watch job_" in terminal.text
     (job,) = charonia.read("jobs")
-    (watched,) = charonia.read("watch", job["id"])
-    assert watched["outputs"] == {"slept": [[10000]]}
+    assert job["status"] == "processing"
+    charonia.read("cancel", job["id"])
 
 
 def test_a_waiting_job_says_why(charonia: CommandLine) -> None:
@@ -163,12 +162,7 @@ def test_an_error_while_a_job_runs_keeps_its_id(charonia: CommandLine) -> None:
     assert (found.returncode, f"charonia watch {job['id']}. Cancel it" in found.stderr) == (3, True)
 
 
-def test_a_gateway_that_is_away_has_a_code(stack: Stack, tmp_path: Path) -> None:
-    away = CommandLine(stack, uuid.uuid4().hex, tmp_path)
-    away.environment = make_environment("http://127.0.0.1:9", "ch_x", tmp_path)
-    found = away.run("jobs", timeout=90)
-    assert (found.returncode, found.stdout) == (3, "")
-    assert "Check that the gateway runs" in found.stderr
+def test_a_wrong_key_has_a_code(stack: Stack, tmp_path: Path) -> None:
     wrong = CommandLine(stack, "ch_wrong", tmp_path).run("jobs")
     assert (wrong.returncode, "Set another key" in wrong.stderr) == (4, True)
 

@@ -1,12 +1,16 @@
 """Every end of the command line has a documented code, and says what is wrong in a line."""
 
 import errno
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from charonia.cli import session
+from charonia.cli.commands import login
+from charonia.cli.exits import UNREACHABLE
 from charonia.cli.main import main
 
 from deploy.local.settings import ROOT
@@ -82,3 +86,21 @@ def test_the_help_lists_all_codes(tmp_path: Path) -> None:
     shown = " ".join(run_in_shell("charonia --help", tmp_path).stdout.split())
     for code in (0, 1, 2, 3, 4, 5, 130):
         assert f" {code} " in shown[shown.index("Exit codes") :]
+
+
+@pytest.mark.parametrize("command", ["jobs", "login"])
+def test_a_gateway_that_is_away_has_a_code(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**NOWHERE, "HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    for module in (login, session):
+        monkeypatch.setattr(module, "CALL_SECONDS", 0.1)
+    monkeypatch.setattr(sys, "argv", ["charonia", command])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"ch_x")))
+    with pytest.raises(SystemExit) as end:
+        main()
+    printed = capsys.readouterr()
+    assert (end.value.code, printed.out) == (UNREACHABLE, "")
+    assert "Check that the gateway runs" in printed.err
+    assert list(tmp_path.iterdir()) == []  # nothing is stored
