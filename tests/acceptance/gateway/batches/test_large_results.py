@@ -1,4 +1,4 @@
-"""Large results take a bounded amount of memory, and leave room for other readers. What breaks off can go on."""
+"""Large results take a bounded amount of memory. What breaks off can go on."""
 
 import asyncio
 import re
@@ -34,9 +34,12 @@ async def make_large_batch(stack: Stack, api: Api, count: int, size: int) -> str
 
 
 async def test_readers_of_large_results_take_a_bounded_amount_of_memory(stack: Stack, api: Api) -> None:
-    size, count, readers = 12 * MEGABYTE, 6, 8
+    size, count, readers = 6 * MEGABYTE, 6, 8
     batch_id = await make_large_batch(stack, api, count, size)
-    async with another_gateway(stack) as gateway, open_client(stack, DEVELOPMENT_KEY, gateway.url) as client:
+    async with (
+        another_gateway(stack, CHARONIA_MAX_RESPONSES=f"{64 * MEGABYTE}") as gateway,
+        open_client(stack, DEVELOPMENT_KEY, gateway.url) as client,
+    ):
         await client.run("echo", {"x": [[1.0]]})
         before = measure_peak(gateway)
 
@@ -53,27 +56,7 @@ async def test_readers_of_large_results_take_a_bounded_amount_of_memory(stack: S
         complete = await asyncio.gather(*(read_all() for _ in range(readers)))
         grown = measure_peak(gateway) - before
     assert any(complete)
-    assert grown < 300 * MEGABYTE, f"grew by {grown // MEGABYTE} MB"  # all of them together have 576 MB
-
-
-async def test_slow_readers_of_results_leave_room_for_all(stack: Stack, api: Api) -> None:
-    """Another tenant has room at once. Its own tenant gets that of a slow reader, which is cut."""
-    size = 12 * MEGABYTE
-    batch_id = await make_large_batch(stack, api, 2, size)
-    async with (
-        another_gateway(stack, CHARONIA_MAX_RESPONSES=f"{4 * size}") as gateway,
-        open_client(stack, await make_key(stack, "reader"), gateway.url) as other,
-        open_client(stack, DEVELOPMENT_KEY, gateway.url) as own,
-    ):
-        theirs = await make_large_batch(stack, other, 2, size)
-        path = f"/v1/batches/{batch_id}/results"
-        async with own.http.stream("GET", path, timeout=30), own.http.stream("GET", path, timeout=30):
-            answers = await asyncio.gather(
-                own.http.get(path, timeout=30), other.http.get(f"/v1/batches/{theirs}/results", timeout=30)
-            )
-        for answer in answers:
-            assert answer.status_code == 200
-            assert [len(line) > size for line in answer.content.splitlines()] == [True, True]
+    assert grown < 150 * MEGABYTE, f"grew by {grown // MEGABYTE} MB"  # all of them together have 288 MB
 
 
 def open_slow_client(stack: Stack, key: str) -> httpx.AsyncClient:

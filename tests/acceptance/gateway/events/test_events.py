@@ -37,13 +37,13 @@ def check_complete(events: list[StreamedEvent], job: Job) -> None:
 
 async def test_each_response_arrives_before_the_model_makes_the_next(api: Api, http: httpx.AsyncClient) -> None:
     """Model and client share the clock of this machine. The pauses are long enough for a busy one."""
-    submitted = await api.submit("tokens", tokens(["$now"] * 3, 4000))
+    submitted = await api.submit("tokens", tokens(["$now"] * 2, 4000))
     order: list[tuple[float, str]] = []
     async for each in stream_events(http, submitted.id):
         if each.type == "job.output":
             number = len(order) // 2
             order += [(float(each.tokens[0]), f"said {number}"), (time.time(), f"heard {number}")]
-    steps = [f"{step} {number}" for number in range(3) for step in ("said", "heard")]
+    steps = [f"{step} {number}" for number in range(2) for step in ("said", "heard")]
     assert [step for _, step in sorted(order)] == steps
 
 
@@ -64,7 +64,7 @@ async def test_stream_resumes_on_another_gateway(breakable: Stack, api: Api, htt
         another_gateway(breakable) as second,
         httpx.AsyncClient(base_url=second.url, headers=KEY, timeout=30) as other,
     ):
-        submitted = await api.submit("tokens", tokens(WORDS, 300))  # now: the second gateway takes seconds to start
+        submitted = await api.submit("tokens", tokens(WORDS, 200))  # now: the second gateway takes seconds to start
         stopping: asyncio.Task[int | None] | None = None
         async with aclosing(stream_events(http, submitted.id)) as stream:
             async for each in stream:

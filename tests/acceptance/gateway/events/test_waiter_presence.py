@@ -26,7 +26,7 @@ from tests.support.telemetry.service_logs import count_events, wait_for_event
 from tests.support.waiting import eventually
 
 ECHO = {"x": [[1.0]]}
-PRESENCE_SECONDS = 10.0  # longer than the job that a client waits for in a test
+PRESENCE_SECONDS = 8.0  # longer than the job that a client waits for in a test
 SHORT_PRESENCE = {
     "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "support" / "short_presence"), str(ROOT)]),
     "TEST_MEMORY": str(PRESENCE_SECONDS),
@@ -85,7 +85,7 @@ async def test_changes_are_published_only_while_a_client_waits(
 ) -> None:
     async with collect_changes(breakable) as changed:
         unawaited = await api.run("echo", ECHO)
-        awaited = await api.submit("work", work(5000))  # longer than a new gateway polls for changes
+        awaited = await api.submit("work", work(3000))  # longer than a new gateway polls for changes
         began = time.monotonic()
         job = read(await waiting_client.get(f"/v1/jobs/{awaited.id}?wait=60"), 200, Job)
         assert (job.status, time.monotonic() - began < TOO_LATE) == ("succeeded", True)
