@@ -1,8 +1,9 @@
-"""The wheel and the sdist work in an empty environment, against the real stack."""
+"""The wheel works in an empty environment, against the real stack. The sdist makes the same wheel."""
 
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -60,10 +61,21 @@ def run(argv: Sequence[str], cwd: Path, environment: dict[str, str] | None = Non
     return found.stdout
 
 
-@pytest.mark.parametrize("pattern", ["*.whl", "*.tar.gz"])
+def test_the_sdist_makes_the_same_wheel(distributions: Path, tmp_path: Path) -> None:
+    (sdist,), (wheel,) = distributions.glob("*.tar.gz"), distributions.glob("*.whl")
+    options = ["--no-deps", "--no-build-isolation", "--quiet", "--disable-pip-version-check"]
+    run([sys.executable, "-m", "pip", "wheel", *options, str(sdist)], tmp_path)
+    assert read_files(tmp_path / wheel.name) == read_files(wheel)
+
+
+def read_files(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 @pytest.mark.parametrize("python", find_pythons(), ids=lambda program: Path(program).name)
-def test_it_installs_and_runs(distributions: Path, stack: Stack, tmp_path: Path, python: str, pattern: str) -> None:
-    (package,) = distributions.glob(pattern)
+def test_it_installs_and_runs(distributions: Path, stack: Stack, tmp_path: Path, python: str) -> None:
+    (package,) = distributions.glob("*.whl")
     run([python, "-m", "venv", "venv"], tmp_path)
     own = str(tmp_path / "venv" / "bin" / "python")
     run([own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(package)], tmp_path)

@@ -17,7 +17,7 @@ from tests.acceptance.client.conftest import Restart
 from tests.support.stacks.key_command import make_key, run_keys
 from tests.support.stacks.own_gateway import another_gateway
 
-WORDS = [f"word{number}" for number in range(30)]
+WORDS = [f"word{number}" for number in range(15)]
 TEXT = " ".join(WORDS)
 PAUSE_MS = 200
 ROUNDS = 10
@@ -87,8 +87,8 @@ def test_a_call_without_a_key_of_its_own_is_not_repeated_blindly(stack: Stack, k
 async def test_a_rate_limit_is_waited_for(stack: Stack) -> None:
     key = await make_key(stack, f"client-{uuid.uuid4().hex[:8]}", "--rate-limit", "5")
     async with AsyncCharonia(stack.url, key) as client:
-        jobs = await asyncio.gather(*(client.submit("echo", x=number) for number in range(20)))
-        assert len({job.id for job in jobs}) == 20
+        jobs = await asyncio.gather(*(client.submit("echo", x=number) for number in range(10)))
+        assert len({job.id for job in jobs}) == 10
     errors: list[BaseException] = []
     async with AsyncCharonia(stack.url, key, timeout=2) as hasty:
         for _ in range(ROUNDS):  # on a busy machine a deadline may come before all refusals
@@ -115,21 +115,7 @@ def test_an_outage_of_the_database_is_waited_for(breakable: Stack, key: str) -> 
         assert len(list(client.jobs.list())) == 1
 
 
-def test_a_stream_goes_on_after_the_gateway_was_killed(breakable: Stack, key: str, restart: Restart) -> None:
-    with Charonia(breakable.url, key) as client:
-        found = []
-        for part in client.stream("tokens", text=TEXT, delay_ms=PAUSE_MS):
-            found.append(part.text)
-            if len(found) == 5:
-                starting = restart()
-        starting.join()
-        assert found == WORDS
-        assert len(list(client.jobs.list())) == 1
-
-
-async def test_an_asynchronous_stream_goes_on_after_the_gateway_was_killed(
-    breakable: Stack, key: str, restart: Restart
-) -> None:
+async def test_a_stream_goes_on_after_the_gateway_was_killed(breakable: Stack, key: str, restart: Restart) -> None:
     async with AsyncCharonia(breakable.url, key) as client:
         found = []
         async for part in client.stream("tokens", text=TEXT, delay_ms=PAUSE_MS):
@@ -138,6 +124,7 @@ async def test_an_asynchronous_stream_goes_on_after_the_gateway_was_killed(
                 starting = restart()
         await asyncio.to_thread(starting.join)
         assert found == WORDS
+        assert len([job async for job in client.jobs.list()]) == 1
 
 
 def test_events_go_on_after_the_gateway_was_killed(breakable: Stack, key: str, restart: Restart) -> None:
@@ -161,7 +148,7 @@ def test_events_go_on_after_the_gateway_was_killed(breakable: Stack, key: str, r
 def test_a_run_survives_a_killed_gateway(breakable: Stack, key: str, restart: Restart) -> None:
     with Charonia(breakable.url, key) as client:
         restarting = restart(after=1)
-        assert client.run("work", ms=5000)["slept"] == [[5000]]
+        assert client.run("work", ms=3000)["slept"] == [[3000]]
         restarting.join()
         assert len(list(client.jobs.list())) == 1
 
@@ -169,14 +156,14 @@ def test_a_run_survives_a_killed_gateway(breakable: Stack, key: str, restart: Re
 def test_a_map_of_many_jobs_survives_a_killed_gateway(breakable: Stack, key: str, restart: Restart) -> None:
     with Charonia(breakable.url, key) as client:
         indexes = []
-        for done in client.map("echo", range(2000), concurrency=400):
+        for done in client.map("echo", range(600), concurrency=200):
             assert done["y"] == [[2.0 * done.item]]
             indexes.append(done.index)
-            if len(indexes) in (300, 1200):
+            if len(indexes) == 150:
                 starting = restart()
         starting.join()
-        assert sorted(indexes) == list(range(2000))
-        assert sum(1 for _ in client.jobs.list()) == 2000
+        assert sorted(indexes) == list(range(600))
+        assert sum(1 for _ in client.jobs.list()) == 600
 
 
 async def test_a_revoked_key_ends_a_stream(stack: Stack) -> None:
@@ -185,7 +172,7 @@ async def test_a_revoked_key_ends_a_stream(stack: Stack) -> None:
     (key_id,) = re.findall(r"key_\w+", (await run_keys(stack, "list", name)).stdout)
 
     async def stream_and_revoke(client: AsyncCharonia) -> None:
-        async for part in client.stream("tokens", text=10 * f"{TEXT} ", delay_ms=PAUSE_MS):  # until it is canceled
+        async for part in client.stream("tokens", text=20 * f"{TEXT} ", delay_ms=PAUSE_MS):  # until it is canceled
             if part.index == 1:
                 assert (await run_keys(stack, "revoke", key_id)).returncode == 0
 
@@ -199,7 +186,7 @@ async def test_a_revoked_key_ends_a_stream(stack: Stack) -> None:
 
 
 async def test_a_frozen_gateway_does_not_hold_a_call_over_its_deadline(stack: Stack, key: str) -> None:
-    async with another_gateway(stack) as gateway, AsyncCharonia(gateway.url, key, timeout=5) as client:
+    async with another_gateway(stack) as gateway, AsyncCharonia(gateway.url, key, timeout=3) as client:
         await client.models.list()
         gateway.freeze()
         try:

@@ -193,14 +193,12 @@ async def test_one_deadline_limits_receivers_that_hang_or_send_slowly(restricted
         assert DEADLINE * 900 < attempt.latency_ms < (DEADLINE + MARGIN) * 1000
 
 
-@pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
 async def test_memory_does_not_grow_with_the_size_of_responses(
-    services: RestrictedServices, restricted_api: Api, authority: Authority, secure: bool
+    services: RestrictedServices, restricted_api: Api, authority: Authority
 ) -> None:
     """Send all floods at once, and then one that follows a complete response on a connection that is kept."""
     expected = {path: fault for path, (_, _, fault) in FLOODS.items()} | {"/bomb": None, "/after": None}
-    context = authority.serve() if secure else None
-    with RawServer(handler := MisbehavingReceiver(), context=context) as server:
+    with RawServer(handler := MisbehavingReceiver(), context=authority.serve()) as server:
         async with (
             subscribe(restricted_api, [f"{server.url}/quiet"] * len(expected)) as quiet,
             subscribe(restricted_api, [server.url + path for path in expected]) as ids,

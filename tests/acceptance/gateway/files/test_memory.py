@@ -6,8 +6,6 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
-import pytest
-
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
 from tests.support.api.large_outputs import measure_peak
@@ -15,11 +13,11 @@ from tests.support.stacks.key_command import make_key
 from tests.support.stacks.own_gateway import another_gateway
 
 MIB = 1024 * 1024
-SIZE = 256 * MIB
+SIZE = 128 * MIB
 GROWTH = 64 * MIB
 BLOCK = os.urandom(MIB)
 READERS = 20
-READ_SIZE = 60 * MIB  # by each
+READ_SIZE = 24 * MIB  # by each
 READERS_PEAK = 300 * 1000 * 1000
 
 
@@ -28,11 +26,9 @@ async def send(size: int = SIZE) -> AsyncIterator[bytes]:
         yield BLOCK
 
 
-@pytest.mark.parametrize("place", ["folder", "s3"])
-async def test_a_large_file_takes_little_memory(request: pytest.FixtureRequest, stack: Stack, place: str) -> None:
-    variables = request.getfixturevalue("bucket") | {"CHARONIA_STORE_REDIRECTS": "false"} if place == "s3" else {}
+async def test_a_large_file_takes_little_memory(stack: Stack) -> None:
     key = await make_key(stack, f"files-{uuid.uuid4().hex[:8]}")
-    async with another_gateway(stack, **variables) as gateway, open_client(stack, key, gateway.url) as api:
+    async with another_gateway(stack) as gateway, open_client(stack, key, gateway.url) as api:
         await api.http.post("/v1/files", content=b"small")
         before = measure_peak(gateway)
         response = await api.http.post("/v1/files", content=send(), timeout=120)

@@ -58,14 +58,14 @@ async def test_job_continues_when_the_wait_ends(stack: Stack, api: Api) -> None:
 
 async def test_stopping_gateway_says_that_the_job_continues(stack: Stack, api: Api) -> None:
     async with (
-        another_gateway(stack, CHARONIA_DRAIN="8") as other,
+        another_gateway(stack, CHARONIA_DRAIN="5") as other,
         httpx.AsyncClient(base_url=other.url, headers=KEY, timeout=30) as http,
     ):
         assert await is_ready(other)
         inferring = asyncio.create_task(http.post(INFER, json=build_request(60_000)))
         await wait_for_metric(f"{other.url}/metrics", "charonia_jobs_submitted_total", 1)
         stopping = asyncio.create_task(asyncio.to_thread(other.stop))
-        await eventually(lambda: is_not_ready(other), "the gateway says that it is not ready", within=8)
+        await eventually(lambda: is_not_ready(other), "the gateway says that it is not ready", within=5)
         response = await inferring
         await stopping
     job_id = response.headers["x-charonia-job"]
