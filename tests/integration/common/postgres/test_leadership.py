@@ -244,3 +244,12 @@ async def test_a_clock_of_the_database_that_was_set_back_does_not_prolong_a_leas
     assert (await ask(database)).held
     await database.fetch(AHEAD, ROLE)
     assert (await ask(database)).held
+
+
+async def test_a_candidate_that_stops_ends_no_lease_of_another(database: Database) -> None:
+    leader, candidate = LeaseStore(database, ROLE), LeaseStore(database, ROLE)
+    assert (await leader.acquire()).held
+    await candidate.release()
+    assert not (await candidate.acquire()).held
+    await leader.release()
+    assert (await candidate.acquire()).held
