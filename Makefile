@@ -30,14 +30,11 @@ run: $(STAMP) ## a service in this terminal, for a debugger; start the others wi
 	@exec $(RUN) -m deploy.local run $(if $(SERVICE),'$(SERVICE)')
 
 # Most tests wait, so there are more workers than cores. A file stays with one worker, which has servers of its own.
-SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder --durations=10
+SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder --durations=10
 
-# Three workers on two cores can delay each other by seconds, and most tests have deadlines. What failed runs once more,
-# without the others: it passes if only its time ran out, and fails if a promise is broken. Both runs are printed.
-test: $(STAMP) ## every test, with a real PostgreSQL, RabbitMQ and Triton; what failed runs once more, alone
+test: $(STAMP) ## every test, with a real PostgreSQL, RabbitMQ and Triton
 	@$(RUN) -m deploy.local prepare --tests
-	@$(RUN) -m pytest -q --cache-clear $(SIDE_BY_SIDE) $(ARGS) || \
-	  { [ $$? = 1 ] && echo && echo 'The tests that failed run once more, alone:' && exec $(RUN) -m pytest -q --last-failed -x $(ARGS); }
+	@exec $(RUN) -m pytest -q $(SIDE_BY_SIDE) $(ARGS)
 
 test-fast: $(STAMP) ## unit tests, and integration tests that need no Triton, in two minutes
 	@$(RUN) -m deploy.local prepare --tests
