@@ -17,7 +17,7 @@ from common import ids
 from common.job_states import Priority
 from common.jobs.claim import Turn, claim_jobs
 from common.postgres.database import Database
-from services.dispatcher.models.tenant_turns import NIL
+from services.dispatcher.models.tenant_load import NIL
 from services.gateway.auth.store import KeyStore
 
 MODEL = "snapshot"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from common.job_states import Status
-from common.jobs import cancel, claim, count, end, erase, promote, renew, requeue, retry
+from common.jobs import cancel, claim, end, erase, forget_counted, promote, renew, requeue, retry
 from common.jobs.moves import Moves
 
 VERBS: Mapping[str, tuple[Moves, ...]] = {
@@ -16,7 +16,7 @@ VERBS: Mapping[str, tuple[Moves, ...]] = {
     "end": end.MOVES,
     "retry": retry.MOVES,
     "erase": erase.MOVES,
-    "count": count.MOVES,
+    "forget_counted": forget_counted.MOVES,
 }
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     status: frozenset(

@@ -10,7 +10,7 @@ import msgspec
 from common import ids
 from common.postgres.database import Database
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.transitions.erasure import Eraser
+from services.gateway.jobs.actions.erasure import Eraser
 from services.gateway.webhooks.deliveries.store import DeliveryStore
 from services.gateway.webhooks.store import WebhookStore
 from services.notifier.claims.store import ClaimedDelivery

@@ -19,7 +19,7 @@ from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 from common.tensors import Datatype, Tensor
 from services.dispatcher.failures.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
-from services.dispatcher.models.tenant_turns import NIL
+from services.dispatcher.models.tenant_load import NIL
 from services.gateway.auth.store import KeyStore
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -19,7 +19,7 @@ from common.jobs.job import JobToRun
 from common.jobs.promote import promote_jobs
 from common.postgres.database import Database
 from services.dispatcher.sessions.lost_sessions import FREE_SECONDS
-from services.gateway.jobs.transitions.retry import RETRYABLE
+from services.gateway.jobs.actions.retry import RETRYABLE
 from tests.integration import history
 from tests.integration.history import RUNNING
 from tests.integration.jobs import LEASE, JobState, add_tenant, look, make_due, promote_suspect

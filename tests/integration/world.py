@@ -42,9 +42,9 @@ from services.dispatcher.triton.responses import InferenceResult
 from services.gateway.auth.store import Key
 from services.gateway.batches.store import BatchStore, NewBatch
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.transitions.cancel import Canceler
-from services.gateway.jobs.transitions.erasure import Eraser
-from services.gateway.jobs.transitions.retry import REPLAYABLE, RETRYABLE, Retrier
+from services.gateway.jobs.actions.cancel import Canceler
+from services.gateway.jobs.actions.erasure import Eraser
+from services.gateway.jobs.actions.retry import REPLAYABLE, RETRYABLE, Retrier
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
 from tests.integration.jobs import LEASE, TRACEPARENT, TRANSIENT, new_job, new_requeue, take

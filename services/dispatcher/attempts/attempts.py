@@ -30,7 +30,7 @@ from services.dispatcher.triton.errors import InferenceError
 from services.dispatcher.triton.inference import infer
 from services.dispatcher.triton.responses import InferenceResult
 
-log = Log("runner")
+log = Log("attempts")
 
 
 class Attempts:

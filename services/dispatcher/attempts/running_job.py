@@ -18,7 +18,7 @@ from services.dispatcher.models.served_model import ServedModel
 
 T = TypeVar("T")
 
-log = Log("runner")
+log = Log("attempts")
 
 
 @dataclass

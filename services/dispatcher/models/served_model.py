@@ -9,7 +9,7 @@ from common.telemetry.logs import Log
 from services.dispatcher.models.backoff import Backoff
 from services.dispatcher.models.breaker import Breaker
 from services.dispatcher.models.concurrency import ConcurrencyLimit, count_slots
-from services.dispatcher.models.tenant_turns import TenantTurns
+from services.dispatcher.models.tenant_load import TenantLoad
 from services.dispatcher.triton.model_version import ModelVersion
 
 QUICK_MODEL_FACTOR = 2  # times as many slots for a quick model; a job then waits for up to two more batches
@@ -29,7 +29,7 @@ class ServedModel:
         self.ready: set[str] = set()
         self.concurrency = ConcurrencyLimit(1)
         self.backoff = Backoff()
-        self.turns = TenantTurns()
+        self.turns = TenantLoad()
         self.breaker = Breaker(name)
         self.available = asyncio.Event()
         self._described_at: dict[str, float] = {}

@@ -38,6 +38,9 @@ from services.gateway.files.uploads import Uploader, UploadLimits
 from services.gateway.http.draining import DrainState
 from services.gateway.http.health import Readiness
 from services.gateway.http.worker_processes import Workers
+from services.gateway.jobs.actions.cancel import Canceler
+from services.gateway.jobs.actions.erasure import Eraser
+from services.gateway.jobs.actions.retry import Retrier
 from services.gateway.jobs.dependencies import JobServices
 from services.gateway.jobs.idempotency.keys import IdempotencyKeys
 from services.gateway.jobs.idempotency.store import IdempotencyStore
@@ -50,10 +53,7 @@ from services.gateway.jobs.queue_limits.limits import QueueLimits
 from services.gateway.jobs.queue_limits.store import QueueLimitStore
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.submit import Submitter
-from services.gateway.jobs.transitions.cancel import Canceler
-from services.gateway.jobs.transitions.erasure import Eraser
-from services.gateway.jobs.transitions.retry import Retrier
-from services.gateway.jobs.waiting import WaitExplainer
+from services.gateway.jobs.wait_reasons import WaitExplainer
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.queue_depths import QueueDepths
 from services.gateway.models.routes import ModelServices

@@ -25,9 +25,9 @@ from services.gateway.http.parameters import (
 )
 from services.gateway.http.problems import ANY_CALL, WITH_BODY, FieldError, document, invalid
 from services.gateway.http.telemetry import identify_caller
+from services.gateway.jobs.actions.retry import REPLAYABLE
 from services.gateway.jobs.dependencies import Services
 from services.gateway.jobs.schemas import DeadFilter, DeadLetterPage, Replay, Replayed
-from services.gateway.jobs.transitions.retry import REPLAYABLE
 
 DEFAULT_LIMIT = 100  # jobs of one replay by filter
 

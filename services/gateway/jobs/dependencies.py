@@ -10,12 +10,12 @@ from common.views.job import JobUrls
 from services.gateway.auth.authentication import Authenticator
 from services.gateway.events.dependencies import EventServices
 from services.gateway.events.waiters import Waiters
+from services.gateway.jobs.actions.cancel import Canceler
+from services.gateway.jobs.actions.erasure import Eraser
+from services.gateway.jobs.actions.retry import Retrier
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.submit import Submitter
-from services.gateway.jobs.transitions.cancel import Canceler
-from services.gateway.jobs.transitions.erasure import Eraser
-from services.gateway.jobs.transitions.retry import Retrier
-from services.gateway.jobs.waiting import WaitExplainer
+from services.gateway.jobs.wait_reasons import WaitExplainer
 
 
 @dataclass(frozen=True)

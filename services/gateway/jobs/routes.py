@@ -34,6 +34,7 @@ from services.gateway.http.problems import (
     not_found,
 )
 from services.gateway.http.telemetry import identify_caller
+from services.gateway.jobs.actions.retry import RETRYABLE
 from services.gateway.jobs.dependencies import JobServices, Services
 from services.gateway.jobs.idempotency.keys import IdempotencyKey, parse_request_key
 from services.gateway.jobs.outputs import load_outputs
@@ -41,7 +42,6 @@ from services.gateway.jobs.read_routes import view_found
 from services.gateway.jobs.schemas import RetryJob
 from services.gateway.jobs.store import FoundJob
 from services.gateway.jobs.submit import SubmittedJob, jobs_submitted
-from services.gateway.jobs.transitions.retry import RETRYABLE
 
 log = Log("job")
 

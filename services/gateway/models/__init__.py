@@ -1,1 +1,1 @@
-"""The models of Triton: the catalogue, the validation of inputs, and queue depths."""
+"""The models of Triton: the catalogue and queue depths."""

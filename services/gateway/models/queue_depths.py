@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from common.postgres.batcher import Batcher
-from services.gateway.models import cached_read
+from services.gateway.models import freshness
 from services.gateway.models.store import ModelStore
 
 Counts: TypeAlias = Mapping[tuple[str, str], int]  # by (model, priority)
@@ -30,5 +30,5 @@ class QueueDepths:
         if began >= self._fresh_until:
             self._counts = await self._store.count_queued()
             now = self._clock()
-            self._fresh_until = now + cached_read.fresh_for(now - began)
+            self._fresh_until = now + freshness.fresh_for(now - began)
         return [self._counts] * len(readers)

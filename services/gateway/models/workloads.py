@@ -8,7 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.postgres.batcher import Batcher
-from services.gateway.models import cached_read
+from services.gateway.models import freshness
 from services.gateway.models.store import ModelStore, Workload
 
 
@@ -47,5 +47,5 @@ class WorkloadReader:
             for (model, _), jobs in of_tenants.items():
                 running[model] += jobs
             self._last = Workloads(paused.now, models, running, of_tenants, paused.tenants, paused.held_models)
-            self._fresh_until = self._clock() + cached_read.FRESH_SECONDS
+            self._fresh_until = self._clock() + freshness.FRESH_SECONDS
         return [self._last] * len(readers)

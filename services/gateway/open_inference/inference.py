@@ -16,10 +16,10 @@ from services.gateway.events.waiters import Waiters
 from services.gateway.http.disconnects import while_connected
 from services.gateway.http.limits.body_limits import BodyLease
 from services.gateway.http.problems import LATER, Problem, conflict
+from services.gateway.jobs.actions.cancel import Canceler
 from services.gateway.jobs.parse import SubmitContext
 from services.gateway.jobs.store import FoundJob, JobStore
 from services.gateway.jobs.submit import Submitter, jobs_submitted
-from services.gateway.jobs.transitions.cancel import Canceler
 from services.gateway.open_inference.parse import InferCall, parse_infer
 from services.gateway.open_inference.requests import ResponseFormat
 

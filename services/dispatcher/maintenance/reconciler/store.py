@@ -6,7 +6,7 @@ from uuid import UUID
 from common.job_states import Priority
 from common.postgres import sql
 from common.postgres.statements import Executor
-from services.dispatcher.models.tenant_turns import NIL
+from services.dispatcher.models.tenant_load import NIL
 
 QUERIES = sql.load("services.dispatcher.maintenance.reconciler")
 

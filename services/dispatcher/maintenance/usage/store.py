@@ -3,7 +3,7 @@
 from typing import NamedTuple
 from uuid import UUID
 
-from common.jobs.count import forget_counted_jobs
+from common.jobs.forget_counted import forget_counted_jobs
 from common.postgres import sql
 from common.postgres.database import Database
 

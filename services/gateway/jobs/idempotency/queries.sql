@@ -1,3 +1,5 @@
+-- The statements that write keys of jobs are with the jobs: `keyed` in common/jobs/submit.sql.
+
 -- name: find_idempotency_keys
 -- Returns what tenants' ($1) idempotency keys ($2) belong to, as in the first response. Keys are free again after a day. The
 -- lock gives the answer a commit, which waits for the synchronous standby: the commit of the first request may have been

@@ -13,7 +13,7 @@ from uuid import UUID
 from common.postgres.batcher import Batcher
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.inputs.store import InputStore
-from services.gateway.models import cached_read
+from services.gateway.models import freshness
 
 SETTING = "CHARONIA_MAX_STORED"
 RETRY_SECONDS = 60
@@ -53,7 +53,7 @@ class StoredLimit:
         wanted = {each for each in tenants if (level := self._levels.get(each)) is None or began >= level.fresh_until}
         sizes = await self._store.measure(wanted) if wanted else {}
         now = self._clock()
-        fresh_until = now + cached_read.fresh_for(now - began)
+        fresh_until = now + freshness.fresh_for(now - began)
         if len(self._levels) > MAX_TENANTS:
             self._levels = {tenant: level for tenant, level in self._levels.items() if now < level.fresh_until}
         self._levels |= {tenant: Level(sizes.get(tenant, 0), fresh_until) for tenant in wanted}

@@ -16,7 +16,7 @@ from common.errors import Unavailable
 from common.postgres.batcher import Batcher
 from services.gateway.http.problems import FieldError, Problem, invalid
 from services.gateway.jobs.queue_limits.store import Queue, QueueLimitStore
-from services.gateway.models import cached_read
+from services.gateway.models import freshness
 
 SETTING = "CHARONIA_MAX_QUEUED_BYTES"
 MAX_LIMIT = 1_000_000_000
@@ -139,7 +139,7 @@ class QueueLimits:
             before = {queue: replace(self._levels[queue]) for queue in stale & self._levels.keys()}
             counted = await self._store.count_queues(stale, *self._limits)
             now = self._clock()
-            fresh = cached_read.fresh_for(now - began)
+            fresh = freshness.fresh_for(now - began)
             for queue, (jobs, limit, size) in counted.items():
                 level = QueueLevel(jobs, limit, now + fresh, now + 2 * fresh, began, rate=None, bytes=size)
                 if last := self._levels.get(queue):

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from services.gateway.models.cached_read import fresh_for
+from services.gateway.models.freshness import fresh_for
 
 MAX_TENANTS = 1000  # whose numbers are kept
 

@@ -29,7 +29,7 @@ COMMON = {
     **{("common.jobs", f"{verb}.sql"): ("gateway",) for verb in ("submit", "input_files", "cancel", "retry", "erase")},
     **{
         ("common.jobs", f"{verb}.sql"): ("dispatcher",)
-        for verb in ("claim", "renew", "end", "requeue", "expire", "promote", "rescue", "remove", "count")
+        for verb in ("claim", "renew", "end", "requeue", "expire", "promote", "rescue", "remove", "forget_counted")
     },
     ("common.locations", "allowed.sql"): ("gateway", "dispatcher"),
     ("common.postgres", "audit_log.sql"): ("gateway", "notifier", "operator"),

@@ -9,7 +9,7 @@ from common import ids
 from common.job_states import Priority
 from common.jobs.requeue import requeue_jobs
 from common.postgres.database import Database
-from services.dispatcher.models.tenant_turns import TenantTurns
+from services.dispatcher.models.tenant_load import TenantLoad
 from services.gateway.jobs import store as module
 from services.gateway.jobs.store import JobStore
 from tests.integration.jobs import add_tenant, claim, make_claimable, new_requeue, submit, take
@@ -82,7 +82,7 @@ async def test_other_tenants_jobs_come_first_only_in_their_turn(
     mine = sorted(await bring(database, tenant, 4))
     told = [await find(store, job, tenant) for job in mine]
     assert told == [3, 6, 8, 10]
-    order, turns = [], TenantTurns()
+    order, turns = [], TenantLoad()
     for _ in range(26):
         (job,) = await take(database, last_tenant=turns.last_tenant[Priority.NORMAL], running=turns.running)
         turns.note_start(job.tenant_id, Priority.NORMAL)

@@ -18,7 +18,7 @@ from services.gateway.auth.store import Key
 from services.gateway.events.waiters import Waiters
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.store import FoundJob, JobStore
-from services.gateway.jobs.waiting import WaitExplainer
+from services.gateway.jobs.wait_reasons import WaitExplainer
 from services.gateway.models.workloads import WorkloadReader, Workloads
 from tests.unit.gateway.samples import ROW
 

@@ -15,9 +15,9 @@ from common.jobs.job import Job
 from services.gateway.auth.store import Key
 from services.gateway.events.waiters import Waiters
 from services.gateway.http.problems import Problem, conflict
+from services.gateway.jobs.actions.cancel import Canceler
 from services.gateway.jobs.store import FoundJob, JobStore
 from services.gateway.jobs.submit import Submitter
-from services.gateway.jobs.transitions.cancel import Canceler
 from services.gateway.open_inference.inference import STATUS_BY_ERROR, Inference
 from tests.unit.gateway.samples import ROW
 

@@ -15,7 +15,7 @@ from common.jobs.retry import retry_jobs
 from common.postgres.database import Database
 from services.dispatcher.maintenance.usage import usage_counter
 from services.dispatcher.maintenance.usage.store import roll_up
-from services.gateway.jobs.transitions.retry import RETRYABLE
+from services.gateway.jobs.actions.retry import RETRYABLE
 from tests.integration.jobs import PACKED, add_tenant, claim, new_end, new_requeue, submit
 from tests.integration.usage import OUTPUTS, count_all, end, list_used
 from tests.integration.waiting import until

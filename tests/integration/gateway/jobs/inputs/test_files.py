@@ -19,8 +19,8 @@ from services.gateway.batches.store import BatchStore, FileGone, NewBatch
 from services.gateway.files.quota import Quota
 from services.gateway.files.store import QUERIES as FILE_QUERIES
 from services.gateway.files.store import FileStore
+from services.gateway.jobs.actions.erasure import Eraser
 from services.gateway.jobs.inputs.store import InputStore
-from services.gateway.jobs.transitions.erasure import Eraser
 from tests.integration.files import add_file, expire_file, find_status, job_with
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, look, new_end
 

@@ -28,11 +28,11 @@ from services.gateway.auth.store import Key
 from services.gateway.batches.store import BatchStore, NewBatch
 from services.gateway.http.problems import Problem
 from services.gateway.jobs import submit as gateway_submit
+from services.gateway.jobs.actions.erasure import Eraser
+from services.gateway.jobs.actions.retry import Retrier
 from services.gateway.jobs.inputs import large_input_writer
 from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.parse import parse_job
-from services.gateway.jobs.transitions.erasure import Eraser
-from services.gateway.jobs.transitions.retry import Retrier
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
 from tests.integration.common.object_store.streams import list_keys

@@ -10,7 +10,7 @@ from common import ids
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.inputs.stored_limit import MAX_TENANTS, StoredLimit
-from services.gateway.models.cached_read import FRESH_SECONDS
+from services.gateway.models.freshness import FRESH_SECONDS
 from tests.unit.clock import Clock
 
 TENANT, OTHER = ids.new(), ids.new()

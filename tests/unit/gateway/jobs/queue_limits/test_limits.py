@@ -19,7 +19,7 @@ from services.gateway.jobs.queue_limits.limits import (
     estimate_wait,
 )
 from services.gateway.jobs.queue_limits.store import Queue, QueueCount, QueueLimitStore
-from services.gateway.models.cached_read import FRESH_SECONDS, LONGEST_FRESH
+from services.gateway.models.freshness import FRESH_SECONDS, LONGEST_FRESH
 
 TENANT, OTHER = ids.new(), ids.new()
 PER_TENANT, PER_MODEL = 10, 15

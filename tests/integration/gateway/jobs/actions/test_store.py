@@ -11,10 +11,10 @@ from common.job_states import Failure, Status
 from common.jobs.end import end_jobs
 from common.jobs.expire import find_expired
 from common.postgres.database import Database
+from services.gateway.jobs.actions import retry
+from services.gateway.jobs.actions.store import RetryStore
 from services.gateway.jobs.schemas import DeadFilter
 from services.gateway.jobs.store import JobStore
-from services.gateway.jobs.transitions import retry
-from services.gateway.jobs.transitions.store import RetryStore
 from tests.integration.jobs import LEASE, add_tenant, claim, look, new_end, promote_suspect, submit, take, trace
 from tests.integration.world import World
 

@@ -13,11 +13,11 @@ from common.jobs.new_event import NewEvent
 from common.postgres.database import Database
 from services.dispatcher.results.store import AttemptStart, ResultStore
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.transitions.erasure import Eraser
+from services.gateway.jobs.actions.erasure import Eraser
 from services.notifier.delivery_attempts.retry_schedule import Rescheduled
 from services.notifier.new_deliveries.store import NewDeliveryStore
 from tests.integration.deliveries import look_at
-from tests.integration.gateway.jobs.transitions.test_erasure import ANSWERED, PAYLOAD, RAW, end, eraser, world
+from tests.integration.gateway.jobs.actions.test_erasure import ANSWERED, PAYLOAD, RAW, end, eraser, world
 from tests.integration.jobs import TRACEPARENT, claim, new_end, submit
 from tests.integration.notifier.steps import LEASE, Steps
 from tests.integration.waiting import until_blocked

@@ -14,7 +14,7 @@ from services.dispatcher.models.store import ModelStore as DispatcherStore
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.unloaded import Unloaded
 from services.gateway.jobs.store import JobStore
-from services.gateway.jobs.waiting import WaitExplainer
+from services.gateway.jobs.wait_reasons import WaitExplainer
 from services.gateway.models.store import ModelStore
 from services.gateway.models.workloads import WorkloadReader
 from tests.integration.jobs import add_tenant, claim, look, new_requeue, submit

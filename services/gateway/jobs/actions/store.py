@@ -8,7 +8,7 @@ from common.job_states import Status
 from common.postgres import sql
 from common.postgres.database import Database
 
-QUERIES = sql.load("services.gateway.jobs.transitions")
+QUERIES = sql.load("services.gateway.jobs.actions")
 
 
 class RetryableJob(NamedTuple):

@@ -6,8 +6,8 @@ import pytest
 
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.tensors import Datatype, FileContent, Signature, Tensor
-from services.gateway.jobs.transitions.retry import accepts, chunk_jobs
-from services.gateway.jobs.transitions.store import RetryableJob
+from services.gateway.jobs.actions.retry import accepts, chunk_jobs
+from services.gateway.jobs.actions.store import RetryableJob
 
 X = Tensor("x", Datatype.FP32, [2, 3], bytes(24))
 DECLARED = Signature("x", Datatype.FP32, [-1, 3])

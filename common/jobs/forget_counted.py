@@ -5,7 +5,7 @@ from common.jobs.moves import Moves, stay
 from common.postgres import statements
 from common.postgres.statements import Executor
 
-STATEMENTS = statements.load("common.jobs", "count.sql")
+STATEMENTS = statements.load("common.jobs", "forget_counted.sql")
 MOVES = (Moves("forget_counted_jobs", stay(*TERMINAL)),)
 
 

@@ -1,4 +1,4 @@
-"""Decides which tenant is next for a slot of a model."""
+"""Remembers what a claim needs to share a model fairly. common/jobs/claim.sql decides whose turn it is."""
 
 from collections import Counter
 from uuid import UUID
@@ -8,7 +8,7 @@ from common.job_states import Priority
 NIL = UUID(int=0)
 
 
-class TenantTurns:
+class TenantLoad:
     """Tracks, for one model in this dispatcher, the running jobs of each tenant and the tenant served last.
 
     While a large job waits for memory, smaller jobs pass it. The turn stays with its tenant, so that it comes next. The

@@ -18,10 +18,10 @@ from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
 from services.dispatcher.results.store import ResultStore, Step
 from services.gateway.http.problems import Problem
+from services.gateway.jobs.actions.erasure import Eraser
 from services.gateway.jobs.idempotency.store import IdempotencyStore
 from services.gateway.jobs.schemas import DeadFilter
 from services.gateway.jobs.store import JobStore
-from services.gateway.jobs.transitions.erasure import Eraser
 from services.notifier.delivery_attempts.result import AttemptError, AttemptResult
 from services.notifier.delivery_attempts.retry_schedule import Exhausted, Rescheduled
 from tests.integration.deliveries import subscribe

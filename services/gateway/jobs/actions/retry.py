@@ -15,9 +15,9 @@ from common.tensors import FileContent, Reference, Signature, Tensor
 from services.gateway.auth.model_permissions import check_model
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import FieldError, Problem, invalid
+from services.gateway.jobs.actions.store import RetryableJob, RetryStore
 from services.gateway.jobs.inputs.shapes import fits
 from services.gateway.jobs.inputs.validation import check_batch
-from services.gateway.jobs.transitions.store import RetryableJob, RetryStore
 from services.gateway.models.catalogue import Catalogue
 
 RETRYABLE = (Status.FAILED, Status.CANCELED, Status.EXPIRED)
