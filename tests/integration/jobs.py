@@ -1,5 +1,6 @@
 """Submitting, claiming and ending jobs as the services do, and reading them from the database."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -142,13 +143,19 @@ class JobState(NamedTuple):
     now: datetime
 
 
-STATE = f"SELECT {', '.join(JobState._fields[:-1])}, now() AS now FROM jobs WHERE id = $1"  # noqa: S608 -- field names
+FIELDS = ", ".join(JobState._fields[:-1])
+STATES = f"SELECT id, {FIELDS}, now() AS now FROM jobs WHERE id = ANY($1)"  # noqa: S608 -- field names
 
 
 async def look(database: Database, job_id: UUID) -> JobState:
-    record = await database.fetch_one(STATE, job_id)
-    assert record is not None
-    return JobState(**{**record, "status": Status(record["status"])})
+    return (await look_at_all(database, [job_id]))[job_id]
+
+
+async def look_at_all(database: Database, jobs: Sequence[UUID]) -> dict[UUID, JobState]:
+    found = {}
+    for job_id, status, *values in await database.fetch(STATES, jobs):
+        found[job_id] = JobState(Status(status), *values)
+    return found
 
 
 class Traces(NamedTuple):

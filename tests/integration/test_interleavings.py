@@ -22,7 +22,7 @@ from services.dispatcher.sessions.lost_sessions import FREE_SECONDS
 from services.gateway.jobs.actions.retry import RETRYABLE
 from tests.integration import history
 from tests.integration.history import RUNNING
-from tests.integration.jobs import LEASE, JobState, add_tenant, look, make_due, promote_suspect
+from tests.integration.jobs import LEASE, JobState, add_tenant, look, look_at_all, make_due, promote_suspect
 from tests.integration.moves import DAY, JOBS, MOVE, OPTIONS, Move
 from tests.integration.world import CANCELING, OUTCOMES, QUEUED, Action, World
 
@@ -198,11 +198,10 @@ class JobLives(RuleBasedStateMachine):
 
     @invariant()
     def every_step_was_legal_and_no_job_is_lost(self) -> None:
-        for job in self.jobs:
-            state = self.now[job] = self.do(look(self.database, job))
-            history.check_findable(state)
-            assert state.expires_at is None or not self.revived[job]  # only the first run has the deadline
-            kept = self.do(history.read(self.database, job))
+        self.now |= self.do(look_at_all(self.database, self.jobs))
+        for job, kept in self.do(history.read(self.database, self.jobs)).items():
+            history.check_findable(self.now[job])
+            assert self.now[job].expires_at is None or not self.revived[job]  # only the first run has the deadline
             self.erased |= {job} if kept.erased else set()
             announced = self.world.wake_ups.all
             history.check(job, kept, announced, revived=self.revived[job], wants_started=job in self.wants_started)
