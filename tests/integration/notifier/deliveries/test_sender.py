@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import socket
-import time
 from collections.abc import AsyncIterator
 
 import httpx
@@ -23,7 +22,6 @@ from tests.integration.notifier.receiver import (
     OK,
     SECONDS,
     SECRET,
-    TIMEOUT,
     attempt,
     claim,
     receive,
@@ -34,13 +32,6 @@ from tests.integration.notifier.receiver import (
 @pytest.fixture
 async def sender() -> AsyncIterator[Sender]:
     sender = Sender.open(ENCRYPTOR, LOCAL, timeout=SECONDS, concurrency=10)
-    yield sender
-    await sender.close()
-
-
-@pytest.fixture
-async def hurried() -> AsyncIterator[Sender]:
-    sender = Sender.open(ENCRYPTOR, LOCAL, timeout=TIMEOUT, concurrency=10)
     yield sender
     await sender.close()
 
@@ -90,11 +81,6 @@ async def test_unsuccessful_responses(sender: Sender, response: bytes, error: st
     assert len(result.response) <= 16 * 1024
 
 
-async def test_a_response_that_stalls(hurried: Sender) -> None:
-    result = await attempt(hurried, write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort"))
-    assert (result.error, result.status_code, result.internal) == (AttemptError.TIMEOUT, 200, False)
-
-
 async def test_compressed_responses_are_not_decompressed(sender: Sender) -> None:
     bomb = b"\x1f\x8b\x08not really gzip"
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n".encode()
@@ -110,21 +96,6 @@ async def test_an_endless_response_is_cut_off(sender: Sender) -> None:
             await writer.drain()
 
     assert (await attempt(sender, answer)).error == AttemptError.RESPONSE_TOO_LARGE
-
-
-async def test_a_slow_response_ends_at_the_deadline(hurried: Sender) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-        for _ in range(1000):
-            writer.write(b".")
-            await writer.drain()
-            await asyncio.sleep(0.05)
-
-    start = time.perf_counter()
-    result = await attempt(hurried, answer)
-    assert result.error == AttemptError.TIMEOUT
-    assert time.perf_counter() - start < TIMEOUT + 10  # the response takes 50 s
-    assert result.response.startswith(b".")
 
 
 async def test_a_lost_connection(sender: Sender) -> None:
