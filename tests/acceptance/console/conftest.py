@@ -16,6 +16,7 @@ from tests.support.browser import PageWatch, open_browser
 from tests.support.stacks.example_tenant import stop_waiting
 
 WAIT_MS = 45_000  # less than a minute, after which all numbers are read again
+BLANK = '<!DOCTYPE html><link rel="icon" href="data:,">'
 WIDE = ViewportSize(width=1200, height=800)
 
 
@@ -69,9 +70,20 @@ async def signed_out(stack: Stack, browser: Browser, tenant_key: str) -> AsyncIt
 
 
 @pytest.fixture
-async def console(signed_out: Console) -> Console:
-    await sign_in(signed_out.page, signed_out.root, signed_out.key)
+async def console(stack: Stack, signed_out: Console) -> Console:
+    """The console after somebody has signed in, before a page of it is open."""
+    page, url = signed_out.page, f"{stack.url}/blank"
+    await page.route(url, lambda route: route.fulfill(body=BLANK, content_type="text/html"))
+    await page.goto(url)
+    await page.evaluate("(key) => sessionStorage.setItem('charonia.key', key)", signed_out.key)
     return signed_out
+
+
+@pytest.fixture
+async def overview(console: Console) -> Console:
+    """The console with its first page open."""
+    await console.open("/", "Overview")
+    return console
 
 
 @asynccontextmanager

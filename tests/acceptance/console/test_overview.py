@@ -1,8 +1,6 @@
 """The overview shows what happens now and happened in the last hour, and leads to it."""
 
-import math
 import re
-import time
 from datetime import UTC, datetime, timedelta
 
 from playwright.async_api import Locator, Page, Route, expect
@@ -17,7 +15,7 @@ FIRST_PAINT = 8  # requests
 FAILURES_TO_OPEN = 20  # a circuit, in a row
 ECHO = {"x": [[1.0]]}
 ONCE = {"max_attempts": 1}
-FRESH_SECONDS = 3.0  # for which the gateway may repeat an answer: longer than a page waits for two events
+LATER_MS = 15_000  # the charts are read again ten seconds after an event, and each minute
 LIST_REQUESTS = """() => performance.getEntriesByType("resource")
   .toSorted((one, other) => one.startTime - other.startTime).map((each) => each.name)"""
 
@@ -26,8 +24,8 @@ def find_tile(page: Page, title: str) -> Locator:
     return page.get_by_role("main").get_by_role("link", name=re.compile(f"^{title}"))
 
 
-async def test_overview_without_jobs_says_how_to_run_one(console: Console) -> None:
-    page = console.page
+async def test_overview_without_jobs_says_how_to_run_one(overview: Console) -> None:
+    page = overview.page
     for title in ("Waiting", "Running", "Ended a minute", "Failed a minute"):
         await expect(find_tile(page, title)).to_contain_text(re.compile("0.*none"))
     await expect(find_tile(page, "Dead letters")).to_contain_text("0")
@@ -46,8 +44,8 @@ async def test_first_paint_needs_few_requests(console: Console) -> None:
     assert charts <= FIRST_PAINT, urls
 
 
-async def test_numbers_follow_the_jobs_and_lead_to_their_lists(console: Console) -> None:
-    page, api = console.page, console.api
+async def test_numbers_follow_the_jobs_and_lead_to_their_lists(overview: Console) -> None:
+    page, api = overview.page, overview.api
     await expect(find_tile(page, "Ended a minute")).to_contain_text("none")
     await api.run("faulty", fault("invalid"), retry=ONCE)
     running = await api.submit("work", work(600_000))
@@ -68,37 +66,44 @@ async def test_numbers_follow_the_jobs_and_lead_to_their_lists(console: Console)
 
 async def test_charts_that_were_older_than_an_event_are_read_again(console: Console) -> None:
     """The gateway counts rarely under load, so what it answers may not have the job of the event yet."""
-    page, ended_at = console.page, math.inf
+    page = console.page
+    await page.clock.install()
+    await console.open("/", "Overview")
     await expect(page.locator("svg.hour.done rect").first).to_be_attached()
     old = (await console.api.http.get("/v1/stats/minutes")).text
+    reads = 0
 
     async def answer(route: Route) -> None:
-        if time.monotonic() < ended_at + FRESH_SECONDS:
-            await route.fulfill(body=old, content_type="application/json")
-        else:
-            await route.continue_()
+        nonlocal reads
+        reads += 1
+        await route.fulfill(body=old, content_type="application/json")
+
+    async def is_read() -> bool:
+        return reads > 0
 
     await page.route("**/v1/stats/minutes", answer)
     await console.api.run("faulty", fault("invalid"), retry=ONCE)
-    ended_at = time.monotonic()
+    await eventually(is_read, "the charts are read for the event")
+    await page.unroute("**/v1/stats/minutes")
+    await page.clock.fast_forward(LATER_MS)
     await expect(find_tile(page, "Ended a minute")).to_contain_text("at most 1, at")
 
 
-async def test_disabled_webhook_is_in_trouble(console: Console, receiver: Receiver) -> None:
-    page, inbox = console.page, receiver.inbox(410)
+async def test_disabled_webhook_is_in_trouble(overview: Console, receiver: Receiver) -> None:
+    page, inbox = overview.page, receiver.inbox(410)
     await expect(find_tile(page, "Webhooks in trouble")).to_contain_text("0 of 0")
-    async with console.api.subscribed(inbox.url, events=["job.succeeded"]):
-        await console.api.run("echo", ECHO)
+    async with overview.api.subscribed(inbox.url, events=["job.succeeded"]):
+        await overview.api.run("echo", ECHO)
         await expect(find_tile(page, "Webhooks in trouble")).to_contain_text("1 of 1")
         trouble = page.get_by_role("region", name="In trouble").get_by_role("listitem").filter(has_text=inbox.url)
         await expect(trouble).to_contain_text("The receiver answered 410")
         await trouble.get_by_role("link").click()
         await expect(page.get_by_role("heading", level=1, name=inbox.url)).to_be_visible()
-        await console.open("", "Overview")  # the page of a webhook that is deleted asks for it again
+        await overview.open("", "Overview")  # the page of a webhook that is deleted asks for it again
 
 
-async def test_webhook_with_an_open_circuit_is_in_trouble(console: Console, receiver: Receiver) -> None:
-    api, inbox = console.api, receiver.inbox(*[500] * 2 * FAILURES_TO_OPEN)
+async def test_webhook_with_an_open_circuit_is_in_trouble(overview: Console, receiver: Receiver) -> None:
+    api, inbox = overview.api, receiver.inbox(*[500] * 2 * FAILURES_TO_OPEN)
     async with api.subscribed(inbox.url, events=["job.succeeded"]) as webhook:
         for job in [await api.submit("echo", ECHO) for _ in range(8)]:
             await api.wait(job.id)
@@ -108,15 +113,15 @@ async def test_webhook_with_an_open_circuit_is_in_trouble(console: Console, rece
             return bool(health["circuit"] == "open")
 
         await eventually(is_open, "the circuit is open")
-        await console.page.reload()
-        await expect(find_tile(console.page, "Webhooks in trouble")).to_contain_text("1 of 1")
-        region = console.page.get_by_role("region", name="In trouble")
+        await overview.page.reload()
+        await expect(find_tile(overview.page, "Webhooks in trouble")).to_contain_text("1 of 1")
+        region = overview.page.get_by_role("region", name="In trouble")
         trouble = region.get_by_role("listitem").filter(has_text=inbox.url)
         await expect(trouble).to_contain_text("circuit open")
 
 
-async def test_webhook_that_somebody_disabled_is_in_no_trouble(console: Console, receiver: Receiver) -> None:
-    page, api = console.page, console.api
+async def test_webhook_that_somebody_disabled_is_in_no_trouble(overview: Console, receiver: Receiver) -> None:
+    page, api = overview.page, overview.api
     async with (
         api.subscribed(receiver.inbox().url, events=["job.started"]) as off,
         api.subscribed(receiver.inbox(410).url, events=["job.succeeded"]),

@@ -9,9 +9,9 @@ from tests.support.api.model_inputs import LINES, tokens
 IMAGE = ROOT / "deploy" / "local" / "demo.png"
 
 
-async def test_image_is_run_and_its_boxes_are_drawn_over_it(console: Console) -> None:
-    page = console.page
-    await console.follow("Run")
+async def test_image_is_run_and_its_boxes_are_drawn_over_it(overview: Console) -> None:
+    page = overview.page
+    await overview.follow("Run")
     await page.get_by_label("Model").select_option("ocr")
     await page.get_by_label("image", exact=True).set_input_files(IMAGE)
     await expect(page.get_by_role("img", name="demo.png")).to_be_visible()  # the preview

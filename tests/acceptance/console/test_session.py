@@ -22,22 +22,22 @@ async def test_wrong_key_is_refused_with_a_reason(signed_out: Console) -> None:
     await expect(page.get_by_role("heading", level=1, name="Jobs")).to_be_visible()
 
 
-async def test_revoked_key_signs_out(console: Console, stack: Stack) -> None:
-    console.watch.allow("401")
-    (own,) = (await console.api.http.get("/v1/keys")).json()["items"]
+async def test_revoked_key_signs_out(overview: Console, stack: Stack) -> None:
+    overview.watch.allow("401")
+    (own,) = (await overview.api.http.get("/v1/keys")).json()["items"]
     assert (await run_keys(stack, "revoke", own["id"])).returncode == 0
     # The page finds out by itself: it reads the statistics again and again.
-    await expect(console.page.get_by_role("alert")).to_contain_text("You were signed out")
-    assert await console.page.evaluate("sessionStorage.length") == 0
-    await expect(console.page.get_by_role("navigation")).to_have_count(0)
+    await expect(overview.page.get_by_role("alert")).to_contain_text("You were signed out")
+    assert await overview.page.evaluate("sessionStorage.length") == 0
+    await expect(overview.page.get_by_role("navigation")).to_have_count(0)
 
 
-async def test_sign_out_forgets_the_key(console: Console) -> None:
-    await console.page.get_by_role("button", name="Sign out").click()
-    await expect(console.page.get_by_label("API key")).to_be_visible()
-    assert await console.page.evaluate("sessionStorage.length + localStorage.length") == 0
-    await console.page.reload()
-    await expect(console.page.get_by_label("API key")).to_be_visible()
+async def test_sign_out_forgets_the_key(overview: Console) -> None:
+    await overview.page.get_by_role("button", name="Sign out").click()
+    await expect(overview.page.get_by_label("API key")).to_be_visible()
+    assert await overview.page.evaluate("sessionStorage.length + localStorage.length") == 0
+    await overview.page.reload()
+    await expect(overview.page.get_by_label("API key")).to_be_visible()
 
 
 async def test_job_of_another_tenant_is_not_found(console: Console, stack: Stack) -> None:

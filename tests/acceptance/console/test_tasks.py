@@ -30,43 +30,43 @@ def timed(task: str) -> Iterator[None]:
     print(f"{task}: {time.monotonic() - began:.1f} s")
 
 
-async def test_run_ocr_on_an_image(console: Console) -> None:
-    page = console.page
+async def test_run_ocr_on_an_image(overview: Console) -> None:
+    page = overview.page
     with timed("run OCR on an image"):
-        await console.follow("Run")
+        await overview.follow("Run")
         await page.get_by_label("Model").select_option("ocr")
         await page.get_by_label("image", exact=True).set_input_files(IMAGE)
         await page.get_by_role("button", name="Run", exact=True).click()
         await expect(page.get_by_role("listitem").filter(has_text=LINES[0])).to_be_visible()
 
 
-async def test_find_out_why_a_job_waits(console: Console) -> None:
-    page = console.page
-    job = await console.api.submit("work", work(1), run_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
+async def test_find_out_why_a_job_waits(overview: Console) -> None:
+    page = overview.page
+    job = await overview.api.submit("work", work(1), run_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
     with timed("find out why a job waits"):
-        await console.follow("Jobs")
+        await overview.follow("Jobs")
         await page.get_by_label("Status").select_option("queued")
         await page.get_by_role("link", name=job.id).click()
         await expect(page.get_by_text("scheduled for").first).to_be_visible()
-    await console.api.http.post(f"/v1/jobs/{job.id}/cancel")
+    await overview.api.http.post(f"/v1/jobs/{job.id}/cancel")
 
 
 async def test_send_the_failed_deliveries_of_yesterday_again(
-    console: Console, stack: Stack, own_receiver: Receiver
+    overview: Console, stack: Stack, own_receiver: Receiver
 ) -> None:
-    page, inbox, other = console.page, own_receiver.inbox(), own_receiver.inbox()
-    webhook = await fail_deliveries(console, stack, own_receiver, inbox.url)
-    await console.api.http.post("/v1/webhooks", json={"url": other.url, "events": ["job.succeeded"]})
+    page, inbox, other = overview.page, own_receiver.inbox(), own_receiver.inbox()
+    webhook = await fail_deliveries(overview, stack, own_receiver, inbox.url)
+    await overview.api.http.post("/v1/webhooks", json={"url": other.url, "events": ["job.succeeded"]})
     assert webhook
     with timed("send yesterday's failed deliveries of one endpoint again"):
-        await console.follow("Webhooks")
+        await overview.follow("Webhooks")
         await page.get_by_role("link", name=inbox.url).click()
         await page.get_by_label("Status").select_option("failed (exhausted)")
         await page.get_by_label("Day").select_option("Yesterday")
         failed = page.get_by_role("listitem").filter(has_text="job.succeeded")
         await expect(failed).to_have_count(2)
         for _ in range(2):
-            await send_first_again(console, failed)
+            await send_first_again(overview, failed)
         await expect(page.get_by_text("No delivery matches the filter")).to_be_visible()
     assert len(await inbox.wait(2)) == 2
     assert other.deliveries == []
@@ -94,16 +94,16 @@ async def send_first_again(console: Console, failed: Locator) -> None:
     await expect(failed).to_have_count(before - 1)
 
 
-async def test_replay_a_class_of_dead_letters_on_another_model(console: Console) -> None:
-    page = console.page
+async def test_replay_a_class_of_dead_letters_on_another_model(overview: Console) -> None:
+    page = overview.page
     dead = []
     for _ in range(3):
-        dead.append(await console.api.run("work", work(4_000), timeout=1, retry=ONCE))
-        await console.api.run("work", work(1))  # two timeouts in a row would pause the model
+        dead.append(await overview.api.run("work", work(2_000), timeout=1, retry=ONCE))
+        await overview.api.run("work", work(1))  # two timeouts in a row would pause the model
     assert [job.status for job in dead] == ["failed"] * 3
-    other = await console.api.run("faulty", fault("invalid"), retry=ONCE)
+    other = await overview.api.run("faulty", fault("invalid"), retry=ONCE)
     with timed("replay a class of dead letters on another model"):
-        await console.follow("Dead letters")
+        await overview.follow("Dead letters")
         await page.get_by_role("link", name="timeout of work").click()
         await page.get_by_role("button", name="Replay all that match").click()
         dialog = page.get_by_role("dialog")
@@ -111,5 +111,5 @@ async def test_replay_a_class_of_dead_letters_on_another_model(console: Console)
         await dialog.get_by_role("button", name="Replay all that match").click()
         await expect(page.get_by_text("3 jobs replayed")).to_be_visible()
     for job in dead:
-        assert (await console.api.wait(job.id)).model == "work_small"  # whose queue is full with one request
-    assert (await console.api.get(other.id)).status == "failed"
+        assert (await overview.api.wait(job.id)).model == "work_small"  # whose queue is full with one request
+    assert (await overview.api.get(other.id)).status == "failed"
