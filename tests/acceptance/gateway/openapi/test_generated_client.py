@@ -28,12 +28,13 @@ WARNINGS = [
 ]
 
 
-@pytest.fixture
-def package(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def package(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The generated package, without a warning of the generator but for JSON lines."""
-    config = tmp_path / "config.yaml"
+    folder = tmp_path_factory.mktemp("generated")
+    config = folder / "config.yaml"
     config.write_text(CONFIG)
-    document = tmp_path / "openapi.json"
+    document = folder / "openapi.json"
     document.write_bytes(httpx.get(f"{stack.url}/openapi.json", timeout=30).content)
     command = [
         str(Path(sys.executable).with_name("openapi-python-client")),
@@ -45,15 +46,16 @@ def package(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         "--config",
         str(config),
         "--output-path",
-        str(tmp_path / PACKAGE),
+        str(folder / PACKAGE),
     ]
     path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}  # for ruff, which formats the package
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path, env=path)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=folder, env=path)
     assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-5000:]
     warnings = [line for line in (run.stdout + run.stderr).splitlines() if line.startswith(("WARNING", "ERROR"))]
     assert sorted(warnings) == WARNINGS, run.stdout[-5000:]
-    monkeypatch.syspath_prepend(tmp_path)
-    yield PACKAGE
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.syspath_prepend(folder)
+        yield PACKAGE
     for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
         del sys.modules[name]
 

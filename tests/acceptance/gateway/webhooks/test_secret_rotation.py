@@ -13,7 +13,7 @@ from tests.support.waiting import eventually
 
 ECHO = {"x": [[1.0]]}
 ENDS = ["job.succeeded"]
-GRACE = 6.0  # seconds
+GRACE = 4.0  # seconds
 PRECISION = timedelta(milliseconds=2)  # times in the API are rounded to this
 CLIENTS = 4  # clients that each run one job after the other
 

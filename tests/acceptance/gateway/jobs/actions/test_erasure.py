@@ -66,7 +66,7 @@ async def test_erased_payload_is_in_no_table(stack: Stack, api: Api, other_tenan
 
 async def test_no_webhook_is_sent_after_the_erasure(api: Api, own_receiver: Receiver) -> None:
     """The receiver has failed, so another attempt was planned. It would come within the schedule of the other job."""
-    later = Reply(503, {"retry-after": "5"})  # time for the erasure
+    later = Reply(503, {"retry-after": "3"})  # time for the erasure
     inbox = own_receiver.inbox(later, later, *[FAILING] * 18)
     job = await api.run("echo", {"x": [[1.0]]}, webhook={"url": inbox.url})
     await inbox.wait()

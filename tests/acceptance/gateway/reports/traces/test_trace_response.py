@@ -19,7 +19,7 @@ SENT = "0af7651916cd43dd8448eb211c80319c"
 FORM = re.compile(r"00-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-@pytest.fixture(params=["traced", "untraced"])
+@pytest.fixture(params=["traced", "untraced"], scope="module")
 async def service(stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[Service]:
     environment = {} if request.param == "traced" else {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}
     async with another_gateway(stack, **environment) as own:
