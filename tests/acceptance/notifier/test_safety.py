@@ -34,15 +34,15 @@ ALLOWED_GROWTH = 10_000_000  # bytes
 KEPT_BYTES = 16 * 1024  # bytes of a response
 REDIRECTS = (301, 302, 303, 307, 308)
 PUBLIC = "8.8.8.8"  # resolved, never connected to
-HOSTS = [f"[{each}]" if ":" in each else each for each in NOT_PUBLIC if each != ALLOWED]
+# Every fifth: tests/unit/common/security and tests/integration/notifier/transport have all of them.
+ADDRESSES = [each for each in NOT_PUBLIC if each != ALLOWED][::5]
+LITERALS = [*(f"[{each}]" if ":" in each else each for each in ADDRESSES), *ODD_LITERALS[::5]]
 FORBIDDEN_URLS = [
-    *(f"https://{host}/hook" for host in (*HOSTS, *ODD_LITERALS)),
-    "https://user@example.com/",
+    *(f"https://{host}/hook" for host in LITERALS),
     "https://user:password@example.com/",
     "ftp://example.com/",
     "https://[::1",
-    "x",
-    *(f"https://example.com:{port}/" for port in (0, 22, 25, 5432, 6379, 99999)),
+    "https://example.com:22/",
 ]
 
 
@@ -68,7 +68,7 @@ async def restricted_api(services: RestrictedServices) -> AsyncIterator[Api]:
         yield client
 
 
-async def test_every_spelling_of_a_forbidden_address_is_refused_at_creation(restricted_api: Api) -> None:
+async def test_a_forbidden_address_is_refused_at_creation(restricted_api: Api) -> None:
     async with restricted_api.subscribed(f"https://{PUBLIC}/") as subscription:
         for url in FORBIDDEN_URLS:
             for method, path in (("POST", "/v1/webhooks"), ("PATCH", f"/v1/webhooks/{subscription.id}")):
@@ -77,7 +77,7 @@ async def test_every_spelling_of_a_forbidden_address_is_refused_at_creation(rest
                 assert [each["pointer"] for each in response.json()["errors"]] == ["/url"]
 
 
-async def test_every_spelling_of_a_forbidden_address_is_refused_for_a_callback(api: Api) -> None:
+async def test_a_forbidden_address_is_refused_for_a_callback(api: Api) -> None:
     """The shared gateway checks these, because the restricted one knows no models.
 
     It allows loopback addresses, but not their unusual spellings.
@@ -90,17 +90,16 @@ async def test_every_spelling_of_a_forbidden_address_is_refused_for_a_callback(a
             assert [each["pointer"] for each in response.json()["errors"]] == ["/webhook/url"]
 
 
-async def test_every_forbidden_address_is_refused_at_send(services: RestrictedServices, restricted_api: Api) -> None:
+async def test_a_forbidden_address_is_refused_at_send(services: RestrictedServices, restricted_api: Api) -> None:
     """Check names, because they may change, and literals, because the allowed networks may change."""
-    addresses = [address for address in NOT_PUBLIC if address != ALLOWED and "%" not in address]
-    names = {f"n{number}.example": [address] for number, address in enumerate(addresses)}
+    names = {f"n{number}.example": [address] for number, address in enumerate(ADDRESSES)}
     services.set_names({name: [PUBLIC] for name in names})
     urls = [f"http://{name}/hook" for name in names]
     before = services.read_connections()
     async with subscribe(restricted_api, urls) as ids:
         services.set_names(names)
         assert [each.error for each in await send_all(restricted_api, ids)] == ["address_refused"] * len(names)
-    literals = [f"http://{host}/hook" for host in (*HOSTS, *ODD_LITERALS)]
+    literals = [f"http://{host}/hook" for host in LITERALS]
     async with subscribe(restricted_api, [f"http://{ALLOWED}/"] * len(literals)) as ids:
         for subscription_id, url in zip(ids, literals, strict=True):
             services.set_url(subscription_id, url)

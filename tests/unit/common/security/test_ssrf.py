@@ -8,7 +8,7 @@ import pytest
 from common.errors import AddressRefused, SettingsError
 from common.security import ssrf
 from common.security.ssrf import AddressPolicy, check_address, check_host, check_url
-from tests.support.receivers.special_addresses import NOT_PUBLIC
+from tests.support.receivers.special_addresses import NOT_PUBLIC, ODD_LITERALS
 
 PUBLIC = AddressPolicy()
 LOOPBACK = AddressPolicy.parse(["127.0.0.0/8"], allow_http=True)
@@ -106,6 +106,12 @@ def test_urls_are_refused_with_a_reason(url: str, reason: str | None) -> None:
         return
     with pytest.raises(AddressRefused, match=reason):
         check_url(url, PUBLIC)
+
+
+@pytest.mark.parametrize("host", [*(f"[{each}]" if ":" in each else each for each in NOT_PUBLIC), *ODD_LITERALS])
+def test_every_spelling_of_a_forbidden_address_is_refused(host: str) -> None:
+    with pytest.raises(AddressRefused):
+        check_url(f"https://{host}/hook", PUBLIC)
 
 
 def test_plain_http_and_loopback_can_be_allowed() -> None:
