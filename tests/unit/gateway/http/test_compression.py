@@ -3,6 +3,7 @@
 import gc
 import gzip
 import os
+import tracemalloc
 import zlib
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -24,6 +25,18 @@ def test_a_body_is_unpacked_up_to_its_limit(packed: bytes) -> None:
     assert decompress(packed, len(BODY)) == BODY
     with pytest.raises(RequestEntityTooLarge):
         decompress(packed, len(BODY) - 1)
+
+
+def test_a_bomb_takes_no_memory_beyond_the_limit() -> None:
+    bomb = zlib.compress(bytes(16 * 1024 * 1024))
+    tracemalloc.start()
+    try:
+        with pytest.raises(RequestEntityTooLarge):
+            decompress(bomb, len(BODY))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1024 * 1024
 
 
 @pytest.mark.parametrize("size", [len(BODY), LARGE + 1])

@@ -1,9 +1,41 @@
 """Validation of a subscription's headers and event patterns. The header rules are in common/webhook_headers.py."""
 
-import pytest
+from datetime import UTC, datetime
 
+import msgspec
+import pytest
+from cryptography.fernet import Fernet
+
+from common import ids
+from common.security.encryption import Encryptor
 from services.gateway.http.problems import Problem
-from services.gateway.webhooks.subscriptions import check_headers, check_patterns, find_origin, restore_hidden
+from services.gateway.webhooks.audit_entries import read_headers
+from services.gateway.webhooks.schemas import ChangeWebhook
+from services.gateway.webhooks.store import WebhookRow
+from services.gateway.webhooks.subscriptions import (
+    apply_change,
+    check_headers,
+    check_patterns,
+    find_origin,
+    restore_hidden,
+)
+
+ENCRYPTOR = Encryptor([Fernet.generate_key().decode()])
+WEBHOOK = WebhookRow(
+    id=ids.new(),
+    url="https://a.example/x",
+    events=["job.*"],
+    models=None,
+    description=None,
+    headers=ENCRYPTOR.encrypt(msgspec.json.encode({"X-Key": "k"})),
+    signing="hmac",
+    secret=b"",
+    created_at=datetime.now(UTC),
+    rate_limit=None,
+    ordered=False,
+    disabled_at=None,
+    disabled_reason=None,
+)
 
 
 def test_custom_headers_are_allowed() -> None:
@@ -46,6 +78,14 @@ def test_a_hidden_value_of_a_new_header_is_refused() -> None:
     with pytest.raises(Problem) as caught:
         restore_hidden({"X-Key": "***", "X-A/B": "***"}, {"X-Key": "k"})
     assert [error.pointer for error in caught.value.errors] == ["/headers/X-A~1B"]
+
+
+@pytest.mark.parametrize("headers", [{"X-Key": "***"}, msgspec.UNSET])
+def test_hidden_values_stay_behind_at_another_origin(headers: dict[str, str] | msgspec.UnsetType) -> None:
+    moved = apply_change(WEBHOOK, ChangeWebhook(url="https://a.example/y", headers=headers), ENCRYPTOR)
+    assert read_headers(moved, ENCRYPTOR) == {"X-Key": "k"}
+    with pytest.raises(Problem):
+        apply_change(WEBHOOK, ChangeWebhook(url="https://b.example/x", headers=headers), ENCRYPTOR)
 
 
 @pytest.mark.parametrize(
