@@ -91,7 +91,7 @@ cluster-storm: $(STAMP) ## the storm on three RabbitMQ nodes and PostgreSQL with
 	@$(RUN) -m deploy.local prepare --tests
 	@exec $(RUN) -m tests.cluster_storm $(ARGS)
 
-mutants: $(STAMP) ## puts seeded bugs into copies of the code; a named test must catch each (ten minutes)
+mutants: $(STAMP) ## puts seeded bugs into copies of the code; a named test must catch each (twenty minutes)
 	@$(RUN) -m deploy.local prepare --tests
 	@exec $(RUN) -m tests.mutants $(ARGS)
 

@@ -51,7 +51,7 @@ HEAD = """\
 # Seeded bugs
 
 A test is worth something only if it fails when the promise is broken. `make mutants` puts each of these
-bugs into a copy of the repository and runs the named test, which must fail. It takes about ten minutes
+bugs into a copy of the repository and runs the named test, which must fail. It takes about twenty minutes
 and is not part of CI. [mutants.toml](mutants.toml) has the edits. `python -m tests.mutants --page` writes
 this page.
 

@@ -4,9 +4,12 @@ import time
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from charonia import Charonia, ConfigurationError, ConnectionFailed, DeadlineExceeded, Unavailable
-from charonia.calls import TRY_SECONDS
+from charonia.calls import MAX_WAIT, TRY_SECONDS
+
+from tests.support.api.client_jobs import make_succeeded
 
 MODEL = {
     "name": "m",
@@ -51,6 +54,25 @@ def test_a_submit_of_a_run_waits_little_longer_than_the_run() -> None:
             client.run("m", x=1, timeout=2.0)
     assert timeouts[0] <= 2
     assert max(timeouts) <= 4
+
+
+def test_a_wait_for_a_job_is_no_longer_than_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, waits = 0.0, []
+    running = msgspec.structs.replace(make_succeeded([]), status="processing", finished_at=None)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal now
+        waits.append(wait := float(request.url.params.get("wait", 0)))
+        now += wait
+        assert now <= 70
+        return httpx.Response(200, content=msgspec.json.encode(running))
+
+    monkeypatch.setattr("charonia.calls.time.monotonic", lambda: now)
+    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
+        job = Charonia("http://gateway", "k", http=http).jobs.get("job_1")
+        with pytest.raises(DeadlineExceeded, match="job_1 is processing after 70 s"):
+            job.wait(70)
+    assert waits == [0, MAX_WAIT, 70 - MAX_WAIT]
 
 
 @pytest.mark.parametrize("is_feed", [False, True])

@@ -4,9 +4,9 @@ import asyncio
 from typing import cast
 
 from common.job_states import Priority
+from services.dispatcher.attempts.slot_filler import SlotFiller
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.models.served_model import ServedModel
-from services.dispatcher.slot_filler import SlotFiller
 
 
 class LateJobs:
