@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -107,7 +107,7 @@ class DeliveryWorld:
         async with self.database.acquire() as connection:
             transaction = connection.transaction()
             await transaction.start()
-            store = NewDeliveryStore(cast("Database", connection))
+            store = NewDeliveryStore(connection)
             found = await store.claim(dict.fromkeys(self.messages, ""), 3, LEASE, CONCURRENCY)
             await transaction.rollback()
         await self.send(self.notifiers[0], found.claims)

@@ -10,6 +10,7 @@ import msgspec
 
 from common.postgres import sql
 from common.postgres.database import Connection, Database, to_columns
+from common.postgres.statements import Executor
 from services.notifier.operational_events.store import DisabledWebhook
 
 QUERIES = sql.load("services.notifier.delivery_attempts")
@@ -64,7 +65,7 @@ class Health(NamedTuple):
 
 
 class AttemptStore:
-    def __init__(self, database: Database, relaxed: Database) -> None:
+    def __init__(self, database: Database, relaxed: Executor) -> None:
         """If a crash loses a commit to `relaxed`, the delivery is sent again under the same id."""
         self._database = database
         self._relaxed = relaxed

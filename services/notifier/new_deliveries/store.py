@@ -6,7 +6,7 @@ from uuid import UUID
 
 from common.postgres import sql
 from common.postgres.batcher import MAX_BATCH_BYTES
-from common.postgres.database import Database
+from common.postgres.statements import Executor
 from services.notifier.claims.store import ClaimedDelivery, read_claim
 from services.notifier.claims.tenant_slots import UNLIMITED, TenantRooms
 
@@ -27,7 +27,7 @@ class Scheduled(NamedTuple):
 
 
 class NewDeliveryStore:
-    def __init__(self, relaxed: Database) -> None:
+    def __init__(self, relaxed: Executor) -> None:
         """If a crash loses a commit to `relaxed`, the delivery is new again, under the same id."""
         self._relaxed = relaxed
 

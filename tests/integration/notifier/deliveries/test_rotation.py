@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import cast
 from uuid import UUID
 
 import pytest
@@ -43,7 +42,7 @@ async def test_an_attempt_under_way_keeps_its_signature_and_the_next_has_the_new
     event = await add_event(database, tenant, **callback)
     await database.fetch("UPDATE endpoints SET next_at = now() + interval '1 second'")  # so a claim does not write it
     async with database.transaction() as connection:
-        store = NewDeliveryStore(cast("Database", connection))
+        store = NewDeliveryStore(connection)
         (early,) = (await store.claim({event: ""}, 10, LEASE, 10)).claims
         async with asyncio.timeout(DEADLINE):
             if webhook is None:

@@ -1,7 +1,6 @@
 """What recording an attempt writes and waits for, and which of two writers wins."""
 
 import asyncio
-from typing import cast
 from uuid import UUID
 
 import pytest
@@ -63,7 +62,7 @@ async def test_a_late_success_wins_over_a_waiting_claim(
     (delivery,) = await add_due(database, tenant, webhook)
     (lapsed,) = await steps.claim(lease=0.0)
     async with database.transaction() as connection:
-        store = AttemptStore(database, cast("Database", connection))
+        store = AttemptStore(database, connection)
         assert await store.record_successes([make_record(lapsed, *OK)], 10)
         claiming = asyncio.create_task(steps.claim())
         await until_blocked(database)

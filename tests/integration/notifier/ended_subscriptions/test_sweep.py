@@ -1,7 +1,6 @@
 """What a long backlog costs when its subscription ends: a mark at once, and the rest in small batches."""
 
 import asyncio
-from typing import cast
 from uuid import UUID
 
 import pytest
@@ -270,7 +269,7 @@ async def test_a_delivery_that_is_taken_while_its_subscription_is_disabled_is_ca
     async with database.acquire() as connection:
         taking = connection.transaction()
         await taking.start()
-        await NewDeliveryStore(cast("Database", connection)).schedule({event: ""}, 0.0, LEASE)
+        await NewDeliveryStore(connection).schedule({event: ""}, 0.0, LEASE)
         await disable(steps)
         await steps.ended_subscriptions.advance()
         await taking.commit()

@@ -1,7 +1,6 @@
 """Several notifiers take new deliveries, and may die: each delivery is taken once, and none is forgotten."""
 
 import asyncio
-from typing import cast
 from uuid import UUID
 
 import pytest
@@ -37,7 +36,7 @@ async def test_a_delivery_that_another_notifier_takes_is_left_to_it(
     await subscribe(database, tenant)
     event = await add_event(database, tenant)
     async with database.transaction() as connection:
-        other = NewDeliveryStore(cast("Database", connection))
+        other = NewDeliveryStore(connection)
         assert len((await other.claim({event: ""}, 10, LEASE, CONCURRENCY)).claims) == 1
         async with asyncio.timeout(DEADLINE):
             assert await steps.take(event) == []

@@ -1,6 +1,5 @@
 """New deliveries are claimed if they can be sent at once. The others wait for the loop."""
 
-from typing import cast
 from uuid import UUID
 
 import msgspec
@@ -66,9 +65,7 @@ async def claim_without_commit(database: Database, event: UUID) -> list[ClaimedD
     async with database.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
-        claims = (
-            await NewDeliveryStore(cast("Database", connection)).claim({event: ""}, 10, LEASE, CONCURRENCY)
-        ).claims
+        claims = (await NewDeliveryStore(connection).claim({event: ""}, 10, LEASE, CONCURRENCY)).claims
         await transaction.rollback()
     return claims
 

@@ -1,7 +1,6 @@
 """Erasure comes before or after what other services do to the job."""
 
 import asyncio
-from typing import cast
 
 import pytest
 
@@ -10,7 +9,6 @@ from common.job_states import Status
 from common.jobs.end import end_jobs
 from common.jobs.erase import erase_job, is_delivering, lock_events
 from common.jobs.new_event import NewEvent
-from common.postgres.database import Database
 from services.dispatcher.results.store import AttemptStart, ResultStore
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.actions.erasure import Eraser
@@ -51,7 +49,7 @@ async def test_erasure_waits_for_a_notifier_that_takes_a_delivery(world: World, 
     job = await submit(world.database, world.tenant, **PAYLOAD)
     event = await end(world.database, job, Status.SUCCEEDED)
     async with world.database.transaction() as connection:
-        store = NewDeliveryStore(cast("Database", connection))
+        store = NewDeliveryStore(connection)
         assert len((await store.claim({event: ""}, 10, LEASE, 10)).claims) == 1
         erasing = asyncio.create_task(eraser.erase(world.tenant, job))
         await until_blocked(world.database)
