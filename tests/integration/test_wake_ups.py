@@ -18,8 +18,8 @@ from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.models.served_model import ServedModel
 from tests.integration.jobs import LEASE, add_tenant, submit
-from tests.integration.recorded_wake_ups import Queue
 from tests.integration.world import Action, World
+from tests.support.recorded_wake_ups import Queue
 
 T = TypeVar("T")
 SETTINGS = settings(

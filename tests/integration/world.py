@@ -5,9 +5,10 @@ There is no broker: wake-ups are recorded.
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any, Literal, assert_never, cast
+from typing import Literal, assert_never
 from uuid import UUID
 
 import asyncpg
@@ -17,8 +18,7 @@ from common.job_states import Failure, Priority, Status
 from common.jobs.job import JobToRun
 from common.jobs.renew import renew_leases
 from common.jobs.requeue import requeue_jobs
-from common.object_store.store import ObjectStore
-from common.postgres.database import Database
+from common.postgres.database import TRANSACTION_SECONDS, Connection, Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.tensors import Datatype, Signature
@@ -30,10 +30,6 @@ from services.dispatcher.maintenance.reconciler.reconciler import find_silent, l
 from services.dispatcher.maintenance.reconciler.store import find_waiting_queues
 from services.dispatcher.maintenance.rescuer import Rescuer
 from services.dispatcher.maintenance.sweeper import Sweeper
-from services.dispatcher.results.output_files import OutputFiles
-from services.dispatcher.results.output_locations import OutputLocations
-from services.dispatcher.results.result_recorder import ResultRecorder
-from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.sessions.lost_sessions import LostSessions
 from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
@@ -48,8 +44,9 @@ from services.gateway.jobs.actions.retry import REPLAYABLE, RETRYABLE, Retrier
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
 from tests.integration.jobs import LEASE, TRACEPARENT, TRANSIENT, new_job, new_requeue, take
-from tests.integration.recorded_wake_ups import Queue, RecordedWakeUps, read_queue
 from tests.integration.stores import Stores
+from tests.support.recorded_wake_ups import Queue, RecordedWakeUps, read_queue
+from tests.support.result_recorder import make_recorder
 
 PERMANENT = Failure("invalid_input", "never", False)
 MODELS = {"echo": "x", "small": "x", "other": "z"}  # with their inputs; `other` refuses the inputs of the jobs
@@ -95,15 +92,19 @@ class SteadyStore(SessionStore):
         return await super().find_free_sessions(own) - {own}
 
 
-class LateDatabase:
+class LateDatabase(Database):
     """The database of a sweeper that freezes between a search and its writes: it finds what the search before found."""
 
     def __init__(self, database: Database) -> None:
-        self.transaction = database.transaction
         self._database = database
         self._found: dict[str, list[asyncpg.Record]] = {}
 
-    async def fetch(self, query: str, /, *values: Any) -> list[asyncpg.Record]:
+    @asynccontextmanager
+    async def transaction(self, seconds: float = TRANSACTION_SECONDS) -> AsyncIterator[Connection]:
+        async with self._database.transaction(seconds) as connection:
+            yield connection
+
+    async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
         found = await self._database.fetch(query, *values)
         if query.startswith(("-- find_expired\n", "-- find_abandoned\n")):
             found, self._found[query] = self._found.get(query, []), found
@@ -118,10 +119,7 @@ class World:
         self.publisher = publisher
         self.wake_ups, self.changes = wake_ups, changes = RecordedWakeUps(), ChangePublisher(publisher)
         self.stores = Stores(database)
-        writer = ResultWriter(database, self.stores.results, wake_ups, changes)
-        files = OutputFiles(self.stores.results, cast("ObjectStore", None))  # its outputs are small
-        locations = cast("OutputLocations", None)
-        self.recorder = ResultRecorder(writer, files, locations, JobUrls())
+        self.recorder = make_recorder(database, self.stores.results, wake_ups, changes)
         no_grace = LeaseGrace(0.0, float("inf"))  # time passes in the rows only
         self.seconds = 0.0
         sessions = SteadyStore(database)
@@ -132,7 +130,7 @@ class World:
             return Sweeper(database, self.recorder, wake_ups, no_grace, rescuer, 1.0)
 
         self.sweeper = make_sweeper(database)
-        self.late_sweeper = make_sweeper(cast("Database", LateDatabase(database)))
+        self.late_sweeper = make_sweeper(LateDatabase(database))
         self.canceler = Canceler(database, wake_ups, changes, JobUrls())
         self.retrier = Retrier(database, Catalogue(ModelStore(database)), wake_ups, changes)
         self.eraser = Eraser(database, delivery_wait=0.0)

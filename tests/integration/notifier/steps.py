@@ -15,7 +15,7 @@ from services.notifier.endpoints.due_endpoints import DueEndpoints
 from services.notifier.new_deliveries.store import NewDeliveryStore
 from services.notifier.overdue_deliveries.sweep import OverdueDeliveries
 from services.notifier.recovery.sweep import Recovery
-from tests.integration.recorded_wake_ups import RecordedWakeUps
+from tests.support.recorded_wake_ups import RecordedWakeUps
 
 LEASE = 30.0
 DAY = 86_400.0

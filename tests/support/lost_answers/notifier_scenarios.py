@@ -1,9 +1,6 @@
 """Scenarios of what notifiers do by themselves. The rows that lead to it are written past the proxy."""
 
-from typing import cast
-
 from common import ids
-from common.rabbitmq.wake_ups import WakeUpPublisher
 from services.gateway.events.feed.store import FeedStore
 from services.notifier.cleanup import store as cleanup
 from services.notifier.new_deliveries.store import NewDeliveryStore
@@ -12,6 +9,7 @@ from tests.support.api.model_inputs import fault
 from tests.support.lost_answers.job_scenarios import ONCE
 from tests.support.lost_answers.maintenance_scenarios import DAYS
 from tests.support.lost_answers.world import DELIVERY_SECONDS, World, parse, repeat
+from tests.support.recorded_wake_ups import RecordedWakeUps
 from tests.support.waiting import eventually
 
 
@@ -48,13 +46,6 @@ async def clean_up(world: World) -> None:
         await repeat(lambda: cleanup.delete_unused_endpoints(database, 10))
 
 
-class Silent:
-    """Publishes nothing: the notifier finds events by itself."""
-
-    def announce(self, _messages: object) -> None:
-        pass
-
-
 async def exhaust(world: World) -> None:
     """A delivery behind an open circuit is given up after a whole schedule; the check of its endpoint was lost."""
     client, inbox = world.client, world.inbox(*[500] * 9)
@@ -87,7 +78,8 @@ async def exhaust(world: World) -> None:
             "WHERE endpoint_id = $1 AND next_at IS NOT NULL",
             endpoint,
         )
-        overdue = OverdueDeliveries(database, cast("WakeUpPublisher", Silent()), [1.0], endpoint_concurrency=32)
+        # Nothing is published: the notifier finds events by itself.
+        overdue = OverdueDeliveries(database, RecordedWakeUps(), [1.0], endpoint_concurrency=32)
         await repeat(overdue.exhaust)
 
     async def is_exhausted() -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -43,6 +43,20 @@ LOCKED = 2000  # ms of a job; until it ends, a test has time to lock its row
 MAX_OUTPUTS = 16 * 1024 * 1024  # bytes
 
 
+class NoFiles(InputReader):
+    """The inputs of the jobs are in their rows."""
+
+    def __init__(self) -> None:
+        pass
+
+
+class NoUrls(UrlInputs):
+    """The inputs of the jobs are in their rows."""
+
+    def __init__(self) -> None:
+        pass
+
+
 class LocalDispatcher:
     """A dispatcher without a broker, and jobs for it."""
 
@@ -57,8 +71,7 @@ class LocalDispatcher:
         self.leases, suspects = LeaseRenewer(database, self.jobs, lease), Suspects(self.jobs)
         self.control = ControlHandler(self.leases, WaiterPresence())
         self.claims = Claims(database, limits, worker="w", lease=lease, max_inputs=max_inputs)
-        readers = cast("InputReader", None), cast("UrlInputs", None)
-        requests = RequestReader(*readers, MAX_OUTPUTS, INLINE_OUTPUT)
+        requests = RequestReader(NoFiles(), NoUrls(), MAX_OUTPUTS, INLINE_OUTPUT)
         attempts = Attempts(self.triton, requests, self.world.recorder, suspects)
         self.runner = Runner(database, self.claims, attempts, self.jobs, suspects, self.world.changes)
 

@@ -5,7 +5,6 @@ import struct
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import cast
 
 import httpx
 import pytest
@@ -20,7 +19,6 @@ from common.object_store.keys import file_key
 from common.object_store.pauses import FIRST_SECONDS, Pauses
 from common.object_store.reader import ObjectReader
 from common.object_store.store import ObjectStore
-from common.postgres.database import Database
 from common.security.signed_urls import UrlSigner
 from common.tensors import Datatype, FileContent, Tensor
 from services.dispatcher.inputs import input_reader
@@ -33,6 +31,7 @@ from tests.integration.common.object_store.streams import make_bytes, stream
 from tests.integration.places import BOTH
 from tests.support.s3.server import S3
 from tests.unit.clock import Clock
+from tests.unit.fake_database import FakeDatabase
 
 TENANT = ids.new()
 MIB = 1024 * 1024
@@ -47,7 +46,7 @@ def thawed(s3: S3) -> Iterator[S3]:
 
 
 def make_reader(store: ObjectStore, pauses: Pauses | None = None) -> InputReader:
-    buckets = BucketReader(AllowedLocations(cast("Database", None), ""), Buckets(10.0))  # no test reads one
+    buckets = BucketReader(AllowedLocations(FakeDatabase(), ""), Buckets(10.0))  # no test reads one
     return InputReader(store, FileUrls(store, UrlSigner(["k" * 32]), "http://gateway:8080"), buckets, pauses)
 
 

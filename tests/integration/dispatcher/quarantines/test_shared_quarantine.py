@@ -1,7 +1,7 @@
 """The dispatchers of one Triton share its quarantines through PostgreSQL."""
 
 import asyncio
-from typing import cast
+from collections.abc import Collection
 
 import pytest
 
@@ -12,16 +12,21 @@ from services.dispatcher.quarantines.store import QuarantineStore, SavedQuaranti
 from services.dispatcher.triton.quarantine import Quarantine
 
 
-class RecordedReloads:
+class RecordedReloads(Reloader):
     """Reloads that begin, and end when a test says so."""
+
+    is_possible = True
 
     def __init__(self) -> None:
         self.models: list[str] = []
-        self.is_possible = True
-        self.running: set[str] = set()
+        self.begun: set[str] = set()
         self.ended: dict[str, float | None] = {}
 
-    def start(self, models: list[str]) -> None:
+    @property
+    def running(self) -> set[str]:
+        return self.begun
+
+    def start(self, models: Collection[str]) -> None:
         self.models += models
         self.running.update(models)
 
@@ -41,8 +46,8 @@ class RecordedReloads:
 class Dispatcher:
     def __init__(self, database: Database, server: str = "triton:8001") -> None:
         self.quarantine, self.reloads, self.refresh_requested = Quarantine(), RecordedReloads(), asyncio.Event()
-        store, reloader = QuarantineStore(database), cast("Reloader", self.reloads)
-        self.shared = SharedQuarantine(self.quarantine, store, reloader, self.refresh_requested, server)
+        store = QuarantineStore(database)
+        self.shared = SharedQuarantine(self.quarantine, store, self.reloads, self.refresh_requested, server)
 
     async def synchronize(self) -> set[str]:
         await self.shared.synchronize()

@@ -15,8 +15,8 @@ from services.dispatcher.results import result_writer
 from services.dispatcher.results.result_writer import LARGE, ResultWriter
 from services.dispatcher.results.store import NotStored, Step
 from tests.integration.jobs import claim, look, new_end, submit
-from tests.integration.recorded_wake_ups import RecordedWakeUps
 from tests.integration.stores import Stores
+from tests.support.recorded_wake_ups import RecordedWakeUps
 
 BIG = b"[" + b"1," * LARGE + b"1]"
 STICK = """

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
@@ -13,7 +13,7 @@ from common.postgres.leadership import Answer, Leadership, LeaseStore, Loops, ch
 ROLE = "tests"
 
 
-class FakeStore:
+class FakeStore(LeaseStore):
     """Gives these answers, None for an outage, and cancels its caller after the last."""
 
     role = ROLE
@@ -22,7 +22,7 @@ class FakeStore:
         self.answers = list(answers)
         self.released = False
 
-    async def acquire(self, *, is_fit: bool) -> Answer:
+    async def acquire(self, *, is_fit: bool = True) -> Answer:
         if not self.answers:
             raise asyncio.CancelledError
         answer = self.answers.pop(0)
@@ -40,7 +40,7 @@ class World:
         self.noted = 0
         self.led: list[float | None] = []
         self._loop = loop
-        self._leadership = Leadership(cast("LeaseStore", store), self._begin, patience=0.0, note_answer=self._note)
+        self._leadership = Leadership(store, self._begin, patience=0.0, note_answer=self._note)
 
     async def run(self) -> None:
         async with asyncio.timeout(20):

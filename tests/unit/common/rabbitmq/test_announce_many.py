@@ -1,23 +1,21 @@
 """Publishing many wake-ups: in chunks, with bounded memory."""
 
 import asyncio
-from typing import cast
 
 import pytest
 
 from common.job_states import Priority
-from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import CHUNK_SIZE, MAX_WAITING, WakeUp, WakeUpPublisher, job_wake_up
+from tests.unit.fake_publisher import FakePublisher
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 
 
-class FakePublisher:
+class SlowPublisher(FakePublisher):
     """Confirms messages once `free` is set."""
 
     def __init__(self) -> None:
-        self.connection = self
-        self.is_up = True
+        super().__init__()
         self.free = asyncio.Event()
         self.started = 0
         self.first_chunk = asyncio.Event()
@@ -30,20 +28,20 @@ class FakePublisher:
 
 
 @pytest.fixture
-def publisher() -> FakePublisher:
-    return FakePublisher()
+def publisher() -> SlowPublisher:
+    return SlowPublisher()
 
 
 @pytest.fixture
-def wake_ups(publisher: FakePublisher) -> WakeUpPublisher:
-    return WakeUpPublisher(cast("Publisher", publisher))
+def wake_ups(publisher: SlowPublisher) -> WakeUpPublisher:
+    return WakeUpPublisher(publisher)
 
 
 def make(count: int) -> list[WakeUp]:
     return [job_wake_up(Priority.NORMAL, "echo", TRACE) for _ in range(count)]
 
 
-async def test_many_wake_ups_are_published_in_chunks(wake_ups: WakeUpPublisher, publisher: FakePublisher) -> None:
+async def test_many_wake_ups_are_published_in_chunks(wake_ups: WakeUpPublisher, publisher: SlowPublisher) -> None:
     announcing = asyncio.create_task(wake_ups.announce_many(make(2 * CHUNK_SIZE + 1)))
     await asyncio.wait_for(publisher.first_chunk.wait(), 5)
     assert publisher.started == CHUNK_SIZE
@@ -54,7 +52,7 @@ async def test_many_wake_ups_are_published_in_chunks(wake_ups: WakeUpPublisher, 
 
 
 async def test_wake_ups_beyond_the_limit_are_left_to_the_reconciler(
-    wake_ups: WakeUpPublisher, publisher: FakePublisher
+    wake_ups: WakeUpPublisher, publisher: SlowPublisher
 ) -> None:
     announcing = asyncio.create_task(wake_ups.announce_many(make(MAX_WAITING)))
     await asyncio.wait_for(publisher.first_chunk.wait(), 5)

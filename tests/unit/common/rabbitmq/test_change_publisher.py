@@ -1,7 +1,6 @@
 """Publishing changes of jobs."""
 
 import asyncio
-from typing import cast
 from uuid import UUID
 
 import pytest
@@ -12,21 +11,20 @@ from common.rabbitmq import change_publisher as module
 from common.rabbitmq import messages, topology
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.messages import JobsChanged
-from common.rabbitmq.publisher import Publisher
+from tests.unit.fake_publisher import FakePublisher
 
 
-class FakePublisher:
+class SlowPublisher(FakePublisher):
     """Confirms messages once `free` is set."""
 
     def __init__(self) -> None:
-        self.connection = self
-        self.is_up = True
+        super().__init__()
         self.published: list[list[UUID]] = []
         self.free = asyncio.Event()
         self.fails = False
 
-    async def publish_unconfirmed(self, fanout: str, body: bytes) -> None:
-        assert fanout == topology.CHANGES_EXCHANGE
+    async def publish_unconfirmed(self, exchange: str, body: bytes) -> None:
+        assert exchange == topology.CHANGES_EXCHANGE
         message = messages.decode(body)
         assert isinstance(message, JobsChanged)
         self.published.append(message.job_ids)
@@ -36,23 +34,23 @@ class FakePublisher:
 
 
 @pytest.fixture
-def publisher() -> FakePublisher:
-    return FakePublisher()
+def publisher() -> SlowPublisher:
+    return SlowPublisher()
 
 
 @pytest.fixture
-def changes(publisher: FakePublisher) -> ChangePublisher:
-    return ChangePublisher(cast("Publisher", publisher))
+def changes(publisher: SlowPublisher) -> ChangePublisher:
+    return ChangePublisher(publisher)
 
 
-async def finish(changes: ChangePublisher, publisher: FakePublisher) -> None:
+async def finish(changes: ChangePublisher, publisher: SlowPublisher) -> None:
     publisher.free.set()
     assert changes._publishing is not None
     await asyncio.wait_for(changes._publishing, 5)
 
 
 async def test_the_next_message_gathers_jobs_while_one_is_on_its_way(
-    changes: ChangePublisher, publisher: FakePublisher
+    changes: ChangePublisher, publisher: SlowPublisher
 ) -> None:
     first, *others = jobs = [ids.new() for _ in range(4)]
     changes.notify([first])
@@ -67,7 +65,7 @@ async def test_the_next_message_gathers_jobs_while_one_is_on_its_way(
 
 
 async def test_a_message_is_bounded(
-    changes: ChangePublisher, publisher: FakePublisher, monkeypatch: pytest.MonkeyPatch
+    changes: ChangePublisher, publisher: SlowPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_JOBS_PER_MESSAGE", 2)
     monkeypatch.setattr(module, "MAX_PENDING", 3)
@@ -78,13 +76,13 @@ async def test_a_message_is_bounded(
     assert publisher.published == [jobs[:2], jobs[2:4]]
 
 
-async def test_no_jobs_gather_while_the_broker_is_down(changes: ChangePublisher, publisher: FakePublisher) -> None:
-    publisher.is_up = False
+async def test_no_jobs_gather_while_the_broker_is_down(changes: ChangePublisher, publisher: SlowPublisher) -> None:
+    publisher.connection.is_up = False
     changes.notify([ids.new()])
     assert (changes._pending, changes._publishing) == ({}, None)
 
 
-async def test_what_is_lost_is_not_repeated(changes: ChangePublisher, publisher: FakePublisher) -> None:
+async def test_what_is_lost_is_not_repeated(changes: ChangePublisher, publisher: SlowPublisher) -> None:
     publisher.fails = True
     changes.notify([ids.new()])
     await asyncio.sleep(0)
@@ -93,9 +91,9 @@ async def test_what_is_lost_is_not_repeated(changes: ChangePublisher, publisher:
     assert (len(publisher.published), changes._pending) == (1, {})
 
 
-async def test_nothing_is_published_without_waiters(publisher: FakePublisher) -> None:
+async def test_nothing_is_published_without_waiters(publisher: SlowPublisher) -> None:
     waiters: list[bool] = []
-    changes = ChangePublisher(cast("Publisher", publisher), lambda: bool(waiters))
+    changes = ChangePublisher(publisher, lambda: bool(waiters))
     changes.notify([ids.new()])
     assert (changes._pending, changes._publishing) == ({}, None)
     waiters.append(True)

@@ -1,14 +1,13 @@
 """A message starts jobs, goes back to its queue, or is rejected."""
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from common import ids
 from common.errors import DatabaseUnavailable, Reject, Retry
 from common.job_states import Priority
-from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.messages import CancelJob, JobsQueued
 from common.rabbitmq.publisher import Publisher
@@ -40,9 +39,6 @@ class FakeStore(FakeDatabase):
         self.away = away
         self.calls: list[tuple[object, ...]] = []
 
-    async def list_limits(self) -> Limits:
-        return Limits(frozenset(), frozenset())
-
     async def claim_jobs(self, model: str, priority: Priority, count: int, **_: object) -> list[Any]:
         self.calls.append((model, priority, count))
         if self.away:
@@ -50,12 +46,23 @@ class FakeStore(FakeDatabase):
         return [{"id": None, "contended": False, "next_bytes": None, "late": False}]
 
 
+class NoLimits(LimitStore):
+    async def list_limits(self) -> Limits:
+        return Limits(frozenset(), frozenset())
+
+
+class NoAttempts(Attempts):
+    """Runs nothing: no job is claimed."""
+
+    def __init__(self) -> None:
+        pass
+
+
 def build(store: FakeStore) -> Runner:
-    database, limits = cast("Database", store), RunLimits(cast("LimitStore", store), list)
     return Runner(
-        database,
-        Claims(database, limits, worker="w", lease=60.0),
-        cast("Attempts", None),
+        store,
+        Claims(store, RunLimits(NoLimits(store), list), worker="w", lease=60.0),
+        NoAttempts(),
         {},
         Suspects({}),
         ChangePublisher(Publisher("amqp://nobody/", "w")),

@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import cast
 from uuid import UUID
 
 import msgspec
 import pytest
 
 from common.job_states import Priority
-from common.postgres.database import Database
 from common.tensors import Tensor
 from services.dispatcher.attempts import url_inputs
 from services.dispatcher.attempts.running_job import RunningJob
@@ -25,16 +23,18 @@ from services.dispatcher.inputs.url_fetcher import UrlFetcher
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.errors import InferenceError
 from tests.unit.dispatcher.jobs import claimed, make_running
+from tests.unit.fake_database import FakeDatabase
 
 SIZE, MAX_INPUTS = 3000, 4000
 SHORT = 0.05  # seconds: a wait that ends in vain
 
 
-class FakeContent:
-    size = SIZE
+class FakeContent(FetchedContent):
+    def __init__(self) -> None:
+        self.size = SIZE
 
 
-class FakeFetcher:
+class FakeFetcher(UrlFetcher):
     """Fetches one content once it is allowed to, and counts those that are not removed."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class FakeFetcher:
         self.held += 1
         try:
             await self.allowed.wait()
-            yield {"x": cast("FetchedContent", FakeContent())}
+            yield {"x": FakeContent()}
         finally:
             self.held -= 1
 
@@ -57,12 +57,13 @@ class Stage:
     """The stage of a dispatcher whose model has one slot."""
 
     def __init__(self) -> None:
-        limits = RunLimits(cast("LimitStore", None), list)
+        database = FakeDatabase()
+        limits = RunLimits(LimitStore(database), list)
         self.fetcher = FakeFetcher()
-        self.claims = Claims(cast("Database", None), limits, worker="w", lease=60.0, max_inputs=MAX_INPUTS)
+        self.claims = Claims(database, limits, worker="w", lease=60.0, max_inputs=MAX_INPUTS)
         self.model = ServedModel("echo", asyncio.Event())
         self.model.available.set()
-        self.inputs = UrlInputs(cast("UrlFetcher", self.fetcher), self.claims)
+        self.inputs = UrlInputs(self.fetcher, self.claims)
 
     async def start(self, tenant: UUID | None = None) -> "Job":
         """Start a job with a slot, and let it fetch."""

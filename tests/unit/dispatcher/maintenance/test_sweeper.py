@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -14,8 +14,6 @@ from common.errors import DatabaseUnavailable
 from common.job_states import Status
 from common.jobs.job import ClaimedJob, JobToRun
 from common.jobs.rescue import Lease
-from common.postgres.database import Database
-from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from services.dispatcher.failures import retry_policy
 from services.dispatcher.maintenance import sweeper
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
@@ -24,6 +22,7 @@ from services.dispatcher.maintenance.sweeper import Sweeper
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.sessions.lost_sessions import LostSessions
 from services.dispatcher.sessions.store import SessionStore
+from tests.support.recorded_wake_ups import RecordedWakeUps
 from tests.unit.clock import Clock
 from tests.unit.dispatcher.jobs import NOW, claimed
 from tests.unit.fake_database import FakeDatabase
@@ -32,8 +31,47 @@ LEASE = 30.0
 INTERVAL = 0.5
 
 
+class FakeRecorder(ResultRecorder):
+    """Records what the sweeper did."""
+
+    def __init__(self) -> None:
+        self.stuck: list[JobToRun] = []  # the database does not take their ends
+        self.tries: Counter[UUID] = Counter()
+        self.failed: list[UUID] = []
+        self.canceled: list[UUID] = []
+
+    async def record_failure(self, job: ClaimedJob, outcome: retry_policy.Outcome, at: datetime, trace: str) -> None:
+        self.tries[job.id] += 1
+        assert isinstance(outcome, retry_policy.Lost)
+        assert outcome.failure.code == "worker_lost"
+        if job.id in {each.id for each in self.stuck}:
+            await asyncio.Event().wait()
+        self.failed.append(job.id)
+
+    async def cancel(self, job: ClaimedJob, at: datetime, trace: str) -> None:
+        self.canceled.append(job.id)
+
+
+class FakeSessions(SessionStore):
+    def __init__(self) -> None:
+        self.forgotten: list[int] = []
+
+    async def forget_models(self, sessions: Sequence[int]) -> None:
+        self.forgotten += sessions
+
+
+class DeadDispatcher(LostSessions):
+    """The session of a dispatcher that died, if it left jobs."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    async def find(self) -> list[int]:
+        return [7] if self._world.orphaned else []
+
+
 class World(FakeDatabase):
-    """A database with leases that are overdue or have lapsed, and a recorder of what the sweeper did."""
+    """A database with leases that are overdue or have lapsed."""
 
     def __init__(self, *lapsed: JobToRun) -> None:
         self.clock = Clock()
@@ -43,17 +81,12 @@ class World(FakeDatabase):
         self.orphaned: list[JobToRun] = []
         self.read_only = False
         self.hangs = 0.0  # seconds that the next search for lapsed leases takes
-        self.stuck: list[JobToRun] = []  # the database does not take their ends
-        self.tries: Counter[UUID] = Counter()
-        self.failed: list[UUID] = []
-        self.canceled: list[UUID] = []
-        self.forgotten: list[int] = []
+        self.recorder, self.wake_ups, sessions = FakeRecorder(), RecordedWakeUps(), FakeSessions()
+        self.failed, self.canceled, self.forgotten = self.recorder.failed, self.recorder.canceled, sessions.forgotten
         grace = LeaseGrace(LEASE, INTERVAL, self.clock)
-        recorder, lapsed_leases = cast("ResultRecorder", self), LapsedLeases(self, grace, LEASE, self.clock)
-        sessions = cast("LostSessions", self), cast("SessionStore", self)
-        rescuer = Rescuer(self, recorder, lapsed_leases, *sessions)
-        wake_ups = cast("WakeUpPublisher", self)
-        self.sweeper = Sweeper(cast("Database", self), recorder, wake_ups, grace, rescuer, INTERVAL)
+        lapsed_leases = LapsedLeases(self, grace, LEASE, self.clock)
+        rescuer = Rescuer(self, self.recorder, lapsed_leases, DeadDispatcher(self), sessions)
+        self.sweeper = Sweeper(self, self.recorder, self.wake_ups, grace, rescuer, INTERVAL)
 
     async def promote_jobs(self, limit: int) -> list[Any]:
         if self.read_only:
@@ -77,41 +110,19 @@ class World(FakeDatabase):
         """Let leases lapse that were overdue before."""
         self.overdue, self.lapsed = [job for job in self.overdue if job not in jobs], [*jobs]
 
-    async def find(self) -> list[int]:
-        return [7] if self.orphaned else []
-
     async def find_orphaned(self, sessions: Sequence[int], limit: int) -> list[Any]:
         assert sessions == [7]
         return [to_row(job) for job in self.orphaned]
 
-    async def forget_models(self, sessions: Sequence[int]) -> None:
-        self.forgotten += sessions
-
     async def find_expired(self, limit: int) -> list[Any]:
         return []
-
-    def announce(self, rows: Sequence[WakeUp]) -> None:
-        assert rows == []
-
-    async def record_failure(self, job: ClaimedJob, outcome: retry_policy.Outcome, _at: datetime, _trace: str) -> None:
-        self.tries[job.id] += 1
-        assert isinstance(outcome, retry_policy.Lost)
-        assert outcome.failure.code == "worker_lost"
-        if job.id in {each.id for each in self.stuck}:
-            await asyncio.Event().wait()
-        self.failed.append(job.id)
-
-    async def expire(self, job: ClaimedJob, at: datetime) -> None:
-        """No job expires here."""
-
-    async def cancel(self, job: ClaimedJob, _at: datetime, _trace: str) -> None:
-        self.canceled.append(job.id)
 
     async def pass_by(self, seconds: float) -> None:
         """Sweep every half second for this long."""
         for _ in range(round(seconds / INTERVAL)):
             self.clock.now += INTERVAL
             await self.sweeper.sweep()
+            assert self.wake_ups.announced == []
 
 
 def to_row(job: JobToRun) -> dict[str, object]:
@@ -171,15 +182,15 @@ async def test_a_renewal_begins_the_time_again(running: World) -> None:
 async def test_an_end_that_cannot_be_written_delays_no_other(running: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is tried once, for as long as its try lasts."""
     monkeypatch.setattr(sweeper, "END_SECONDS", 0.01)
-    running.stuck, others = [claimed()], [claimed(), claimed()]
-    running.overdue = [*running.stuck, *others]
+    running.recorder.stuck, others = [claimed()], [claimed(), claimed()]
+    running.overdue = [*running.recorder.stuck, *others]
     await running.pass_by(LEASE / 2)
     for other in others:
-        running.lapse(*running.stuck, other)
+        running.lapse(*running.recorder.stuck, other)
         async with asyncio.timeout(10):
             await running.pass_by(INTERVAL)
     assert running.failed == list_ids(others)
-    assert running.tries[running.stuck[0].id] == 1
+    assert running.recorder.tries[running.recorder.stuck[0].id] == 1
 
 
 async def test_a_new_sweeper_reclaims_nothing_for_a_lease() -> None:

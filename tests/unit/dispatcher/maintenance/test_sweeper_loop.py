@@ -1,23 +1,23 @@
 """The sweeper's loop repeats at once after a full batch and survives outages."""
 
 import asyncio
-from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from common.errors import DatabaseUnavailable
-from common.jobs.job import ClaimedJob
-from common.postgres.database import Database
-from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
+from common.rabbitmq.change_publisher import ChangePublisher
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.rescuer import Rescuer
 from services.dispatcher.maintenance.sweeper import BATCH, Sweeper
-from services.dispatcher.results.result_recorder import ResultRecorder
-from services.dispatcher.results.store import NotStored
+from services.dispatcher.results.store import NotStored, ResultStore
 from services.dispatcher.sessions.lost_sessions import LostSessions
+from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
+from tests.support.recorded_wake_ups import RecordedWakeUps
+from tests.support.result_recorder import make_recorder
 from tests.unit.fake_database import FakeDatabase
+from tests.unit.fake_publisher import FakePublisher
 
 HOUR = 3600.0
 
@@ -35,9 +35,6 @@ class FakeStore(FakeDatabase):
     async def find_overdue(self, seconds: float, limit: int) -> list[Any]:
         return []
 
-    async def find(self) -> list[int]:
-        return []
-
     async def promote_jobs(self, limit: int) -> list[Any]:
         if not self.due:
             raise asyncio.CancelledError
@@ -46,31 +43,21 @@ class FakeStore(FakeDatabase):
             raise self.error
         return [{"priority": "normal", "model": "echo", "traceparent": ""}] * count
 
-    async def expire(self, job: ClaimedJob, at: datetime) -> None:
-        """No job expires here."""
-
     async def find_suspect(self) -> list[Any]:
         return [{"found": False}]
 
 
-class FakeWakeUps:
-    def __init__(self) -> None:
-        self.announced = 0
-
-    def announce(self, wake_ups: list[WakeUp]) -> None:
-        self.announced += len(wake_ups)
-
-
 async def run(store: FakeStore, interval: float) -> int:
     """Return the number of wake-ups."""
-    wake_ups, grace, recorder = FakeWakeUps(), LeaseGrace(0.0, interval), cast("ResultRecorder", store)
-    lapsed, lost = LapsedLeases(store, grace, 0.0), cast("LostSessions", store)
-    rescuer = Rescuer(store, recorder, lapsed, lost, cast("SessionStore", store))
-    sweeper = Sweeper(cast("Database", store), recorder, cast("WakeUpPublisher", wake_ups), grace, rescuer, interval)
+    wake_ups, grace, sessions = RecordedWakeUps(), LeaseGrace(0.0, interval), SessionStore(store)
+    recorder = make_recorder(store, ResultStore(store), wake_ups, ChangePublisher(FakePublisher()))
+    lost = LostSessions(sessions, SessionLock(sessions, 0.0), interval)  # without the lock it finds none
+    rescuer = Rescuer(store, recorder, LapsedLeases(store, grace, 0.0), lost, sessions)
+    sweeper = Sweeper(store, recorder, wake_ups, grace, rescuer, interval)
     async with asyncio.timeout(20):
         with pytest.raises(asyncio.CancelledError):
             await sweeper.run()
-    return wake_ups.announced
+    return len(wake_ups.announced)
 
 
 async def test_it_sweeps_again_at_once_after_a_full_batch() -> None:

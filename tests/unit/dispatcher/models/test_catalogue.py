@@ -1,13 +1,12 @@
 """The catalogue follows Triton's models and saves them."""
 
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
-from services.dispatcher.models.store import ModelStore
+from services.dispatcher.models.store import UNKNOWN, ModelStore
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_version import ModelVersion
@@ -20,7 +19,7 @@ def model(version: str, *, instances: int = 1, max_batch_size: int = 0) -> Model
     return ModelVersion("echo", version, False, max_batch_size, instances, [], [])
 
 
-class FakeTriton:
+class FakeTriton(TritonClient):
     """Serves one version. A reload may change its declaration without an outage."""
 
     def __init__(self, served: ModelVersion) -> None:
@@ -45,7 +44,7 @@ class FakeTriton:
         return self.served
 
 
-class FakeStore:
+class FakeStore(ModelStore):
     def __init__(self) -> None:
         self.saved: list[tuple[ModelVersion, bool]] = []
         self.retired: list[float] = []
@@ -56,22 +55,34 @@ class FakeStore:
         self.retired.append(grace)
         return []
 
-    async def save_models(self, models: Sequence[tuple[ModelVersion, bool]], times: Mapping[Model, Times]) -> None:
-        self.saved, self.times = [*models], times
+    async def save_models(
+        self, versions: Sequence[tuple[ModelVersion, bool]], times: Mapping[Model, Times] = UNKNOWN
+    ) -> None:
+        self.saved, self.times = [*versions], times
 
     async def save_unloaded(self, unloaded: Unloaded) -> None:
         self.unloaded = unloaded
 
 
+async def ignore(_model: ServedModel) -> None:
+    """There is no broker to consume from."""
+
+
+def build(
+    triton: TritonClient,
+    store: ModelStore,
+    on_new_model: Callable[[ServedModel], Awaitable[None]] = ignore,
+    *,
+    slots: int = 0,
+    patterns: Sequence[str] = ("*",),
+) -> Catalogue:
+    return Catalogue(triton, store, on_new_model, interval=1.0, slots=slots, grace=60.0, patterns=patterns)
+
+
 async def test_a_model_that_was_reloaded_in_place_is_described_again_on_request() -> None:
     triton, store = FakeTriton(model("1", max_batch_size=64)), FakeStore()
 
-    async def on_new_model(_model: ServedModel) -> None:
-        pass
-
-    catalogue = Catalogue(
-        cast("TritonClient", triton), cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0
-    )
+    catalogue = build(triton, store)
     assert await catalogue.refresh()
     assert await catalogue.refresh()
     assert (triton.described, catalogue.models["echo"].concurrency.size) == (1, 128)
@@ -86,18 +97,8 @@ async def test_a_model_that_was_reloaded_in_place_is_described_again_on_request(
 
 @pytest.mark.parametrize(("configured", "size", "max_size"), [(0, 16, 32), (3, 3, 3), (64, 64, 64)])
 async def test_configured_slots_do_not_grow_for_a_quick_model(configured: int, size: int, max_size: int) -> None:
-    async def on_new_model(_model: ServedModel) -> None:
-        pass
-
     triton, store = FakeTriton(model("1", max_batch_size=8)), FakeStore()
-    catalogue = Catalogue(
-        cast("TritonClient", triton),
-        cast("ModelStore", store),
-        on_new_model,
-        interval=1.0,
-        slots=configured,
-        grace=60.0,
-    )
+    catalogue = build(triton, store, slots=configured)
     assert await catalogue.refresh()
     limit = catalogue.models["echo"].concurrency
     assert (limit.size, limit.max_size) == (size, max_size)
@@ -106,12 +107,7 @@ async def test_configured_slots_do_not_grow_for_a_quick_model(configured: int, s
 async def test_no_model_is_retired_while_triton_is_unavailable() -> None:
     triton, store = FakeTriton(model("1")), FakeStore()
 
-    async def on_new_model(_model: ServedModel) -> None:
-        pass
-
-    catalogue = Catalogue(
-        cast("TritonClient", triton), cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0
-    )
+    catalogue = build(triton, store)
     await catalogue.refresh()
     assert store.retired == [60.0]
     triton.unavailable = True
@@ -124,14 +120,8 @@ async def test_no_model_is_retired_while_triton_is_unavailable() -> None:
 
 async def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Also one from before the first answer, when no model is known."""
-
-    async def on_new_model(_model: ServedModel) -> None:
-        pass
-
     triton, store = FakeTriton(model("1")), FakeStore()
-    catalogue = Catalogue(
-        cast("TritonClient", triton), cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0
-    )
+    catalogue = build(triton, store)
     with caplog.at_level("INFO"):
         for triton.unavailable in (True, True, True, False, True, True, False):
             await catalogue.refresh()
@@ -142,12 +132,7 @@ async def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> Non
 async def test_a_model_in_quarantine_is_not_available() -> None:
     triton, store = FakeTriton(model("1")), FakeStore()
 
-    async def on_new_model(_model: ServedModel) -> None:
-        pass
-
-    catalogue = Catalogue(
-        cast("TritonClient", triton), cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0
-    )
+    catalogue = build(triton, store)
     assert await catalogue.refresh()
     triton.quarantine.add("echo")
     assert not await catalogue.refresh()
@@ -164,10 +149,7 @@ async def test_only_models_that_match_a_pattern_are_run(patterns: tuple[str, ...
     async def on_new_model(found: ServedModel) -> None:
         consumed.append(found.name)
 
-    triton = cast("TritonClient", FakeTriton(model("1")))
-    catalogue = Catalogue(
-        triton, cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0, patterns=patterns
-    )
+    catalogue = build(FakeTriton(model("1")), store, on_new_model, patterns=patterns)
     assert await catalogue.refresh()
     assert (consumed, len(store.saved)) == ((["echo"], 1) if runs else ([], 0))
 
@@ -175,19 +157,8 @@ async def test_only_models_that_match_a_pattern_are_run(patterns: tuple[str, ...
 async def test_reasons_of_models_that_do_not_run_are_saved_and_a_failed_load_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def on_new_model(_model: ServedModel) -> None:
-        pass
-
     triton, store = FakeTriton(model("1")), FakeStore()
-    catalogue = Catalogue(
-        cast("TritonClient", triton),
-        cast("ModelStore", store),
-        on_new_model,
-        interval=1.0,
-        slots=0,
-        grace=60.0,
-        patterns=("ec*", "big"),
-    )
+    catalogue = build(triton, store, patterns=("ec*", "big"))
     triton.unloaded = {("big", "1"): "no module torch", ("echo", "2"): LOADING, ("other", "1"): "broken"}
     for _ in range(2):
         assert await catalogue.refresh()
@@ -210,17 +181,7 @@ async def test_reasons_of_models_that_do_not_run_are_saved_and_a_failed_load_is_
 async def test_two_slots_of_a_model_that_runs_one_job_at_a_time_are_explained_once(
     version: ModelVersion, configured: int, logged: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def on_new_model(_model: ServedModel) -> None:
-        pass
-
-    catalogue = Catalogue(
-        cast("TritonClient", FakeTriton(version)),
-        cast("ModelStore", FakeStore()),
-        on_new_model,
-        interval=1.0,
-        slots=configured,
-        grace=60.0,
-    )
+    catalogue = build(FakeTriton(version), FakeStore(), slots=configured)
     caplog.set_level("INFO")
     for _ in range(3):
         assert await catalogue.refresh()
@@ -231,13 +192,8 @@ async def test_two_slots_of_a_model_that_runs_one_job_at_a_time_are_explained_on
 
 
 async def test_what_triton_reports_of_requests_is_saved() -> None:
-    async def on_new_model(_model: ServedModel) -> None:
-        pass
-
     triton, store = FakeTriton(model("1")), FakeStore()
     triton.statistics = {("echo", "1"): Totals(2, 6_000_000, 8_000_000)}
-    catalogue = Catalogue(
-        cast("TritonClient", triton), cast("ModelStore", store), on_new_model, interval=1.0, slots=0, grace=60.0
-    )
+    catalogue = build(triton, store)
     assert await catalogue.refresh()
     assert store.times == {("echo", "1"): Times(3.0, 4.0)}

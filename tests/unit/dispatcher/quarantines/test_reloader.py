@@ -1,7 +1,6 @@
 """A model in quarantine is unloaded and loaded, if Triton allows it."""
 
 import asyncio
-from typing import cast
 
 import pytest
 
@@ -11,7 +10,7 @@ from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
 
 
-class FakeTriton:
+class FakeTriton(TritonClient):
     """Refuses calls of these kinds as often as given. It has loaded these models; some of them are stalled."""
 
     def __init__(self, loaded: str = "work", stalled: str = "work", **refused: int) -> None:
@@ -25,15 +24,15 @@ class FakeTriton:
     async def unload_stalled(self, model: str) -> bool:
         if model not in self.stalled:
             return False
-        await self._call("unload", model)
+        await self._note_call("unload", model)
         self.loaded.remove(model)
         return True
 
     async def load(self, model: str) -> None:
-        await self._call("load", model)
+        await self._note_call("load", model)
         self.loaded.add(model)
 
-    async def _call(self, kind: str, model: str) -> None:
+    async def _note_call(self, kind: str, model: str) -> None:
         await asyncio.sleep(0)
         self.calls.append(f"{kind} {model}")
         self.refused[kind] = self.refused.get(kind, 0) - 1
@@ -55,7 +54,7 @@ async def test_a_model_that_was_unloaded_is_loaded_again(
 ) -> None:
     monkeypatch.setattr(module, "LOAD_RETRY_SECONDS", 0.0)
     triton = FakeTriton("work", "work", **refused)
-    reloader = Reloader(cast("TritonClient", triton))
+    reloader = Reloader(triton)
     for _ in range(2):
         reloader.start(["work"])  # which runs already
     await asyncio.gather(*reloader._tasks.values())
@@ -76,7 +75,7 @@ async def test_a_model_that_was_unloaded_is_loaded_again(
 async def test_a_healthy_model_is_never_unloaded(loaded: str, calls: list[str]) -> None:
     """It was loaded since the stall, or a dispatcher died after it had unloaded the model."""
     triton = FakeTriton(loaded=loaded, stalled="")
-    reloader = Reloader(cast("TritonClient", triton))
+    reloader = Reloader(triton)
     reloader.start(["work"])
     await asyncio.gather(*reloader._tasks.values())
     assert (triton.calls, reloader.take_ended()) == (calls, {"work": None})
@@ -87,7 +86,7 @@ async def test_a_server_that_hangs_is_tried_again_as_soon_as_it_answers() -> Non
         async def is_loaded(self, model: str) -> bool:
             raise TritonUnavailable("Deadline Exceeded", away=True)
 
-    reloader = Reloader(cast("TritonClient", HangingTriton()))
+    reloader = Reloader(HangingTriton())
     reloader.start(["work"])
     await asyncio.gather(*reloader._tasks.values())
     assert reloader.take_ended() == {"work": AWAY_SECONDS}
@@ -101,7 +100,7 @@ async def test_a_load_after_one_that_failed_is_no_reload(
     caplog.set_level("INFO")
     for failures, event in ((0, "model.reloaded"), (1, "model.loaded")):
         caplog.clear()
-        reloader = Reloader(cast("TritonClient", FakeTriton(load=failures)))
+        reloader = Reloader(FakeTriton(load=failures))
         reloader.start(["work"])
         await asyncio.gather(*reloader._tasks.values())
         assert caplog.messages[-1] == event
@@ -112,13 +111,13 @@ class RestartedTriton(FakeTriton):
 
     async def load(self, model: str) -> None:
         self.loaded.add(model)
-        await self._call("load", model)
+        await self._note_call("load", model)
 
 
 async def test_a_new_server_is_not_asked_to_load_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOAD_RETRY_SECONDS", 0.0)
     triton = RestartedTriton(load=1)
-    reloader = Reloader(cast("TritonClient", triton))
+    reloader = Reloader(triton)
     reloader.start(["work"])
     await asyncio.gather(*reloader._tasks.values())
     assert (triton.calls, reloader.take_ended()) == (["unload work", "load work"], {"work": None})
@@ -126,7 +125,7 @@ async def test_a_new_server_is_not_asked_to_load_again(monkeypatch: pytest.Monke
 
 async def test_a_reload_that_is_interrupted_may_leave_the_model_unloaded() -> None:
     triton = FakeTriton()
-    reloader = Reloader(cast("TritonClient", triton))
+    reloader = Reloader(triton)
     reloader.start(["work"])
     await asyncio.sleep(0)
     assert await reloader.stop() == {"work"}

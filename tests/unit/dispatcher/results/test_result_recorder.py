@@ -2,9 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import cast
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -14,27 +14,24 @@ from common.job_states import Failure, Status
 from common.jobs.end import JobEnd
 from common.jobs.new_event import NewEvent
 from common.jobs.requeue import Requeue
-from common.object_store.store import ObjectStore
-from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
-from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher, event_wake_up
-from common.views.job import JobUrls
+from common.rabbitmq.wake_ups import WakeUp, event_wake_up
 from services.dispatcher.failures import retry_policy
 from services.dispatcher.results import result_writer
-from services.dispatcher.results.output_files import OutputFiles
-from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
-from services.dispatcher.results.result_writer import ResultWriter
 from services.dispatcher.results.store import AttemptStart, ResultStore
 from services.dispatcher.triton.responses import InferenceResult
+from tests.support.recorded_wake_ups import RecordedWakeUps
+from tests.support.result_recorder import make_recorder
 from tests.unit.dispatcher.jobs import NOW, TRACE, claimed
+from tests.unit.fake_database import FakeDatabase
 
 TRANSIENT = Failure("inference_failed", "try again", True)
 PERMANENT = Failure("invalid_input", "never", False)
 
 
-class FakeStore:
+class FakeStore(ResultStore, FakeDatabase):
     """Fails this many calls, then records what it gets."""
 
     def __init__(self, failures: int, *, fenced: bool = False) -> None:
@@ -53,23 +50,15 @@ class FakeStore:
         self.fail()
         self.starts += starts
 
-    async def end_jobs(self, ends: Sequence[JobEnd]) -> set[object]:
+    async def end_jobs(self, ends: Sequence[JobEnd]) -> set[UUID]:
         self.fail()
         self.ends += ends
         return set() if self.fenced else {end.event.id for end in ends}
 
-    async def requeue_jobs(self, requeues: Sequence[Requeue]) -> set[object]:
+    async def requeue_jobs(self, requeues: Sequence[Requeue]) -> set[UUID]:
         self.fail()
         self.requeues += requeues
         return set() if self.fenced else {back.id for back in requeues}
-
-
-class FakeWakeUps:
-    def __init__(self) -> None:
-        self.announced: list[WakeUp] = []
-
-    def announce(self, wake_ups: Iterable[WakeUp]) -> None:
-        self.announced += wake_ups
 
 
 @pytest.fixture(autouse=True)
@@ -84,13 +73,9 @@ def to_wake_up(event: NewEvent) -> WakeUp:
     return event_wake_up(event.id, event.type, event.traceparent)
 
 
-def build(store: FakeStore) -> tuple[ResultRecorder, FakeWakeUps]:
-    wake_ups, changes = FakeWakeUps(), ChangePublisher(Publisher("amqp://nobody/", "w"))
-    writer = ResultWriter(
-        cast("Database", store), cast("ResultStore", store), cast("WakeUpPublisher", wake_ups), changes
-    )
-    files = OutputFiles(cast("ResultStore", store), cast("ObjectStore", None))
-    return ResultRecorder(writer, files, cast("OutputLocations", None), JobUrls()), wake_ups
+def build(store: FakeStore) -> tuple[ResultRecorder, RecordedWakeUps]:
+    wake_ups, changes = RecordedWakeUps(), ChangePublisher(Publisher("amqp://nobody/", "w"))
+    return make_recorder(store, store, wake_ups, changes), wake_ups
 
 
 async def test_a_start_is_announced_after_an_outage() -> None:

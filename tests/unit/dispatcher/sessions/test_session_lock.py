@@ -3,20 +3,19 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import cast
 
 import pytest
 
 from common.errors import DatabaseUnavailable
 from services.dispatcher.sessions.session_lock import SessionLock
-from services.dispatcher.sessions.store import SessionStore
+from services.dispatcher.sessions.store import LockedSession, SessionStore
 from tests.unit.clock import Clock
 
 LEASE = 30.0
 HOUR = 3600.0
 
 
-class Server:
+class Server(SessionStore):
     """A server that ends its connections when the test says so."""
 
     def __init__(self, seconds_up: float = HOUR, *, is_pooled: bool = False) -> None:
@@ -28,18 +27,14 @@ class Server:
         self.failing = asyncio.Event()
 
     @contextlib.asynccontextmanager
-    async def lock(self, session: int) -> AsyncIterator["Server | None"]:
+    async def lock(self, session: int) -> AsyncIterator["FakeSession | None"]:
         self.connections += 1
         try:
             self.sessions.append(session)
             self.locked.set()
-            yield None if self.is_pooled else self
+            yield None if self.is_pooled else FakeSession(self)
         finally:
             self.connections -= 1
-
-    async def hold(self) -> None:
-        await self.failing.wait()
-        raise DatabaseUnavailable
 
     async def end_connections(self) -> None:
         self.locked.clear()
@@ -48,9 +43,21 @@ class Server:
         self.failing.clear()
 
 
+class FakeSession(LockedSession):
+    """A lock, which ends with the connections of its server."""
+
+    def __init__(self, server: Server) -> None:
+        self.seconds_up = server.seconds_up
+        self._failing = server.failing
+
+    async def hold(self) -> None:
+        await self._failing.wait()
+        raise DatabaseUnavailable
+
+
 @contextlib.asynccontextmanager
 async def running(server: Server, clock: Clock) -> AsyncIterator[SessionLock]:
-    lock = SessionLock(cast("SessionStore", server), LEASE, clock)
+    lock = SessionLock(server, LEASE, clock)
     task = asyncio.create_task(lock.run())
     await asyncio.wait_for(server.locked.wait(), 10)
     yield lock
@@ -59,7 +66,7 @@ async def running(server: Server, clock: Clock) -> AsyncIterator[SessionLock]:
 
 
 async def test_claims_carry_the_session_while_the_lock_is_held() -> None:
-    assert SessionLock(cast("SessionStore", Server()), LEASE).session is None
+    assert SessionLock(Server(), LEASE).session is None
     server = Server()
     async with running(server, Clock()) as lock:
         assert server.sessions == [lock.session]

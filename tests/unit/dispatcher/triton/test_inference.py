@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import cast
+from collections.abc import AsyncGenerator
 
 import msgspec
 import pytest
@@ -72,7 +71,7 @@ def test_a_parameter_keeps_its_type(value: bool | int | float | str, field: str)
     assert getattr(parameter, field) == value
 
 
-class FakeTriton:
+class FakeTriton(TritonClient):
     """Returns these responses."""
 
     def __init__(self, *responses: list[OutputTensor]) -> None:
@@ -87,7 +86,7 @@ class FakeTriton:
     async def stalled_since(self, _moment: float) -> bool:
         return self.stalled
 
-    async def infer(self, _request: object, metadata: object) -> AsyncIterator[Response]:
+    async def infer(self, _request: object, metadata: object) -> AsyncGenerator[Response, None]:
         self.metadata = metadata
         for response in self.responses:
             self.read += 1
@@ -97,7 +96,7 @@ class FakeTriton:
 
 
 async def run(triton: FakeTriton, declared: ModelVersion, on_response: OnResponse | None = None) -> InferenceResult:
-    return await infer(cast("TritonClient", triton), make_request(X), declared, on_response)
+    return await infer(triton, make_request(X), declared, on_response)
 
 
 async def test_a_response_is_rendered_as_the_list_of_the_api() -> None:
@@ -158,14 +157,14 @@ async def test_outputs_too_large_as_json_fail_after_their_stream_unless_it_may_n
     triton = FakeTriton(response(*range(250)), response(1))
     request = msgspec.structs.replace(make_request(X), max_outputs=500)
     with pytest.raises(InferenceError, match="500 bytes as JSON") as caught:
-        await infer(cast("TritonClient", triton), request, model(decoupled=decoupled))
+        await infer(triton, request, model(decoupled=decoupled))
     assert (caught.value.failure.code, triton.read) == ("too_large", read)
 
 
 async def test_the_json_of_all_responses_together_is_limited() -> None:
     request = msgspec.structs.replace(make_request(X), max_outputs=200)
     with pytest.raises(InferenceError) as caught:
-        await infer(cast("TritonClient", FakeTriton(*[response(1)] * 5)), request, model(decoupled=True))
+        await infer(FakeTriton(*[response(1)] * 5), request, model(decoupled=True))
     assert caught.value.failure.code == "too_large"
 
 
@@ -184,7 +183,7 @@ async def test_a_timeout_is_an_outage_if_the_server_stalled(stalled: bool) -> No
     triton.hangs, triton.stalled = True, stalled
     request = InferenceRequest("job_1", "echo", None, tensors.pack([X]), None, timeout=0.01, max_outputs=1024)
     with pytest.raises(InferenceError) as caught:
-        await infer(cast("TritonClient", triton), request, model(decoupled=False))
+        await infer(triton, request, model(decoupled=False))
     assert (caught.value.failure.code, caught.value.outage, caught.value.refused) == ("timeout", stalled, False)
 
 
@@ -197,7 +196,7 @@ async def test_a_timeout_after_a_long_read_is_not_the_models(spent: float, stall
     triton.hangs, triton.stalled = True, stalled
     request = msgspec.structs.replace(make_request(X), timeout=0.1, message=b"", spent=0.1 * spent)
     with pytest.raises(InferenceError) as caught:
-        await asyncio.wait_for(infer(cast("TritonClient", triton), request, model(decoupled=False)), 5)
+        await asyncio.wait_for(infer(triton, request, model(decoupled=False)), 5)
     assert (caught.value.failure.code, caught.value.outage) == (code, stalled)
 
 
@@ -224,7 +223,7 @@ async def test_a_wait_for_the_store_is_no_timeout() -> None:
                 await asyncio.Event().wait()
 
     request = msgspec.structs.replace(make_request(X), timeout=0.3)
-    found = await infer(cast("TritonClient", triton), request, model(decoupled=True), on_response)
+    found = await infer(triton, request, model(decoupled=True), on_response)
     assert len(msgspec.json.decode(found.outputs)) == 2
 
 
@@ -237,7 +236,7 @@ async def test_the_timeout_counts_again_after_a_wait() -> None:
 
     request = msgspec.structs.replace(make_request(X), timeout=0.1)
     with pytest.raises(InferenceError) as caught:
-        await asyncio.wait_for(infer(cast("TritonClient", triton), request, model(decoupled=True), on_response), 5)
+        await asyncio.wait_for(infer(triton, request, model(decoupled=True), on_response), 5)
     assert caught.value.failure.code == "timeout"
 
 

@@ -38,9 +38,9 @@ from services.gateway.models.store import ModelStore
 from tests.integration.common.object_store.streams import list_keys
 from tests.integration.gateway.jobs.inputs.large_inputs import HOUR, LARGE, SMALL, Killed, World, content, write_body
 from tests.integration.jobs import TRACEPARENT
-from tests.integration.recorded_wake_ups import RecordedWakeUps
 from tests.integration.stores import Stores
 from tests.integration.submitters import new_submitter
+from tests.support.recorded_wake_ups import RecordedWakeUps
 from tests.support.s3.server import S3
 from tests.unit.clock import Clock
 

@@ -1,24 +1,25 @@
 """The loop that completes batches survives outages of the database, and logs each once."""
 
 import asyncio
-from typing import cast
+from uuid import UUID
 
 import pytest
 
 from common.errors import DatabaseUnavailable
 from common.rabbitmq.change_publisher import ChangePublisher
-from common.rabbitmq.wake_ups import WakeUpPublisher
 from services.dispatcher.maintenance.batches.batch_completer import BatchCompleter
-from services.dispatcher.maintenance.batches.store import BatchStore
+from services.dispatcher.maintenance.batches.store import BatchStore, OpenBatch
+from tests.support.recorded_wake_ups import RecordedWakeUps
+from tests.unit.fake_publisher import FakePublisher
 
 
-class FakeStore:
+class FakeStore(BatchStore):
     """Finds nothing, or is away, then stops the loop."""
 
     def __init__(self, *away: bool) -> None:
         self.away = list(away)
 
-    async def find_open(self, _after: object, _limit: int) -> list[object]:
+    async def find_open(self, _after: UUID, _limit: int) -> list[OpenBatch]:
         if not self.away:
             raise asyncio.CancelledError
         if self.away.pop(0):
@@ -28,8 +29,7 @@ class FakeStore:
 
 async def test_an_outage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     store = FakeStore(True, True, True, False, True, True)
-    wake_ups, changes = cast("WakeUpPublisher", None), cast("ChangePublisher", None)
-    completer = BatchCompleter(cast("BatchStore", store), wake_ups, changes, "", 0.0)
+    completer = BatchCompleter(store, RecordedWakeUps(), ChangePublisher(FakePublisher()), "", 0.0)
     async with asyncio.timeout(20):
         with pytest.raises(asyncio.CancelledError):
             await completer.run()

@@ -1,19 +1,18 @@
 """The reconciler's loop survives outages, and ends that cannot be written."""
 
 import asyncio
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from common.errors import CharoniaError, DatabaseUnavailable
-from common.postgres.database import Database
-from common.rabbitmq.publisher import Publisher
-from common.rabbitmq.wake_ups import WakeUpPublisher
+from common.rabbitmq.change_publisher import ChangePublisher
 from services.dispatcher.maintenance.reconciler import reconciler as module
 from services.dispatcher.maintenance.reconciler.reconciler import Reconciler
-from services.dispatcher.results.result_recorder import ResultRecorder
-from services.dispatcher.results.store import NotStored
+from services.dispatcher.results.store import NotStored, ResultStore
+from tests.support.recorded_wake_ups import RecordedWakeUps
+from tests.support.result_recorder import make_recorder
+from tests.unit.fake_database import FakeDatabase
+from tests.unit.fake_publisher import FakePublisher
 
 
 @pytest.mark.parametrize("error", [DatabaseUnavailable(), NotStored()])
@@ -24,13 +23,9 @@ async def test_it_continues_after_an_error(error: CharoniaError, monkeypatch: py
     async def reconcile(_age: float) -> int:
         raise rounds.pop(0)
 
-    publisher = cast("Publisher", SimpleNamespace(connection=SimpleNamespace(is_up=True)))
-    reconciler = Reconciler(
-        cast("Database", None),
-        cast("ResultRecorder", None),
-        publisher,
-        cast("WakeUpPublisher", None),
-    )
+    database, publisher, wake_ups = FakeDatabase(), FakePublisher(), RecordedWakeUps()
+    recorder = make_recorder(database, ResultStore(database), wake_ups, ChangePublisher(publisher))
+    reconciler = Reconciler(database, recorder, publisher, wake_ups)
     monkeypatch.setattr(reconciler, "reconcile", reconcile)
     async with asyncio.timeout(20):
         with pytest.raises(asyncio.CancelledError):

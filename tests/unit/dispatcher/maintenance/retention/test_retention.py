@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -32,6 +32,10 @@ class FakeStore(FakeDatabase):
             raise planned
         return [{"examined": planned, "removed": planned, **LATER._asdict()}]
 
+
+class EmptyStore(RetentionStore):
+    """Has nothing but jobs to remove."""
+
     async def remove_keys(self, _limit: int) -> int:
         return 0
 
@@ -44,7 +48,7 @@ class FakeStore(FakeDatabase):
 
 async def run(store: FakeStore) -> None:
     with pytest.raises(asyncio.CancelledError):
-        await retention.run(store, cast("RetentionStore", store), 60.0, 60.0)
+        await retention.run(store, EmptyStore(store), 60.0, 60.0)
 
 
 async def test_it_removes_old_jobs_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
