@@ -6,16 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from common.rabbitmq.publisher import Publisher
 from common.security.ssrf import AddressPolicy
-from services.gateway.events.store import EventStore
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
 from services.gateway.jobs.inputs.files import InputFiles
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.submit import Submitter
 from tests.unit.clock import Clock
-from tests.unit.gateway.events.fakes import JOB, KEY, LONG, FakePublisher, FakeStore, run_pending
+from tests.unit.gateway.events.fakes import JOB, KEY, LONG, FakeStore, RecordedPublisher, run_pending
 from tests.unit.gateway.parsing import FakeCatalogue, FakeWorkers
 
 
@@ -30,18 +28,18 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def publisher() -> FakePublisher:
-    return FakePublisher()
+def publisher() -> RecordedPublisher:
+    return RecordedPublisher()
 
 
 @pytest.fixture
-def presence(publisher: FakePublisher, clock: Clock) -> WaiterPresence:
-    return WaiterPresence(cast("Publisher", publisher), clock)
+def presence(publisher: RecordedPublisher, clock: Clock) -> WaiterPresence:
+    return WaiterPresence(publisher, clock)
 
 
 @pytest.fixture
 def waiters(store: FakeStore, presence: WaiterPresence) -> Iterator[Waiters]:
-    waiters = Waiters(cast("EventStore", store), presence, lambda: True)
+    waiters = Waiters(store, presence, lambda: True)
     yield waiters
     waiters.close()
 

@@ -1,7 +1,7 @@
 """Results are read page by page. A response that cannot go on stays incomplete."""
 
 from collections.abc import Sequence
-from typing import cast
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -23,7 +23,7 @@ LARGE = PAGE_BYTES + 1
 PROBLEM = ItemProblem("urn:charonia:problem:invalid_request", "wrong", [])
 
 
-class FakeStore:
+class FakeStore(BatchStore):
     """Results of these sizes. Those without a size are refused items."""
 
     def __init__(self, *sizes: int, failing_at: int = -1) -> None:
@@ -31,12 +31,12 @@ class FakeStore:
         self.failing_at = failing_at
         self.pages: list[tuple[int, int]] = []  # from an index, so many
 
-    async def measure_results(self, _batch_id: object, start: int, limit: int) -> list[int]:
+    async def measure_results(self, _batch_id: UUID, start: int, limit: int) -> list[int]:
         if start == self.failing_at:
             raise DatabaseUnavailable
         return [*self.sizes[start : start + limit]]
 
-    async def read_results(self, _batch_id: object, start: int, sizes: Sequence[int]) -> list[ResultRow]:
+    async def read_results(self, _batch_id: UUID, start: int, sizes: Sequence[int]) -> list[ResultRow]:
         count = len(sizes)
         self.pages.append((start, count))
         refused = msgspec.json.encode(PROBLEM)
@@ -49,7 +49,7 @@ class FakeStore:
 
 
 def make_reader(store: FakeStore, lease: ResponseLease) -> ResultReader:
-    return ResultReader(cast("BatchStore", store), JobUrls("", ""), lease, TENANT, ids.new())
+    return ResultReader(store, JobUrls("", ""), lease, TENANT, ids.new())
 
 
 async def accept() -> None:
@@ -100,7 +100,7 @@ async def test_the_lease_holds_one_page_at_a_time() -> None:
 
 async def test_a_removed_job_leaves_its_line() -> None:
     class Removed(FakeStore):
-        async def read_results(self, _batch_id: object, start: int, sizes: Sequence[int]) -> list[ResultRow]:
+        async def read_results(self, _batch_id: UUID, start: int, sizes: Sequence[int]) -> list[ResultRow]:
             return [ResultRow(number, "name", None, None, None) for number in range(start, start + len(sizes))]
 
     (line,) = await make_reader(Removed(1), ResponseLease(ResponseBudget(LARGE))).read(0)
@@ -110,7 +110,7 @@ async def test_a_removed_job_leaves_its_line() -> None:
 
 async def test_a_result_that_grows_while_the_page_waits_for_room_is_measured_again() -> None:
     class Growing(FakeStore):
-        async def read_results(self, batch_id: object, start: int, sizes: Sequence[int]) -> list[ResultRow]:
+        async def read_results(self, batch_id: UUID, start: int, sizes: Sequence[int]) -> list[ResultRow]:
             measured, self.sizes = self.sizes, (10, LARGE, 10)
             rows = await super().read_results(batch_id, start, sizes)
             return [row for row in rows if self.sizes[row.number] <= measured[row.number]]

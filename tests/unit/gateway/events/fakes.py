@@ -10,15 +10,16 @@ from common.job_states import Status
 from common.rabbitmq import messages
 from common.rabbitmq.messages import JobsChanged, Message
 from services.gateway.auth.store import Key
-from services.gateway.events.store import JobSnapshot
+from services.gateway.events.store import EventStore, JobSnapshot
 from services.gateway.events.waiters import Waiters
+from tests.unit.fake_publisher import FakePublisher
 
 JOB, OTHER = ids.new(), ids.new()
 KEY, STRANGER = Key(ids.new(), ids.new()), Key(ids.new(), ids.new())
 LONG = 30.0  # seconds
 
 
-class FakeStore:
+class FakeStore(EventStore):
     """Snapshots of jobs, and the number of jobs in each query."""
 
     def __init__(self) -> None:
@@ -39,17 +40,18 @@ class FakeStore:
         return self.revoked & set(keys)
 
 
-class FakePublisher:
+class RecordedPublisher(FakePublisher):
     """Records what is published, or is down."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.published: list[tuple[str, Message]] = []
         self.is_down = False
 
-    async def publish_unconfirmed(self, fanout: str, body: bytes) -> None:
+    async def publish_unconfirmed(self, exchange: str, body: bytes) -> None:
         if self.is_down:
             raise BrokerUnavailable
-        self.published.append((fanout, messages.decode(body)))
+        self.published.append((exchange, messages.decode(body)))
 
 
 async def run_pending() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import cast
 from uuid import UUID
 
 import msgspec
@@ -72,7 +71,7 @@ def test_a_terminal_event_is_the_webhook_body_byte_for_byte() -> None:
     assert (event.body, event.is_end) == (b"{ }", True)
 
 
-class FakeStore:
+class FakeStore(EventStore):
     """A queued job, and how often its history was read."""
 
     def __init__(self) -> None:
@@ -107,13 +106,13 @@ def make_lease(total: int = 2 * len(LARGE)) -> ResponseLease:
 
 
 def build(store: FakeStore) -> Waiters:
-    return Waiters(cast("EventStore", store), WaiterPresence(Publisher("amqp://nobody/", "g")), lambda: True)
+    return Waiters(store, WaiterPresence(Publisher("amqp://nobody/", "g")), lambda: True)
 
 
 async def test_a_keep_alive_causes_no_query() -> None:
     store = FakeStore()
     waiters = build(store)
-    following = JobHistory(cast("EventStore", store), waiters, JobUrls(), 0.001).follow(JOB, KEY, make_lease(), START)
+    following = JobHistory(store, waiters, JobUrls(), 0.001).follow(JOB, KEY, make_lease(), START)
     events = [await anext(following) for _ in range(4)]
     await following.aclose()
     assert [event and event.type for event in events] == ["job.queued", None, None, None]
@@ -123,7 +122,7 @@ async def test_a_keep_alive_causes_no_query() -> None:
 async def test_a_stream_ends_when_the_key_is_revoked() -> None:
     store = FakeStore()
     waiters = build(store)
-    following = JobHistory(cast("EventStore", store), waiters, JobUrls(), 30.0).follow(JOB, KEY, make_lease(), START)
+    following = JobHistory(store, waiters, JobUrls(), 30.0).follow(JOB, KEY, make_lease(), START)
     await anext(following)
     quiet = asyncio.create_task(anext(following, None))
     await waiters.wake_revoked()
@@ -134,9 +133,7 @@ async def test_a_stream_ends_when_the_key_is_revoked() -> None:
 
 async def test_a_stream_holds_room_for_a_large_response_until_it_is_sent() -> None:
     budget, store = ResponseBudget(2 * len(LARGE)), LargeStore()
-    following = JobHistory(cast("EventStore", store), build(store), JobUrls(), 0.001).follow(
-        JOB, KEY, ResponseLease(budget), START
-    )
+    following = JobHistory(store, build(store), JobUrls(), 0.001).follow(JOB, KEY, ResponseLease(budget), START)
     events = [await anext(following) for _ in range(2)]
     assert [(event.type, len(event.body) > PAGE_BYTES) for event in events if event] == [
         ("job.queued", False),
@@ -153,9 +150,7 @@ async def test_a_large_response_without_room_ends_the_stream(monkeypatch: pytest
     budget, store = ResponseBudget(len(LARGE)), LargeStore()
     await ResponseLease(budget).reserve(ids.new(), len(LARGE))
     waiters = build(store)
-    following = JobHistory(cast("EventStore", store), waiters, JobUrls(), 30.0).follow(
-        JOB, KEY, ResponseLease(budget), START
-    )
+    following = JobHistory(store, waiters, JobUrls(), 30.0).follow(JOB, KEY, ResponseLease(budget), START)
     with pytest.raises(Problem) as caught:
         [event async for event in following]
     assert (caught.value.status, waiters.count) == (503, 0)
@@ -163,7 +158,7 @@ async def test_a_large_response_without_room_ends_the_stream(monkeypatch: pytest
 
 async def test_a_stream_ends_after_a_client_that_reads_too_slowly() -> None:
     lease, store = make_lease(), LargeStore()
-    following = JobHistory(cast("EventStore", store), build(store), JobUrls(), 30.0).follow(JOB, KEY, lease, START)
+    following = JobHistory(store, build(store), JobUrls(), 30.0).follow(JOB, KEY, lease, START)
     await anext(following)
     await anext(following)
     lease.is_cut = True

@@ -1,7 +1,6 @@
 """When waiters are announced to the dispatchers, and how changes before that are found."""
 
 import asyncio
-from typing import cast
 
 import pytest
 
@@ -9,15 +8,15 @@ from common.job_states import Status
 from common.rabbitmq import topology
 from common.rabbitmq.messages import WAITERS_SECONDS, WaitersPresent
 from services.gateway.events import waiters as module
-from services.gateway.events.store import EventStore, JobSnapshot
+from services.gateway.events.store import JobSnapshot
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
 from tests.unit.clock import Clock
-from tests.unit.gateway.events.fakes import JOB, KEY, LONG, OTHER, STRANGER, FakePublisher, FakeStore, run_pending
+from tests.unit.gateway.events.fakes import JOB, KEY, LONG, OTHER, STRANGER, FakeStore, RecordedPublisher, run_pending
 
 
 async def test_the_first_waiter_is_announced(
-    waiters: Waiters, publisher: FakePublisher, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    waiters: Waiters, publisher: RecordedPublisher, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One announcement covers all waiters that come soon after."""
     monkeypatch.setattr(module, "RECHECK_SECONDS", ())
@@ -29,7 +28,7 @@ async def test_the_first_waiter_is_announced(
 
 
 async def test_the_poll_announces_again_while_somebody_waits(
-    store: FakeStore, publisher: FakePublisher, presence: WaiterPresence, monkeypatch: pytest.MonkeyPatch
+    store: FakeStore, publisher: RecordedPublisher, presence: WaiterPresence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "POLL_SECONDS", 0.001)
     turns: list[None] = []
@@ -44,7 +43,7 @@ async def test_the_poll_announces_again_while_somebody_waits(
                 await asyncio.sleep(0)
 
     await presence.announce()
-    waiters = Waiters(cast("EventStore", store), presence, is_connected)
+    waiters = Waiters(store, presence, is_connected)
     polling = asyncio.create_task(waiters.poll())
     await turn(5)
     assert (len(publisher.published), store.queries) == (1, [])
@@ -79,7 +78,7 @@ async def test_a_change_before_the_announcement_arrives_is_found(
 
 
 async def test_there_are_no_rechecks_while_the_broker_is_down(
-    store: FakeStore, waiters: Waiters, publisher: FakePublisher, monkeypatch: pytest.MonkeyPatch
+    store: FakeStore, waiters: Waiters, publisher: RecordedPublisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The poll is quicker then. The next waiter is announced again."""
     monkeypatch.setattr(module, "RECHECK_SECONDS", (0.0,))
@@ -95,7 +94,7 @@ async def test_there_are_no_rechecks_while_the_broker_is_down(
 
 
 async def test_nothing_is_announced_once_the_gateway_stops(
-    waiters: Waiters, waiting: "asyncio.Task[None]", clock: Clock, publisher: FakePublisher
+    waiters: Waiters, waiting: "asyncio.Task[None]", clock: Clock, publisher: RecordedPublisher
 ) -> None:
     assert waiters._announcing is not None
     assert not waiters._announcing.done()

@@ -4,7 +4,6 @@ import asyncio
 import collections
 from contextlib import ExitStack
 from itertools import repeat
-from typing import cast
 
 import pytest
 
@@ -14,7 +13,7 @@ from common.job_states import Status
 from common.rabbitmq.messages import JobsQueued
 from services.gateway.auth.store import Key
 from services.gateway.events import waiters as module
-from services.gateway.events.store import EventStore, JobSnapshot
+from services.gateway.events.store import JobSnapshot
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
 from services.gateway.http.problems import Problem
@@ -90,7 +89,7 @@ async def test_the_poll_is_quicker_while_no_messages_arrive(
 ) -> None:
     monkeypatch.setattr(module, "POLL_SECONDS", LONG)
     monkeypatch.setattr(module, "OFFLINE_POLL_SECONDS", 0.001)
-    offline = Waiters(cast("EventStore", store), presence, lambda: False)
+    offline = Waiters(store, presence, lambda: False)
     polling = asyncio.create_task(offline.poll())
     waiting = asyncio.create_task(offline.wait(JOB, KEY, LONG))
     await run_pending()

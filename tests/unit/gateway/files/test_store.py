@@ -10,28 +10,31 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.postgres.database import Connection, Database
+from common.postgres.database import TRANSACTION_SECONDS, Connection
 from services.gateway.files.quota import Quota
 from services.gateway.files.store import MAX_CHANGES_OF_TENANT, FileStore
 from services.gateway.http.problems import Problem
+from tests.unit.fake_database import FakeDatabase
 
 
-class HangingDatabase:
+class FakeConnection:
+    async def execute(self, *_values: object) -> None: ...
+
+    async def fetch(self, *_values: object) -> list[dict[str, int]]:
+        return [{"files": 0, "size": 0}]
+
+
+class HangingDatabase(FakeDatabase):
     """Its transactions end when `go` is set."""
 
     def __init__(self) -> None:
         self.open, self.go = 0, asyncio.Event()
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
+    async def transaction(self, seconds: float = TRANSACTION_SECONDS) -> AsyncIterator[Connection]:
         self.open += 1
         await self.go.wait()
-        yield cast("Connection", self)
-
-    async def execute(self, *_values: object) -> None: ...
-
-    async def fetch(self, *_values: object) -> list[dict[str, int]]:
-        return [{"files": 0, "size": 0}]
+        yield cast("Connection", FakeConnection())
 
 
 def begin(store: FileStore, tenant: UUID) -> "asyncio.Task[bool]":
@@ -45,7 +48,7 @@ async def let_all_run() -> None:
 
 async def test_a_tenant_holds_one_connection_and_all_hold_two() -> None:
     database = HangingDatabase()
-    store = FileStore(cast("Database", database), Quota(10, 10))
+    store = FileStore(database, Quota(10, 10))
     changes = [begin(store, first := ids.new()), begin(store, first)]
     await let_all_run()
     assert database.open == 1
@@ -58,7 +61,7 @@ async def test_a_tenant_holds_one_connection_and_all_hold_two() -> None:
 
 async def test_too_many_changes_of_a_tenant_are_refused() -> None:
     database, tenant = HangingDatabase(), ids.new()
-    store = FileStore(cast("Database", database), Quota(10, 10))
+    store = FileStore(database, Quota(10, 10))
     changes = [begin(store, tenant) for _ in range(MAX_CHANGES_OF_TENANT)]
     await let_all_run()
     with pytest.raises(Problem) as refused:

@@ -1,13 +1,14 @@
 """Large jobs are parsed by a worker process."""
 
 from collections.abc import Collection
-from typing import cast
 from uuid import UUID
 
 import msgspec
 import pytest
 
 from common import ids
+from common.locations.allowed import AllowedLocations
+from common.locations.buckets import Buckets
 from common.locations.location import Location
 from common.object_store.store import ObjectStore
 from common.security.ssrf import AddressPolicy
@@ -21,6 +22,7 @@ from services.gateway.jobs.inputs.references import KnownFiles
 from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.parse import NeedsFiles, SubmitContext, parse_job
 from services.gateway.jobs.submit import Submitter
+from tests.unit.fake_database import FakeDatabase
 from tests.unit.gateway.parsing import LENGTHS, TRACEPARENT, FakeCatalogue, FakeWorkers
 
 
@@ -43,17 +45,12 @@ async def test_all_inputs_of_a_job_have_a_limit(submitter: Submitter, monkeypatc
         await submitter.parse(body, context)
 
 
-class Nothing:
-    """No files, and no objects in buckets."""
+NOWHERE = "s3://nowhere"
 
-    async def find_files(self, *_: object) -> dict[UUID, int]:
+
+class NoFiles(InputStore):
+    async def find_files(self, tenant_id: UUID, files: Collection[UUID]) -> dict[UUID, int]:
         return {}
-
-    async def describe(self, *_: object) -> dict[Location, object]:
-        return {}
-
-    async def find_writable(self, *_: object) -> set[Location]:
-        return set()
 
 
 @pytest.mark.parametrize("looked_up", [False, True])
@@ -62,14 +59,9 @@ async def test_inputs_come_from_their_own_networks(looked_up: bool, webhooks_ope
     """Not from those that webhooks may go to; also if the job has files, which are looked up."""
     closed, loopback = AddressPolicy(), AddressPolicy.parse(["127.0.0.0/8"], allow_http=True)
     webhooks, inputs = (loopback, closed) if webhooks_open else (closed, loopback)
-    nothing = Nothing()
-    files = InputFiles(
-        cast("InputStore", nothing),
-        cast("ObjectStore", None),
-        cast("InputLocations", nothing),
-        2**20,
-        inputs,
-    )
+    database = FakeDatabase()
+    locations = InputLocations(AllowedLocations(database, NOWHERE), Buckets(1.0))
+    files = InputFiles(NoFiles(database), ObjectStore(NOWHERE), locations, 2**20, inputs)
     models = await FakeCatalogue().read()
     context = SubmitContext(ids.new(), TRACEPARENT, models, webhooks, max_tensor=2**20, input_policy=inputs)
     if looked_up:

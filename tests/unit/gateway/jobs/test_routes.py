@@ -13,13 +13,15 @@ from common import ids
 from common.errors import DatabaseUnavailable
 from common.job_states import Status
 from common.views.job import JobUrls, JobView
-from services.gateway.auth.authentication import Authenticator, unauthorized
+from services.gateway.auth.authentication import Authenticator, Connection, unauthorized
 from services.gateway.auth.store import Key
 from services.gateway.events.waiters import Waiters
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.store import FoundJob, JobStore
 from services.gateway.jobs.wait_reasons import WaitExplainer
+from services.gateway.models.store import ModelStore
 from services.gateway.models.workloads import WorkloadReader, Workloads
+from tests.unit.fake_database import FakeDatabase
 from tests.unit.gateway.samples import ROW
 
 with warnings.catch_warnings():
@@ -42,34 +44,19 @@ class World:
         self.user = Key(ids.new(), ids.new())
         self.headers: dict[str, str] = {}
 
-    async def wait(self, _job_id: UUID, _key: Key, _seconds: float) -> None:
-        if self.failure:
-            raise self.failure
-        self.row = msgspec.structs.replace(ROW, status=Status.SUCCEEDED)
-
-    async def recheck(self, _connection: object) -> None:
-        if self.refusal:
-            raise self.refusal
-
-    async def read(self) -> Workloads:
-        return Workloads(ROW.created_at, {}, {}, {}, ())
-
-    async def find_job(self, _job_id: UUID, _tenant_id: UUID) -> FoundJob:
-        return FoundJob(self.row, b"[]", "none", None, erased=False)
-
     @property
     def services(self) -> JobServices:
         none = cast("Any", None)
         return JobServices(
-            authenticator=cast("Authenticator", self),
-            store=cast("JobStore", self),
+            authenticator=FakeAuthenticator(self),
+            store=FakeStore(self),
             submitter=none,
             canceler=none,
             retrier=none,
             eraser=none,
-            waiters=cast("Waiters", self),
+            waiters=FakeWaiters(self),
             events=none,
-            waits=WaitExplainer(cast("WorkloadReader", self)),
+            waits=WaitExplainer(NoWorkloads(ModelStore(FakeDatabase()))),
             signer=none,
             urls=JobUrls("", ""),
         )
@@ -79,6 +66,38 @@ class World:
 
     async def await_end(self) -> JobView | None:
         return await await_end(cast("Any", self), ROW, 1.0, self.services)
+
+
+class FakeWaiters(Waiters):
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def wait(self, job_id: UUID, key: Key, seconds: float) -> None:
+        if self._world.failure:
+            raise self._world.failure
+        self._world.row = msgspec.structs.replace(ROW, status=Status.SUCCEEDED)
+
+
+class FakeAuthenticator(Authenticator):
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def recheck(self, connection: Connection) -> None:
+        if self._world.refusal:
+            raise self._world.refusal
+
+
+class FakeStore(JobStore):
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def find_job(self, job_id: UUID, tenant_id: UUID) -> FoundJob:
+        return FoundJob(self._world.row, b"[]", "none", None, erased=False)
+
+
+class NoWorkloads(WorkloadReader):
+    async def read(self) -> Workloads:
+        return Workloads(ROW.created_at, {}, {}, {}, ())
 
 
 async def test_an_ended_job_is_returned() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -46,17 +46,18 @@ class Writer(LargeInputWriter):
         yield []
 
 
-class Limits:
-    async def admit(self, *_: object, **__: object) -> None:
-        return
+class NoLimits(QueueLimits):
+    def __init__(self) -> None:
+        pass
+
+    async def admit(self, *_: object, **__: object) -> None: ...
 
 
 async def submit(budget: BodyBudget, held: int = len(BODY)) -> int:
     """Return what a submit holds while its inputs are written. `held` are the bytes that it holds before."""
     writer = Writer(budget)
     files, policy = InputFiles(NONE, NONE, NONE, 2**20, AddressPolicy()), AddressPolicy()
-    limits = cast("QueueLimits", Limits())
-    submitter = Submitter(NONE, FakeCatalogue(), NONE, policy, limits, NONE, FakeWorkers(), files, writer)
+    submitter = Submitter(NONE, FakeCatalogue(), NONE, policy, NoLimits(), NONE, FakeWorkers(), files, writer)
     lease = BodyLease(budget, BodyDeadlines())
     lease.grow(held)
     context = await submitter.make_context(Key(ids.new(), ids.new()), TRACEPARENT)

@@ -1,13 +1,12 @@
 """How often is counted what waits."""
 
 import asyncio
-from typing import cast
 
 from services.gateway.models.queue_depths import QueueDepths
 from services.gateway.models.store import ModelStore
 
 
-class FakeStore:
+class FakeStore(ModelStore):
     """One job more each time it is asked, which takes a while."""
 
     def __init__(self) -> None:
@@ -27,7 +26,7 @@ class FakeStore:
 
 async def test_one_count_is_for_all_who_ask_within_a_second_and_more_where_it_is_dear() -> None:
     store = FakeStore()
-    depths = QueueDepths(cast("ModelStore", store), store.clock)
+    depths = QueueDepths(store, store.clock)
     assert await asyncio.gather(*(depths.read() for _ in range(5))) == [{("echo", "normal"): 1}] * 5
     for wait, took, again in [
         (0.9, 0.0, False),

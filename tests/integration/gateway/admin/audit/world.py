@@ -1,7 +1,7 @@
 """A tenant with a key and a subscription, and the calls and commands that change them."""
 
 from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 from cryptography.fernet import Fernet
@@ -16,6 +16,7 @@ from services.gateway.auth.store import Key, KeyStore
 from services.gateway.commands import keys
 from services.gateway.commands.keys import KeySettings
 from services.gateway.commands.limits import __main__ as limits
+from services.gateway.jobs.store import JobStore
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
 from services.gateway.webhooks import action_routes, routes, secret_routes
@@ -51,7 +52,7 @@ class World:
         self.secrets = [QUERY, HEADER, NEW_HEADER, BOOTSTRAP]
         self.services = WebhookServices(
             database=database,
-            jobs=cast("Any", None),
+            jobs=JobStore(database),
             catalogue=Catalogue(ModelStore(database)),
             webhooks=WebhookStore(database),
             deliveries=DeliveryStore(database),

@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import cast
 
 import pytest
 
 from services.gateway.http.limits.write_timeout import WriteTimeout
 
 
-class Transport:
+class Transport(asyncio.Transport):
     """What waits to be sent, at each look; then nothing is taken any more."""
 
     def __init__(self, sizes: Iterator[int]) -> None:
+        super().__init__()
         self.sizes = sizes
         self.aborted = asyncio.Event()
 
@@ -27,7 +27,7 @@ def connect(*sizes: int) -> tuple[WriteTimeout, Transport]:
     transport = Transport(iter(sizes))
     connection = WriteTimeout()
     connection.seconds = 0.001
-    connection.transport = cast("asyncio.Transport", transport)
+    connection.transport = transport
     return connection, transport
 
 

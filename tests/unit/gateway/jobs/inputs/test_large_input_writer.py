@@ -2,41 +2,43 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from typing import cast
+from collections.abc import Collection, Sequence
+from uuid import UUID
 
 from common import ids
 from common.jobs.new_job import LargeInput
 from common.object_store.store import ObjectStore, StoredObject
-from common.postgres.database import Database
 from services.gateway.jobs.inputs.large_input_writer import MAX_PUTS, MAX_PUTS_OF_TENANT, LargeInputWriter
 from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
 from tests.integration.jobs import new_job
+from tests.unit.fake_database import FakeDatabase
 
 
-class Fake:
-    """A store of rows, a limit, and an object store whose puts end when `go` is set."""
+class FakeStore(InputStore):
+    async def begin(self, tenant_id: UUID, inputs: Sequence[LargeInput], seconds: float) -> None: ...
+
+    async def measure(self, tenants: Collection[UUID]) -> dict[UUID, int]:
+        return {}
+
+
+class SlowObjects(ObjectStore):
+    """Its puts end when `go` is set."""
 
     def __init__(self) -> None:
         self.puts: Counter[str] = Counter()
         self.go = asyncio.Event()
 
-    async def admit(self, *_values: object) -> None: ...
-
-    async def begin(self, *_values: object) -> None: ...
-
-    async def put(self, key: str, _parts: AsyncIterator[bytes]) -> StoredObject:
+    async def put(self, key: str, *_: object, **__: object) -> StoredObject:
         self.puts[key.split("/")[0]] += 1
         await self.go.wait()
         return StoredObject(1, b"")
 
 
 async def test_a_tenant_leaves_puts_to_others() -> None:
-    fake = Fake()
-    writer = LargeInputWriter(
-        cast("Database", None), cast("InputStore", fake), cast("ObjectStore", fake), cast("StoredLimit", fake)
-    )
+    database, objects = FakeDatabase(), SlowObjects()
+    store = FakeStore(database)
+    writer = LargeInputWriter(database, store, objects, StoredLimit(store, 2**20))
 
     async def write() -> None:
         large = [LargeInput(ids.new(), b"x", b"") for _ in range(MAX_PUTS)]
@@ -46,7 +48,7 @@ async def test_a_tenant_leaves_puts_to_others() -> None:
     writes = [asyncio.create_task(write()) for _ in range(3)]
     for _ in range(20):
         await asyncio.sleep(0)
-    assert sorted(fake.puts.values()) == [MAX_PUTS - 2 * MAX_PUTS_OF_TENANT, MAX_PUTS_OF_TENANT, MAX_PUTS_OF_TENANT]
-    fake.go.set()
+    assert sorted(objects.puts.values()) == [MAX_PUTS - 2 * MAX_PUTS_OF_TENANT, MAX_PUTS_OF_TENANT, MAX_PUTS_OF_TENANT]
+    objects.go.set()
     await asyncio.gather(*writes)
-    assert fake.puts.total() == 3 * MAX_PUTS
+    assert objects.puts.total() == 3 * MAX_PUTS

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import cast
 from uuid import UUID
 
 import pytest
@@ -15,10 +14,10 @@ from common.locations.allowed import AllowedLocations, Use
 from common.locations.buckets import HOST_VARIABLE, Buckets
 from common.locations.location import Location
 from common.object_store.store import ObjectInfo, ObjectStore
-from common.postgres.database import Database
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.inputs.locations import InputLocations
 from services.gateway.jobs.inputs.references import KnownFile
+from tests.unit.fake_database import FakeDatabase
 
 TENANT = ids.new()
 OBJECT = Location("scans", "in/x")
@@ -32,7 +31,7 @@ class EverythingAllowed(AllowedLocations):
 
 
 def open_locations(buckets: Buckets) -> InputLocations:
-    return InputLocations(EverythingAllowed(cast("Database", None), "s3://charonia/files"), buckets)
+    return InputLocations(EverythingAllowed(FakeDatabase(), "s3://charonia/files"), buckets)
 
 
 async def test_charonias_own_store_is_called_that() -> None:
@@ -70,7 +69,7 @@ async def serve_bucket(monkeypatch: pytest.MonkeyPatch, answer: str, deadline: f
         buckets.close()
 
 
-class SlowStore:
+class SlowStore(ObjectStore):
     """Looks each object up at a time of its own, in steps of the loop."""
 
     def __init__(self) -> None:
@@ -87,7 +86,7 @@ class SlowStore:
 
 async def test_a_whole_batch_of_objects_is_looked_up_some_at_a_time() -> None:
     store, buckets = SlowStore(), Buckets(1.0, {})
-    buckets._stores["scans"] = cast("ObjectStore", store)
+    buckets._stores["scans"] = store
     objects = [Location("scans", f"in/{index}") for index in range(10_000)]
     found = await open_locations(buckets).describe(TENANT, dict.fromkeys(objects, False))
     assert found == dict.fromkeys(objects, KnownFile(1))
