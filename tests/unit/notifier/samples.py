@@ -1,9 +1,10 @@
-"""A sample claim, and a recorder that keeps its records."""
+"""A sample claim, a sender, and a recorder that keeps its records."""
 
 from datetime import UTC, datetime
 from uuid import UUID
 
 from services.notifier.claims.store import ClaimedDelivery
+from services.notifier.deliveries.sender import Sender
 from services.notifier.delivery_attempts.recorder import AttemptRecorder
 from services.notifier.delivery_attempts.store import AttemptRecord
 
@@ -26,6 +27,13 @@ CLAIM = ClaimedDelivery(
     tries=2,
     event_age=0.0,
 )
+
+
+class SenderStub(Sender):
+    """Sends nothing."""
+
+    def __init__(self) -> None:
+        pass
 
 
 class RecorderStub(AttemptRecorder):

@@ -1,7 +1,6 @@
 """A new delivery is taken once, even if the message of its event is doubled or lost."""
 
 import asyncio
-from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from common.jobs.end import end_jobs
 from common.postgres.database import Database
 from common.rabbitmq.messages import EventsRecorded
+from services.notifier.claims.store import ClaimStore
 from services.notifier.deliveries.worker import DeliveryWorker
 from services.notifier.endpoints.due_endpoints import DueEndpoints
 from services.notifier.new_deliveries import taker as module
@@ -18,6 +18,7 @@ from tests.integration.deliveries import add_event, subscribe
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, submit
 from tests.integration.notifier.steps import Steps
 from tests.integration.waiting import until
+from tests.unit.notifier.samples import RecorderStub, SenderStub
 
 OLDER = "UPDATE deliveries SET created_at = created_at - make_interval(secs => $2) WHERE event_id = ANY($1::uuid[])"
 CALLBACK = {"callback_url": "https://a", "callback_events": ["job.succeeded"]}
@@ -26,9 +27,15 @@ TAKEN = "SELECT 1 FROM deliveries WHERE event_id = $1 AND next_at IS NOT NULL"
 
 @pytest.fixture
 def taker(database: Database) -> NewDeliveries:
-    unused = cast("Any", None)  # without slots, nothing is claimed or sent
     worker = DeliveryWorker(
-        unused, unused, unused, DueEndpoints(), (0.0,), timeout=1.0, concurrency=0, endpoint_concurrency=1
+        ClaimStore(database),
+        SenderStub(),
+        RecorderStub(),
+        DueEndpoints(),
+        (0.0,),
+        timeout=1.0,
+        concurrency=0,  # so nothing is claimed or sent
+        endpoint_concurrency=1,
     )
     return NewDeliveries(NewDeliveryStore(database), worker, 0.0)
 

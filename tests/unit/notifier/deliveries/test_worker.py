@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -19,7 +19,7 @@ from services.notifier.delivery_attempts.result import AttemptError, AttemptResu
 from services.notifier.delivery_attempts.retry_schedule import Exhausted, Rescheduled, Succeeded
 from services.notifier.endpoints.due_endpoints import DueEndpoints
 from services.notifier.new_deliveries.store import RECEIVERS
-from tests.unit.notifier.samples import AT, CLAIM, RecorderStub
+from tests.unit.notifier.samples import AT, CLAIM, RecorderStub, SenderStub
 
 
 def test_a_success() -> None:
@@ -143,9 +143,9 @@ async def test_a_poll_looks_before_it_claims(fails: bool, claims: int, monkeypat
 
 
 async def test_one_statement_claims_a_limited_number() -> None:
-    store, woken, unused = ClaimStoreStub(0.0), DueEndpoints(), cast("Any", None)
+    store, woken, sender, recorder = ClaimStoreStub(0.0), DueEndpoints(), SenderStub(), RecorderStub()
     worker = DeliveryWorker(
-        store, unused, unused, woken, (0.0,), timeout=1.0, concurrency=2 * MAX_CLAIMS, endpoint_concurrency=1
+        store, sender, recorder, woken, (0.0,), timeout=1.0, concurrency=2 * MAX_CLAIMS, endpoint_concurrency=1
     )
     await worker.claim()
     with worker.reserve_for_new(MAX_CLAIMS) as first, worker.reserve_for_new(MAX_CLAIMS) as second:

@@ -4,20 +4,19 @@ import asyncio
 import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from typing import cast
 from uuid import UUID
 
 import msgspec
 import pytest
 
 from services.notifier.claims.store import ClaimedDelivery, ClaimStore
-from services.notifier.deliveries.sender import Sender
 from services.notifier.deliveries.worker import DeliveryWorker
 from services.notifier.delivery_attempts.result import AttemptError, AttemptResult
 from services.notifier.delivery_attempts.retry_schedule import Exhausted, Rescheduled, decide
 from services.notifier.endpoints.due_endpoints import DueEndpoints
 from services.notifier.settings import NotifierSettings
-from tests.unit.notifier.samples import CLAIM, RecorderStub
+from tests.unit.fake_database import FakeDatabase
+from tests.unit.notifier.samples import CLAIM, RecorderStub, SenderStub
 
 SCHEDULE: tuple[float, ...] = next(
     field.default for field in msgspec.structs.fields(NotifierSettings) if field.name == "delivery_schedule"
@@ -41,20 +40,17 @@ def test_every_wait_is_within_a_fifth_of_the_documented_one(seed: int) -> None:
     assert decide(FAILED, len(SCHEDULE) - 1, clock, SCHEDULE, random=0.5, now=START) == Exhausted()
 
 
-class FailingSender(Sender):
+class FailingSender(SenderStub):
     """Every attempt fails at once."""
-
-    def __init__(self) -> None:
-        pass
 
     async def send(self, claim: ClaimedDelivery) -> AttemptResult:
         return FAILED
 
 
 async def test_deliveries_that_failed_together_are_spread_out() -> None:
-    store, recorder = cast("ClaimStore", None), RecorderStub()  # nothing is claimed here
+    recorder = RecorderStub()
     worker = DeliveryWorker(
-        store,
+        ClaimStore(FakeDatabase()),
         FailingSender(),
         recorder,
         DueEndpoints(),

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -12,6 +11,7 @@ from services.notifier.claims.store import ClaimBatch, ClaimStore
 from services.notifier.claims.tenant_slots import UNLIMITED, TenantRooms
 from services.notifier.deliveries.worker import HELD_SECONDS, DeliveryWorker
 from services.notifier.endpoints.due_endpoints import DueEndpoints
+from tests.unit.notifier.samples import RecorderStub, SenderStub
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
 
@@ -50,9 +50,9 @@ class HoldingStore(ClaimStore):
 
 
 async def test_no_endpoint_is_forgotten_before_its_claim() -> None:
-    due, unused = DueEndpoints(), cast("Any", None)  # nothing is sent here
-    store = HoldingStore(due)
-    worker = DeliveryWorker(store, unused, unused, due, (0.0,), timeout=1.0, concurrency=1, endpoint_concurrency=1)
+    due = DueEndpoints()
+    store, sender, recorder = HoldingStore(due), SenderStub(), RecorderStub()
+    worker = DeliveryWorker(store, sender, recorder, due, (0.0,), timeout=1.0, concurrency=1, endpoint_concurrency=1)
     due.add([FIRST, SECOND])
     with pytest.raises(DatabaseUnavailable):
         await worker.claim()

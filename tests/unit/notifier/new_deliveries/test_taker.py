@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -10,31 +9,40 @@ import pytest
 from common import ids
 from common.errors import DatabaseUnavailable, Reject, Retry
 from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued, KeysRevoked, Message
+from services.notifier.claims.store import ClaimStore
 from services.notifier.deliveries.worker import DeliveryWorker
 from services.notifier.endpoints.due_endpoints import DueEndpoints
 from services.notifier.new_deliveries import taker as module
 from services.notifier.new_deliveries.store import RECEIVERS, NewClaims, NewDeliveryStore, Scheduled
 from services.notifier.new_deliveries.taker import WIDE_EVENTS, WIDE_RECEIVERS, NewDeliveries
+from tests.unit.fake_database import FakeDatabase
+from tests.unit.notifier.samples import RecorderStub, SenderStub
 
 TENANT = ids.new()
 
 
-class UnavailableStore:
-    async def claim(self, *_: object) -> NewClaims:
+class UnavailableStore(NewDeliveryStore):
+    async def claim(self, *_: object, **__: object) -> NewClaims:
         raise DatabaseUnavailable
 
 
-def make_taker(store: object) -> NewDeliveries:
-    unused = cast("Any", None)
+def make_taker(store: NewDeliveryStore) -> NewDeliveries:
     worker = DeliveryWorker(
-        unused, unused, unused, DueEndpoints(), (0.0,), timeout=1.0, concurrency=1, endpoint_concurrency=1
+        ClaimStore(FakeDatabase()),
+        SenderStub(),
+        RecorderStub(),
+        DueEndpoints(),
+        (0.0,),
+        timeout=1.0,
+        concurrency=1,
+        endpoint_concurrency=1,
     )
-    return NewDeliveries(cast("NewDeliveryStore", store), worker, 0.0)
+    return NewDeliveries(store, worker, 0.0)
 
 
 @pytest.fixture
 def taker() -> NewDeliveries:
-    return make_taker(UnavailableStore())
+    return make_taker(UnavailableStore(FakeDatabase()))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +62,7 @@ async def test_another_kind_of_message_is_rejected(taker: NewDeliveries, message
         await taker.handle(message, None)
 
 
-class WideStore:
+class WideStore(NewDeliveryStore):
     """Every event has a hundred receivers, and one event cannot be taken."""
 
     def __init__(self, bad: UUID) -> None:
@@ -63,7 +71,7 @@ class WideStore:
         self.bites: asyncio.Queue[list[UUID]] = asyncio.Queue()
         self.found: list[tuple[UUID, str]] = []
 
-    async def claim(self, events: Mapping[UUID, str], *_: object) -> NewClaims:
+    async def claim(self, events: Mapping[UUID, str], *_: object, **__: object) -> NewClaims:
         if self.bad in events:
             raise ValueError
         self.claimed += events
@@ -77,7 +85,7 @@ class WideStore:
             return Scheduled([], [])
         return Scheduled([], [(TENANT, event) for event in events])
 
-    async def find(self, *_: object) -> list[tuple[UUID, str]]:
+    async def find(self, *_: object, **__: object) -> list[tuple[UUID, str]]:
         return self.found
 
 
