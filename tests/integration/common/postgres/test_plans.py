@@ -150,9 +150,9 @@ HISTORIES: dict[str, list[Callable[[Connection, object], Awaitable[None]]]] = {
 }
 
 
-@pytest.fixture(params=HISTORIES)
+@pytest.fixture(scope="module", params=HISTORIES)
 async def database(request: pytest.FixtureRequest, databases: Databases, template: str) -> AsyncIterator[Connection]:
-    """Big tables with statistics as old as the name says."""
+    """Big tables with statistics as old as the name says. Tests change nothing."""
     async with databases.create(template) as url:
         connection = await asyncpg.connect(url)
         for table in BIG:
@@ -201,13 +201,18 @@ async def test_the_count_of_usage_uses_its_own_index(database: Connection) -> No
 async def test_the_deliveries_of_an_event_are_added_without_reading_a_table(database: Connection) -> None:
     tenant = await database.fetchval("SELECT id FROM tenants")
     job = await database.fetchval("SELECT job_id FROM job_inputs WHERE callback_url IS NOT NULL LIMIT 1")
-    await database.execute("SET session_replication_role = origin")  # so that triggers run
-    async with database.transaction():
+    count = "SELECT count(*) FROM deliveries WHERE status = 'pending' AND job_id = $1"
+    transaction = database.transaction()
+    await transaction.start()
+    try:
+        await database.execute("SET LOCAL session_replication_role = origin")  # so that triggers run
         before = await count_reads(database)
         await database.execute(EVENT, ids.new(), tenant, job, "echo", "job.succeeded")
         after = await count_reads(database)
-    added = "SELECT count(*) FROM deliveries WHERE status = 'pending' AND job_id = $1"
-    assert await database.fetchval(added, job) == 1
+        added = await database.fetchval(count, job)
+    finally:
+        await transaction.rollback()
+    assert added == 1
     assert all(after[table] - before.get(table, 0) <= FEW for table in after)
 
 
