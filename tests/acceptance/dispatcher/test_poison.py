@@ -90,7 +90,7 @@ async def test_job_that_kills_dispatchers_fails_without_failing_others(breakable
 
 async def wait_for_requeue(api: Api, job: str, attempts: int) -> None:
     async def poll() -> bool:
-        return len(await api.list_attempts(job)) == attempts
+        return len(await api.list_attempts(job)) >= attempts  # one that finds no Triton is returned, too
 
     await eventually(poll, f"attempt {attempts} has ended", within=120)
 
