@@ -1,14 +1,15 @@
 """One traced stack for all acceptance tests, with short delays so that faults show soon."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 
 import httpx
 import pytest
 
-from deploy.local.errors import ProcessDied
+from deploy.local.errors import NotReady, ProcessDied
 from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
@@ -21,6 +22,7 @@ from tests.support.stacks.key_command import make_key
 from tests.support.telemetry.otlp_collector import Collector
 
 SUPERVISION_SECONDS = 0.2
+WHOLE = threading.Lock()  # held while a test breaks the shared stack
 RECOVERY_RATE = 500  # deliveries a second
 ENVIRONMENT = {
     "CHARONIA_INPUT_NETWORKS": "127.0.0.0/8,::1/128",  # for servers of tests; by default, inputs come from the internet
@@ -58,17 +60,45 @@ def stack(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Ite
         with stack:
             asyncio.run(add_trigger(stack.postgres.url))
             wait_for_broker(*stack.gateways)
-            yield stack
+            with keep_triton_running(stack):
+                yield stack
     finally:
         stack.postgres.delete()
+
+
+@contextmanager
+def keep_triton_running(stack: Stack) -> Iterator[None]:
+    """Start Triton again if it ends while no test breaks the stack.
+
+    It may crash if a cancellation races with the end of an inference: see docs/how-to/bring-your-own-model.md.
+    """
+    ended = threading.Event()
+
+    def keep() -> None:
+        while not ended.wait(SUPERVISION_SECONDS):
+            with WHOLE, suppress(ProcessDied, NotReady):
+                if not stack.triton.process.running:
+                    stack.triton.start()
+
+    keeper = threading.Thread(target=keep)
+    keeper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        keeper.join()
 
 
 @pytest.fixture
 async def breakable(stack: Stack) -> AsyncIterator[Stack]:
     """The shared stack for a test that breaks it: healthy before the test, and restored after it."""
-    await asyncio.to_thread(restore_stack, stack)
-    yield stack
-    await asyncio.to_thread(restore_stack, stack)
+    await asyncio.to_thread(WHOLE.acquire)
+    try:
+        await asyncio.to_thread(restore_stack, stack)
+        yield stack
+        await asyncio.to_thread(restore_stack, stack)
+    finally:
+        WHOLE.release()
 
 
 @pytest.fixture
