@@ -77,8 +77,9 @@ def run_forked(
 
 
 def end(process: ForkServerProcess) -> None:
-    """Kill a command if it still runs, and forget it."""
-    process.kill()
+    """Kill a command if it still runs, and forget it. The number of one that has ended may be another process's."""
+    if process.is_alive():
+        process.kill()
     process.join(KILL_SECONDS)
     process.close()
 
