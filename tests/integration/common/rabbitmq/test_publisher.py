@@ -69,11 +69,17 @@ async def test_publishing_fails_in_time_during_a_memory_alarm_and_works_after_it
     monkeypatch.setattr(connection, "CALL_SECONDS", 1.0)
     queue = await declare(amqp_url, "late")
     async with publishing(amqp_url) as publisher:
+
+        async def blocked() -> bool:
+            with contextlib.suppress(BrokerUnavailable):
+                await publish(publisher, "late")
+            return count("charonia_broker_blocked") == 1
+
         try:
             await asyncio.to_thread(rabbitmq.raise_memory_alarm)
+            await until(blocked, "the broker has told that it blocks")  # it tells those who publish
             publish_all = asyncio.gather(*(publish(publisher, "late") for _ in range(3)), return_exceptions=True)
             outcomes = await asyncio.wait_for(publish_all, 5)
-            await until(lambda: count("charonia_broker_blocked") == 1, "the broker has told that it blocks")
         finally:
             await asyncio.to_thread(rabbitmq.clear_memory_alarm)
         assert [type(outcome) for outcome in outcomes] == [BrokerUnavailable] * 3
