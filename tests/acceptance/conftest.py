@@ -116,7 +116,8 @@ async def keep_triton(stack: Stack, ended: asyncio.Event) -> None:
         if not stack.triton.process.running:
             with suppress(ProcessDied):  # a poison job may be sent before all models are loaded
                 await asyncio.to_thread(stack.triton.start)
-        await asyncio.sleep(SUPERVISION_SECONDS)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), SUPERVISION_SECONDS)
 
 
 def restore_stack(stack: Stack) -> None:
