@@ -41,7 +41,7 @@ def missing_packages(*, stack: bool = True, tests: bool = False, checks: bool = 
             "etcd-server": lambda: shutil.which("etcd") is not None,
             "prometheus": lambda: shutil.which("promtool") is not None,
             "prometheus-alertmanager": lambda: shutil.which("amtool") is not None,
-            "chromium": lambda: shutil.which("chromium") is not None,
+            "chromium-headless-shell": lambda: shutil.which("chromium-headless-shell") is not None,
             "fonts-dejavu-core": FONT.exists,
         }
     if checks:

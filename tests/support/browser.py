@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by Playwright, and a watch over what its pages do."""
+"""Debian's headless Chromium, driven by Playwright, and a watch over what its pages do."""
 
 import re
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = "/usr/bin/chromium-headless-shell"
 # No sandbox, because tests may run as root. The rest keeps Chromium from calling its maker.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync", "--js-flags=--expose-gc"]

@@ -30,7 +30,7 @@ Finished = subprocess.CompletedProcess[str]
 def make_environment(url: str, key: str, home: Path, **more: str) -> dict[str, str]:
     """Return the variables of a user's shell."""
     own = {"CHARONIA_URL": url, "CHARONIA_KEY": key, "HOME": str(home), "PYTHONPATH": str(ROOT / "client")}
-    return {"PATH": os.environ["PATH"], "TERM": "xterm-256color", **own, **more}
+    return {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "SSL_CERT_DIR": os.devnull, **own, **more}
 
 
 def run_sources(command: str) -> str:
