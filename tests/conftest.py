@@ -17,6 +17,7 @@ from deploy.local.servers.server import Server
 from deploy.local.servers.triton import Triton
 from deploy.local.settings import Settings
 from tests.support.failure_report import drop_foreign_frames
+from tests.support.receivers.certificate_authority import Authority
 from tests.support.s3.server import S3
 
 DEFAULTS = Settings()
@@ -36,10 +37,7 @@ hypothesis.settings.load_profile("side by side")
 
 
 def pytest_configure() -> None:
-    """Give each worker ports of its own. Trust no authority by default."""
-    # Each client of HTTP loads those that it trusts, for 50 ms of CPU. Tests of TLS name their own.
-    os.environ.pop("SSL_CERT_FILE", None)
-    os.environ["SSL_CERT_DIR"] = os.devnull
+    """Give each worker ports of its own."""
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         use_share(int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
 
@@ -70,6 +68,14 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     for entry in getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", ()):
         entry.lines = drop_foreign_frames(entry.lines)
     return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Trust one authority instead of the system's, which each client of HTTP would load for 50 ms of CPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(Authority(tmp_path_factory.mktemp("authority")).path))
+        yield
 
 
 @pytest.fixture(scope="session")

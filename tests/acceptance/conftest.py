@@ -50,7 +50,7 @@ def collector() -> Iterator[Collector]:
     collector.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # it ends before the other tests begin: at rest it takes 7 % of a core
 def stack(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Stack]:
     """The shared stack. A test that breaks part of it uses `breakable` instead."""
     settings = Settings.private(tmp_path_factory.mktemp("stack"))
@@ -130,21 +130,21 @@ def restore_stack(stack: Stack) -> None:
     wait_for_broker(*stack.gateways)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def api(stack: Stack) -> AsyncIterator[Api]:
     """A client of the tenant "default"."""
     async with open_client(stack, DEVELOPMENT_KEY) as client:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def other_tenant(stack: Stack) -> AsyncIterator[Api]:
     """A client of another tenant."""
     async with open_client(stack, await make_key(stack, "other-tenant")) as client:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def gateways(stack: Stack) -> AsyncIterator[list[str]]:
     """The URLs of two gateways: the stack's own, and a second one started for these tests."""
     port = stack.settings.gateway_port + 1

@@ -1,4 +1,4 @@
-"""Imports all that a command imports, also late, in the process from which commands are forked."""
+"""Imports all that commands import, also late, in the process from which they are forked."""
 
 import importlib
 import pkgutil
@@ -7,7 +7,6 @@ import sys
 from deploy.local.settings import ROOT
 
 sys.path.insert(0, str(ROOT / "client"))
-charonia = importlib.import_module("charonia")
-for module in pkgutil.walk_packages(charonia.__path__, "charonia."):
-    if not module.name.endswith(".__main__"):
+for name in ("charonia", "services.gateway.commands"):
+    for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
         importlib.import_module(module.name)

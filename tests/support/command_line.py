@@ -21,7 +21,8 @@ from deploy.local.stack import Stack
 from tests.support.forked_command import end, fork, run_forked
 
 CONTROL = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-_])")
-ARGV = [sys.executable, "-m", "charonia.cli"]
+MODULE = "charonia.cli"
+ARGV = [sys.executable, "-m", MODULE]
 INSTALLED = ".venv/bin/charonia"  # as the docs call it
 COLUMNS, ROWS = 80, 24
 Finished = subprocess.CompletedProcess[str]
@@ -30,7 +31,8 @@ Finished = subprocess.CompletedProcess[str]
 def make_environment(url: str, key: str, home: Path, **more: str) -> dict[str, str]:
     """Return the variables of a user's shell."""
     own = {"CHARONIA_URL": url, "CHARONIA_KEY": key, "HOME": str(home), "PYTHONPATH": str(ROOT / "client")}
-    return {"PATH": os.environ["PATH"], "TERM": "xterm-256color", "SSL_CERT_DIR": os.devnull, **own, **more}
+    passed = {name: os.environ[name] for name in ("PATH", "SSL_CERT_FILE")}
+    return {"TERM": "xterm-256color", **passed, **own, **more}
 
 
 def run_sources(command: str) -> str:
@@ -67,7 +69,7 @@ class CommandLine:
 
     def run(self, *arguments: str, stdin: str = "", timeout: float = 60, **environment: str) -> Finished:
         """Run a command that does not write to a terminal until its end."""
-        return run_forked(arguments, self.environment | environment, self.home, stdin, timeout)
+        return run_forked([MODULE, *arguments], self.environment | environment, self.home, stdin, timeout)
 
     def read(self, *arguments: str, stdin: str = "") -> list[Any]:
         """Return the JSON lines of a command that ends well."""
@@ -112,7 +114,7 @@ class Terminal:
     def __init__(self, arguments: Sequence[str], environment: dict[str, str], folder: Path) -> None:
         self._side, inner = pty.openpty()
         termios.tcsetwinsize(inner, (ROWS, COLUMNS))
-        self._process = fork(arguments, environment, folder, (inner, inner, inner))
+        self._process = fork([MODULE, *arguments], environment, folder, (inner, inner, inner))
         os.close(inner)
         self._bytes = b""
 

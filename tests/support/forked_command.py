@@ -1,9 +1,10 @@
-"""Processes of the command line that are forked from one that has imported it: a start costs little time."""
+"""Processes of commands that are forked from one that has imported them: a start costs little time."""
 
 import contextlib
 import fcntl
 import multiprocessing
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -15,9 +16,6 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Protocol
 
-import charonia.cli
-
-PROGRAM = str(Path(charonia.cli.__file__).with_name("__main__.py"))
 IMPORTS = "tests.support.command_imports"
 KILL_SECONDS = 10
 STANDARD = (0, 1, 2)  # descriptors
@@ -46,32 +44,35 @@ def receive(*sent: Sent) -> Streams:
 
 
 def fork(
-    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, descriptors: Descriptors
+    argv: Sequence[str], environment: Mapping[str, str], folder: Path, descriptors: Descriptors
 ) -> ForkServerProcess:
-    """Start a command with these standard streams. A terminal among them becomes its own."""
+    """Start a module with arguments, as `python -m` does, with these standard streams.
+
+    A terminal among them becomes its own.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([IMPORTS, __name__])
-    process = context.Process(target=run, args=([*arguments], {**environment}, str(folder), Streams(descriptors)))
+    process = context.Process(target=run, args=([*argv], {**environment}, str(folder), Streams(descriptors)))
     process.start()
     return process
 
 
 def run_forked(
-    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, stdin: str, timeout: float
+    argv: Sequence[str], environment: Mapping[str, str], folder: Path, stdin: str = "", timeout: float = 60
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command with files as its standard streams until its end."""
+    """Run a module with arguments, and files as its standard streams, until its end."""
     with contextlib.ExitStack() as cleanup:
         given, out, err = (cleanup.enter_context(tempfile.TemporaryFile("w+")) for _ in STANDARD)
         given.write(stdin)
         given.seek(0)
-        process = fork(arguments, environment, folder, (given.fileno(), out.fileno(), err.fileno()))
+        process = fork(argv, environment, folder, (given.fileno(), out.fileno(), err.fileno()))
         try:
             process.join(timeout)
             out.seek(0)
             err.seek(0)
             if process.exitcode is None:
-                raise subprocess.TimeoutExpired([*arguments], timeout, out.read(), err.read())
-            return subprocess.CompletedProcess([*arguments], process.exitcode, out.read(), err.read())
+                raise subprocess.TimeoutExpired([*argv], timeout, out.read(), err.read())
+            return subprocess.CompletedProcess([*argv], process.exitcode, out.read(), err.read())
         finally:
             end(process)
 
@@ -84,10 +85,8 @@ def end(process: ForkServerProcess) -> None:
     process.close()
 
 
-def run(arguments: list[str], environment: dict[str, str], folder: str, streams: Streams) -> None:
+def run(argv: list[str], environment: dict[str, str], folder: str, streams: Streams) -> None:
     """Be the command, in a process of its own."""
-    from charonia.cli.main import main
-
     os.setsid()
     for descriptor, opened in zip(STANDARD, streams.descriptors, strict=True):
         os.dup2(opened, descriptor)
@@ -99,6 +98,7 @@ def run(arguments: list[str], environment: dict[str, str], folder: str, streams:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = [PROGRAM, *arguments]
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    main()
+    sys.argv = argv
+    sys.modules.pop(argv[0], None)  # it may be imported, and runs as __main__ now
+    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)

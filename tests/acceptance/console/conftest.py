@@ -47,7 +47,7 @@ class Console:
         await expect(self.page.get_by_role("dialog")).to_be_hidden()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def browser() -> AsyncIterator[Browser]:
     expect.set_options(timeout=WAIT_MS)
     async with open_browser() as browser:
