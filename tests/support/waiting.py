@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-POLL_SECONDS = 0.05
+FIRST_SECONDS, LAST_SECONDS = 0.03, 0.3  # between two polls
+SHARE = 0.1  # of the wait so far; each poll takes CPU from the tests beside this one
 
 T = TypeVar("T")
 
@@ -12,9 +13,10 @@ T = TypeVar("T")
 async def eventually(poll: Callable[[], Awaitable[T | None]], description: str, within: float = 45.0) -> T:
     """Return what `poll` returns once it is true. Fail after `within` seconds."""
     clock = asyncio.get_running_loop().time
-    deadline = clock() + within
+    began = clock()
     while True:
         if found := await poll():
             return found
-        assert clock() < deadline, f"not within {within:g} s: {description}"
-        await asyncio.sleep(POLL_SECONDS)
+        waited = clock() - began
+        assert waited < within, f"not within {within:g} s: {description}"
+        await asyncio.sleep(min(LAST_SECONDS, max(FIRST_SECONDS, waited * SHARE)))
