@@ -104,17 +104,23 @@ class Process:
         child = self._child
         if child is None or self._gone:
             return
-        family = members(child.pid)
-        send({child.pid}, signal.SIGKILL)  # first: it could end by itself once its children are gone
+        family = self._family(child)
+        child.kill()  # first: it could end by itself once its children are gone
         send(family, signal.SIGKILL)
         child.wait(REAP_SECONDS)
         deadline = time.monotonic() + REAP_SECONDS
-        while left := members(child.pid) | alive(family):
+        while left := self._family(child) | alive(family):
             if time.monotonic() > deadline:
                 raise NotReady(f"{self.name}: processes {sorted(left)} outlive SIGKILL")
             send(left, signal.SIGKILL)
             time.sleep(POLL_SECONDS)
         self._gone = True  # from now on its number may belong to another process
+
+    @staticmethod
+    def _family(child: "subprocess.Popen[bytes]") -> set[int]:
+        """Return it and all processes that it has started. Once it has ended, who has its number is another."""
+        found = members(child.pid)
+        return set() if child.returncode is not None and child.pid in found else found
 
     def freeze(self) -> None:
         """Freeze it and all processes that it has started (SIGSTOP): connections stay open, nothing answers."""

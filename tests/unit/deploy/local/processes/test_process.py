@@ -1,5 +1,6 @@
 import os
 import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -41,6 +42,20 @@ def test_killing_takes_children_in_other_sessions_along(tmp_path: Path) -> None:
     child.kill()
     assert child.returncode == -signal.SIGKILL
     assert not alive(family)
+
+
+def test_a_process_that_has_the_number_of_an_ended_one_lives_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child, other = process(tmp_path, ""), subprocess.Popen(["sleep", "60"], start_new_session=True)
+    child.start()
+    child.wait_exit(10)
+    assert child._child is not None
+    monkeypatch.setattr(child._child, "pid", other.pid)
+    child.kill()
+    assert alive({other.pid})
+    other.kill()
+    other.wait()
 
 
 def test_a_child_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
