@@ -1,15 +1,23 @@
 """Clients that keep a stack busy."""
 
 import asyncio
+from functools import partial
 
-from tests.support.api.api_client import Api, Job
+from tests.support.api.api_client import TERMINAL, Api, Job, read
 from tests.support.api.model_inputs import work
 from tests.support.receivers.webhook_receiver import Inbox
 from tests.support.waiting import eventually
 
 
+JOB_MS = 400
+WAIT_SECONDS = 5
+
+
 class Load:
-    """Clients that submit a job and poll until it has ended, again and again. The first failed request raises."""
+    """Clients that submit a job and wait until it has ended, again and again. The first failed request raises.
+
+    Jobs of some length keep every service busy at little cost: each client has a job in a dispatcher most of the time.
+    """
 
     def __init__(self, api: Api, inbox: Inbox, clients: int) -> None:
         self.ended: list[Job] = []
@@ -39,4 +47,10 @@ class Load:
 
     async def _run_client(self) -> None:
         while not self._stopped:
-            self.ended.append(await self._api.run("work", work(100), webhook={"url": self._inbox.url}))
+            job = await self._api.submit("work", work(JOB_MS), webhook={"url": self._inbox.url})
+            self.ended.append(await eventually(partial(self._wait, job.id), f"{job.id} has ended"))
+
+    async def _wait(self, job_id: str) -> Job | None:
+        """Return a job if it ends soon. A gateway that stops answers earlier."""
+        job = read(await self._api.http.get(f"/v1/jobs/{job_id}", params={"wait": WAIT_SECONDS}), 200, Job)
+        return job if job.status in TERMINAL else None
