@@ -8,7 +8,6 @@ from tests.support.api.model_inputs import work
 from tests.support.receivers.webhook_receiver import Inbox
 from tests.support.waiting import eventually
 
-
 JOB_MS = 400
 WAIT_SECONDS = 5
 
