@@ -1,21 +1,16 @@
-"""Jobs read their inputs from files, on a folder and on S3."""
+"""Jobs read their inputs from files. Tests of outages have them on S3."""
 
 import io
-import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 
-from deploy.local.stack import Stack
-from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api, Job
 from tests.support.api.input_files import upload_file
 from tests.support.api.model_inputs import IMAGE, LINES
 from tests.support.api.triton_client import MIRROR_DTYPES, Array
-from tests.support.stacks.key_command import make_key
-from tests.support.stacks.own_gateway import another_gateway
 from tests.support.waiting import eventually
 
 VALUES = [[0, 1, 2], [3, 100, 0]]
@@ -36,46 +31,22 @@ def save(array: Array) -> bytes:
     return file.getvalue()
 
 
-async def refuse(api: Api, inputs: Any, model: str = "ocr", status: int = 422) -> dict[str, Any]:
-    response = await api.http.post("/v1/jobs", json={"model": model, "inputs": inputs})
-    assert response.status_code == status, response.text
+async def refuse(api: Api, inputs: Any) -> dict[str, Any]:
+    response = await api.http.post("/v1/jobs", json={"model": "ocr", "inputs": inputs})
+    assert response.status_code == 422, response.text
     found: dict[str, Any] = response.json()
     return found
 
 
-async def test_a_file_that_a_job_needs_is_kept(stack: Stack) -> None:
-    async with open_client(stack, await make_key(stack, f"inputs-{uuid.uuid4().hex[:8]}")) as api:
-        file = await upload_file(api, IMAGE, expires_in=8.0)
-        waiting = await api.submit("ocr", {"image": {"file": file}}, run_at=later())
-        assert waiting.status == "queued"
-        expires_at = (await api.http.get(f"/v1/files/{file}")).json().get("expires_at")
-
-        async def is_kept() -> bool | None:
-            found = await api.http.get(f"/v1/files/{file}")  # 404 from its expiry until a sweeper looks at it
-            return (found.status_code == 200 and found.json()["expires_at"] != expires_at) or None
-
-        await eventually(is_kept, "the file is kept longer than it was to be", 40.0)
-        refused = await api.http.delete(f"/v1/files/{file}")
-        assert (refused.status_code, "cancel the job" in refused.json()["detail"]) == (409, True)
-        assert (await api.http.post(f"/v1/jobs/{waiting.id}/cancel")).status_code == 202
-        assert (await api.http.delete(f"/v1/files/{file}")).status_code == 204
-        problem = await refuse(api, {"image": {"file": file}})
-        assert problem["errors"][0]["pointer"] == "/inputs/image/file"
-
-
-async def test_limits_are_named(stack: Stack) -> None:
-    key = await make_key(stack, f"inputs-{uuid.uuid4().hex[:8]}")
-    limits = {"CHARONIA_MAX_TENSOR": "2048", "CHARONIA_MAX_QUEUED_BYTES": "3000"}
-    async with another_gateway(stack, **limits) as gateway, open_client(stack, key, gateway.url) as api:
-        large = await refuse(api, {"image": {"file": await upload_file(api, bytes(2049))}})
-        assert (large["errors"][0]["pointer"], "CHARONIA_MAX_TENSOR" in large["errors"][0]["detail"]) == (
-            "/inputs/image/file",
-            True,
-        )
-        fits = {"image": {"file": await upload_file(api, bytes(2048))}}
-        await api.submit("ocr", fits, run_at=later())
-        full = await refuse(api, fits, status=429)
-        assert "inputs of at most 3000 bytes may wait" in full["detail"]
+async def test_a_file_that_a_job_needs_is_not_deleted(owner: Api) -> None:
+    file = await upload_file(owner, IMAGE)
+    waiting = await owner.submit("ocr", {"image": {"file": file}}, run_at=later())
+    refused = await owner.http.delete(f"/v1/files/{file}")
+    assert (refused.status_code, "cancel the job" in refused.json()["detail"]) == (409, True)
+    assert (await owner.http.post(f"/v1/jobs/{waiting.id}/cancel")).status_code == 202
+    assert (await owner.http.delete(f"/v1/files/{file}")).status_code == 204
+    problem = await refuse(owner, {"image": {"file": file}})
+    assert problem["errors"][0]["pointer"] == "/inputs/image/file"
 
 
 async def test_an_image_is_read_from_a_file(owner: Api) -> None:
@@ -145,7 +116,7 @@ async def test_a_retry_without_its_file_fails_for_good(owner: Api) -> None:
     assert (job.attempt, job.error and f"{file} was deleted" in job.error.message) == (1, True)
 
 
-async def test_the_file_of_another_tenant_is_not_found(owner: Api, stack: Stack, other_tenant: Api) -> None:
+async def test_the_file_of_another_tenant_is_not_found(owner: Api, other_tenant: Api) -> None:
     file = await upload_file(other_tenant, IMAGE)
     for inputs in (
         {"image": {"file": file}},

@@ -1,20 +1,17 @@
-"""Models that take a reference get a URL of a file, on a folder and on S3, and read as much of it as they want."""
+"""Models that take a reference get a URL of a file, and read as much of it as they want. See also `test_outages`."""
 
-import asyncio
 import hashlib
 import os
 import uuid
+from datetime import UTC, datetime, timedelta
 
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api
 from tests.support.api.input_files import upload_file
-from tests.support.api.model_inputs import IMAGE
 from tests.support.stacks.key_command import make_key
-from tests.support.stacks.on_s3 import OnS3
 from tests.support.stacks.own_dispatcher import replace_dispatcher
 from tests.support.stacks.own_gateway import another_gateway
-from tests.support.waiting import eventually
 
 MIB = 1024 * 1024
 CONTENT = os.urandom(3 * MIB)
@@ -29,7 +26,8 @@ def digest(content: bytes) -> str:
 
 
 async def test_a_reference_counts_towards_no_limit_of_bytes(breakable: Stack) -> None:
-    limits = {"CHARONIA_MAX_TENSOR": "1024", "CHARONIA_MAX_QUEUED_BYTES": "2048"}
+    limits = {"CHARONIA_MAX_TENSOR": "2048", "CHARONIA_MAX_QUEUED_BYTES": "3000"}
+    later = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     key = await make_key(breakable, f"inputs-{uuid.uuid4().hex[:8]}")
     async with (
         another_gateway(breakable, **limits) as gateway,
@@ -39,27 +37,17 @@ async def test_a_reference_counts_towards_no_limit_of_bytes(breakable: Stack) ->
         file = await upload_file(owner, CONTENT)
         refused = await owner.http.post("/v1/jobs", json={"model": "ocr", "inputs": {"image": {"file": file}}})
         assert refused.status_code == 422
+        (error,) = refused.json()["errors"]
+        assert (error["pointer"], "CHARONIA_MAX_TENSOR" in error["detail"]) == ("/inputs/image/file", True)
+        fits = {"model": "ocr", "inputs": {"image": {"file": await upload_file(owner, bytes(2048))}}, "run_at": later}
+        waiting = await owner.post(fits)
+        full = await owner.http.post("/v1/jobs", json=fits)
+        assert (full.status_code, "inputs of at most 3000 bytes may wait" in full.json()["detail"]) == (429, True)
         jobs = [await owner.submit("excerpt", excerpt(file, 0, len(CONTENT))) for _ in range(3)]
         for job in jobs:
             done = await owner.wait(job.id)
             assert (done.status, done.output("sha256")) == ("succeeded", [digest(CONTENT)])
-
-
-async def test_a_model_gets_no_url_while_the_store_is_away(on_s3: OnS3) -> None:
-    api = on_s3.api
-    file = await upload_file(api, IMAGE)
-    await asyncio.to_thread(on_s3.s3.freeze)
-    job = await api.submit("excerpt", excerpt(file, 0, len(IMAGE)), retry={"max_attempts": 1})
-
-    async def is_returned() -> bool | None:
-        return bool(await api.list_attempts(job.id)) or None
-
-    await eventually(is_returned, "the job was given back")
-    kept = await api.http.delete(f"/v1/files/{file}")
-    assert (kept.status_code, "cancel the job" in kept.json()["detail"]) == (409, True)
-    await asyncio.to_thread(on_s3.s3.thaw)
-    done = await api.wait(job.id, within=40.0)
-    assert (done.status, done.attempt, done.output("sha256")) == ("succeeded", 1, [digest(IMAGE)])
+        assert (await owner.get(waiting.id)).status == "queued"
 
 
 async def test_a_model_reads_a_part_of_a_file_by_its_url(owner: Api) -> None:

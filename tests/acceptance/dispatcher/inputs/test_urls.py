@@ -3,7 +3,6 @@
 import asyncio
 import struct
 import time
-import uuid
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,14 +10,14 @@ import pytest
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api
-from tests.support.api.model_inputs import IMAGE, LINES, picture
+from tests.support.api.model_inputs import IMAGE, LINES
 from tests.support.receivers.content_server import ContentServer, hang, reply, serve_contents
-from tests.support.stacks.key_command import make_key
 from tests.support.stacks.own_dispatcher import replace_dispatcher
 from tests.support.stacks.own_gateway import another_gateway
 from tests.support.telemetry.otlp_collector import Collector
 from tests.support.waiting import eventually
 
+NUMBER = struct.pack("<f", 2.5)
 SOON = 20.0  # seconds: far below the deadline of a fetch
 
 
@@ -26,13 +25,6 @@ SOON = 20.0  # seconds: far below the deadline of a fetch
 async def contents() -> AsyncIterator[ContentServer]:
     async with serve_contents() as contents:
         yield contents
-
-
-@pytest.fixture
-async def owner(stack: Stack) -> AsyncIterator[Api]:
-    """A client of a new tenant."""
-    async with open_client(stack, await make_key(stack, f"urls-{uuid.uuid4().hex[:8]}")) as api:
-        yield api
 
 
 async def test_an_image_is_fetched(owner: Api, contents: ContentServer) -> None:
@@ -138,17 +130,17 @@ async def test_a_job_is_canceled_while_its_input_is_fetched(owner: Api, contents
 async def test_slow_urls_of_a_tenant_delay_no_other_tenant(
     stack: Stack, owner: Api, other_tenant: Api, contents: ContentServer
 ) -> None:
-    slow, quick = contents.add("/slow", hang), contents.add("/quick", reply(IMAGE))
-    jobs = [(await owner.submit("ocr", {"image": {"url": slow}})).id for _ in range(60)]
+    slow, quick = contents.add("/slow", hang), contents.add("/quick", reply(NUMBER))
+    jobs = [(await owner.submit("echo", {"x": {"url": slow, "shape": [1, 1]}})).id for _ in range(60)]
     await contents.until_asked()
     began = time.monotonic()
-    for inputs in ({"image": {"url": quick}}, picture()) * 3:
-        assert (await other_tenant.run("ocr", inputs)).output("text") == LINES
+    for value in ({"url": quick, "shape": [1, 1]}, [[2.5]]) * 3:
+        assert (await other_tenant.run("echo", {"x": value})).output("y") == [5.0]
     assert time.monotonic() - began < SOON
     assert contents.most_waiting < 60  # a bound for one tenant
-    contents.answers["/slow"] = reply(IMAGE)
+    contents.answers["/slow"] = reply(NUMBER)
     for writer in [*contents.waiting]:
         writer.close()
     for job in jobs:
         done = await owner.wait(job, within=60.0)
-        assert done.output("text") == LINES
+        assert done.output("y") == [5.0]

@@ -1,5 +1,5 @@
-"""Stacks that keep large outputs in a folder, and in S3."""
+"""A tenant for each test, and a stack that keeps large outputs in S3."""
 
-from tests.acceptance.dispatcher.inputs.conftest import owner, shared_on_s3, url
+from tests.acceptance.dispatcher.inputs.conftest import owner, shared_on_s3
 
-__all__ = ["owner", "shared_on_s3", "url"]
+__all__ = ["owner", "shared_on_s3"]

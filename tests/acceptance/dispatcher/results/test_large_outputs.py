@@ -1,4 +1,4 @@
-"""A large output is a file, wherever its job is shown. It works on a folder and on S3."""
+"""A large output is a file, wherever its job is shown. Tests of interruptions have it on S3."""
 
 import hashlib
 import json
