@@ -8,6 +8,7 @@ from deploy.local.stack import Stack
 from tests.support.api.api_client import Api, Job
 from tests.support.api.model_inputs import fault, work
 from tests.support.telemetry.scraped_metrics import wait_for_metric
+from tests.support.telemetry.service_logs import count_events, wait_for_event
 from tests.support.waiting import eventually
 
 ONCE = {"max_attempts": 1}  # a used attempt would fail the job
@@ -18,13 +19,17 @@ MAX_DELAY_SECONDS = 12.0  # two probes, one for each tenant, with up to 5 s befo
 
 
 async def test_model_that_dies_fails_only_the_job_that_kills_it(supervised: Stack, api: Api) -> None:
+    """The dispatcher reloads it, which Triton lets only those do who have its key. Other models keep working."""
+    reloads = count_events(supervised.dispatchers[0], "model.reloaded")
     killer = await api.submit("faulty", fault("kill"), retry=ONCE)
-    others = [await api.submit("faulty", fault("ok"), retry=ONCE) for _ in range(50)]
+    others = [await api.submit("faulty", fault("ok"), retry=ONCE) for _ in range(30)]
+    assert (await api.run("echo", {"x": [[1.0]]}, retry=ONCE)).status == "succeeded"
     await check_succeeded(api, others)
     failed = await api.wait(killer.id, within=60)
     assert (failed.status, failed.attempt, failed.error and failed.error.code) == ("failed", 1, "model_crashed")
     attempts = [(each.status, each.error_code) for each in await api.list_attempts(killer.id)]
     assert attempts == [("returned", "model_crashed")] * 3 + [("failed", "model_crashed")]
+    await wait_for_event(supervised.dispatchers[0], "model.reloaded", reloads)
     assert (await api.run("faulty", fault("ok"), retry=ONCE)).status == "succeeded"  # although nobody restarted it
 
 
