@@ -26,7 +26,19 @@ async def run_with(environment: Mapping[str, str], command: str, *arguments: str
 
 
 async def make_key(stack: Stack, tenant: str, *options: str) -> str:
-    """Create a key and return it. `options` are arguments of the command, which runs in this process: it is quicker."""
+    """Create a key and return it. `options` are arguments of the command."""
+    return await run_keys_here(stack, "create", tenant, *options)
+
+
+async def revoke_key(stack: Stack, key_id: str) -> None:
+    await run_keys_here(stack, "revoke", key_id)
+
+
+async def run_keys_here(stack: Stack, *arguments: str) -> str:
+    """Run the command in this process, which is quicker, and return what it prints."""
     url = connect_as("operator", stack.postgres.url)
-    settings = keys.KeySettings(url, (stack.environment["CHARONIA_ENCRYPTION_KEYS"],))
-    return await keys.create(settings, keys.parse(["create", tenant, *options]))
+    secrets = (stack.environment["CHARONIA_ENCRYPTION_KEYS"],)
+    settings = keys.KeySettings(url, secrets, stack.environment["CHARONIA_AMQP_URL"])
+    parsed = keys.parse(arguments)
+    printed: str = await parsed.run(settings, parsed)
+    return printed
