@@ -1,13 +1,14 @@
 """Numbers, texts and streams that are larger than usual."""
 
-import pytest
+from datetime import UTC, datetime, timedelta
+
 from playwright.async_api import expect
 
 from tests.acceptance.console.conftest import Console
 from tests.support.api.triton_client import MIRROR_DTYPES
 
 LARGE = 9007199254740993  # 2^53 + 1: the first that a number of JavaScript cannot hold
-WORDS = 3_000
+WORDS = 300
 HIGHEST = 600  # pixels of a panel with a long text
 
 
@@ -23,22 +24,22 @@ async def test_whole_numbers_of_64_bits_are_exact(console: Console) -> None:
     await expect(console.page.get_by_role("region", name="Summary")).to_contain_text(str(LARGE))
 
 
-@pytest.mark.parametrize(("kind", "text"), [("number", str(LARGE)), ("json", f"[{LARGE}]")])
-async def test_large_number_is_sent_as_it_was_written(console: Console, kind: str, text: str) -> None:
+async def test_large_number_is_sent_as_it_was_written(console: Console) -> None:
     console.watch.allow("422")
     page = console.page
     await console.open("/run?model=tokens", "Run a model")
     await page.get_by_label("text", exact=True).fill("one")
-    await page.get_by_label("How to give delay_ms").select_option(kind)
-    await page.get_by_label("delay_ms", exact=True).fill(text)
-    await page.get_by_role("button", name="Run", exact=True).click()
-    await expect(page.get_by_role("alert")).to_contain_text(f"{LARGE} is outside")
+    for kind, number in (("number", LARGE), ("json", LARGE + 2)):
+        await page.get_by_label("How to give delay_ms").select_option(kind)
+        await page.get_by_label("delay_ms", exact=True).fill(f"[{number}]" if kind == "json" else f"{number}")
+        await page.get_by_role("button", name="Run", exact=True).click()
+        await expect(page.get_by_role("alert")).to_contain_text(f"{number} is outside")
 
 
 async def test_long_stream_is_one_text(console: Console) -> None:
     words = [f"word{number}" for number in range(WORDS)]
     job = await console.api.submit("tokens", {"text": [" ".join(words)]})
-    await console.api.wait(job.id, within=120)
+    await console.api.wait(job.id)
     await console.open(f"/jobs/{job.id}")
     outputs = console.page.get_by_role("region", name="Outputs", exact=True)
     await expect(outputs).to_contain_text(" ".join(words[-3:]))
@@ -47,7 +48,9 @@ async def test_long_stream_is_one_text(console: Console) -> None:
 
 
 async def test_long_text_takes_a_limited_part_of_the_page(console: Console) -> None:
-    job = await console.api.submit("tokens", {"text": ["word " * 4_000]}, metadata={"note": "x" * 8_000})
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    inputs, metadata = {"text": ["word " * 4_000]}, {"note": "x" * 8_000}
+    job = await console.api.submit("tokens", inputs, metadata=metadata, run_at=tomorrow)
     await console.open(f"/jobs/{job.id}")
     for panel, text in (("Summary", "Metadata"), ("Inputs", "Text of text")):
         region = console.page.get_by_role("region", name=panel, exact=True)
@@ -55,4 +58,3 @@ async def test_long_text_takes_a_limited_part_of_the_page(console: Console) -> N
         box = await region.bounding_box()
         assert box
         assert box["height"] < HIGHEST
-    await console.api.http.post(f"/v1/jobs/{job.id}/cancel")

@@ -17,7 +17,7 @@ from tests.support.receivers.webhook_receiver import Receiver
 
 HOUR = timedelta(minutes=54)
 LONGER = timedelta(minutes=2)  # that some jobs waited and ran
-BUSY = 20  # jobs that run or wait
+BUSY = 20  # jobs that run or wait: more than the slots
 BUSY_MS = 600_000
 AWAY = Reply(503, body=b"the shop is being updated")
 NO_IMAGE = {"image": {"base64": base64.b64encode(b"%PDF-1.7").decode()}}
@@ -57,9 +57,9 @@ async def run_all(api: Api) -> list[Job]:
     """Run the jobs of the hour, and return them. Some of them fail for good."""
     once = {"retry": {"max_attempts": 1}}
     submitted = [
-        *[await api.submit("echo", {"x": [[1, 2.5, number]]}) for number in range(40)],
-        *[await api.submit("work", work(20 + number)) for number in range(24)],
-        *[await api.submit("ocr", picture()) for _ in range(8)],
+        *[await api.submit("echo", {"x": [[1, 2.5, number]]}) for number in range(20)],
+        *[await api.submit("work", work(20 + number)) for number in range(12)],
+        *[await api.submit("ocr", picture()) for _ in range(4)],
         *[await api.submit("ocr", NO_IMAGE) for _ in range(3)],
         *[await api.submit("faulty", fault("unavailable"), **once) for _ in range(3)],
         *[await api.submit("faulty", fault("wrong_shape"), **once) for _ in range(2)],
