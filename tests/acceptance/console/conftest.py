@@ -75,6 +75,7 @@ async def console(stack: Stack, signed_out: Console) -> Console:
     page, url = signed_out.page, f"{stack.url}/blank"
     await page.route(url, lambda route: route.fulfill(body=BLANK, content_type="text/html"))
     await page.goto(url)
+    await page.unroute(url)  # Chromium caches nothing while there is a route
     await page.evaluate("(key) => sessionStorage.setItem('charonia.key', key)", signed_out.key)
     return signed_out
 
@@ -87,16 +88,15 @@ async def overview(console: Console) -> Console:
 
 
 @asynccontextmanager
-async def open_console(stack: Stack, browser: Browser, key: str, url: str = "") -> AsyncIterator[Console]:
+async def open_console(stack: Stack, browser: Browser, key: str) -> AsyncIterator[Console]:
     """Open a tab of its own. It may cause no error, and may call no other origin."""
-    origin = url or stack.url
     context = await browser.new_context(viewport=WIDE)
     context.set_default_timeout(WAIT_MS)
     page = await context.new_page()
-    watch = PageWatch(page, origin)
+    watch = PageWatch(page, stack.url)
     try:
-        async with open_client(stack, key, origin) as api:
-            yield Console(page, watch, api, key, f"{origin}/console")
+        async with open_client(stack, key) as api:
+            yield Console(page, watch, api, key, f"{stack.url}/console")
     finally:
         await context.close()
     assert watch.complaints == []

@@ -10,7 +10,7 @@ ONCE = {"max_attempts": 1}
 
 async def test_dead_letter_is_replayed_on_another_model(console: Console) -> None:
     page = console.page
-    dead = await console.api.run("work", work(4_000), timeout=1, retry=ONCE)
+    dead = await console.api.run("work", work(2_000), timeout=1, retry=ONCE)
     other = await console.api.run("faulty", fault("invalid"), retry=ONCE)
     await console.open("/dead-letters", "Dead letters")
     await page.get_by_label(f"Select {dead.id}").check()

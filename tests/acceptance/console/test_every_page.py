@@ -81,19 +81,15 @@ async def test_page_with_rows(furnished: tuple[Console, dict[str, str]], path: s
     await check(console.page)
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/jobs", "/jobs?status=failed", "/dead-letters", "/webhooks", "/files", "/nothing"]
-)
+@pytest.mark.parametrize("path", ["/", "/jobs", "/dead-letters", "/webhooks", "/files", "/nothing"])
 async def test_page_without_rows(bare: Console, path: str) -> None:
     await bare.open(path)
     await check(bare.page)
 
 
-@pytest.mark.parametrize(
-    ("path", "button"), [("/webhooks", "New subscription"), ("/keys", "New key"), ("/keys", "Revoke")]
-)
-async def test_dialog(bare: Console, path: str, button: str) -> None:
-    await bare.open(path)
+@pytest.mark.parametrize("button", ["New key", "Revoke"])
+async def test_dialog(bare: Console, button: str) -> None:
+    await bare.open("/keys")
     await bare.page.get_by_role("button", name=button).click()
     await expect(bare.page.get_by_role("dialog")).to_be_visible()
     await check(bare.page)
@@ -102,6 +98,7 @@ async def test_dialog(bare: Console, path: str, button: str) -> None:
 async def test_form_with_headers(bare: Console) -> None:
     await bare.open("/webhooks")
     await bare.page.get_by_role("button", name="New subscription").click()
+    await expect(bare.page.get_by_role("dialog")).to_be_visible()
     await bare.page.get_by_role("button", name="Add a header").click()
     await check(bare.page)
 

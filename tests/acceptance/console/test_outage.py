@@ -2,34 +2,28 @@
 
 import asyncio
 
-from playwright.async_api import Browser, expect
+from playwright.async_api import expect
 
 from deploy.local.stack import Stack
-from tests.acceptance.console.conftest import Console, open_console, sign_in
-from tests.support.stacks.own_gateway import another_gateway
+from tests.acceptance.console.conftest import Console
 
 
 async def test_page_says_that_the_gateway_is_away_and_goes_on_when_it_is_back(
-    stack: Stack, browser: Browser, tenant_key: str
+    breakable: Stack, console: Console
 ) -> None:
-    async with (
-        another_gateway(stack) as gateway,
-        open_console(stack, browser, tenant_key, gateway.url) as console,
-    ):
-        console.watch.allow("net::ERR|503")  # it answers 503 just before it ends, and while it starts
-        page = console.page
-        await page.clock.install()
-        await sign_in(page, console.root, console.key)
-        await console.open("/jobs", "Jobs")
-        await asyncio.to_thread(gateway.stop)
-        await page.clock.fast_forward(20_000)
-        await expect(page.get_by_role("alert")).to_contain_text("The gateway does not answer")
-        await asyncio.to_thread(gateway.start)
-        job = await console.api.submit("echo", {"x": [[1.0]]})
-        await page.clock.fast_forward(60_000)
-        await expect(page.get_by_role("link", name=job.id)).to_be_visible()
-        await expect(page.get_by_role("alert")).to_have_count(0)
-        await expect(page.get_by_role("row").filter(has_text="succeeded")).to_be_visible()
+    console.watch.allow("net::ERR|503")  # it answers 503 just before it ends, and while it starts
+    page, gateway = console.page, breakable.gateways[0]
+    await page.clock.install()
+    await console.open("/jobs", "Jobs")
+    await asyncio.to_thread(gateway.stop)
+    await page.clock.fast_forward(20_000)
+    await expect(page.get_by_role("alert")).to_contain_text("The gateway does not answer")
+    await asyncio.to_thread(gateway.start)
+    job = await console.api.submit("echo", {"x": [[1.0]]})
+    await page.clock.fast_forward(60_000)
+    await expect(page.get_by_role("link", name=job.id)).to_be_visible()
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    await expect(page.get_by_role("row").filter(has_text="succeeded")).to_be_visible()
 
 
 async def test_page_without_live_parts_tries_again(console: Console) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from playwright.async_api import Locator, Page, Route, expect
 
 from tests.acceptance.console.conftest import Console
-from tests.support.api.api_client import Job, read
+from tests.support.api.api_client import Api, Job, read
 from tests.support.api.model_inputs import fault, work
 from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.waiting import eventually
@@ -24,24 +24,19 @@ def find_tile(page: Page, title: str) -> Locator:
     return page.get_by_role("main").get_by_role("link", name=re.compile(f"^{title}"))
 
 
-async def test_overview_without_jobs_says_how_to_run_one(overview: Console) -> None:
+async def test_overview_without_jobs_needs_few_requests_and_says_how_to_run_one(overview: Console) -> None:
     page = overview.page
+    await expect(page.locator("svg.hour")).to_have_count(4)
+    await expect(page.locator("svg.hour.done rect").first).to_be_attached()
+    urls = [overview.root, *await page.evaluate(LIST_REQUESTS)]
+    charts = next(place for place, url in enumerate(urls) if url.endswith("/v1/stats/minutes"))
+    assert charts <= FIRST_PAINT, urls
     for title in ("Waiting", "Running", "Ended a minute", "Failed a minute"):
         await expect(find_tile(page, title)).to_contain_text(re.compile("0.*none"))
     await expect(find_tile(page, "Dead letters")).to_contain_text("0")
     await expect(page.get_by_role("region", name="In trouble")).to_have_count(0)
     await page.get_by_role("link", name="Run a model").click()
     await expect(page.get_by_role("heading", level=1, name="Run")).to_be_visible()
-
-
-async def test_first_paint_needs_few_requests(console: Console) -> None:
-    page = console.page
-    await page.goto(console.root)
-    await expect(page.locator("svg.hour")).to_have_count(4)
-    await expect(page.locator("svg.hour.done rect").first).to_be_attached()
-    urls = [console.root, *await page.evaluate(LIST_REQUESTS)]
-    charts = next(place for place, url in enumerate(urls) if url.endswith("/v1/stats/minutes"))
-    assert charts <= FIRST_PAINT, urls
 
 
 async def test_numbers_follow_the_jobs_and_lead_to_their_lists(overview: Console) -> None:
@@ -89,46 +84,41 @@ async def test_charts_that_were_older_than_an_event_are_read_again(console: Cons
     await expect(find_tile(page, "Ended a minute")).to_contain_text("at most 1, at")
 
 
-async def test_disabled_webhook_is_in_trouble(overview: Console, receiver: Receiver) -> None:
-    page, inbox = overview.page, receiver.inbox(410)
-    await expect(find_tile(page, "Webhooks in trouble")).to_contain_text("0 of 0")
-    async with overview.api.subscribed(inbox.url, events=["job.succeeded"]):
-        await overview.api.run("echo", ECHO)
-        await expect(find_tile(page, "Webhooks in trouble")).to_contain_text("1 of 1")
-        trouble = page.get_by_role("region", name="In trouble").get_by_role("listitem").filter(has_text=inbox.url)
-        await expect(trouble).to_contain_text("The receiver answered 410")
-        await trouble.get_by_role("link").click()
-        await expect(page.get_by_role("heading", level=1, name=inbox.url)).to_be_visible()
-        await overview.open("", "Overview")  # the page of a webhook that is deleted asks for it again
-
-
-async def test_webhook_with_an_open_circuit_is_in_trouble(overview: Console, receiver: Receiver) -> None:
-    api, inbox = overview.api, receiver.inbox(*[500] * 2 * FAILURES_TO_OPEN)
-    async with api.subscribed(inbox.url, events=["job.succeeded"]) as webhook:
-        for job in [await api.submit("echo", ECHO) for _ in range(8)]:
-            await api.wait(job.id)
-
-        async def is_open() -> bool:
-            health = (await api.http.get(f"/v1/webhooks/{webhook.id}/health")).json()
-            return bool(health["circuit"] == "open")
-
-        await eventually(is_open, "the circuit is open")
-        await overview.page.reload()
-        await expect(find_tile(overview.page, "Webhooks in trouble")).to_contain_text("1 of 1")
-        region = overview.page.get_by_role("region", name="In trouble")
-        trouble = region.get_by_role("listitem").filter(has_text=inbox.url)
-        await expect(trouble).to_contain_text("circuit open")
-
-
-async def test_webhook_that_somebody_disabled_is_in_no_trouble(overview: Console, receiver: Receiver) -> None:
+async def test_webhooks_in_trouble_are_named_unless_somebody_disabled_them(
+    overview: Console, receiver: Receiver
+) -> None:
     page, api = overview.page, overview.api
+    gone, failing = receiver.inbox(410), receiver.inbox(*[500] * 2 * FAILURES_TO_OPEN)
+    tile, region = find_tile(page, "Webhooks in trouble"), page.get_by_role("region", name="In trouble")
+    await expect(tile).to_contain_text("0 of 0")
     async with (
         api.subscribed(receiver.inbox().url, events=["job.started"]) as off,
-        api.subscribed(receiver.inbox(410).url, events=["job.succeeded"]),
+        api.subscribed(gone.url, events=["job.succeeded"]),
     ):
         await api.http.post(f"/v1/webhooks/{off.id}/disable")
         await api.run("echo", ECHO)
-        await expect(find_tile(page, "Webhooks in trouble")).to_contain_text("1 of 2")
-        await find_tile(page, "Webhooks in trouble").click()
-        await expect(page).to_have_url(re.compile(r"/console/webhooks\?state=trouble$"))
-        await expect(page.get_by_role("link", name="In trouble 1")).to_be_visible()
+        await expect(tile).to_contain_text("1 of 2")
+        disabled = region.get_by_role("listitem").filter(has_text=gone.url)
+        await expect(disabled).to_contain_text("The receiver answered 410")
+        await disabled.get_by_role("link").click()
+        await expect(page.get_by_role("heading", level=1, name=gone.url)).to_be_visible()
+        async with api.subscribed(failing.url, events=["job.succeeded"]) as webhook:
+            await open_circuit(api, webhook.id)
+            await overview.open("", "Overview")
+            await expect(tile).to_contain_text("2 of 3")
+            await expect(region.get_by_role("listitem").filter(has_text=failing.url)).to_contain_text("circuit open")
+            await tile.click()
+            await expect(page).to_have_url(re.compile(r"/console/webhooks\?state=trouble$"))
+            await expect(page.get_by_role("link", name="In trouble 2")).to_be_visible()
+
+
+async def open_circuit(api: Api, webhook: str) -> None:
+    """Have the attempts of a subscription fail until its circuit opens."""
+    for job in [await api.submit("echo", ECHO) for _ in range(8)]:
+        await api.wait(job.id)
+
+    async def is_open() -> bool:
+        health = (await api.http.get(f"/v1/webhooks/{webhook}/health")).json()
+        return bool(health["circuit"] == "open")
+
+    await eventually(is_open, "the circuit is open")

@@ -2,27 +2,8 @@
 
 from playwright.async_api import expect
 
-from deploy.local.settings import ROOT
 from tests.acceptance.console.conftest import Console
-from tests.support.api.model_inputs import LINES, tokens
-
-IMAGE = ROOT / "deploy" / "local" / "demo.png"
-
-
-async def test_image_is_run_and_its_boxes_are_drawn_over_it(overview: Console) -> None:
-    page = overview.page
-    await overview.follow("Run")
-    await page.get_by_label("Model").select_option("ocr")
-    await page.get_by_label("image", exact=True).set_input_files(IMAGE)
-    await expect(page.get_by_role("img", name="demo.png")).to_be_visible()  # the preview
-    await page.get_by_role("button", name="Run", exact=True).click()
-    result = page.get_by_role("region", name="Result")
-    boxes = result.get_by_role("img", name=f"{len(LINES)} boxes on the input image")
-    await expect(boxes).to_be_visible()
-    for line in LINES:
-        await expect(result.get_by_role("listitem").filter(has_text=line)).to_be_visible()
-    assert await boxes.locator("polygon title").all_text_contents() == LINES
-    await expect(result.get_by_text("succeeded")).to_be_visible()
+from tests.support.api.model_inputs import tokens
 
 
 async def test_output_that_looks_like_html_stays_text(console: Console) -> None:

@@ -36,19 +36,29 @@ async def test_run_ocr_on_an_image(overview: Console) -> None:
         await overview.follow("Run")
         await page.get_by_label("Model").select_option("ocr")
         await page.get_by_label("image", exact=True).set_input_files(IMAGE)
+        await expect(page.get_by_role("img", name="demo.png")).to_be_visible()  # the preview
         await page.get_by_role("button", name="Run", exact=True).click()
-        await expect(page.get_by_role("listitem").filter(has_text=LINES[0])).to_be_visible()
+        result = page.get_by_role("region", name="Result")
+        for line in LINES:
+            await expect(result.get_by_role("listitem").filter(has_text=line)).to_be_visible()
+    boxes = result.get_by_role("img", name=f"{len(LINES)} boxes on the input image")
+    await expect(boxes).to_be_visible()
+    assert await boxes.locator("polygon title").all_text_contents() == LINES
+    await expect(result.get_by_text("succeeded")).to_be_visible()
 
 
-async def test_find_out_why_a_job_waits(overview: Console) -> None:
+async def test_find_out_why_a_job_waits_and_cancel_it(overview: Console) -> None:
     page = overview.page
     job = await overview.api.submit("work", work(1), run_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
     with timed("find out why a job waits"):
         await overview.follow("Jobs")
         await page.get_by_label("Status").select_option("queued")
         await page.get_by_role("link", name=job.id).click()
-        await expect(page.get_by_text("scheduled for").first).to_be_visible()
-    await overview.api.http.post(f"/v1/jobs/{job.id}/cancel")
+        summary = page.get_by_role("region", name="Summary")
+        await expect(summary).to_contain_text("scheduled for")
+    await expect(summary.get_by_text("queued", exact=True)).to_be_visible()
+    await overview.confirm("Cancel")
+    await expect(summary.get_by_text("canceled", exact=True)).to_be_visible()
 
 
 async def test_send_the_failed_deliveries_of_yesterday_again(

@@ -81,11 +81,3 @@ async def test_page_of_a_job_says_where_each_webhook_goes(console: Console, own_
     await console.open(f"/jobs/{job.id}", "Job")
     for url in urls:
         await expect(console.page.locator("summary").filter(has_text=url)).to_have_count(1)
-
-
-async def test_webhook_that_does_not_exist_is_not_found(console: Console) -> None:
-    console.watch.allow("404")
-    await console.page.goto(f"{console.root}/webhooks/whk_00000000000000000000000000")
-    await expect(console.page.get_by_role("heading", level=1, name="Webhook not found")).to_be_visible()
-    await console.page.get_by_role("link", name="Go to the webhooks").click()
-    await expect(console.page.get_by_role("heading", level=1, name="Webhooks", exact=True)).to_be_visible()
