@@ -15,7 +15,7 @@ from deploy.local.stack import Stack
 from tests.support.api.model_inputs import LINES
 
 PROGRAM = """
-import asyncio, pathlib, sys
+import asyncio, importlib.util, pathlib, sys
 from importlib.metadata import version
 
 import charonia
@@ -28,7 +28,7 @@ with charonia.Charonia() as client:
     print(client.run("ocr", image=pathlib.Path(sys.argv[1]))["text"])
     print([part.text for part in client.stream("tokens", text="a b")])
     print(sorted(done["y"][0][0] for done in client.map("echo", range(3))))
-print(asyncio.run(main()))
+print(asyncio.run(main()), importlib.util.find_spec("numpy"))
 print(version("charonia") == charonia.__version__, (pathlib.Path(charonia.__file__).parent / "py.typed").exists())
 """
 
@@ -50,7 +50,7 @@ def find_pythons() -> list[str]:
     found = [sys.executable]
     for minor in (10, 12, 13):
         if program := shutil.which(f"python3.{minor}"):
-            usable = subprocess.run([program, "-c", "import venv, ensurepip"], capture_output=True, check=False)
+            usable = subprocess.run([program, "-c", "import venv"], capture_output=True, check=False)
             found += [program] if usable.returncode == 0 else []
     return found
 
@@ -76,12 +76,11 @@ def read_files(wheel: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("python", find_pythons(), ids=lambda program: Path(program).name)
 def test_it_installs_and_runs(distributions: Path, stack: Stack, tmp_path: Path, python: str) -> None:
     (package,) = distributions.glob("*.whl")
-    run([python, "-m", "venv", "venv"], tmp_path)
+    run([python, "-m", "venv", "--without-pip", "venv"], tmp_path)
     own = str(tmp_path / "venv" / "bin" / "python")
-    run([own, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(package)], tmp_path)
-    names = run([own, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"], tmp_path)
-    assert "numpy" not in names
+    pip = [sys.executable, "-m", "pip", "--python", own]  # an own one would take most of the test
+    run([*pip, "install", "--quiet", "--no-compile", "--disable-pip-version-check", str(package)], tmp_path)
     environment = {"CHARONIA_URL": stack.url, "CHARONIA_KEY": DEVELOPMENT_KEY, "HOME": str(tmp_path)}
     image = ROOT / "deploy" / "local" / "demo.png"
     found = run([own, "-W", "error", "-c", PROGRAM, str(image)], tmp_path, environment)
-    assert found.splitlines() == [str(LINES), "['a', 'b']", "[0.0, 2.0, 4.0]", "[[2.0, 4.0]]", "True True"]
+    assert found.splitlines() == [str(LINES), "['a', 'b']", "[0.0, 2.0, 4.0]", "[[2.0, 4.0]] None", "True True"]
