@@ -16,7 +16,7 @@ from deploy.local.stack import Stack
 from tests.support.api.model_inputs import LINES
 from tests.support.batch_command import RESULTS, count_lines, read_results, wait_until
 from tests.support.command_line import ARGV, CommandLine
-from tests.support.stacks.key_command import make_key, run_keys
+from tests.support.stacks.key_command import make_key, revoke_key, run_keys_here
 
 IMAGE = ROOT / "deploy" / "local" / "demo.png"
 PROGRESS = f"{RESULTS}.progress"
@@ -59,16 +59,16 @@ def test_each_item_gets_its_line(charonia: CommandLine, tmp_path: Path) -> None:
 
 
 def test_a_command_that_is_killed_goes_on(charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, *({"ms": 40} for _ in range(300)))
-    command = make_command("work", "--concurrency=80")
+    write_items(tmp_path, *({"ms": 40} for _ in range(100)))
+    command = make_command("work", "--concurrency=24")
     kill_at(charonia, tmp_path, 1, *command)
     with (tmp_path / RESULTS).open("a") as file:
-        file.write('{"index": 299, "status": "succ')  # as if killed while it wrote
-    kill_at(charonia, tmp_path, 100, *command)
+        file.write('{"index": 99, "status": "succ')  # as if killed while it wrote
+    kill_at(charonia, tmp_path, 40, *command)
     (summary,) = charonia.read(*command)
-    assert (summary["items"], summary["failed"]) == (300, 0)
+    assert (summary["items"], summary["failed"]) == (100, 0)
     lines = read_results(tmp_path)
-    assert len(lines) == 300
+    assert len(lines) == 100
     assert {line["job"] for line in lines} == count_jobs(charonia)
     again = charonia.run(*command)
     assert (again.returncode, "--restart" in again.stderr) == (2, True)
@@ -78,7 +78,7 @@ def test_a_command_that_is_killed_goes_on(charonia: CommandLine, tmp_path: Path)
 def test_what_the_command_did_not_write_down_is_not_submitted_again(
     charonia: CommandLine, tmp_path: Path, lost: str
 ) -> None:
-    write_items(tmp_path, *({"ms": 500} for _ in range(24)), "oops")
+    write_items(tmp_path, *({"ms": 250} for _ in range(24)), "oops")
     command = make_command("work", "--concurrency=12")
     kill_at(charonia, tmp_path, 1, *command)
     if lost == "answer":
@@ -98,8 +98,8 @@ def test_what_the_command_did_not_write_down_is_not_submitted_again(
 
 
 def test_a_full_disk_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, *range(100))
-    command = make_command("echo", "--concurrency=40")
+    write_items(tmp_path, *range(60))
+    command = make_command("echo", "--concurrency=24")
     limited = subprocess.run(
         ["bash", "-c", 'ulimit -f 4; exec "$@"', "charonia", *ARGV, *command],
         env=charonia.environment,
@@ -117,7 +117,7 @@ def test_a_full_disk_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) ->
 
 
 def test_ctrl_c_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, *({"ms": 900} for _ in range(32)))
+    write_items(tmp_path, *({"ms": 400} for _ in range(32)))
     command = make_command("work", "--concurrency=8")
     with charonia.on_terminal(*command) as terminal:
         terminal.wait_for("/32")
@@ -133,21 +133,17 @@ def test_ctrl_c_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) -> None
     assert {line["job"] for line in read_results(tmp_path)} == count_jobs(charonia)
 
 
-def test_a_killed_gateway_is_waited_for(breakable: Stack, charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, *({"ms": 20} for _ in range(200)))
-    process = charonia.start(*make_command("work", "--concurrency=50"))
+def test_a_killed_gateway_and_an_outage_of_the_database_are_waited_for(
+    breakable: Stack, charonia: CommandLine, tmp_path: Path
+) -> None:
+    write_items(tmp_path, *({"ms": 60} for _ in range(120)))
+    process = charonia.start(*make_command("work", "--concurrency=24"))
     wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
     breakable.gateways[0].kill()
     breakable.gateways[0].start()
-    assert process.wait(timeout=120) == 0
-    process.communicate()
-    assert {line["job"] for line in read_results(tmp_path)} == count_jobs(charonia)
-
-
-def test_an_outage_of_the_database_is_waited_for(breakable: Stack, charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, *({"ms": 20} for _ in range(200)))
-    process = charonia.start(*make_command("work", "--concurrency=50"))
-    wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
+    before = count_lines(tmp_path / RESULTS)
+    wait_until(lambda: count_lines(tmp_path / RESULTS) > before)
+    assert process.poll() is None
     breakable.postgres.stop()
     breakable.postgres.start()
     assert process.wait(timeout=120) == 0
@@ -168,7 +164,7 @@ async def test_limits_are_waited_for(stack: Stack, tmp_path: Path) -> None:
 async def test_a_chunk_that_never_fits_the_queue_is_split(stack: Stack, tmp_path: Path) -> None:
     tenant = "batch-queue-limit"
     charonia = CommandLine(stack, await make_key(stack, tenant), tmp_path)
-    assert (await run_keys(stack, "tenant", tenant, "--max-queued", "5")).returncode == 0
+    await run_keys_here(stack, "tenant", tenant, "--max-queued", "5")
     write_items(tmp_path, *range(8))
     found = charonia.run(*make_command("echo"), timeout=300)
     assert (found.returncode, found.stderr) == (0, "")
@@ -176,15 +172,13 @@ async def test_a_chunk_that_never_fits_the_queue_is_split(stack: Stack, tmp_path
 
 
 async def test_a_revoked_key_ends_the_run(stack: Stack, tmp_path: Path) -> None:
-    tenant = f"revoked-{time.time_ns()}"
-    key = await make_key(stack, tenant)
-    listed = (await run_keys(stack, "list", tenant)).stdout
-    key_id = next(word for word in listed.split() if word.startswith("key_"))
-    write_items(tmp_path, *({"ms": 1000} for _ in range(300)))
+    key = await make_key(stack, f"revoked-{time.time_ns()}")
+    write_items(tmp_path, *({"ms": 500} for _ in range(100)))
     with contextlib.closing(CommandLine(stack, key, tmp_path)) as charonia:
+        (own,) = charonia.read("keys")
         process = charonia.start(*make_command("work", "--concurrency=8"))
         wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
-        assert (await run_keys(stack, "revoke", key_id)).returncode == 0
+        await revoke_key(stack, own["id"])
         _, told = process.communicate(timeout=60)
     assert process.returncode == 4
     assert "Set another key" in told
@@ -232,7 +226,7 @@ def test_files_are_read_beside_the_items(charonia: CommandLine, tmp_path: Path) 
 
 
 def test_another_run_is_refused(charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, {"ms": 1}, *({"ms": 1000} for _ in range(19)))
+    write_items(tmp_path, {"ms": 1}, *({"ms": 500} for _ in range(19)))
     command = make_command("work", "--concurrency=8")
     process = charonia.start(*command)
     wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)

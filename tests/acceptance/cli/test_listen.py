@@ -1,15 +1,14 @@
 """`charonia listen` prints all events, and forwards them to a server on this machine."""
 
+import asyncio
 import re
 import secrets
 import shlex
 import signal
 import subprocess
-import threading
 import uuid
 from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
 import charonia as library
@@ -21,7 +20,7 @@ from tests.support.command_line import CommandLine, read_lines
 from tests.support.receivers.slow_receiver import SlowInbox
 from tests.support.receivers.threaded_server import ReceivedRequest, Reply
 from tests.support.receivers.webhook_receiver import Delivery, Receiver
-from tests.support.stacks.key_command import make_key, run_keys
+from tests.support.stacks.key_command import make_key, revoke_key
 from tests.support.waiting import eventually
 
 SECRET = f"whsec_{b64encode(secrets.token_bytes(32)).decode()}"
@@ -65,12 +64,6 @@ def server(own_receiver: Receiver) -> LocalServer:
     return own_receiver.add_inbox(LocalServer)
 
 
-@pytest.fixture
-def client(stack: Stack, key: str) -> Iterator[Charonia]:
-    with Charonia(stack.url, key) as client:
-        yield client
-
-
 def list_by_job(client: Charonia, *batches: str) -> dict[str, list[str]]:
     """Return the ids of all events by the job or batch that they are about, in order.
 
@@ -106,10 +99,10 @@ async def test_all_arrives_in_order_at_a_server_that_is_down_slow_then_up(
     client.webhooks.create(inbox.url, events=["*"])  # without it, starts are not recorded
     own_receiver.close()
     with charonia.on_terminal("listen", "--forward", server.url, "--since-oldest", "--secret", SECRET) as terminal:
-        jobs = [client.submit("echo", x=number) for number in range(40)]
-        jobs += [client.submit("tokens", text="one two three", delay_ms=50) for _ in range(5)]
-        jobs += [client.submit("faulty", mode="invalid") for _ in range(5)]
-        jobs += [client.submit("faulty", mode="fail_times", value=1, key=uuid.uuid4().hex) for _ in range(5)]
+        jobs = [client.submit("echo", x=number) for number in range(20)]
+        jobs += [client.submit("tokens", text="one two three", delay_ms=50) for _ in range(3)]
+        jobs += [client.submit("faulty", mode="invalid") for _ in range(3)]
+        jobs += [client.submit("faulty", mode="fail_times", value=1, key=uuid.uuid4().hex) for _ in range(3)]
         batch = client.batches.create("echo", [{"x": number} for number in range(5)])
         terminal.wait_for("unreachable, retrying")
         server.released.clear()
@@ -145,19 +138,16 @@ async def test_a_killed_gateway_loses_and_doubles_nothing(
     breakable: Stack, charonia: CommandLine, client: Charonia, server: LocalServer
 ) -> None:
     listening = charonia.start("listen", "--forward", server.url, "--since-oldest", "--secret", SECRET)
-    jobs = [client.submit("work", ms=20 * number) for number in range(60)]
-    for count in (10, 35):
-        await server.wait_for(count)
-        breakable.gateways[0].kill()
-        starting = threading.Thread(target=breakable.gateways[0].start)
-        starting.start()
-        starting.join()
+    jobs = [client.submit("work", ms=20 * number) for number in range(30)]
+    await server.wait_for(10)
+    breakable.gateways[0].kill()
+    await asyncio.to_thread(breakable.gateways[0].start)
     await server.wait_for(len(jobs))
     assert list_accepted(server) == list_by_job(client)
     assert sorted(server.accepted) == sorted(job.id for job in jobs)
     code, notes = stop(listening)
     assert code == INTERRUPTED
-    assert 1 <= notes.count("the gateway closed the connection; connecting again") <= 2
+    assert notes.count("the gateway closed the connection; connecting again") == 1
     assert "Traceback" not in notes
 
 
@@ -237,12 +227,11 @@ async def test_an_event_that_is_not_accepted_is_given_up(
 
 async def test_a_revoked_key_ends_it(stack: Stack, tmp_path: Path, receiver: Receiver) -> None:
     inbox = receiver.inbox()
-    name = f"cli-{uuid.uuid4().hex[:8]}"
-    key = await make_key(stack, name)
-    (key_id,) = re.findall(r"key_\w+", (await run_keys(stack, "list", name)).stdout)
+    key = await make_key(stack, f"cli-{uuid.uuid4().hex[:8]}")
     with CommandLine(stack, key, tmp_path).on_terminal("listen", "--forward", inbox.url) as terminal:
         terminal.wait_for("secret of this run: whsec_")
         with Charonia(stack.url, key) as client:
+            (own,) = client.keys.list()
             job = client.run("echo", x=1).job
         text = terminal.wait_for(f"{job.id}  204")
         (forwarded,) = inbox.deliveries
@@ -250,7 +239,7 @@ async def test_a_revoked_key_ends_it(stack: Stack, tmp_path: Path, receiver: Rec
         event = library.verify(forwarded.request.body, forwarded.request.headers, secret)
         assert isinstance(event, JobEvent)
         assert event.data.id == job.id
-        assert (await run_keys(stack, "revoke", key_id)).returncode == 0
+        await revoke_key(stack, own.id)
         assert terminal.wait(30) == REFUSED
         assert "charonia: 401" in terminal.text
         assert f"--secret {secret}" in re.sub(r"\s+", " ", terminal.text)

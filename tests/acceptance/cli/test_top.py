@@ -2,12 +2,9 @@
 
 import asyncio
 
-import pytest
-
 from deploy.local.stack import Stack
 from tests.support.command_line import CommandLine, make_environment
-from tests.support.stacks.key_command import make_key, run_keys
-from tests.support.stacks.own_gateway import another_gateway
+from tests.support.stacks.key_command import make_key, revoke_key
 
 ALTERNATE, NORMAL = "\x1b[?1049h", "\x1b[?1049l"
 
@@ -24,8 +21,7 @@ def test_a_pipe_gets_one_snapshot(charonia: CommandLine) -> None:
     assert all(each in told for each in ("dead letters 1", "MODEL", "faulty", "ready"))
 
 
-@pytest.mark.parametrize("pressed", ["q", "\x03"], ids=["q", "Ctrl-C"])
-def test_a_terminal_is_refreshed_until_a_key(charonia: CommandLine, pressed: str) -> None:
+def test_a_terminal_is_refreshed_until_a_key(charonia: CommandLine) -> None:
     with charonia.on_terminal("top") as terminal:
         terminal.wait_for("waiting 0  running 0")
         assert ALTERNATE in terminal.raw
@@ -34,23 +30,21 @@ def test_a_terminal_is_refreshed_until_a_key(charonia: CommandLine, pressed: str
             terminal.wait_for("running 1", 60)  # the gateway repeats a count that was slow, for up to 30 s
         finally:
             charonia.read("cancel", job["id"])
-        terminal.type(pressed)
+        terminal.type("q")
         assert terminal.wait(15) == 0
         assert terminal.raw.rindex(NORMAL) > terminal.raw.rindex(ALTERNATE)
 
 
-async def test_an_outage_is_shown_and_top_goes_on(stack: Stack, charonia: CommandLine) -> None:
-    async with another_gateway(stack) as gateway:
-        charonia.environment |= {"CHARONIA_URL": gateway.url}
-        with charonia.on_terminal("top") as terminal:
-            terminal.wait_for("charonia top  http")
-            gateway.kill()
-            await asyncio.to_thread(terminal.wait_for, "the gateway is away, numbers are")
-            await asyncio.to_thread(gateway.start)
-            seen = len(terminal.text)
-            await asyncio.to_thread(terminal.wait_until, lambda text: "charonia top  http" in text[seen:])
-            terminal.type("q")
-            assert await asyncio.to_thread(terminal.wait, 15) == 0
+def test_an_outage_is_shown_and_top_goes_on_until_ctrl_c(breakable: Stack, charonia: CommandLine) -> None:
+    with charonia.on_terminal("top") as terminal:
+        terminal.wait_for("charonia top  http")
+        breakable.gateways[0].kill()
+        terminal.wait_for("the gateway is away, numbers are")
+        breakable.gateways[0].start()
+        seen = len(terminal.text)
+        terminal.wait_until(lambda text: "charonia top  http" in text[seen:])
+        terminal.interrupt()
+        assert terminal.wait(15) == 0
 
 
 async def test_a_revoked_key_ends_it(stack: Stack, charonia: CommandLine) -> None:
@@ -59,7 +53,7 @@ async def test_a_revoked_key_ends_it(stack: Stack, charonia: CommandLine) -> Non
     (own,) = charonia.read("keys")
     with charonia.on_terminal("top") as terminal:
         terminal.wait_for("charonia top  http")
-        assert (await run_keys(stack, "revoke", own["id"])).returncode == 0
+        await revoke_key(stack, own["id"])
         assert await asyncio.to_thread(terminal.wait, 30) == 4
         assert "Set another key" in terminal.text
 

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+from charonia import Charonia
 
 from tests.support.command_line import CommandLine
 from tests.support.receivers.webhook_receiver import Receiver
@@ -67,11 +68,12 @@ def test_a_refused_test_has_a_code_and_its_delivery_shows_why(charonia: CommandL
     assert charonia.read("delivery", oldest["id"])[0]["attempts"][0]["status_code"] == HTTPStatus.NO_CONTENT
 
 
-async def test_deliveries_of_a_job_are_sent_again(charonia: CommandLine, receiver: Receiver) -> None:
+async def test_deliveries_of_a_job_are_sent_again(charonia: CommandLine, client: Charonia, receiver: Receiver) -> None:
     inbox = receiver.inbox()
     (job,) = charonia.read("run", "echo", "x=1", f"--webhook={inbox.url}")
     await inbox.wait()
-    delivery = await eventually_recorded(charonia, job["id"])
+    await eventually_recorded(client, job["id"])
+    (delivery,) = (each["id"] for each in charonia.read("deliveries", "--job", job["id"]))
     assert charonia.read("redeliver", delivery)[0]["id"] == delivery
     first, second = await inbox.wait(2)
     assert first.id == second.id
@@ -81,22 +83,21 @@ async def test_deliveries_of_a_job_are_sent_again(charonia: CommandLine, receive
     assert charonia.run("deliveries").returncode == charonia.run("deliveries", "--job=a", "--webhook=b").returncode == 2
 
 
-async def eventually_recorded(charonia: CommandLine, job: str) -> str:
-    """Return the id of a job's only delivery once its attempt is over: while it runs, nothing is sent again."""
+async def eventually_recorded(client: Charonia, job: str) -> None:
+    """Wait until the attempt of a job's only delivery is over: while it runs, nothing is sent again."""
 
-    async def poll() -> str | None:
-        (delivery,) = charonia.read("deliveries", "--job", job)
-        return str(delivery["id"]) if delivery["status"] == "succeeded" else None
+    async def poll() -> bool:
+        return [each.status for each in client.jobs.get(job).deliveries()] == ["succeeded"]
 
-    return await eventually(poll, f"the webhook of {job} is recorded")
+    await eventually(poll, f"the webhook of {job} is recorded")
 
 
-async def test_what_failed_is_recovered(charonia: CommandLine, receiver: Receiver) -> None:
+async def test_what_failed_is_recovered(charonia: CommandLine, client: Charonia, receiver: Receiver) -> None:
     inbox = receiver.inbox(*[REFUSAL] * 5)
     (made,) = charonia.read("webhooks", "create", inbox.url, "--events=job.succeeded")
     charonia.read("run", "echo", "x=1")
     await inbox.wait(5)
-    await eventually_exhausted(charonia, made["id"])
+    await eventually_exhausted(client, made["id"])
     (done,) = charonia.read("recover", made["id"], "--since=1h")
     assert (done["status"], done["recovered"]) == ("done", 1)
     await inbox.wait(6)
@@ -107,9 +108,9 @@ async def test_what_failed_is_recovered(charonia: CommandLine, receiver: Receive
     assert (wrong.returncode, "--since 'soon' is no time" in wrong.stderr) == (2, True)
 
 
-async def eventually_exhausted(charonia: CommandLine, webhook: str) -> None:
+async def eventually_exhausted(client: Charonia, webhook: str) -> None:
     async def poll() -> bool:
-        return [each["status"] for each in charonia.read("deliveries", "--webhook", webhook)] == ["exhausted"]
+        return [each.status for each in client.webhooks.deliveries(webhook)] == ["exhausted"]
 
     await eventually(poll, f"the delivery to {webhook} is exhausted")
 
