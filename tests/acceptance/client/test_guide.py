@@ -16,7 +16,7 @@ from tests.support.stacks.key_command import make_key
 HOW_TO = ROOT / "docs" / "how-to"
 GUIDE = HOW_TO / "use-the-python-client.md"
 README = ROOT / "client" / "README.md"
-ITEMS = 200
+ITEMS = 40
 PUBLIC = "https://example.com/hook"  # the tests have no network
 WORDS = "hello\nbrave\nworld\n"
 PRINTED = {  # a part of what the examples of a page print
