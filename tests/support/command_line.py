@@ -18,7 +18,7 @@ from typing import Any
 
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
-from tests.support.forked_command import end, fork, run_forked
+from tests.support.forked_command import be_module, end, fork, run_forked
 
 CONTROL = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07]*\x07|[@-_])")
 MODULE = "charonia.cli"
@@ -69,7 +69,7 @@ class CommandLine:
 
     def run(self, *arguments: str, stdin: str = "", timeout: float = 60, **environment: str) -> Finished:
         """Run a command that does not write to a terminal until its end."""
-        return run_forked([MODULE, *arguments], self.environment | environment, self.home, stdin, timeout)
+        return run_forked([MODULE, *arguments], self.environment | environment, self.home, be_module, stdin, timeout)
 
     def read(self, *arguments: str, stdin: str = "") -> list[Any]:
         """Return the JSON lines of a command that ends well."""
@@ -114,7 +114,7 @@ class Terminal:
     def __init__(self, arguments: Sequence[str], environment: dict[str, str], folder: Path) -> None:
         self._side, inner = pty.openpty()
         termios.tcsetwinsize(inner, (ROWS, COLUMNS))
-        self._process = fork([MODULE, *arguments], environment, folder, (inner, inner, inner))
+        self._process = fork([MODULE, *arguments], environment, folder, (inner, inner, inner), be_module)
         os.close(inner)
         self._bytes = b""
 

@@ -1,4 +1,7 @@
-"""Processes of commands that are forked from one that has imported them: a start costs little time."""
+"""Processes of commands, and of programs that use the client. A start costs little time.
+
+They are forked from a process that has imported what they need.
+"""
 
 import contextlib
 import fcntl
@@ -10,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import termios
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import reduction
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -44,35 +47,41 @@ def receive(*sent: Sent) -> Streams:
 
 
 def fork(
-    argv: Sequence[str], environment: Mapping[str, str], folder: Path, descriptors: Descriptors
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    descriptors: Descriptors,
+    be: Callable[[list[str]], None],
 ) -> ForkServerProcess:
-    """Start a module with arguments, as `python -m` does, with these standard streams.
-
-    A terminal among them becomes its own.
-    """
+    """Start a process with these standard streams. A terminal among them becomes its own."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([IMPORTS, __name__])
-    process = context.Process(target=run, args=([*argv], {**environment}, str(folder), Streams(descriptors)))
+    process = context.Process(target=run, args=(be, [*arguments], {**environment}, str(folder), Streams(descriptors)))
     process.start()
     return process
 
 
 def run_forked(
-    argv: Sequence[str], environment: Mapping[str, str], folder: Path, stdin: str = "", timeout: float = 60
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    be: Callable[[list[str]], None],
+    stdin: str = "",
+    timeout: float = 60,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a module with arguments, and files as its standard streams, until its end."""
+    """Run a process with files as its standard streams until its end."""
     with contextlib.ExitStack() as cleanup:
         given, out, err = (cleanup.enter_context(tempfile.TemporaryFile("w+")) for _ in STANDARD)
         given.write(stdin)
         given.seek(0)
-        process = fork(argv, environment, folder, (given.fileno(), out.fileno(), err.fileno()))
+        process = fork(arguments, environment, folder, (given.fileno(), out.fileno(), err.fileno()), be)
         try:
             process.join(timeout)
             out.seek(0)
             err.seek(0)
             if process.exitcode is None:
-                raise subprocess.TimeoutExpired([*argv], timeout, out.read(), err.read())
-            return subprocess.CompletedProcess([*argv], process.exitcode, out.read(), err.read())
+                raise subprocess.TimeoutExpired([*arguments], timeout, out.read(), err.read())
+            return subprocess.CompletedProcess([*arguments], process.exitcode, out.read(), err.read())
         finally:
             end(process)
 
@@ -85,8 +94,24 @@ def end(process: ForkServerProcess) -> None:
     process.close()
 
 
-def run(argv: list[str], environment: dict[str, str], folder: str, streams: Streams) -> None:
-    """Be the command, in a process of its own."""
+def be_module(argv: list[str]) -> None:
+    """Be a module with arguments, as after `python -m`."""
+    sys.argv = argv
+    sys.modules.pop(argv[0], None)  # it may be imported, and runs as __main__ now
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+
+
+def be_program(arguments: list[str]) -> None:
+    """Be a program in Python. The only argument is its text."""
+    (program,) = arguments
+    exec(program, {"__name__": "__main__"})  # noqa: S102
+
+
+def run(
+    be: Callable[[list[str]], None], arguments: list[str], environment: dict[str, str], folder: str, streams: Streams
+) -> None:
+    """Be a command or a program, in a process of its own."""
     os.setsid()
     for descriptor, opened in zip(STANDARD, streams.descriptors, strict=True):
         os.dup2(opened, descriptor)
@@ -98,7 +123,4 @@ def run(argv: list[str], environment: dict[str, str], folder: str, streams: Stre
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.argv = argv
-    sys.modules.pop(argv[0], None)  # it may be imported, and runs as __main__ now
-    runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+    be(arguments)

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -12,9 +11,11 @@ from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 from tests.support.command_line import run_sources
+from tests.support.forked_command import be_program, run_forked
 
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
 GATEWAY = "localhost:8080"  # of the docs
+SECONDS = 600
 
 
 def read_blocks(page: Path, language: str) -> list[str]:
@@ -35,30 +36,33 @@ def make_environment(stack: Stack, home: Path, key: str = DEVELOPMENT_KEY) -> di
         "PYTHONPATH": str(ROOT / "client"),
         "HOME": str(home),
         "PATH": os.environ["PATH"],
+        "SSL_CERT_DIR": os.devnull,
     }
 
 
 def run_python(stack: Stack, folder: Path, program: str, key: str = DEVELOPMENT_KEY) -> str:
     """Return what a program prints. Fail if it fails or prints errors."""
-    return _run(stack, folder, key, sys.executable, "-c", program)
+    return check(
+        run_forked([use(stack, program)], make_environment(stack, folder, key), folder, be_program, timeout=SECONDS)
+    )
 
 
 def run_shell(stack: Stack, folder: Path, command: str) -> str:
     """Return what a command of the shell prints. Fail if it fails or prints errors."""
-    return _run(stack, folder, DEVELOPMENT_KEY, "sh", "-ec", run_sources(command))
-
-
-def _run(stack: Stack, folder: Path, key: str, *argv: str) -> str:
-    *program, text = argv
-    found = subprocess.run(
-        [*program, text.replace(GATEWAY, stack.url.split("/")[-1])],
-        cwd=folder,
-        env=make_environment(stack, folder, key),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
+    argv = ["sh", "-ec", use(stack, run_sources(command))]
+    environment = make_environment(stack, folder)
+    return check(
+        subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     )
+
+
+def use(stack: Stack, text: str) -> str:
+    """Return an example with the address of a stack."""
+    return text.replace(GATEWAY, stack.url.split("/")[-1])
+
+
+def check(found: "subprocess.CompletedProcess[str]") -> str:
+    """Return what an example printed. Fail if it failed or printed errors."""
     assert (found.returncode, found.stderr) == (0, "")
     return found.stdout
 

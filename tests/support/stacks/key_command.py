@@ -8,7 +8,7 @@ from deploy.local.servers.postgres import connect_as
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 from services.gateway.commands import keys
-from tests.support.forked_command import run_forked
+from tests.support.forked_command import be_module, run_forked
 
 
 async def run_keys(stack: Stack, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -22,7 +22,8 @@ async def run_command(stack: Stack, command: str, *arguments: str) -> "subproces
 
 async def run_with(environment: Mapping[str, str], command: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run a command with this environment, which has the operator's database URL."""
-    return await asyncio.to_thread(run_forked, [f"services.gateway.commands.{command}", *arguments], environment, ROOT)
+    argv = [f"services.gateway.commands.{command}", *arguments]
+    return await asyncio.to_thread(run_forked, argv, environment, ROOT, be_module)
 
 
 async def make_key(stack: Stack, tenant: str, *options: str) -> str:
