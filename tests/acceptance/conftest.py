@@ -60,15 +60,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Ite
         with stack:
             asyncio.run(add_trigger(stack.postgres.url))
             wait_for_broker(*stack.gateways)
-            with keep_triton_running(stack):
+            with keep_triton_running(stack, WHOLE):
                 yield stack
     finally:
         stack.postgres.delete()
 
 
 @contextmanager
-def keep_triton_running(stack: Stack) -> Iterator[None]:
-    """Start Triton again if it ends while no test breaks the stack.
+def keep_triton_running(stack: Stack, whole: threading.Lock) -> Iterator[None]:
+    """Start Triton again if it ends while nobody else holds the lock.
 
     It may crash if a cancellation races with the end of an inference: see docs/how-to/bring-your-own-model.md.
     """
@@ -76,7 +76,7 @@ def keep_triton_running(stack: Stack) -> Iterator[None]:
 
     def keep() -> None:
         while not ended.wait(SUPERVISION_SECONDS):
-            with WHOLE, suppress(ProcessDied, NotReady):
+            with whole, suppress(ProcessDied, NotReady):  # a poison job may be sent before all models are loaded
                 if not stack.triton.process.running:
                     stack.triton.start()
 
@@ -102,22 +102,10 @@ async def breakable(stack: Stack) -> AsyncIterator[Stack]:
 
 
 @pytest.fixture
-async def supervised(breakable: Stack) -> AsyncIterator[Stack]:
-    """The shared stack, in which Triton is started again if it ends by itself: a freeze or a reload may crash it."""
-    ended = asyncio.Event()
-    supervisor = asyncio.create_task(keep_triton(breakable, ended))
-    yield breakable
-    ended.set()  # a cancelled task would leave the thread of a start running
-    await supervisor
-
-
-async def keep_triton(stack: Stack, ended: asyncio.Event) -> None:
-    while not ended.is_set():
-        if not stack.triton.process.running:
-            with suppress(ProcessDied):  # a poison job may be sent before all models are loaded
-                await asyncio.to_thread(stack.triton.start)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(ended.wait(), SUPERVISION_SECONDS)
+def supervised(breakable: Stack) -> Iterator[Stack]:
+    """The shared stack, in which Triton is started again if it ends by itself: a fault or a reload may crash it."""
+    with keep_triton_running(breakable, threading.Lock()):
+        yield breakable
 
 
 def restore_stack(stack: Stack) -> None:

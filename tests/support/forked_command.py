@@ -97,7 +97,8 @@ def end(process: ForkServerProcess) -> None:
 def be_module(argv: list[str]) -> None:
     """Be a module with arguments, as after `python -m`."""
     sys.argv = argv
-    sys.modules.pop(argv[0], None)  # it may be imported, and runs as __main__ now
+    for imported in (argv[0], f"{argv[0]}.__main__"):  # which runs as __main__ now
+        sys.modules.pop(imported, None)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
 

@@ -36,7 +36,7 @@ def make_environment(stack: Stack, home: Path, key: str = DEVELOPMENT_KEY) -> di
         "PYTHONPATH": str(ROOT / "client"),
         "HOME": str(home),
         "PATH": os.environ["PATH"],
-        "SSL_CERT_DIR": os.devnull,
+        "SSL_CERT_FILE": os.environ["SSL_CERT_FILE"],
     }
 
 

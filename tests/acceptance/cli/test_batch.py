@@ -134,18 +134,18 @@ def test_ctrl_c_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) -> None
 
 
 def test_a_killed_gateway_and_an_outage_of_the_database_are_waited_for(
-    breakable: Stack, charonia: CommandLine, tmp_path: Path
+    supervised: Stack, charonia: CommandLine, tmp_path: Path
 ) -> None:
     write_items(tmp_path, *({"ms": 60} for _ in range(120)))
     process = charonia.start(*make_command("work", "--concurrency=24"))
     wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
-    breakable.gateways[0].kill()
-    breakable.gateways[0].start()
+    supervised.gateways[0].kill()
+    supervised.gateways[0].start()
     before = count_lines(tmp_path / RESULTS)
     wait_until(lambda: count_lines(tmp_path / RESULTS) > before)
     assert process.poll() is None
-    breakable.postgres.stop()
-    breakable.postgres.start()
+    supervised.postgres.stop()
+    supervised.postgres.start()
     assert process.wait(timeout=120) == 0
     process.communicate()
     assert {line["job"] for line in read_results(tmp_path)} == count_jobs(charonia)
