@@ -1,12 +1,14 @@
 """`--help` explains a command, and does nothing else."""
 
-import subprocess
+import os
+import runpy
 import sys
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+# Another test may have imported the module of a command.
+pytestmark = pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 COMMANDS = [
     "common.postgres.migrate",
     "common.rabbitmq.dead_messages",
@@ -24,27 +26,43 @@ COMMANDS = [
 ]
 
 
-def run(command: str, argument: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command without any setting, so that it can do nothing."""
-    argv = [sys.executable, "-m", command, argument]
-    return subprocess.run(argv, cwd=ROOT, env={}, capture_output=True, text=True, timeout=30)
+Run = Callable[[str, str], tuple[object, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process without any setting, so that it can do nothing.
+
+    Return its code, its output and its errors.
+    """
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+
+    def run(command: str, argument: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", [command, argument])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module(command, run_name="__main__", alter_sys=True)
+        shown = capsys.readouterr()
+        return ended.value.code, shown.out, shown.err
+
+    return run
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_explains_the_command(command: str) -> None:
-    shown = run(command, "--help")
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert shown.stdout.startswith(f"usage: python -m {command}")
+def test_help_explains_the_command(command: str, run: Run) -> None:
+    code, output, errors = run(command, "--help")
+    assert (code, errors) == (0, "")
+    assert output.startswith(f"usage: python -m {command}")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_unknown_argument_is_refused(command: str) -> None:
-    refused = run(command, "--bogus")
-    assert refused.returncode == 2
-    assert "usage:" in refused.stderr
+def test_unknown_argument_is_refused(command: str, run: Run) -> None:
+    code, _, errors = run(command, "--bogus")
+    assert code == 2
+    assert "usage:" in errors
 
 
 @pytest.mark.parametrize(("command", "text"), [("key", "make key TENANT=acme"), ("reload", "make reload MODEL=ocr")])
-def test_what_is_missing_is_named_as_make_takes_it(command: str, text: str) -> None:
-    refused = run("deploy.local", command)
-    assert (refused.returncode, text in refused.stderr) == (2, True)
+def test_what_is_missing_is_named_as_make_takes_it(command: str, text: str, run: Run) -> None:
+    code, _, errors = run("deploy.local", command)
+    assert (code, text in errors) == (2, True)
