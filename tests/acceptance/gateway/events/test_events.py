@@ -6,7 +6,6 @@ from contextlib import aclosing
 
 import httpx
 import msgspec
-import pytest
 from websockets.asyncio.client import connect
 
 from deploy.local.services import DEVELOPMENT_KEY
@@ -14,7 +13,6 @@ from deploy.local.stack import Stack
 from tests.support.api.api_client import Api, Job, read
 from tests.support.api.event_stream import StreamedEvent, read_events, stream_events
 from tests.support.api.model_inputs import fault, tokens, work
-from tests.support.stacks.own_gateway import another_gateway
 from tests.support.telemetry.scraped_metrics import read_metric, wait_for_metric
 from tests.support.waiting import eventually
 
@@ -57,14 +55,13 @@ async def test_stream_resumes_after_the_last_event_id(api: Api, http: httpx.Asyn
     assert (response.status_code, response.content) == (204, b"")
 
 
-async def test_stream_resumes_on_another_gateway(breakable: Stack, api: Api, http: httpx.AsyncClient) -> None:
+async def test_stream_resumes_on_another_gateway(
+    breakable: Stack, api: Api, http: httpx.AsyncClient, gateways: list[str]
+) -> None:
     """The client reads the rest from another gateway, after the last event it has."""
     events: list[StreamedEvent] = []
-    async with (
-        another_gateway(breakable) as second,
-        httpx.AsyncClient(base_url=second.url, headers=KEY, timeout=30) as other,
-    ):
-        submitted = await api.submit("tokens", tokens(WORDS, 200))  # now: the second gateway takes seconds to start
+    async with httpx.AsyncClient(base_url=gateways[1], headers=KEY, timeout=30) as other:
+        submitted = await api.submit("tokens", tokens(WORDS, 200))
         stopping: asyncio.Task[int | None] | None = None
         async with aclosing(stream_events(http, submitted.id)) as stream:
             async for each in stream:
@@ -78,11 +75,8 @@ async def test_stream_resumes_on_another_gateway(breakable: Stack, api: Api, htt
         check_complete(events, read(await other.get(f"/v1/jobs/{submitted.id}"), 200, Job))
 
 
-async def test_all_gateways_stream_the_same_events(stack: Stack, api: Api, http: httpx.AsyncClient) -> None:
-    async with (
-        another_gateway(stack) as second,
-        httpx.AsyncClient(base_url=second.url, headers=KEY, timeout=30) as other,
-    ):
+async def test_all_gateways_stream_the_same_events(gateways: list[str], api: Api, http: httpx.AsyncClient) -> None:
+    async with httpx.AsyncClient(base_url=gateways[1], headers=KEY, timeout=30) as other:
         submitted = await api.submit("tokens", tokens(WORDS, 30))
         events, other_events = await asyncio.gather(read_events(http, submitted.id), read_events(other, submitted.id))
     assert events == other_events
@@ -174,20 +168,15 @@ async def test_events_of_another_tenant_are_not_found(api: Api, other_tenant: Ap
         assert (response.status_code, response.json()["type"]) == (404, "urn:charonia:problem:not_found")
 
 
-@pytest.mark.parametrize("wrong", ["x", "1", "1.", "-1.0", "1.2147483648", "1.0.0", "9" * 30 + ".0"])
-async def test_invalid_event_ids_are_refused(api: Api, wrong: str) -> None:
+async def test_event_ids_that_are_none_of_the_job_are_refused(api: Api) -> None:
+    """After the id of another job the stream would have no events, not even the job's end."""
     job = await api.run("echo", {"x": [[1.0]]})
-    headers = {"Accept": "text/event-stream", LAST_EVENT_ID: wrong}
-    response = await api.http.get(f"/v1/jobs/{job.id}/events", headers=headers)
-    assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, LAST_EVENT_ID)
-    response = await api.http.get(f"/v1/jobs/{job.id}/events", params={"cursor": wrong})
-    assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, "cursor")
-
-
-async def test_event_id_of_another_job_is_refused(api: Api) -> None:
-    """After such an id the stream would have no events, not even the job's end."""
-    job = await api.run("echo", {"x": [[1.0]]})
-    for header, query, wrong in [({LAST_EVENT_ID: "9.9"}, {}, LAST_EVENT_ID), ({}, {"cursor": "1.0"}, "cursor")]:
+    for header, query, wrong in [
+        ({LAST_EVENT_ID: "x"}, {}, LAST_EVENT_ID),
+        ({}, {"cursor": "x"}, "cursor"),
+        ({LAST_EVENT_ID: "9.9"}, {}, LAST_EVENT_ID),
+        ({}, {"cursor": "1.0"}, "cursor"),
+    ]:
         headers = {"Accept": "text/event-stream", **header}
         response = await api.http.get(f"/v1/jobs/{job.id}/events", headers=headers, params=query)
         assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, wrong)

@@ -57,8 +57,13 @@ async def collect_changes(stack: Stack) -> AsyncIterator[list[UUID]]:
 async def dispatcher(breakable: Stack, api: Api) -> AsyncIterator[Service]:
     """A dispatcher in place of the stack's. The presence of earlier waiters has expired there."""
     async with replace_dispatcher(breakable, **SHORT_PRESENCE) as replacement:
-        await api.run("work", work(round(PRESENCE_SECONDS * 1000)))
+        await forget_waiters(api)
         yield replacement
+
+
+async def forget_waiters(api: Api) -> None:
+    """Run a job until the presence of earlier waiters has expired."""
+    await api.run("work", work(round(PRESENCE_SECONDS * 1000)))
 
 
 @pytest.fixture
@@ -80,8 +85,8 @@ async def wait_for_change(changed: list[UUID], job: Job) -> None:
 
 
 @pytest.mark.usefixtures("waiting_client", "dispatcher")  # in this order, because a new gateway polls after 2 s
-async def test_changes_are_published_only_while_a_client_waits(
-    breakable: Stack, api: Api, waiting_client: httpx.AsyncClient
+async def test_changes_are_published_only_while_a_client_waits_and_after_a_lost_connection(
+    breakable: Stack, api: Api, waiting_client: httpx.AsyncClient, dispatcher: Service
 ) -> None:
     async with collect_changes(breakable) as changed:
         unawaited = await api.run("echo", ECHO)
@@ -91,16 +96,16 @@ async def test_changes_are_published_only_while_a_client_waits(
         assert (job.status, time.monotonic() - began < TOO_LATE) == ("succeeded", True)
         await wait_for_change(changed, awaited)
         assert ids.parse(ids.Kind.JOB, unawaited.id) not in changed
+    await forget_waiters(api)
+    await check_changes_after_a_lost_connection(breakable, api, dispatcher)
 
 
-async def test_dispatcher_publishes_changes_after_it_was_cut_off(
-    breakable: Stack, api: Api, dispatcher: Service
-) -> None:
-    """It may have missed a message that says that a client waits."""
-    (gateway,) = breakable.gateways
+async def check_changes_after_a_lost_connection(stack: Stack, api: Api, dispatcher: Service) -> None:
+    """The dispatcher may have missed a message that says that a client waits."""
+    (gateway,) = stack.gateways
     before = {member: count_events(member, "broker.connected") for member in (gateway, dispatcher)}
-    await asyncio.to_thread(breakable.rabbitmq.close_connections)
-    async with collect_changes(breakable) as changed:
+    await asyncio.to_thread(stack.rabbitmq.close_connections)
+    async with collect_changes(stack) as changed:
         for member, count in before.items():
             await wait_for_event(member, "broker.connected", count + 1)  # each service has two connections
         await wait_for_change(changed, await api.run("echo", ECHO))

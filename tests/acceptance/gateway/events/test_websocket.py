@@ -9,12 +9,18 @@ from websockets.exceptions import InvalidStatus
 
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
-from tests.support.api.api_client import Api
+from tests.support.api.api_client import Api, Job
 from tests.support.api.model_inputs import tokens
 
 WORDS = [f"word{number}" for number in range(30)]
 KEY = {"Authorization": f"Bearer {DEVELOPMENT_KEY}"}
 LAST_EVENT_ID = "Last-Event-ID"
+
+
+@pytest.fixture(scope="module")
+async def job(api: Api) -> Job:
+    """A job that has ended."""
+    return await api.run("echo", {"x": [[1.0]]})
 
 
 async def test_websocket_sends_the_same_events(stack: Stack, api: Api, http: httpx.AsyncClient) -> None:
@@ -59,9 +65,8 @@ async def test_websocket_sends_the_same_events(stack: Stack, api: Api, http: htt
     ],
 )
 async def test_websocket_is_refused_like_a_request(
-    stack: Stack, api: Api, path: str, headers: HeadersLike, status: int
+    stack: Stack, job: Job, path: str, headers: HeadersLike, status: int
 ) -> None:
-    job = await api.run("echo", {"x": [[1.0]]})
     url = f"ws{stack.url.removeprefix('http')}{path.format(job=job.id)}"
     with pytest.raises(InvalidStatus) as caught:
         async with connect(url, additional_headers=headers):

@@ -8,12 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from deploy.local.stack import Stack
 from tests.support.api.api_client import Api
 from tests.support.api.event_stream import StreamedEvent, parse_events
 from tests.support.api.model_inputs import work
 from tests.support.receivers.webhook_receiver import Receiver
-from tests.support.stacks.own_gateway import another_gateway
 
 ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
 STREAM = {"Accept": "text/event-stream"}
@@ -76,17 +74,14 @@ async def test_a_long_poll_returns_with_the_event(own: Api) -> None:
     assert time.monotonic() - ended < SOON
 
 
-async def test_a_stream_goes_on_after_the_last_event_on_another_gateway(stack: Stack, own: Api) -> None:
+async def test_a_stream_goes_on_after_the_last_event_on_another_gateway(gateways: list[str], own: Api) -> None:
     first = await own.run("echo", {"x": [[1.0]]})
     seen = await listen(own.http, 1)
     assert seen[0].data["id"] == first.id
     assert (await own.http.delete(f"/v1/jobs/{first.id}")).status_code == 204  # also the event it saw last
     second = await own.run("echo", {"x": [[1.0]]})
     batch = (await own.http.post("/v1/batches", json=[ECHO, ECHO])).json()
-    async with (
-        another_gateway(stack) as gateway,
-        httpx.AsyncClient(base_url=gateway.url, headers=own.http.headers, timeout=30) as other,
-    ):
+    async with httpx.AsyncClient(base_url=gateways[1], headers=own.http.headers, timeout=30) as other:
         rest = await listen(other, 4, seen[-1].id)
     assert rest[0].data["id"] == second.id
     assert [each.type for each in rest] == [*["job.succeeded"] * 3, "batch.completed"]
@@ -111,9 +106,9 @@ async def listen(http: httpx.AsyncClient, count: int, last_id: str | None = None
 
 
 @pytest.mark.parametrize("number", ["", ".9223372036854775000", ".9999999999999999999"])
-async def test_an_event_that_never_was_is_not_found(own: Api, number: str) -> None:
+async def test_an_event_that_never_was_is_not_found(other_tenant: Api, number: str) -> None:
     """A position in the future would hide all that comes."""
-    response = await own.http.get("/v1/events", params={"after": f"evt_01m7ystyt3fmq9pqw9y6x8q317{number}"})
+    response = await other_tenant.http.get("/v1/events", params={"after": f"evt_01m7ystyt3fmq9pqw9y6x8q317{number}"})
     assert response.status_code == 404
 
 
@@ -128,7 +123,7 @@ async def test_an_event_that_never_was_is_not_found(own: Api, number: str) -> No
         ({"type": "job.*"}, "type"),
     ],
 )
-async def test_mistakes_are_named(own: Api, query: dict[str, str], pointer: str) -> None:
-    response = await own.http.get("/v1/events", params=query)
+async def test_mistakes_are_named(other_tenant: Api, query: dict[str, str], pointer: str) -> None:
+    response = await other_tenant.http.get("/v1/events", params=query)
     assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, pointer)
     assert pointer != "types" or "a pattern such as job.*" in response.json()["errors"][0]["detail"]

@@ -12,7 +12,7 @@ from tests.support.api.event_stream import StreamedEvent, parse_events
 from tests.support.stacks.own_gateway import another_gateway
 from tests.support.waiting import FIRST_SECONDS, eventually
 
-JOBS, BEFORE, DURING = 120, 20, 40
+JOBS, BEFORE, DURING = 60, 10, 20
 STREAM = {"Accept": "text/event-stream"}
 
 
