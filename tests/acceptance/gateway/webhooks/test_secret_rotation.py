@@ -15,7 +15,7 @@ ECHO = {"x": [[1.0]]}
 ENDS = ["job.succeeded"]
 GRACE = 4.0  # seconds
 PRECISION = timedelta(milliseconds=2)  # times in the API are rounded to this
-CLIENTS = 4  # clients that each run one job after the other
+CLIENTS = 1  # clients that each run one job after the other
 
 
 async def run_jobs(api: Api, stop: asyncio.Event) -> None:

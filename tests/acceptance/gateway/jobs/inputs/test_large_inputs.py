@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from deploy.local.processes.ports import HOST, free_ports
+from deploy.local.services import Service
 from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api
@@ -72,10 +73,17 @@ async def tenant(stack: Stack) -> AsyncIterator[Tenant]:
         await database.close()
 
 
+@pytest.fixture(scope="module")
+async def limited(stack: Stack) -> AsyncIterator[Service]:
+    """A gateway that keeps 1,024 bytes of a job's inputs in its row."""
+    async with another_gateway(stack, **LIMIT) as gateway:
+        yield gateway
+
+
 @pytest.fixture
-async def api(stack: Stack, tenant: Tenant) -> AsyncIterator[Api]:
-    """A client of a gateway that keeps 1,024 bytes of a job's inputs in its row."""
-    async with another_gateway(stack, **LIMIT) as gateway, open_client(stack, tenant.key, gateway.url) as api:
+async def api(stack: Stack, tenant: Tenant, limited: Service) -> AsyncIterator[Api]:
+    """A client of the limited gateway."""
+    async with open_client(stack, tenant.key, limited.url) as api:
         yield api
 
 
