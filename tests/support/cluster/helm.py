@@ -1,9 +1,11 @@
 """Renders the Helm chart with the values files of its tests."""
 
 import json
+import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -15,6 +17,7 @@ CHART = ROOT / "deploy" / "kubernetes" / "charonia"
 VALUES = ROOT / "tests" / "integration" / "deploy" / "kubernetes" / "values"
 FILES = sorted(path.stem for path in VALUES.glob("*.yaml"))
 WORKLOADS = ("Deployment", "Job")
+PART = re.compile(r"^# Source: all/charts/(case-\d+)/", re.MULTILINE)
 Object = dict[str, Any]
 
 
@@ -28,6 +31,36 @@ def render_text(name: str, more: Mapping[str, Any] | None = None) -> str:
     done = run_helm("template", "charonia", str(CHART), *file_options(name), stdin=json.dumps(more or {}))
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def render_cases(directory: Path, name: str, cases: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what Helm renders with a values file for each case of values that win over it.
+
+    One process renders all cases: the chart is a part of another chart once for each of them.
+    """
+    values = yaml.safe_load((VALUES / f"{name}.yaml").read_text())
+    parts = [{"name": CHART.name, "version": "*", "alias": f"case-{number}"} for number in range(len(cases))]
+    chart = {"apiVersion": "v2", "name": "all", "version": "1.0.0", "dependencies": parts}
+    (directory / "Chart.yaml").write_text(json.dumps(chart))
+    merged = {part["alias"]: merge(values, case) for part, case in zip(parts, cases, strict=True)}
+    (directory / "values.yaml").write_text(json.dumps(merged))
+    (directory / "charts").mkdir()
+    (directory / "charts" / CHART.name).symlink_to(CHART)
+    done = run_helm("template", "charonia", str(directory), "--namespace", "inference")
+    assert done.returncode == 0, done.stderr
+    _, *found = PART.split(done.stdout)
+    texts = dict.fromkeys(merged, "")
+    for alias, text in zip(found[::2], found[1::2], strict=True):
+        texts[alias] += text.replace(alias, CHART.name)  # in a label with the name of the chart
+    return list(texts.values())
+
+
+def merge(values: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as Helm merges them: objects field by field, everything else as a whole."""
+    return {**values} | {
+        name: merge(values[name], value) if isinstance(value, dict) and isinstance(values.get(name), dict) else value
+        for name, value in more.items()
+    }
 
 
 def file_options(name: str) -> list[str]:

@@ -3,7 +3,6 @@
 import subprocess
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tests.support.cluster.helm import Object
@@ -42,14 +41,21 @@ def model(name: str, *, ready: int = 0, running: int = 0, **labels: str) -> list
 
 def evaluate(folder: Path, expression: str, series: list[dict[str, str]], *, expected: float | None) -> None:
     """Have Prometheus evaluate the query after ten minutes. None stands for no value."""
+    run_tests(folder, describe_test(expression, series, expected))
+
+
+def describe_test(expression: str, series: list[dict[str, str]], expected: float | None) -> dict[str, object]:
     samples = [] if expected is None else [{"labels": "{}", "value": expected}]
-    test = {
+    return {
         "interval": "30s",
         "input_series": series,
         "promql_expr_test": [{"expr": expression, "eval_time": f"{NOW}s", "exp_samples": samples}],
     }
+
+
+def run_tests(folder: Path, *tests: dict[str, object]) -> None:
     file = folder / "test.yaml"
-    file.write_text(yaml.safe_dump({"tests": [test]}))
+    file.write_text(yaml.safe_dump({"tests": list(tests)}))
     done = subprocess.run(
         ["promtool", "test", "rules", str(file)], capture_output=True, text=True, timeout=60, check=False
     )
@@ -96,9 +102,8 @@ def test_while_nobody_counts_there_is_no_value(tmp_path: Path) -> None:
     evaluate(tmp_path, query("llm"), [sample(COUNTED, 0, namespace="other")], expected=None)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "name", "matches"),
-    [
+def test_patterns_mean_what_they_mean_in_charonia_models(tmp_path: Path) -> None:
+    cases = [
         ("*", "anything", True),
         ("llm-*", "llm-", True),
         ("llm-*", "my-llm-1", False),
@@ -108,13 +113,15 @@ def test_while_nobody_counts_there_is_no_value(tmp_path: Path) -> None:
         ("a+b", "a+b", True),
         ("a+b", "aab", False),
         ("a|b", "a", False),
-    ],
-)
-def test_patterns_mean_what_they_mean_in_charonia_models(
-    pattern: str, name: str, matches: bool, tmp_path: Path
-) -> None:
-    series = [*model(name, ready=5), *model("none"), sample(COUNTED, 0)]
-    evaluate(tmp_path, query(pattern, "none"), series, expected=5 if matches else 0)
+    ]
+    pools = [make_pool(f"pool-{number}", [pattern, "none"]) for number, (pattern, _, _) in enumerate(cases)]
+    tests = [
+        describe_test(
+            read_query(scaled), [*model(name, ready=5), *model("none"), sample(COUNTED, 0)], 5 if matches else 0
+        )
+        for scaled, (_, name, matches) in zip(render_scaled_objects(*pools), cases, strict=True)
+    ]
+    run_tests(tmp_path, *tests)
 
 
 def test_pools_that_share_a_model_both_see_its_jobs(tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ import yaml
 from common import VERSION
 from deploy.docs.chart import SCHEMA, VALUES, list_settings, list_values, renew_schema
 from services.dispatcher.settings import DispatcherSettings
-from tests.support.cluster.helm import CHART, refuse, render_text, run_helm
+from tests.support.cluster.helm import CHART, merge, refuse, render_cases, run_helm
 from tests.support.cluster.helm import VALUES as FILES
 
 DESCRIBED = json.loads(SCHEMA.read_text())
 DEFAULTS = yaml.safe_load(VALUES.read_text())
 EVERYTHING = yaml.safe_load((FILES / "everything.yaml").read_text())
 COMMENT_OR_KEY = re.compile(r"^( *)(?:# (.*)|([A-Za-z0-9]+):.*)$")
+FIXED = {"gateway": {"autoscaling": {"enabled": False}}}  # the only way to use gateway.replicas
 USE = re.compile(r"\.Values((?:\.[a-zA-Z][A-Za-z0-9]*)+)")
 
 
@@ -67,18 +68,20 @@ def nest(path: str, value: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def rendered() -> str:
-    return render_text("everything")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
+    """Return what is rendered for each value without its change, and with it."""
+    unchanged = [FIXED if path == "gateway.replicas" else {} for path in LEAVES]
+    changed = [merge(before, nest(path, change(path))) for path, before in zip(LEAVES, unchanged, strict=True)]
+    texts = render_cases(tmp_path_factory.mktemp("chart"), "everything", [{}, {}, FIXED, *changed])
+    assert texts[0] == texts[1] != texts[2]
+    before = [texts[2] if each is FIXED else texts[0] for each in unchanged]
+    return dict(zip(LEAVES, zip(before, texts[3:], strict=True), strict=True))
 
 
 @pytest.mark.parametrize("path", LEAVES)
-def test_a_value_is_used(path: str, rendered: str) -> None:
-    more = nest(path, change(path))
-    if path == "gateway.replicas":  # not used with autoscaling
-        fixed = {"autoscaling": {"enabled": False}}
-        more["gateway"] |= fixed
-        rendered = render_text("everything", {"gateway": fixed})
-    assert render_text("everything", more) != rendered
+def test_a_value_is_used(path: str, rendered: dict[str, tuple[str, str]]) -> None:
+    before, after = rendered[path]
+    assert after != before
 
 
 def test_templates_use_no_value_that_is_not_described() -> None:
