@@ -6,13 +6,15 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common import tensors
 from common.tensors import CODES, FLOATS, Datatype, Signature
 from services.gateway.jobs.inputs.validation import read_inputs
 from tests.support.api.outputs import read_output
+
+EXAMPLES = 40  # of each datatype
 
 
 def specials(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[float | str]:
@@ -58,6 +60,7 @@ def is_text(value: bytes) -> bool:
 
 
 @pytest.mark.parametrize("datatype", list(Datatype))
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_every_datatype_comes_back_as_it_was_sent(datatype: Datatype, data: st.DataObject) -> None:
     values = data.draw(st.lists(VALUES[datatype], min_size=1, max_size=20))
@@ -69,6 +72,7 @@ def test_every_datatype_comes_back_as_it_was_sent(datatype: Datatype, data: st.D
 
 
 @pytest.mark.parametrize("datatype", [datatype for datatype in Datatype if datatype is not Datatype.BYTES])
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_raw_bytes_are_passed_on_untouched(datatype: Datatype, data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 8))

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.job_states import Priority
@@ -63,6 +63,7 @@ def draw_raw(data: st.DataObject, datatype: Datatype, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("datatype", list(Datatype))
+@settings(max_examples=40)  # of each datatype
 @given(data=st.data(), count=st.integers(0, 8))
 def test_raw_bytes_round_trip(datatype: Datatype, data: st.DataObject, count: int) -> None:
     raw = draw_raw(data, datatype, count)

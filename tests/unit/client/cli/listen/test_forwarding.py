@@ -108,7 +108,7 @@ async def test_an_event_that_is_never_accepted_holds_only_its_job_and_is_given_u
         return REFUSED if event.id == "evt_0" else ACCEPTED
 
     receiver = Receiver(answer)
-    run = Run(receiver, give_up_after=2.0)
+    run = Run(receiver, give_up_after=0.5)
     await run.finish([make_event(0, "a"), make_event(1, "a"), *(make_event(number, "b") for number in range(2, 50))])
     assert run.given_up == ["evt_0"]
     assert run.finished[-2:] == ["evt_0", "evt_1"]

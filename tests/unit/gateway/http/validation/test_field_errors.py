@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.gateway.http.bodies import SYNTAX_ERRORS, TWICE, decode_body
@@ -53,6 +53,7 @@ def test_no_more_mistakes_are_reported_than_fit() -> None:
 
 
 @pytest.mark.parametrize("kind", [SubmitJob, CreateWebhook, ChangeWebhook])
+@settings(max_examples=40)  # of each kind
 @given(body=BODIES)
 def test_whatever_is_refused_is_explained(kind: Any, body: Any) -> None:
     problem = None
