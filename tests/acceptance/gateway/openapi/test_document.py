@@ -15,7 +15,7 @@ from tests.support.stacks.key_command import make_key
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 ECHO = {"model": "echo", "inputs": {"x": [[1]]}}
-SEED, EXAMPLE_COUNT, LIMIT = 85, 4, 300  # seconds
+SEED, EXAMPLE_COUNT, LIMIT = 85, 2, 300  # seconds
 
 
 async def test_gateway_follows_its_document_for_generated_requests(stack: Stack, tmp_path: Path) -> None:
