@@ -18,9 +18,9 @@ from tests.support.waiting import eventually
 
 MEGABYTE = 1024 * 1024
 SIZE = 12 * MEGABYTE  # of a large result
-READERS = 20
+READERS = 14
 LIMIT = 64 * MEGABYTE
-GROWTH = 150 * MEGABYTE  # of a gateway's memory; without a limit it is twice as much
+GROWTH = 150 * MEGABYTE  # of a gateway's memory; without a limit it is half as much again
 PATHS = ["/v1/jobs/{}", "/v1/jobs/{}/outputs", "/v1/jobs/{}/events"]
 
 
