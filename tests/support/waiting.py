@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-FIRST_SECONDS, LAST_SECONDS = 0.03, 0.3  # between two polls
+POLL_SECONDS = 0.03  # between two polls at first
+MAX_POLL_SECONDS = 0.3
 SHARE = 0.1  # of the wait so far; each poll takes CPU from the tests beside this one
 
 T = TypeVar("T")
@@ -19,4 +20,4 @@ async def eventually(poll: Callable[[], Awaitable[T | None]], description: str, 
             return found
         waited = clock() - began
         assert waited < within, f"not within {within:g} s: {description}"
-        await asyncio.sleep(min(LAST_SECONDS, max(FIRST_SECONDS, waited * SHARE)))
+        await asyncio.sleep(min(MAX_POLL_SECONDS, max(POLL_SECONDS, waited * SHARE)))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textwrap import dedent
 
 from tests.support.telemetry.otlp_collector import Span, Spans
-from tests.support.waiting import FIRST_SECONDS
+from tests.support.waiting import POLL_SECONDS
 
 WITHIN = 45.0  # seconds
 INDENT = "  "
@@ -63,7 +63,7 @@ async def wait_for_tree(collector: Spans, trace_id: str, expected: str, client: 
             check_spans(spans)
             return spans
         assert asyncio.get_running_loop().time() < deadline, f"expected\n{wanted}\nbut it is\n{found}"
-        await asyncio.sleep(FIRST_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def check_spans(spans: Sequence[Span]) -> None:

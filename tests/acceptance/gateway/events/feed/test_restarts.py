@@ -10,7 +10,7 @@ from deploy.local.stack import Stack
 from tests.support.api.api_client import Api
 from tests.support.api.event_stream import StreamedEvent, parse_events
 from tests.support.stacks.own_gateway import another_gateway
-from tests.support.waiting import FIRST_SECONDS, eventually
+from tests.support.waiting import POLL_SECONDS, eventually
 
 JOBS, BEFORE, DURING = 60, 10, 20
 STREAM = {"Accept": "text/event-stream"}
@@ -34,7 +34,7 @@ class Reader:
                         self.connected += 1
                         async for event in parse_events(response):
                             self.seen.append(event)
-                await asyncio.sleep(FIRST_SECONDS)  # the gateway is down
+                await asyncio.sleep(POLL_SECONDS)  # the gateway is down
 
     async def wait_for(self, count: int) -> None:
         async def has_seen() -> bool:
