@@ -12,7 +12,7 @@ from deploy.local.errors import LocalError
 from deploy.local.example import make_example
 from deploy.local.install import find_steps, run_steps
 from deploy.local.installation import command_for
-from deploy.local.restarts import Requests, SourceWatch
+from deploy.local.restarts import SCHEMA, Requests, SourceWatch
 from deploy.local.running import find_running
 from deploy.local.settings import ROOT, Settings
 from deploy.local.stack import Stack
@@ -118,18 +118,35 @@ def watch_over(stack: Stack) -> None:
     parts = {part.name: part for part in (*stack.servers, *stack.services)}
     supervisor, requests = Supervisor([*parts.values()], say), Requests(stack.settings.stack_dir)
     requests.clear()
-    sources = SourceWatch(ROOT) if stack.settings.watch else None
-    pending: set[str] = set()  # restarts that have begun, or wait for a start to end
+    sources, schema = SourceWatch(ROOT) if stack.settings.watch else None, SourceWatch(ROOT, SCHEMA)
+    waiting: set[str] = set()  # parts to restart once they have started
+    begun: set[str] = set()
     while True:
         supervisor.look()
         changed = sources.find_changed() if sources else []
-        wanted = {service.name for service in stack.services if service.kind in changed}
-        for name in sorted(wanted | {*requests.take()} - pending):
-            pending |= {name} if name in parts and supervisor.restart(parts[name]) else set()
-        for name in [each for each in pending if supervisor.is_ready(parts[each])]:
-            pending.discard(name)
-            requests.note_done(name)
+        waiting |= {service.name for service in stack.services if service.kind in changed}
+        waiting |= {*requests.take()} & parts.keys() - begun
+        if waiting and schema.find_changed():
+            migrate_schema(stack)
+        starting = {name for name in sorted(waiting) if supervisor.restart(parts[name])}
+        waiting, begun = waiting - starting, begun | starting
+        for name in sorted(begun - waiting):
+            if failure := supervisor.find_failure(parts[name]):
+                requests.note_failed(name, failure)
+            elif supervisor.is_ready(parts[name]):
+                requests.note_done(name)
+            else:
+                continue
+            begun.discard(name)
         time.sleep(WATCH_SECONDS)
+
+
+def migrate_schema(stack: Stack) -> None:
+    """Bring the database to the newest schema, and say why if that fails: the services will not start, either."""
+    try:
+        stack.migrate()
+    except LocalError as error:
+        say(f"The database is not migrated: {error}")
 
 
 def describe(stack: Stack) -> str:

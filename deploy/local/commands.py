@@ -10,6 +10,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, NoReturn
 
 from deploy.local.errors import NotReady
+from deploy.local.installation import command_for
 from deploy.local.processes.ports import HOST, require_free
 from deploy.local.restarts import Requests
 from deploy.local.servers.model_control import READY
@@ -62,6 +63,9 @@ def run_service(settings: Settings, kind: str) -> NoReturn:
     name = f"{kind}s"
     if name not in COUNTS:
         raise NotReady(f"there is no service {kind!r}; there are {', '.join(each[:-1] for each in COUNTS)}")
+    if getattr(settings, name):
+        stopped = command_for("up", **{name.upper(): "0"})
+        raise NotReady(f"the running stack has a {kind} of its own: start it with `{stopped}`")
     one: dict[str, Any] = {name: 1}
     (service,) = (each for each in Stack(replace(settings, **one)).services if each.kind == kind)
     require_free({f"{kind}_port".upper(): service.port})

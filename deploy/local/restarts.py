@@ -15,10 +15,11 @@ SOURCES: Mapping[str, Sequence[str]] = {
     "dispatcher": ("services/dispatcher", "common"),
     "notifier": ("services/notifier", "common"),
 }
+SCHEMA: Mapping[str, Sequence[str]] = {"schema": ("common/postgres/migrations",)}
 
 
 class Requests:
-    """A file for each part that is to be restarted. `make up` removes it once the part is ready."""
+    """A file for each part that is to be restarted. `make up` removes it once the part is ready, or writes why not."""
 
     def __init__(self, stack_dir: Path) -> None:
         self._folder = stack_dir / "restarts"
@@ -29,38 +30,51 @@ class Requests:
             self.note_done(name)
 
     def ask(self, name: str) -> None:
-        """Ask for a restart, and return when it is done. Raise NotReady if that takes too long."""
+        """Ask for a restart, and return when it is done. Raise NotReady if it fails or takes too long."""
         self._folder.mkdir(exist_ok=True)
         file = self._folder / name
         file.touch()
         deadline = time.monotonic() + ASKED_SECONDS
         while file.exists():
+            if failure := file.read_text():
+                file.unlink()
+                raise NotReady(failure)
             if time.monotonic() > deadline:
                 raise NotReady(f"{name} is not ready after {ASKED_SECONDS:g} s: see the terminal of `make up`")
             time.sleep(POLL_SECONDS)
 
     def take(self) -> list[str]:
         """Return the parts that are to be restarted."""
-        return sorted(file.name for file in self._folder.iterdir()) if self._folder.exists() else []
+        files = self._folder.iterdir() if self._folder.exists() else ()
+        return sorted(file.name for file in files if not file.stat().st_size)
 
     def note_done(self, name: str) -> None:
         with suppress(FileNotFoundError):
             (self._folder / name).unlink()
 
+    def note_failed(self, name: str, reason: str) -> None:
+        """Tell who asked, if somebody did."""
+        if (file := self._folder / name).exists():
+            file.write_text(reason)
+
 
 class SourceWatch:
-    """Knows which services run code that has changed."""
+    """Knows which services run code that has changed, or which other `sources` have."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, sources: Mapping[str, Sequence[str]] = SOURCES) -> None:
         self._root = root
-        self._newest = {kind: self._find_newest(folders) for kind, folders in SOURCES.items()}
+        self._sources = sources
+        self._newest = self._look()
 
     def find_changed(self) -> list[str]:
-        """Return the kinds of services whose code has changed since the last call."""
-        now = {kind: self._find_newest(folders) for kind, folders in SOURCES.items()}
-        changed = [kind for kind in SOURCES if now[kind] != self._newest[kind]]
+        """Return the kinds of services, or other sources, that have changed since the last call."""
+        now = self._look()
+        changed = [kind for kind in now if now[kind] != self._newest[kind]]
         self._newest = now
         return changed
+
+    def _look(self) -> dict[str, tuple[int, int]]:
+        return {kind: self._find_newest(folders) for kind, folders in self._sources.items()}
 
     def _find_newest(self, folders: Iterable[str]) -> tuple[int, int]:
         """Return how many files there are, and when the newest was written."""

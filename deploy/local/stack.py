@@ -94,7 +94,7 @@ class Stack:
             check_models(self.settings.model_repository, self.settings.models)
             require_free(self.settings.ports)
             self.start_servers()
-            migrate(self.environment, self.log_dir, self._on_line)
+            self.migrate()
             self.start_services()
             remember_ports(self.settings)
         except BaseException:
@@ -104,6 +104,10 @@ class Stack:
     def start_servers(self) -> None:
         """Start PostgreSQL, RabbitMQ and Triton at the same time, because each takes seconds."""
         _start(self.servers)
+
+    def migrate(self) -> None:
+        """Bring the database to the newest schema; raise ProcessDied, with the end of the log, if that fails."""
+        migrate(self.environment, self.log_dir, self._on_line)
 
     def start_services(self) -> None:
         """Start the services at the same time; the database must be migrated."""

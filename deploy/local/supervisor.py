@@ -29,12 +29,12 @@ class Supervisor:
         self._deaths: defaultdict[str, deque[float]] = defaultdict(partial(deque, maxlen=DEATHS))
         self._starting: dict[str, threading.Thread] = {}
         self._refused: dict[str, Exception] = {}  # starts that failed at once, such as by a taken port
+        self._broken: dict[str, str] = {}  # why restarted parts did not become ready; they wait for the next restart
 
     def look(self) -> None:
         """Start what has ended. Raise ProcessDied, with the end of the log, after five deaths of a part in a minute."""
         for part in self._parts:
-            starting = self._starting.get(part.name)
-            if not part.process.running and not (starting and starting.is_alive()):
+            if not (part.process.running or self._is_starting(part) or part.name in self._broken):
                 self._start_again(part)
 
     def _start_again(self, part: Server) -> None:
@@ -54,16 +54,23 @@ class Supervisor:
 
     def restart(self, part: Server) -> bool:
         """Stop a part and start it again in the background, unless it is starting. Return whether that has begun."""
-        starting = self._starting.get(part.name)
-        if starting and starting.is_alive():
+        if self._is_starting(part):
             return False
+        self._broken.pop(part.name, None)
         self._begin(part, self._restart)
         return True
 
     def is_ready(self, part: Server) -> bool:
         """Return whether a part runs, and was ready after its last start."""
+        return part.process.running and not self._is_starting(part)
+
+    def find_failure(self, part: Server) -> str | None:
+        """Return why a part ended before it was ready after a restart. It waits for another restart."""
+        return None if self._is_starting(part) else self._broken.get(part.name)
+
+    def _is_starting(self, part: Server) -> bool:
         starting = self._starting.get(part.name)
-        return part.process.running and not (starting and starting.is_alive())
+        return starting is not None and starting.is_alive()
 
     def _begin(self, part: Server, start: Callable[[Server], None]) -> None:
         # In a thread, because other parts may end while Triton loads its models.
@@ -76,10 +83,11 @@ class Supervisor:
         self._report(f"{part.name} is restarted.")
         try:
             part.launch()
-        except (LocalError, OSError) as error:
-            self._report(f"{part.name}: {error}")  # the next look starts it again
-        else:
-            self._wait_ready(part)
+            part.wait_ready()
+        except (LocalError, OSError) as error:  # such as by code that is half written
+            part.kill()
+            self._broken[part.name] = f"{error}"
+            self._report(f"{part.name} is not ready, and waits for another restart: {error}")
 
     def _wait_ready(self, part: Server) -> None:
         try:

@@ -9,7 +9,7 @@ import pytest
 
 from deploy.local import restarts
 from deploy.local.errors import NotReady
-from deploy.local.restarts import SOURCES, Requests, SourceWatch
+from deploy.local.restarts import SCHEMA, SOURCES, Requests, SourceWatch
 
 DEADLINE = 10.0
 
@@ -25,6 +25,27 @@ def test_a_request_lasts_until_it_is_done(tmp_path: Path) -> None:
     requests.note_done("gateway")
     asking.join(DEADLINE)
     assert (requests.take(), asking.is_alive()) == ([], False)
+
+
+def test_who_asked_is_told_what_failed(tmp_path: Path) -> None:
+    requests, told = Requests(tmp_path), list[str]()
+
+    def ask() -> None:
+        with pytest.raises(NotReady) as found:
+            requests.ask("gateway")
+        told.append(str(found.value))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    deadline = time.monotonic() + DEADLINE
+    while not requests.take() and time.monotonic() < deadline:
+        asking.join(0.01)
+    requests.note_failed("notifier", "nobody asked for it")
+    requests.note_failed("gateway", "gateway ended with code 1")
+    assert requests.take() == []
+    asking.join(DEADLINE)
+    assert told == ["gateway ended with code 1"]
+    assert not any((tmp_path / "restarts").iterdir())
 
 
 def test_a_request_that_nobody_does_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,3 +90,12 @@ def test_a_removed_file_is_a_change(root: Path) -> None:
     watch = SourceWatch(root)
     (root / "services/dispatcher/old.py").unlink()
     assert watch.find_changed() == ["dispatcher"]
+
+
+def test_a_new_migration_is_seen(root: Path) -> None:
+    (root / "common" / "postgres" / "migrations").mkdir(parents=True)
+    watch = SourceWatch(root, SCHEMA)
+    (root / "common" / "old.py").write_text("changed")
+    assert watch.find_changed() == []
+    (root / "common" / "postgres" / "migrations" / "0002_note.sql").touch()
+    assert watch.find_changed() == ["schema"]

@@ -35,8 +35,13 @@ def test_what_is_no_service_is_refused(tmp_path: Path) -> None:
         run_service(Settings.private(tmp_path), "triton")
 
 
-def test_a_stack_with_this_service_has_its_port(tmp_path: Path) -> None:
+def test_a_stack_with_this_service_is_to_start_without_it(tmp_path: Path) -> None:
+    with pytest.raises(NotReady, match="a dispatcher of its own: start it with `make up DISPATCHERS=0`"):
+        run_service(Settings.private(tmp_path), "dispatcher")
+
+
+def test_another_program_has_its_port(tmp_path: Path) -> None:
     with socket.create_server((HOST, 0)) as taken:
-        settings = replace(Settings.private(tmp_path), gateway_port=taken.getsockname()[1])
+        settings = replace(Settings.private(tmp_path), gateways=0, gateway_port=taken.getsockname()[1])
         with pytest.raises(PortTaken, match="GATEWAY_PORT"):
             run_service(settings, "gateway")

@@ -126,3 +126,22 @@ def test_a_part_that_hangs_at_its_start_is_killed(tmp_path: Path) -> None:
     Supervisor([part], lines.append).look()
     assert part.process.wait_exit(DEADLINE) == -signal.SIGKILL
     assert "part is not ready after 0.5 s" in lines[1]
+
+
+def test_a_restart_with_broken_code_waits_for_another(part: Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code may be half written: each save restarts it, and none may end the stack."""
+    lines: list[str] = []
+    supervisor = Supervisor([part], lines.append)
+    whole = [*part.process._argv]
+    for _ in range(2 * DEATHS):
+        monkeypatch.setattr(part.process, "_argv", [sys.executable, "-c", "raise SystemExit('half written')"])
+        assert supervisor.restart(part)
+        supervisor._starting[part.name].join(DEADLINE)
+        supervisor.look()
+        assert not part.process.running
+        assert "half written" in str(supervisor.find_failure(part))
+    assert lines[1].startswith("part is not ready, and waits for another restart: part ended with code 1")
+    monkeypatch.setattr(part.process, "_argv", whole)
+    assert supervisor.restart(part)
+    supervisor._starting[part.name].join(DEADLINE)
+    assert (supervisor.is_ready(part), supervisor.find_failure(part)) == (True, None)
