@@ -2,6 +2,7 @@
 # Debian's own before another one in PATH: the images run it, and one built without optimization takes a seventh more CPU.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11) python3.11)
 VENV := .venv
+unexport PYTHONDONTWRITEBYTECODE # without caches, each worker of the tests compiles all of them, for 12 s
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 

@@ -13,9 +13,9 @@ GZIP = CHUNKED.replace(b"\r\n", b"\r\nContent-Encoding: gzip\r\n", 1)
 
 
 def make_compression_bomb() -> bytes:
-    """Return 50 KB of gzip that unpack to 50 MB."""
+    """Return 10 KB of gzip that unpack to 10 MB."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    return packer.compress(bytes(50_000_000)) + packer.flush()
+    return packer.compress(bytes(10_000_000)) + packer.flush()
 
 
 COMPRESSION_BOMB = make_compression_bomb()
