@@ -67,9 +67,10 @@ async def test_a_consumer_lost_silently_is_noticed(amqp_url: str, model: str, mo
     handler = Handler()
     async with consuming(amqp_url) as consumer:
         await consumer.subscribe(subscription(model, handler))
+        name = topology.job_queue(model, Priority.NORMAL)
+        await until(lambda: find_tag(consumer, name) is not None, "the queue is consumed, also if the broker was slow")
         assert consumer._pool is not None
-        ((name, channel),) = consumer._pool.take_turn(1)
-        queue, tag = channel.consumed[name]
+        queue, tag = dict(consumer._pool.take_turn(1))[name].consumed[name]
         await queue.cancel(tag)  # the broker takes this for our own wish, and does not tell us
         job = await publish_wake_up(amqp_url, model)
         await until(lambda: handler.seen == [job], "the message is handled")
