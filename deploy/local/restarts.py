@@ -26,27 +26,35 @@ class Requests:
 
     def clear(self) -> None:
         """Forget what an earlier stack left."""
-        for name in self.take():
-            self.note_done(name)
+        for file in self._list():
+            file.unlink(missing_ok=True)
 
     def ask(self, name: str) -> None:
         """Ask for a restart, and return when it is done. Raise NotReady if it fails or takes too long."""
         self._folder.mkdir(exist_ok=True)
         file = self._folder / name
-        file.touch()
+        file.write_text("")  # it may have a failure that nobody has read
         deadline = time.monotonic() + ASKED_SECONDS
-        while file.exists():
-            if failure := file.read_text():
-                file.unlink()
-                raise NotReady(failure)
-            if time.monotonic() > deadline:
-                raise NotReady(f"{name} is not ready after {ASKED_SECONDS:g} s: see the terminal of `make up`")
-            time.sleep(POLL_SECONDS)
+        with suppress(FileNotFoundError):  # it is done
+            while True:
+                if failure := file.read_text():
+                    file.unlink(missing_ok=True)
+                    raise NotReady(failure)
+                if time.monotonic() > deadline:
+                    raise NotReady(f"{name} is not ready after {ASKED_SECONDS:g} s: see the terminal of `make up`")
+                time.sleep(POLL_SECONDS)
 
     def take(self) -> list[str]:
         """Return the parts that are to be restarted."""
-        files = self._folder.iterdir() if self._folder.exists() else ()
-        return sorted(file.name for file in files if not file.stat().st_size)
+        found = []
+        for file in self._list():
+            with suppress(FileNotFoundError):  # who asked has read why it failed
+                if not file.stat().st_size:
+                    found.append(file.name)
+        return sorted(found)
+
+    def _list(self) -> list[Path]:
+        return [*self._folder.iterdir()] if self._folder.exists() else []
 
     def note_done(self, name: str) -> None:
         with suppress(FileNotFoundError):

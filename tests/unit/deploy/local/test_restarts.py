@@ -48,6 +48,31 @@ def test_who_asked_is_told_what_failed(tmp_path: Path) -> None:
     assert not any((tmp_path / "restarts").iterdir())
 
 
+def test_a_failure_that_nobody_read_is_no_answer_to_the_next(tmp_path: Path) -> None:
+    requests = Requests(tmp_path)
+    folder = tmp_path / "restarts"
+    folder.mkdir()
+    (folder / "gateway").write_text("an old failure")
+    asking = threading.Thread(target=requests.ask, args=["gateway"])
+    asking.start()
+    deadline = time.monotonic() + DEADLINE
+    while not requests.take() and time.monotonic() < deadline:
+        asking.join(0.01)
+    assert (requests.take(), asking.is_alive()) == (["gateway"], True)
+    requests.note_done("gateway")
+    asking.join(DEADLINE)
+    (folder / "gateway").write_text("another")
+    requests.clear()
+    assert not any(folder.iterdir())
+
+
+def test_a_request_that_ends_meanwhile_is_none(tmp_path: Path) -> None:
+    """Who asked removes the file between the listing of the folder and the look at its size."""
+    (tmp_path / "restarts").mkdir()
+    (tmp_path / "restarts" / "gateway").symlink_to("nowhere")
+    assert Requests(tmp_path).take() == []
+
+
 def test_a_request_that_nobody_does_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restarts, "ASKED_SECONDS", 0.0)
     requests = Requests(tmp_path)
