@@ -36,10 +36,14 @@ class Permit(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """Return the rate-limit headers; `t` is the time until the bucket is full."""
+        """Return the rate-limit headers; `t` is the time until the bucket is full.
+
+        The database counts from the start of its statement. One that waits for the row of a key sees that another,
+        which began later, has emptied the bucket: it seems to be full in a little more than the window.
+        """
         return {
             "RateLimit-Policy": f'"key";q={self.limit};w={WINDOW}',
-            "RateLimit": f'"key";r={self.remaining};t={math.ceil(self.full_in)}',
+            "RateLimit": f'"key";r={self.remaining};t={min(WINDOW, math.ceil(self.full_in))}',
         }
 
 

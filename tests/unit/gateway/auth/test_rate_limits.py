@@ -87,9 +87,10 @@ async def test_a_keys_own_limit_goes_before_the_default_and_0_is_none(
     assert answers == ([True] * granted + [False] * (5 - granted) if granted else [])
 
 
-def test_the_headers_say_the_limit_what_is_left_and_when_all_is_there_again() -> None:
-    (permit,) = share(Taken(1, 0.25), 1, LIMIT)
-    assert permit.headers == {"RateLimit-Policy": '"key";q=4;w=1', "RateLimit": '"key";r=3;t=1'}
+@pytest.mark.parametrize(("full_in", "left"), [(0.25, 3), (1.02, 0)])  # the latter once a statement waited for another
+def test_the_headers_say_the_limit_what_is_left_and_when_all_is_there_again(full_in: float, left: int) -> None:
+    (permit,) = share(Taken(1, full_in), 1, LIMIT)
+    assert permit.headers == {"RateLimit-Policy": '"key";q=4;w=1', "RateLimit": f'"key";r={left};t=1'}
 
 
 @pytest.mark.parametrize(
