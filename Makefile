@@ -31,13 +31,11 @@ run: $(STAMP) ## a service in this terminal, for a debugger; start the others wi
 	@exec $(RUN) -m deploy.local run $(if $(SERVICE),'$(SERVICE)')
 
 # Most tests wait, so there are more workers than cores. A file stays with one worker, which has servers of its own.
-SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder --durations=10
+SIDE_BY_SIDE := -n 5 --dist loadfile --no-loadscope-reorder --durations=10
 
-# What failed runs once more, without the others, until the whole has passed five times in a row. Both runs are printed.
-test: $(STAMP) ## every test, with a real PostgreSQL, RabbitMQ and Triton; what failed runs once more, alone
+test: $(STAMP) ## every test, with a real PostgreSQL, RabbitMQ and Triton
 	@$(RUN) -m deploy.local prepare --tests
-	@$(RUN) -m pytest -q --cache-clear $(SIDE_BY_SIDE) $(ARGS) || \
-	  { [ $$? = 1 ] && echo && echo 'The tests that failed run once more, alone:' && exec $(RUN) -m pytest -q --last-failed -x $(ARGS); }
+	@exec $(RUN) -m pytest -q $(SIDE_BY_SIDE) $(ARGS)
 
 test-fast: $(STAMP) ## unit tests, and integration tests that need no Triton, in two minutes
 	@$(RUN) -m deploy.local prepare --tests
