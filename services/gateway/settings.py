@@ -28,6 +28,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """An API key of the tenant `default`, created at startup."""
     public_url: str = ""
     """The prefix of the paths in `urls` of a job."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins whose pages may call the API from a browser, such as `https://app.example.com`. `*` is refused."""
     trace_url: TraceUrl = ""
     """Where to look at traces: a URL with `{trace_id}` in it, or the address of Jaeger."""
     max_body: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 16 * 1024 * 1024

@@ -17,6 +17,7 @@ from services.gateway.events.feed import routes as feed
 from services.gateway.files import routes as files
 from services.gateway.http import console, health, welcome
 from services.gateway.http.bodies import ApiRequest
+from services.gateway.http.cross_origin import allow_origins
 from services.gateway.http.draining import DrainMiddleware, DrainState
 from services.gateway.http.error_responses import HANDLERS
 from services.gateway.http.limits.body_limits import BodyBudget, BodyDeadlines, BodyLimitsMiddleware
@@ -103,6 +104,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
         ],
         request_class=ApiRequest,
         before_request=answer_options,
+        cors_config=allow_origins(settings.cors_origins),
         exception_handlers=HANDLERS,
         request_max_body_size=settings.max_body,
         logging_config=None,  # logging is configured already

@@ -180,10 +180,11 @@ async def test_a_folder_says_what_to_do_instead(stack: Stack, api: Api) -> None:
     assert "POST /v1/files" in problem["detail"]
 
 
-async def test_script_of_the_gateway_s_own_page_is_not_redirected(owner: Api) -> None:
-    """The console's policy lets it call no other origin."""
+async def test_a_script_in_a_browser_is_not_redirected(owner: Api) -> None:
+    """The console's policy lets it call no other origin, and the bucket allows no page to call it."""
     path = f"/v1/files/{(await upload(owner, CONTENT))['id']}/content"
-    response = await owner.http.get(path, headers={"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "empty"})
-    assert (response.status_code, response.content == CONTENT) == (200, True)
+    for site in ("same-origin", "cross-site"):
+        response = await owner.http.get(path, headers={"Sec-Fetch-Site": site, "Sec-Fetch-Dest": "empty"})
+        assert (response.status_code, response.content == CONTENT) == (200, True)
     link = await owner.http.get(path, headers={"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "document"})
     assert link.status_code == 307

@@ -77,6 +77,11 @@ def test_only_the_override_allows_the_example_keys(service: str) -> None:
     assert name not in read()["services"][service]["environment"].keys() | OF_THE_IMAGE
 
 
+def test_the_origins_of_pages_are_passed_on() -> None:
+    name = f"{PREFIX}CORS_ORIGINS"
+    assert read()["services"]["gateway"]["environment"][name] == f"${{{name}:-}}"
+
+
 def test_gateway_dispatcher_and_operators_use_the_s3_server() -> None:
     services = read()["services"]
     environments = {name: service.get("environment", {}) for name, service in services.items()}
