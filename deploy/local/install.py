@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from deploy.local import helm, triton_venv
+from deploy.local import helm, npm_packages, triton_venv
 from deploy.local.errors import CommandFailed, LocalError
 from deploy.local.installation import INSTALLATION
 from deploy.local.processes.command import run
@@ -22,7 +22,8 @@ from deploy.local.system import install_packages, missing_packages
 REQUIREMENTS = ROOT / "requirements.txt"
 CLIENT = ROOT / "client"  # the distribution with the command `charonia`
 STAMP = ".installed"  # in the virtual environment, written last: it is complete
-DEBIAN_SECONDS, PYTHON_SECONDS, TRITON_SECONDS, HELM_SECONDS = 90, 90, 60, 15  # with two cores and a fast network
+# With two cores and a fast network.
+DEBIAN_SECONDS, PYTHON_SECONDS, TRITON_SECONDS, HELM_SECONDS, NPM_SECONDS = 90, 90, 60, 15, 15
 PIP_SECONDS = 1800.0  # until pip has failed
 
 
@@ -39,7 +40,7 @@ class Step:
 def find_steps(
     settings: Settings, *, venv: Path | None = None, stack: bool = True, tests: bool = False, checks: bool = False
 ) -> list[Step]:
-    """Return what is missing: Debian packages, the virtual environment `venv`, Triton's own for the stack, Helm.
+    """Return what is missing: Debian packages, the environment `venv`, Triton's own for the stack, Helm, npm packages.
 
     An installation from a bundle has everything.
     """
@@ -57,6 +58,9 @@ def find_steps(
     if tests and not helm.is_complete(helm.DIRECTORY):
         place = helm.DIRECTORY
         steps.append(Step("Helm", HELM_SECONDS, f" into {_show(place)}", lambda: helm.make(place)))
+    if tests and not npm_packages.is_complete(npm_packages.DIRECTORY):
+        folder = npm_packages.DIRECTORY
+        steps.append(Step("npm packages", NPM_SECONDS, f" into {_show(folder)}", lambda: npm_packages.make(folder)))
     return steps
 
 

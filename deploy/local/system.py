@@ -43,6 +43,8 @@ def missing_packages(*, stack: bool = True, tests: bool = False, checks: bool = 
             "prometheus-alertmanager": lambda: shutil.which("amtool") is not None,
             "chromium-headless-shell": lambda: shutil.which("chromium-headless-shell") is not None,
             "fonts-dejavu-core": FONT.exists,
+            "nodejs": lambda: shutil.which("node") is not None,
+            "npm": lambda: shutil.which("npm") is not None,
         }
     if checks:
         needed["node-typescript"] = lambda: shutil.which("tsc") is not None

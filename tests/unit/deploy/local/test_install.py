@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local import helm, install, system
+from deploy.local import helm, install, npm_packages, system
 from deploy.local.errors import CommandFailed, MissingPrograms
 from deploy.local.install import Step, find_steps, run_steps
 from deploy.local.processes.command import run
@@ -72,17 +72,20 @@ def test_an_error_has_all_that_the_program_printed(ending: str, timeout: float) 
 def test_only_what_is_asked_for_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     monkeypatch.setattr(helm, "DIRECTORY", tmp_path / "helm")
+    monkeypatch.setattr(npm_packages, "DIRECTORY", tmp_path / "javascript")
     settings = Settings(triton_venv=tmp_path / "triton")
     assert [step.name for step in find_steps(settings, venv=ROOT / ".venv", stack=False)] == ["Python packages"]
-    debian, python, triton, program = find_steps(settings, venv=ROOT / ".venv", tests=True)
+    debian, python, triton, program, packages = find_steps(settings, venv=ROOT / ".venv", tests=True)
     assert "rabbitmq-server" in debian.detail
     assert "prometheus" in debian.detail
     assert "chromium" in debian.detail
+    assert "nodejs npm" in debian.detail
     assert "node-typescript" not in debian.detail
     assert python.detail == " into .venv"
     assert triton.detail == f" into {tmp_path / 'triton'}"
     assert program.detail == f" into {tmp_path / 'helm'}"
-    assert program.name not in {step.name for step in find_steps(settings, venv=ROOT / ".venv")}
+    assert packages.detail == f" into {tmp_path / 'javascript'}"
+    assert not {program.name, packages.name} & {step.name for step in find_steps(settings, venv=ROOT / ".venv")}
     (checker,) = find_steps(settings, stack=False, checks=True)
     assert checker.detail == ": node-typescript"
 

@@ -1,9 +1,10 @@
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from deploy.local import helm, triton_venv
+from deploy.local import helm, npm_packages, triton_venv
 
 FILES = pytest.mark.parametrize("file", [triton_venv.REQUIREMENTS, helm.REQUIREMENTS], ids=lambda file: file.stem)
 
@@ -20,3 +21,13 @@ def test_every_requirement_is_exact_and_hashed(file: Path) -> None:
 @FILES
 def test_no_address_is_named(file: Path) -> None:
     assert not re.search(r"://|index|find-links", file.read_text())
+
+
+def test_every_npm_package_is_exact_and_hashed_and_no_address_is_named() -> None:
+    locked = json.loads(npm_packages.LOCK.read_text())["packages"]
+    packages = [each for path, each in locked.items() if path]
+    assert packages
+    for each in packages:
+        assert re.fullmatch(r"[0-9.]+", each["version"]), each
+        assert each["integrity"].startswith("sha512-"), each
+        assert "resolved" not in each, each
