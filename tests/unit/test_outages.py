@@ -25,7 +25,7 @@ LOOPS: list[tuple[list[tuple[object, str]], Callable[[], Awaitable[None]], str]]
     (
         [
             (retention, "remove_old_jobs"),
-            *((RetentionStore, f"remove_{rows}") for rows in ("keys", "audit_log", "batches")),
+            *((RetentionStore, f"remove_{rows}") for rows in ("keys", "expired_api_keys", "audit_log", "batches")),
         ],
         lambda: retention.run(UNUSED, RetentionStore(UNUSED), 1.0, 1.0),
         "retention.database_unavailable",

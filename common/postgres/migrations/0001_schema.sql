@@ -40,6 +40,7 @@ CREATE TABLE api_keys (
   last_used_at timestamptz -- to the minute
 );
 CREATE INDEX api_keys_by_tenant ON api_keys (tenant_id, id) WHERE revoked_at IS NULL;
+CREATE INDEX api_keys_by_expiry ON api_keys (expires_at) WHERE expires_at IS NOT NULL;
 
 -- Revokes a tenant's key and those that it made, and returns them: none if there is no such key or it is revoked. It runs with
 -- the rights of the owner: a gateway may revoke a key, but not make a revoked one valid again.
@@ -58,7 +59,7 @@ $$;
 -- One token bucket for each limited key, shared by all gateways. Most requests write it, so it is not in the WAL. After
 -- a crash every bucket is full.
 CREATE UNLOGGED TABLE rate_limits (
-  key_id uuid PRIMARY KEY REFERENCES api_keys,
+  key_id uuid PRIMARY KEY REFERENCES api_keys ON DELETE CASCADE,
   full_at timestamptz NOT NULL -- when the bucket is full again
 ) WITH (fillfactor = 50);
 
@@ -919,6 +920,7 @@ GRANT SELECT, INSERT, UPDATE ON tenants TO charonia_operator;
 GRANT SELECT, INSERT, UPDATE (last_used_at) ON api_keys TO charonia_gateway;
 REVOKE ALL ON FUNCTION revoke_key_of FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION revoke_key_of TO charonia_gateway;
+GRANT SELECT (id, expires_at), DELETE ON api_keys TO charonia_dispatcher; -- it removes expired ones
 GRANT SELECT, INSERT, UPDATE ON api_keys TO charonia_operator;
 GRANT SELECT, INSERT, UPDATE ON rate_limits TO charonia_gateway;
 

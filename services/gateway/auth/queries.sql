@@ -60,8 +60,8 @@ JOIN tenants t ON t.id = k.tenant_id
 WHERE k.id = $1 AND k.tenant_id = $2 AND k.revoked_at IS NULL;
 
 -- name: count_active_keys
--- How many keys of a tenant ($1) are not revoked.
-SELECT count(*) FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL;
+-- How many keys of a tenant ($1) are neither revoked nor expired.
+SELECT count(*) FROM api_keys WHERE tenant_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now());
 
 -- name: revoke_own_key
 -- Revokes a key ($1) of a tenant ($2) and those that it made. Returns them: none if it does not exist or is revoked.

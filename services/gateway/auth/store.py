@@ -122,7 +122,7 @@ class KeyStore:
         return None if record is None else KeyRow(*record.values())
 
     async def count_active(self, tenant_id: UUID) -> int:
-        """Return how many keys of the tenant are not revoked."""
+        """Return how many keys of the tenant are neither revoked nor expired."""
         record = await self._database.fetch_one(QUERIES["count_active_keys"], tenant_id)
         return record["count"] if record else 0
 

@@ -72,6 +72,12 @@ async def remove_old(world: World) -> None:
         LONG,
     )
     await own.execute(
+        "INSERT INTO api_keys (id, tenant_id, name, key_hash, expires_at) VALUES "
+        "(gen_random_uuid(), $1, 'expired', sha256('expired'), now() - $2::interval)",
+        world.removed_id,
+        LONG,
+    )
+    await own.execute(
         "INSERT INTO audit_log (id, at, actor, action, target, changes) VALUES "
         "(gen_random_uuid(), now() - $1::interval, 'test', 'model.paused', 'old', '{}')",
         LONG,
@@ -87,6 +93,7 @@ async def remove_old(world: World) -> None:
         store = RetentionStore(database)
         await repeat(lambda: retention.remove_old_jobs(database, 30 * DAYS))
         await repeat(lambda: store.remove_keys(100))
+        await repeat(lambda: store.remove_expired_api_keys(100))
         await repeat(lambda: store.remove_audit_log(365 * DAYS, 100))
         await repeat(lambda: store.remove_batches(30 * DAYS, 100, 100))
 

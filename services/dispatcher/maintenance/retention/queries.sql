@@ -7,6 +7,15 @@ WHERE (tenant_id, key) IN (
   AND created_at < now() - interval '1 day'
 RETURNING key;
 
+-- name: remove_expired_api_keys
+-- Removes up to $1 API keys that expired more than a day ago, with their buckets of permits. Keys that one of them made
+-- expired no later.
+DELETE FROM api_keys
+WHERE id IN (
+  SELECT id FROM api_keys WHERE expires_at < now() - interval '1 day' ORDER BY expires_at LIMIT $1
+)
+RETURNING id;
+
 -- name: remove_audit_log
 -- Removes up to $2 entries of the audit log that are older than $1 seconds.
 DELETE FROM audit_log

@@ -1,4 +1,4 @@
-"""Removes jobs, batches, idempotency keys and audit entries that are older than their retention, in small batches."""
+"""Removes jobs, batches, keys and audit entries that are older than their retention, in small batches."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from services.dispatcher.maintenance.retention.store import RetentionStore
 BATCH = 200
 BATCH_ITEMS = 2000  # of batches; each is a row. A single batch may have five times as many
 SHARE = 5  # use at most a fifth of one connection's time, so that submits hardly slow down
-PAUSE_SECONDS = 0.1  # between two batches of idempotency keys, audit entries or batches with their items
+PAUSE_SECONDS = 0.1  # between two batches of keys, audit entries or batches with their items
 REST_SECONDS = 30.0  # between two passes
 
 log = Log("retention")
@@ -35,6 +35,7 @@ async def run(database: Executor, store: RetentionStore, retention: float, audit
             if removed := await remove_old_jobs(database, retention):
                 log.info("jobs.removed", count=removed)
             await repeat(partial(store.remove_keys, BATCH), BATCH)
+            await repeat(partial(store.remove_expired_api_keys, BATCH), BATCH)
             await repeat(partial(store.remove_audit_log, audit_retention, BATCH), BATCH)
             await repeat(partial(store.remove_batches, retention, BATCH, BATCH_ITEMS), 1)
         await asyncio.sleep(REST_SECONDS)

@@ -40,6 +40,10 @@ class RetentionStore:
         """Remove idempotency keys older than a day. Return how many were removed."""
         return len(await self._database.fetch(QUERIES["remove_keys"], limit))
 
+    async def remove_expired_api_keys(self, limit: int) -> int:
+        """Remove API keys that expired more than a day ago. Return how many were removed."""
+        return len(await self._database.fetch(QUERIES["remove_expired_api_keys"], limit))
+
     async def remove_audit_log(self, age: float, limit: int) -> int:
         """Remove entries of the audit log that are older than `age` seconds. Return how many were removed."""
         return len(await self._database.fetch(QUERIES["remove_audit_log"], age, limit))

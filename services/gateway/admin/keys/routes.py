@@ -36,7 +36,7 @@ from services.gateway.http.validation.timestamps import bound_optional
 
 Caller = Request[Key, Any, Any]
 KeyCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.KEY))]
-MAX_KEYS = 1000  # of a tenant, without revoked ones
+MAX_KEYS = 1000  # of a tenant, without revoked and expired ones
 
 MAX_MAKERS = 5  # a request takes a permit of each
 
@@ -64,8 +64,8 @@ async def create_key(request: Caller, data: CreateKey, services: Services) -> Re
     """Make a key of your tenant. Only this answer has the key itself.
 
     The new key cannot have more models, a higher rate limit or a later expiry than the calling key: that gets 403. Both
-    together have the rate limit of the calling key, and the new key is revoked with it. A tenant may have 1,000 keys. A
-    key that five keys made after each other makes none.
+    together have the rate limit of the calling key, and the new key is revoked with it. A tenant may have 1,000 keys,
+    without revoked and expired ones. A key that five keys made after each other makes none.
     """
     caller = request.user
     expires_at = bound_optional(data.expires_at)

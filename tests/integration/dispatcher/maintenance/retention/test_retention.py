@@ -1,11 +1,12 @@
 """Old jobs are removed completely, and nothing else is."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 
+from common import ids
 from common.job_states import Status
 from common.jobs.end import end_jobs
 from common.jobs.remove import remove_old_jobs
@@ -14,6 +15,8 @@ from common.jobs.submit import insert_jobs
 from common.postgres.audit_log import AuditEntry, add_entries
 from common.postgres.database import Database
 from services.dispatcher.maintenance.retention import retention
+from services.gateway.auth.authentication import hash_key
+from services.gateway.auth.store import KeyStore, RateLimitStore
 from tests.integration.jobs import claim, new_end, new_job, new_requeue, submit
 from tests.integration.stores import Stores
 from tests.integration.waiting import until_blocked
@@ -111,6 +114,17 @@ async def test_a_key_that_is_used_again_meanwhile_stays(database: Database, stor
         await until_blocked(database)
     assert await removing == 0
     assert [row["key"] for row in await database.fetch("SELECT key FROM idempotency_keys")] == ["again"]
+
+
+async def test_api_keys_are_removed_a_day_after_they_expired(database: Database, stores: Stores, tenant: UUID) -> None:
+    keys, made = KeyStore(database), {name: ids.new() for name in ("old", "expired", "valid", "lasting")}
+    for name, hours in {"old": -25, "expired": -23, "valid": 1, "lasting": None}.items():
+        expires_at = None if hours is None else datetime.now(UTC) + timedelta(hours=hours)
+        await keys.add_key(made[name], tenant, name, hash_key(name), expires_at=expires_at, actor="test")
+    await RateLimitStore(database).add_buckets([*made.values()])
+    assert await keys.count_active(tenant) == 2
+    assert [await stores.retention.remove_expired_api_keys(100) for _ in range(2)] == [1, 0]
+    assert {row.name for row in await keys.list_keys(tenant)} == {"expired", "valid", "lasting"}
 
 
 async def test_old_entries_of_the_audit_log_are_removed_in_batches(

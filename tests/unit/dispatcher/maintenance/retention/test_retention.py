@@ -39,6 +39,9 @@ class EmptyStore(RetentionStore):
     async def remove_keys(self, _limit: int) -> int:
         return 0
 
+    async def remove_expired_api_keys(self, _limit: int) -> int:
+        return 0
+
     async def remove_audit_log(self, _age: float, _limit: int) -> int:
         return 0
 
