@@ -1,9 +1,10 @@
-"""Runs the Celery + FastAPI stack of benchmarks/peers on the servers of a private stack."""
+"""Runs the stacks of benchmarks/peers on the servers of a private stack."""
 
 import functools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from common.security import webhook_signatures
 from deploy.local.install import STAMP, Step, make_venv, run_steps
@@ -15,14 +16,40 @@ from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 
-NAME = "peer"  # of its database and its virtual host
 SOURCE = ROOT / "benchmarks" / "peers"
 VENV = ROOT / ".charonia" / "peers-venv"
 INSTALL_SECONDS = 60
-CONCURRENCY = 16  # threads of the worker: quicker than 8 or 32, and than processes, which pay for passing tasks on
-API = ["uvicorn", "benchmarks.peers.api:app", "--loop=uvloop", "--http=httptools", "--no-access-log", f"--host={HOST}"]
-WORKER = ["celery", "--quiet", "--app=benchmarks.peers.celery_app", "worker", "--pool=threads", "--loglevel=WARNING"]
-WORKER += [f"--concurrency={CONCURRENCY}", "--without-gossip", "--without-mingle", "--without-heartbeat"]
+API = ["--loop=uvloop", "--http=httptools", "--no-access-log", f"--host={HOST}"]
+
+
+class Peer(NamedTuple):
+    """A stack of an API and a worker. Its name is that of its figures, its database and its virtual host."""
+
+    name: str
+    app: str
+    worker: Sequence[str]
+    concurrency: int  # tasks of the worker at a time
+
+
+CELERY = Peer(
+    "celery",
+    "benchmarks.peers.celery_fastapi.api:app",
+    [
+        *("celery", "--quiet", "--app=benchmarks.peers.celery_fastapi.app", "worker", "--pool=threads"),
+        *("--loglevel=WARNING", "--without-gossip", "--without-mingle", "--without-heartbeat", "--concurrency=16"),
+    ],
+    16,  # threads: quicker than 8 or 32, and than processes, which pay for passing tasks on
+)
+TASKIQ = Peer(
+    "taskiq",
+    "benchmarks.peers.taskiq_litestar.api:app",
+    [
+        *("taskiq", "worker", "benchmarks.peers.taskiq_litestar.tasks:broker", "--workers=1"),
+        *("--log-level=WARNING", "--max-async-tasks=128"),
+    ],
+    128,
+)
+PEERS = (CELERY, TASKIQ)
 
 
 class PeerProcess(Server):
@@ -39,25 +66,31 @@ class PeerProcess(Server):
         return self._port is None or answers_200(self._port, "/readyz")
 
 
-def open_peer(stack: Stack) -> tuple[list[Server], int]:
-    """Install the peer if need be, and make its database and virtual host; return its processes and its API's port."""
+def install() -> None:
+    """Install the packages of the peers if need be."""
     requirements, stamp = SOURCE / "requirements.txt", VENV / STAMP
     if not stamp.exists() or stamp.stat().st_mtime < requirements.stat().st_mtime:
         details = f" into {VENV.relative_to(ROOT)}"
-        install = functools.partial(make_venv, VENV, requirements, client=False)
-        run_steps([Step("Celery and FastAPI", INSTALL_SECONDS, details, install)])
+        packages = functools.partial(make_venv, VENV, requirements, client=False)
+        run_steps([Step("the peers", INSTALL_SECONDS, details, packages)])
+
+
+def open_peer(stack: Stack, peer: Peer) -> tuple[list[Server], int]:
+    """Make the database and virtual host of an installed peer. Return its processes and its API's port."""
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
-        "DATABASE_URL": stack.postgres.create_database(NAME),
-        "BROKER_URL": stack.rabbitmq.create_vhost(NAME),
+        "DATABASE_URL": stack.postgres.create_database(peer.name),
+        "BROKER_URL": stack.rabbitmq.create_vhost(peer.name),
         "TRITON_URL": stack.triton.grpc_address,
         "API_KEY": DEVELOPMENT_KEY,
         "WEBHOOK_SECRET": webhook_signatures.new_secret("hmac"),
-        "CONCURRENCY": str(CONCURRENCY),
+        "CONCURRENCY": str(peer.concurrency),
     }
-    stack.postgres.query((SOURCE / "schema.sql").read_text(), NAME)
+    stack.postgres.query((SOURCE / "schema.sql").read_text(), peer.name)
     (port,) = free_ports(1)
     return [
-        PeerProcess("peer api", [*API, f"--port={port}"], port, environment, stack.log_dir),
-        PeerProcess("peer worker", WORKER, None, environment, stack.log_dir),
+        PeerProcess(
+            f"{peer.name} api", ["uvicorn", peer.app, *API, f"--port={port}"], port, environment, stack.log_dir
+        ),
+        PeerProcess(f"{peer.name} worker", peer.worker, None, environment, stack.log_dir),
     ], port

@@ -1,1 +1,1 @@
-"""A plain Celery + FastAPI stack that does the same job, as a team would write it in a week."""
+"""Plain stacks that do the same jobs, as a team would write them in a week: of threads, and of coroutines."""

@@ -7,7 +7,7 @@ import os
 
 from celery import Celery
 
-app = Celery("peers", broker=os.environ["BROKER_URL"], include=["benchmarks.peers.tasks"])
+app = Celery("peers", broker=os.environ["BROKER_URL"], include=["benchmarks.peers.celery_fastapi.tasks"])
 app.conf.update(
     task_ignore_result=True,
     task_acks_late=True,  # a killed worker's job runs again

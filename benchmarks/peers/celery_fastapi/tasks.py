@@ -1,26 +1,21 @@
-"""The tasks: an inference, its result's row, and a webhook signed as Standard Webhooks has it.
+"""The tasks: an inference with its result's row and its webhook, and a webhook once more.
 
 The clients are made on first use, because a worker may fork before. All of them may be shared by threads.
 """
 
-import base64
 import functools
-import hashlib
-import hmac
 import json
 import os
 import time
-from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import urllib3
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
-from tritonclient.grpc import InferenceServerClient, InferInput
-from tritonclient.utils import triton_to_np_dtype
+from tritonclient.grpc import InferenceServerClient
 
-from benchmarks.peers.celery_app import app
+from benchmarks.peers.celery_fastapi.app import app
+from benchmarks.peers.common import CONCURRENCY, SECONDS, Row, make_headers, make_tensors, read_outputs, render
 
 START = """
 UPDATE jobs SET status = 'running', started_at = clock_timestamp() WHERE id = %s AND status <> 'succeeded'
@@ -31,11 +26,6 @@ UPDATE jobs SET status = 'succeeded', outputs = %s, ended_at = clock_timestamp()
 RETURNING id, status, model, inputs, metadata, webhook_url, outputs, created_at, started_at, ended_at
 """
 READ = "SELECT * FROM jobs WHERE id = %s"
-SECRET = base64.b64decode(os.environ["WEBHOOK_SECRET"].removeprefix("whsec_"))
-CONCURRENCY = int(os.environ["CONCURRENCY"])  # of the worker's threads
-SECONDS = 15.0
-
-Row = dict[str, Any]
 
 
 @functools.cache
@@ -91,41 +81,15 @@ def execute(statement: str, *values: object) -> Row | None:
 
 def infer(model: str, inputs: dict[str, list[Any]]) -> tuple[dict[str, Any], float]:
     """Return the outputs, and the seconds that they took."""
-    tensors, types = [], input_types(model)
-    for name, values in inputs.items():
-        array = np.array(values, dtype=triton_to_np_dtype(types[name]))
-        tensor = InferInput(name, list(array.shape), types[name])
-        tensor.set_data_from_numpy(array)
-        tensors.append(tensor)
+    tensors = make_tensors(inputs, input_types(model))
     begin = time.perf_counter()
     result = triton().infer(model, tensors, client_timeout=SECONDS)
-    seconds = time.perf_counter() - begin
-    return {output.name: result.as_numpy(output.name).tolist() for output in result.get_response().outputs}, seconds
-
-
-def render(job: Row, seconds: float) -> str:
-    """Return the body of a job's webhook."""
-    metrics = {
-        "queue_ms": (job["started_at"] - job["created_at"]).total_seconds() * 1000,
-        "inference_ms": seconds * 1000,
-        "total_ms": (job["ended_at"] - job["created_at"]).total_seconds() * 1000,
-    }
-    data = {name: job[name] for name in ("status", "model", "outputs", "metadata")}
-    times = {name: job[name].isoformat() for name in ("created_at", "started_at", "ended_at")}
-    event = {"type": "job.succeeded", "timestamp": datetime.now(UTC).isoformat()}
-    return json.dumps(event | {"data": {"id": str(job["id"]), **data, **times, "metrics": metrics}})
+    return read_outputs(result), time.perf_counter() - begin
 
 
 def post(message_id: str, url: str, body: str) -> None:
     """Send a signed webhook; raise urllib3's HTTPError unless the receiver takes it."""
-    timestamp = str(int(time.time()))
-    digest = hmac.new(SECRET, f"{message_id}.{timestamp}.{body}".encode(), hashlib.sha256).digest()
-    headers = {
-        "content-type": "application/json",
-        "webhook-id": message_id,
-        "webhook-timestamp": timestamp,
-        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
-    }
+    headers = make_headers(message_id, body)
     response = receivers().request("POST", url, body=body.encode(), headers=headers, redirect=False)
     if not 200 <= response.status < 300:
         raise urllib3.exceptions.HTTPError(f"the receiver answered {response.status}")

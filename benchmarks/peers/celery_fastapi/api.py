@@ -12,7 +12,7 @@ from fastapi import FastAPI, Header, HTTPException
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from benchmarks.peers.tasks import run_job
+from benchmarks.peers.celery_fastapi.tasks import run_job
 
 INSERT = "INSERT INTO jobs (id, model, inputs, metadata, webhook_url) VALUES ($1, $2, $3, $4, $5)"
 AUTHORIZATION = f"Bearer {os.environ['API_KEY']}"

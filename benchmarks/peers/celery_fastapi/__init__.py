@@ -1,0 +1,1 @@
+"""The peer of threads: Celery and FastAPI."""

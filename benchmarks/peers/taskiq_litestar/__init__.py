@@ -1,0 +1,1 @@
+"""The peer of coroutines: Taskiq and Litestar."""
