@@ -6,6 +6,12 @@ unexport PYTHONDONTWRITEBYTECODE # without caches, each worker of the tests comp
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
+# A misspelled variable would have no effect, so it is an error: SCOPE in place of SCOPES would be a key for more.
+# A make below another one has its variables, too, so only the first one looks.
+GIVEN := $(foreach name,$(if $(filter 0,$(MAKELEVEL)),$(.VARIABLES)),$(if $(filter command,$(origin $(name))),$(name)))
+MISTAKE := $(if $(GIVEN),$(shell $(PYTHON) -m deploy.local.variables --given $(GIVEN) --targets $(MAKECMDGOALS)))
+$(if $(MISTAKE),$(error $(MISTAKE)))
+
 .DEFAULT_GOAL := help
 .PHONY: help up demo key reload restart run test test-fast check docs dist bench bundle bundle-test images compose-test newest-test storm cluster-storm mutants migrate ci lock clean screenshots
 
@@ -18,8 +24,8 @@ up: $(STAMP) ## the whole stack on this machine, without containers, until Ctrl-
 demo: $(STAMP) ## the stack, and one real job through it: an image of text to a verified webhook
 	@exec $(RUN) -m deploy.local.demo
 
-key: $(STAMP) ## an API key of the running stack: make key TENANT=acme SCOPES="submit read" NAME=reports (all scopes without SCOPES)
-	@exec $(RUN) -m deploy.local key $(if $(NAME),--name='$(NAME)') $(if $(TENANT),'$(TENANT)') $(SCOPES)
+key: $(STAMP) ## an API key of the running stack: make key TENANT=acme SCOPES="submit read" MODEL="ocr*" NAME=reports
+	@exec $(RUN) -m deploy.local key $(if $(NAME),--name='$(NAME)') $(if $(TENANT),'$(TENANT)') $(SCOPES) $(if $(MODEL),--model $(MODEL:%='%'))
 
 reload: $(STAMP) ## loads a model of the running stack, again if it is loaded: make reload MODEL=ocr
 	@exec $(RUN) -m deploy.local reload $(if $(MODEL),'$(MODEL)')

@@ -48,7 +48,7 @@ def main() -> int:
         settings = Settings.load(os.environ)
         match options.command:
             case "key":
-                return make_key(find_running(settings), options.tenant, options.scopes, options.name)
+                return make_key(find_running(settings), options.tenant, options.scopes, options.model, options.name)
             case "reload":
                 reload_model(find_running(settings), options.model)
             case "restart":
@@ -78,7 +78,8 @@ def parse() -> argparse.Namespace:
     key = commands.add_parser("key", help="make an API key of a tenant of the running stack, and print it")
     key.add_argument("--name", default="", help="what the key is for; `keys list` shows it")
     key.add_argument("tenant", nargs="?", help="name of the tenant; a new one is added")
-    key.add_argument("scopes", nargs="*", help="what the key may do: submit, read, admin; default: everything")
+    key.add_argument("scopes", nargs="*", help="what the key may do: submit, read, admin; default: submit and read")
+    key.add_argument("--model", nargs="+", default=[], metavar="PATTERN", help="which models it may run; default: all")
     loading = commands.add_parser("reload", help="load a model of the running stack, again if it is loaded")
     loading.add_argument("model", nargs="?", help="name of the model")
     restarting = commands.add_parser("restart", help="restart a service of the running stack, with the code as it is")

@@ -24,11 +24,12 @@ LISTED_SECONDS = 15.0  # until the gateway shows a model that Triton has loaded
 POLL_SECONDS = 0.2
 
 
-def make_key(settings: Settings, tenant: str, scopes: Sequence[str], name: str) -> int:
-    """Print a new key of a tenant, with all scopes if none is given; return the exit code of the command."""
+def make_key(settings: Settings, tenant: str, scopes: Sequence[str], models: Sequence[str], name: str) -> int:
+    """Print a new key of a tenant, and what it may do; return the exit code of the command."""
     environment = Stack(settings).environment
     url = connect_as("operator", environment["CHARONIA_DATABASE_URL"])
-    options = [*(["--scope", *scopes] if scopes else []), *([f"--name={name}"] if name else [])]
+    options = [*(["--scope", *scopes] if scopes else []), *(["--model", *models] if models else [])]
+    options += [f"--name={name}"] if name else []
     argv = [sys.executable, "-m", "services.gateway.commands.keys", "create", tenant, *options]
     return subprocess.run(argv, cwd=ROOT, env=environment | {"CHARONIA_DATABASE_URL": url}, check=False).returncode
 

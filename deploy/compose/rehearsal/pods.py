@@ -193,7 +193,7 @@ def rehearse_pods(engine: Engine, python: str) -> None:
             pods.run_job(job)
         for deployment in (each for each in objects if each["kind"] == "Deployment"):
             pods.start(deployment)
-        create = ["python", "-m", "services.gateway.commands.keys", "create", "rehearsal"]
+        create = ["python", "-m", "services.gateway.commands.keys", "create", "rehearsal", "--scope", "admin"]
         key = engine.docker("exec", pods.first(OPERATOR), *create).split()[-1]
         url = stopping.enter_context(receiver(engine, python, key))
         gateway = f"http://{pods.address(GATEWAY)}:8080"

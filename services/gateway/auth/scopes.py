@@ -21,6 +21,7 @@ class Scope(StrEnum):
 
 
 ALL = frozenset(Scope)
+USUAL = frozenset({Scope.SUBMIT, Scope.READ})  # of a key for which an operator names no scope
 
 
 def needs(scope: Scope, **options: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,7 @@ from common.settings import AmqpUrl, DatabaseUrl, load
 from common.views.job import format_optional_time, format_time
 from services.gateway.auth.authentication import CACHED_SECONDS, ensure_tenant, hash_key, new_key
 from services.gateway.auth.rate_limits import MAX_RATE
-from services.gateway.auth.scopes import ALL, Scope
+from services.gateway.auth.scopes import USUAL, Scope
 from services.gateway.auth.store import KeyRow, KeyStore
 from services.gateway.commands.revocation import announce_revocation
 from services.gateway.jobs.queue_limits.limits import MAX_LIMIT
@@ -52,15 +52,22 @@ async def connect(settings: KeySettings) -> "AsyncIterator[Database]":
 
 
 async def create(settings: KeySettings, arguments: argparse.Namespace) -> str:
-    """Create a key, and its tenant if that is new; return the key."""
+    """Create a key, and its tenant if that is new; return the key. What it may do is printed for people."""
     async with connect(settings) as database:
         store, key = KeyStore(database), new_key()
         encryptor, actor = Encryptor(settings.encryption_keys), "keys create"
         tenant_id = await ensure_tenant(store, encryptor, arguments.tenant, actor=actor)
-        scopes = frozenset(map(Scope, arguments.scope or ALL))
+        scopes = frozenset(map(Scope, arguments.scope or USUAL))
         own = arguments.name or "", hash_key(key), scopes, arguments.rate_limit, arguments.model, arguments.expires_at
         await store.add_key(ids.new(), tenant_id, *own, actor=actor)
-        return key
+    print(describe(arguments.tenant, scopes, arguments.model), file=sys.stderr)
+    return key
+
+
+def describe(tenant: str, scopes: Collection[Scope], models: Sequence[str] | None) -> str:
+    """Return what a new key may do. Standard output has the key alone."""
+    which = f"the models {', '.join(models)}" if models else "every model"
+    return f"A key of {tenant} for {which}, with the scopes {', '.join(sorted(scopes))}. It is shown only now:"
 
 
 async def list_keys(settings: KeySettings, arguments: argparse.Namespace) -> str:
@@ -200,7 +207,7 @@ def add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tenant", type=read_name, help="name of the tenant that owns the key")
     parser.add_argument("--name", type=read_name, help="what the key is for")
     parser.add_argument(
-        "--scope", nargs="+", action="extend", choices=scopes, help="what the key may do; default: everything"
+        "--scope", nargs="+", action="extend", choices=scopes, help="what the key may do; default: submit and read"
     )
     model_help = "which models the key may run: names, or patterns such as 'ocr*'; default: every model"
     parser.add_argument("--model", nargs="+", action="extend", type=read_pattern, metavar="PATTERN", help=model_help)

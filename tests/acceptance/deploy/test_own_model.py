@@ -256,15 +256,15 @@ def test_an_onnx_file_runs_in_a_python_model(trial: Trial) -> None:
 
 
 def test_a_key_is_made_in_one_line_and_revoked_at_once_with_the_guides_variables(trial: Trial) -> None:
-    made = trial.run('make key TENANT=acme SCOPES="submit read" NAME="the reports"')
-    assert (made.returncode, made.stderr) == (0, "")
+    made = trial.run('make key TENANT=acme MODEL="ec* ocr" NAME="the reports"')
+    assert (made.returncode, "for the models ec*, ocr, with the scopes read, submit" in made.stderr) == (0, True)
     key = made.stdout.strip()
     assert trial.call("echo", {"x": [[2.0]]}, key).json()["status"] == "succeeded"
-    refused = httpx.get(f"{trial.url}/v1/webhooks/secret", headers={"Authorization": f"Bearer {key}"})
-    assert refused.status_code in (403, 404)
+    refused = httpx.get(f"{trial.url}/v1/webhook-secret", headers={"Authorization": f"Bearer {key}"})
+    assert refused.status_code == 403
     keys = f"{find_exports(trial.environment['STACK_DIR'])}.venv/bin/python -m services.gateway.commands.keys"
     (shown,) = json.loads(trial.run(f"{keys} list acme --json").stdout)
-    assert shown["name"] == "the reports"
+    assert (shown["name"], shown["models"], shown["scopes"]) == ("the reports", ["ec*", "ocr"], ["read", "submit"])
     revoked = trial.run(f"{keys} revoke {shown['id']}")
     assert (revoked.returncode, revoked.stdout) == (0, f"Revoked {shown['id']}.\n"), revoked.stderr
 

@@ -104,10 +104,9 @@ class Cluster:
         _start(self.services)
 
     async def make_key(self, tenant: str) -> str:
-        made = await run_with(
-            self.environment | {"CHARONIA_DATABASE_URL": self.database_url("operator")}, "keys", "create", tenant
-        )
-        assert (made.returncode, made.stderr) == (0, "")
+        environment = self.environment | {"CHARONIA_DATABASE_URL": self.database_url("operator")}
+        made = await run_with(environment, "keys", "create", tenant, "--scope", "admin")
+        assert made.returncode == 0, made.stderr
         return made.stdout.strip()
 
     def find_primary(self) -> PatroniNode:

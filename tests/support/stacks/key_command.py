@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from deploy.local.servers.postgres import connect_as
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
+from services.gateway.auth.scopes import Scope
 from services.gateway.commands import keys
 from tests.support.forked_command import be_module, run_forked
 
@@ -27,8 +28,9 @@ async def run_with(environment: Mapping[str, str], command: str, *arguments: str
 
 
 async def make_key(stack: Stack, tenant: str, *options: str) -> str:
-    """Create a key and return it. `options` are arguments of the command."""
-    return await run_keys_here(stack, "create", tenant, *options)
+    """Create a key and return it. `options` are arguments of the command. Without a scope it may do everything."""
+    scopes = () if "--scope" in options else ("--scope", *Scope)
+    return await run_keys_here(stack, "create", tenant, *options, *scopes)
 
 
 async def revoke_key(stack: Stack, key_id: str) -> None:

@@ -23,6 +23,7 @@ def disable(world: World) -> Awaitable[object]:
 
 
 ALL_SCOPES: dict[str, object] = {"scopes": ["admin", "read", "submit"]}
+USUAL_SCOPES: dict[str, object] = {"scopes": ["read", "submit"]}
 PAUSED_MODEL, PAUSED_TENANT = ("model", MODEL, "--pause"), ("tenant", TENANT, "--pause")
 CHANGES = {
     "create a key": Change(
@@ -35,13 +36,13 @@ CHANGES = {
         lambda world: world.keys("create", TENANT, "--rate-limit", "7", "--expires-at", "2999-01-01T00:00:00Z"),
         "keys create",
         "new",
-        {"key.created": {"name": "", **ALL_SCOPES, "rate_limit": 7, "expires_at": "2999-01-01T00:00:00.000Z"}},
+        {"key.created": {"name": "", **USUAL_SCOPES, "rate_limit": 7, "expires_at": "2999-01-01T00:00:00.000Z"}},
     ),
     "create a tenant": Change(
         lambda world: world.keys("create", "umbrella"),
         "keys create",
         "new",
-        {"tenant.created": {"name": "umbrella"}, "key.created": {"name": "", **ALL_SCOPES}},
+        {"tenant.created": {"name": "umbrella"}, "key.created": {"name": "", **USUAL_SCOPES}},
     ),
     "add the bootstrap key": Change(
         World.add_bootstrap_key,
