@@ -90,13 +90,15 @@ def test_only_what_is_asked_for_is_installed(monkeypatch: pytest.MonkeyPatch, tm
     assert checker.detail == ": node-typescript"
 
 
-def test_the_command_charonia_runs_from_its_sources(tmp_path: Path) -> None:
+def test_the_command_charonia_runs_from_its_sources_whatever_the_folder_of_the_clone(tmp_path: Path) -> None:
     run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path)], timeout=60)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(tmp_path)}))
     (packages / "rest.pth").write_text(sysconfig.get_path("purelib") + "\n")
     install.install_client(tmp_path)
     assert "image=@scan.png" in run([str(tmp_path / "bin" / "charonia"), "run", "--help"], timeout=60)
-    found = run([str(tmp_path / "bin" / "python"), "-c", "import charonia; print(charonia.__file__)"], timeout=60)
+    (tmp_path / "charonia").mkdir()  # as a clone lies beside a program
+    (tmp_path / "program.py").write_text("import charonia; print(charonia.__file__)")
+    found = run([str(tmp_path / "bin" / "python"), str(tmp_path / "program.py")], timeout=60)
     assert Path(found.strip()).is_relative_to(install.CLIENT)
 
 
