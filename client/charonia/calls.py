@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import httpx
 import msgspec
 
+from charonia.contact import Contact, describe_address
 from charonia.errors import (
     BY_STATUS,
     APIError,
@@ -160,16 +161,22 @@ class Tries:
     """Counts the tries of one call. After a failure it says how long to wait, or raises the error.
 
     The deadline includes what the gateway was asked to wait. Tries that do not reach it, and the pauses between tries,
-    have only the rest, and `retry_seconds` at most.
+    have only the rest, and `retry_seconds` at most. If `contact` has had no answer yet, they end soon.
     """
 
     def __init__(
-        self, call: Call, deadline: Deadline, traceparent: str | None = None, retry_seconds: float = NEVER
+        self,
+        call: Call,
+        deadline: Deadline,
+        contact: Contact,
+        traceparent: str | None = None,
+        retry_seconds: float = NEVER,
     ) -> None:
         self._call = call
         self._deadline = deadline
+        self._contact = contact
         self._retry_seconds = min(retry_seconds, deadline.seconds - call.wait)
-        self._next_try_at = time.monotonic()
+        self._began_at = self._next_try_at = time.monotonic()
         self._trace_id = traceparent.split("-")[1] if traceparent else None
         self._count = 0
 
@@ -186,27 +193,33 @@ class Tries:
         """Return the seconds to wait after a refusal. Raise the APIError if it must not be repeated."""
         error = make_error(status, headers, body, self._trace_id)
         may_repeat = may_repeat_answer(status, error.code, repeatable=self._call.repeatable, keyed=self._call.keyed)
-        return self._choose_delay(error, error.retry_after, may_repeat=may_repeat)
+        return self._choose_delay(error, error.retry_after, self._left if may_repeat else 0.0)
 
     def check_error(self, error: httpx.TransportError) -> float:
         """Return the seconds to wait after a broken connection. Raise ConnectionFailed or DeadlineExceeded."""
         shown = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        call = f"{self._call.method} {self._call.path}"
+        call = f"{self._call.method} {self._call.path}{describe_address(error)}"
         if was_never_sent(error):
             self._retry_seconds -= time.monotonic() - self._next_try_at
         if self._deadline.left == 0 and not isinstance(error, httpx.ConnectError):  # nobody is there, late or not
             failure: CharoniaError = DeadlineExceeded(f"{call} took over {self._deadline.seconds:g} s ({shown})")
-        elif self._call.repeatable:
-            failure = ConnectionFailed(f"{call}: {shown}. Check that the gateway runs and that the URL is right")
+        elif self._call.repeatable or was_never_sent(error):
+            failure = ConnectionFailed(
+                f"{call}: {shown}. Check that the gateway runs and that the URL is right: CHARONIA_URL, or the profile"
+            )
         else:
             failure = ConnectionFailed(f"{call}: {shown}. It may have had its effect; check that before you repeat it")
         failure.__cause__ = error
-        return self._choose_delay(failure, None, may_repeat=may_repeat_error(error, repeatable=self._call.repeatable))
+        left = self._contact.limit(self._left, time.monotonic() - self._began_at, error)
+        may_repeat = may_repeat_error(error, repeatable=self._call.repeatable)
+        delay = self._choose_delay(failure, None, left if may_repeat else 0.0)
+        self._contact.note_retry(error)
+        return delay
 
-    def _choose_delay(self, failure: CharoniaError, retry_after: float | None, *, may_repeat: bool) -> float:
+    def _choose_delay(self, failure: CharoniaError, retry_after: float | None, left: float) -> float:
         self._count += 1
         delay = choose_delay(self._count, retry_after)
-        if not may_repeat or delay >= self._left:
+        if delay >= left:
             raise failure
         self._retry_seconds -= delay
         self._next_try_at = time.monotonic() + delay

@@ -22,6 +22,7 @@ from charonia.calls import (
     resume_after,
     to_query,
 )
+from charonia.contact import Contact
 from charonia.errors import ConfigurationError
 from charonia.events import JOB_ENDS, Event, parse_streamed
 from charonia.retry import choose_delay
@@ -40,6 +41,7 @@ class AsyncTransport:
         self._owns_http = http is None
         self._http = http or make_pool()
         self._process = os.getpid()
+        self._contact = Contact()
 
     async def aclose(self) -> None:
         """Close the connections, unless the caller brought the pool."""
@@ -57,7 +59,7 @@ class AsyncTransport:
         """
         deadline = Deadline(call.wait + (self.timeout if timeout is None else timeout))
         traceparent = find_traceparent()
-        tries = Tries(call, deadline, traceparent, retry_seconds)
+        tries = Tries(call, deadline, self._contact, traceparent, retry_seconds)
         while True:
             try:
                 response = await self._start(call, tries, traceparent)
@@ -80,7 +82,7 @@ class AsyncTransport:
         timeout = call.wait + self.timeout
         deadline = Deadline(timeout if until is None else until.limit(timeout))
         traceparent = find_traceparent()
-        tries = Tries(call, deadline, traceparent)
+        tries = Tries(call, deadline, self._contact, traceparent)
         while True:
             try:
                 response = await self._start(call, tries, traceparent)
@@ -114,6 +116,7 @@ class AsyncTransport:
             timeout=tries.limit_times(),
         )
         response = await self._http.send(request, stream=True)
+        self._contact.note_answer()
         return await self._redirect(call, response, tries) if call.is_redirected and response.is_redirect else response
 
     async def _redirect(self, call: Call, response: httpx.Response, tries: Tries) -> httpx.Response:

@@ -23,6 +23,7 @@ from charonia.calls import (
     resume_after,
     to_query,
 )
+from charonia.contact import Contact
 from charonia.errors import ConfigurationError
 from charonia.events import JOB_ENDS, Event, parse_streamed
 from charonia.retry import choose_delay
@@ -41,6 +42,7 @@ class Transport:
         self._owns_http = http is None
         self._http = http or make_pool()
         self._process = os.getpid()
+        self._contact = Contact()
 
     def close(self) -> None:
         """Close the connections, unless the caller brought the pool."""
@@ -58,7 +60,7 @@ class Transport:
         """
         deadline = Deadline(call.wait + (self.timeout if timeout is None else timeout))
         traceparent = find_traceparent()
-        tries = Tries(call, deadline, traceparent, retry_seconds)
+        tries = Tries(call, deadline, self._contact, traceparent, retry_seconds)
         while True:
             try:
                 response = self._start(call, tries, traceparent)
@@ -81,7 +83,7 @@ class Transport:
         timeout = call.wait + self.timeout
         deadline = Deadline(timeout if until is None else until.limit(timeout))
         traceparent = find_traceparent()
-        tries = Tries(call, deadline, traceparent)
+        tries = Tries(call, deadline, self._contact, traceparent)
         while True:
             try:
                 response = self._start(call, tries, traceparent)
@@ -115,6 +117,7 @@ class Transport:
             timeout=tries.limit_times(),
         )
         response = self._http.send(request, stream=True)
+        self._contact.note_answer()
         return self._redirect(call, response, tries) if call.is_redirected and response.is_redirect else response
 
     def _redirect(self, call: Call, response: httpx.Response, tries: Tries) -> httpx.Response:

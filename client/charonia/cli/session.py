@@ -1,6 +1,7 @@
 """What every command has: the client, and how to print."""
 
 import functools
+import logging
 import sys
 from types import TracebackType
 from typing import Any
@@ -14,6 +15,17 @@ from charonia.cli.terminal.console import SafeConsole, show_text
 CALL_SECONDS = 20.0  # of a call with its retries; somebody waits for it
 
 
+class Retries(logging.Handler):
+    """Tells people that the library repeats a call."""
+
+    def __init__(self, session: "Session") -> None:
+        super().__init__()
+        self._session = session
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._session.note(record.getMessage())
+
+
 class Session:
     """One run of the command line. Results go to standard output, and all else for people to standard error."""
 
@@ -23,13 +35,16 @@ class Session:
         self.as_json = not sys.stdout.isatty() if as_json is None else as_json
         self.out = SafeConsole()
         self.err = SafeConsole(stderr=True)
+        self._retries = Retries(self)
 
     def __enter__(self) -> "Session":
+        logging.getLogger("charonia").addHandler(self._retries)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        logging.getLogger("charonia").removeHandler(self._retries)
         if "client" in self.__dict__:
             self.client.close()
 
@@ -50,6 +65,10 @@ class Session:
             sys.stdout.flush()
         else:
             self.out.print(show_text(text), end=end, soft_wrap=True)
+
+    def hide_retries(self) -> None:
+        """Tell of no more retries: the command shows outages itself."""
+        self._retries.setLevel(logging.CRITICAL)
 
     def open_page(self, path: str, **query: str | None) -> None:
         """Open a page of the console, if `--open` asks for it. If there is no browser, print its address."""

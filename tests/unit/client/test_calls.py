@@ -8,12 +8,15 @@ import msgspec
 import pytest
 from charonia import errors
 from charonia.calls import Call, Deadline, LineSplitter, Tries, check_success, decode, make_error, submit
+from charonia.contact import FIRST_SECONDS, Contact
 from charonia.retry import choose_delay, may_repeat_answer, may_repeat_error, read_retry_after
 from charonia.schemas import BatchLine
 from charonia.sse import Parser, ServerSentEvent
 
 READ = httpx.ReadError("broken")
 CONNECT = httpx.ConnectError("refused")
+KNOWN = Contact()  # of an address that has answered
+KNOWN.note_answer()
 PROBLEM = b'{"type": "urn:charonia:problem:%b", "detail": "why", "errors": [{"pointer": "/x", "detail": "bad"}]}'
 
 
@@ -63,7 +66,7 @@ def test_retry_after_is_seconds_or_a_date(text: str, expected: float | None) -> 
 
 
 def test_a_retry_that_would_come_too_late_is_not_awaited() -> None:
-    tries = Tries(Call("GET", "/v1/models"), Deadline(10))
+    tries = Tries(Call("GET", "/v1/models"), Deadline(10), KNOWN)
     assert tries.check_answer(503, httpx.Headers({"Retry-After": "5"}), PROBLEM % b"unavailable") >= 5
     with pytest.raises(errors.Unavailable, match=r"503 unavailable: why\. Call later") as caught:
         tries.check_answer(503, httpx.Headers({"Retry-After": "60"}), PROBLEM % b"unavailable")
@@ -73,7 +76,7 @@ def test_a_retry_that_would_come_too_late_is_not_awaited() -> None:
 def test_a_wait_that_broke_is_not_repeated_for_as_long_as_it_might_have_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("charonia.calls.time.monotonic", lambda: now)
-    tries = Tries(Call("POST", "/v1/jobs", wait=60), Deadline(65))
+    tries = Tries(Call("POST", "/v1/jobs", wait=60), Deadline(65), KNOWN)
     now += 2
     now += tries.check_error(READ)
     assert tries.limit_times().read == pytest.approx(165 - now)
@@ -91,16 +94,56 @@ def test_a_wait_that_broke_is_not_repeated_for_as_long_as_it_might_have_taken(mo
     assert connect < 5
 
 
+@pytest.mark.parametrize(("has_answered", "seconds"), [(False, FIRST_SECONDS), (True, 60)])
+def test_an_address_that_never_answered_is_soon_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, has_answered: bool, seconds: float
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("charonia.calls.time.monotonic", lambda: now)
+    contact = Contact()
+    if has_answered:
+        contact.note_answer()
+    error = httpx.ConnectError("refused", request=httpx.Request("GET", "http://localhost:1/v1/jobs?key=secret"))
+    tries = Tries(Call("GET", "/v1/jobs"), Deadline(60), contact)
+    failure = None
+    while failure is None:
+        try:
+            now += tries.check_error(error)
+        except errors.ConnectionFailed as found:
+            failure = str(found)
+    assert "GET /v1/jobs to http://localhost:1: ConnectError: refused. " in failure
+    assert "the URL is right: CHARONIA_URL, or the profile" in failure
+    assert (now <= seconds, now > FIRST_SECONDS) == (True, has_answered)
+    assert caplog.messages == ["cannot connect to http://localhost:1 (refused); retrying"]
+
+
+def test_a_timeout_without_a_text_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    Contact().note_retry(httpx.ConnectTimeout(""))
+    assert caplog.messages == ["cannot connect (ConnectTimeout); retrying"]
+
+
+def test_a_gateway_that_answers_late_has_all_the_time_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("charonia.calls.time.monotonic", lambda: now)
+    contact = Contact()
+    tries = Tries(Call("GET", "/v1/jobs"), Deadline(60), contact)
+    now += tries.check_error(CONNECT)
+    contact.note_answer()
+    assert tries.check_answer(503, httpx.Headers({"Retry-After": "20"}), PROBLEM % b"unavailable") >= 20
+
+
 def test_an_error_says_whether_the_call_may_have_had_an_effect() -> None:
-    once = Tries(Call("POST", "/v1/webhooks", repeatable=False), Deadline(10))
+    once = Tries(Call("POST", "/v1/webhooks", repeatable=False), Deadline(10), KNOWN)
     with pytest.raises(errors.ConnectionFailed, match="It may have had its effect") as caught:
         once.check_error(READ)
     assert caught.value.__cause__ is READ
     assert once.check_error(CONNECT) < 1
-    with pytest.raises(errors.DeadlineExceeded, match=r"GET /x took over 0 s \(ReadError: broken\)"):
-        Tries(Call("GET", "/x"), Deadline(0)).check_error(READ)
     with pytest.raises(errors.ConnectionFailed, match="Check that the gateway runs"):
-        Tries(Call("GET", "/x"), Deadline(0)).check_error(CONNECT)
+        Tries(Call("POST", "/v1/webhooks", repeatable=False), Deadline(0), KNOWN).check_error(CONNECT)
+    with pytest.raises(errors.DeadlineExceeded, match=r"GET /x took over 0 s \(ReadError: broken\)"):
+        Tries(Call("GET", "/x"), Deadline(0), KNOWN).check_error(READ)
+    with pytest.raises(errors.ConnectionFailed, match="Check that the gateway runs"):
+        Tries(Call("GET", "/x"), Deadline(0), KNOWN).check_error(CONNECT)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ async def watch(session: Session) -> None:
     async with AsyncCharonia(profile=session.profile, timeout=OUTAGE_SECONDS) as client:
         view = TopView(client.url, await read_snapshot(client))
         ended = asyncio.Event()
+        session.hide_retries()
         with Live(view, console=session.out, screen=True, auto_refresh=False) as live, on_key(b"qQ", ended.set):
             tasks = {asyncio.create_task(refresh(client, view)), asyncio.create_task(ended.wait())}
             try:

@@ -95,12 +95,14 @@ def test_a_gateway_that_is_away_has_a_code(
     for name, value in {**NOWHERE, "HOME": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     for module in (login, session):
-        monkeypatch.setattr(module, "CALL_SECONDS", 0.1)
+        monkeypatch.setattr(module, "CALL_SECONDS", 0.5)
     monkeypatch.setattr(sys, "argv", ["charonia", command])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"ch_x")))
     with pytest.raises(SystemExit) as end:
         main()
     printed = capsys.readouterr()
     assert (end.value.code, printed.out) == (UNREACHABLE, "")
-    assert "Check that the gateway runs" in printed.err
+    assert "Check that the gateway runs and that the URL is right: CHARONIA_URL" in printed.err
+    assert "http://127.0.0.1:9: " in printed.err
+    assert printed.err.count("cannot connect to http://127.0.0.1:9 ([Errno 111] Connection refused); retrying") == 1
     assert list(tmp_path.iterdir()) == []  # nothing is stored
