@@ -32,6 +32,7 @@ class Session:
     def __init__(self, profile: str | None, as_json: bool | None, *, opens: bool = False) -> None:
         self.profile = profile
         self.opens = opens
+        self.wants_json = as_json is True  # also if a pipe alone would not mean JSON
         self.as_json = not sys.stdout.isatty() if as_json is None else as_json
         self.out = SafeConsole()
         self.err = SafeConsole(stderr=True)

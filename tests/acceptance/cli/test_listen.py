@@ -229,22 +229,41 @@ async def test_a_revoked_key_ends_it(stack: Stack, tmp_path: Path, receiver: Rec
     inbox = receiver.inbox()
     key = await make_key(stack, f"cli-{uuid.uuid4().hex[:8]}")
     with CommandLine(stack, key, tmp_path).on_terminal("listen", "--forward", inbox.url) as terminal:
-        terminal.wait_for("secret of this run: whsec_")
+        terminal.wait_for("signing with your tenant's secret, what `charonia webhooks secret` prints")
         with Charonia(stack.url, key) as client:
             (own,) = client.keys.list()
             job = client.run("echo", x=1).job
-        text = terminal.wait_for(f"{job.id}  204")
+            secret = client.webhooks.get_secret().secret
+        terminal.wait_for(f"{job.id}  204")
         (forwarded,) = inbox.deliveries
-        (secret,) = re.findall(r"whsec_\S+", text)
         event = library.verify(forwarded.request.body, forwarded.request.headers, secret)
         assert isinstance(event, JobEvent)
         assert event.data.id == job.id
         await revoke_key(stack, own.id)
         assert terminal.wait(30) == REFUSED
         assert "charonia: 401" in terminal.text
-        assert f"--secret {secret}" in re.sub(r"\s+", " ", terminal.text)
+        assert secret not in terminal.text
         assert f"--after {forwarded.id}." in re.sub(r"\s+", " ", terminal.text)
         assert "Traceback" not in terminal.text
+
+
+async def test_a_key_that_may_not_read_the_secret_signs_with_a_new_one_and_refusals_are_explained(
+    stack: Stack, tmp_path: Path, receiver: Receiver
+) -> None:
+    key = await make_key(stack, f"cli-{uuid.uuid4().hex[:8]}", "--scope", "submit", "read")
+    inbox = receiver.inbox(401, 403)
+    with CommandLine(stack, key, tmp_path).on_terminal("listen", "--forward", inbox.url) as terminal:
+        (secret,) = re.findall(r"whsec_\S+", terminal.wait_for("secret of this run: whsec_"))
+        with Charonia(stack.url, key) as client:
+            job = client.run("echo", x=1).job
+        text = " ".join(terminal.wait_for(f"{job.id}  204").split())
+        assert "401: the server verifies with another secret. Give it the secret of this run, or" in text
+        assert "403: the server refuses the request before it verifies it." in text
+        accepted = inbox.deliveries[-1].request
+        assert library.verify(accepted.body, accepted.headers, secret).type == "job.succeeded"
+        terminal.interrupt()
+        assert terminal.wait(10) == INTERRUPTED
+        assert f"--secret {secret}" in " ".join(terminal.text.split())
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ SecretOption = Annotated[
         metavar="TEXT",
         envvar=SECRET,
         show_envvar=False,
-        help=f"Sign with this whsec_…, or with that in {SECRET}. [default: a new one]",
+        help=f"Sign with this whsec_…, or with that in {SECRET}. [default: your tenant's, else a new one]",
     ),
 ]
 GiveUpOption = Annotated[
@@ -53,6 +53,9 @@ def listen(
 
     For example: `charonia listen --forward http://localhost:3000/hook`. It needs no public address. Each event is sent
     until the server answers 2xx within 15 seconds. The next event of the same job is sent after that.
+
+    Events are signed with your tenant's secret, as the webhooks of single jobs are. A key without the scope `admin`
+    cannot read it: a new secret then signs, and is printed.
     """
     import asyncio  # here, because few commands need it
 

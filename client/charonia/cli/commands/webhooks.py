@@ -221,11 +221,15 @@ def rotate(session: Session, webhook: options.WebhookId, grace_period: GracePeri
 
 
 def secret(session: Session, rotate: Rotate = False, grace_period: GracePeriod = 86_400.0) -> None:
-    """Show the secret of your tenant, which signs the webhooks of single jobs."""
+    """Print the secret of your tenant, which signs the webhooks of single jobs. In a pipe, too, it is no JSON.
+
+    For example: `export CHARONIA_WEBHOOK_SECRET=$(charonia webhooks secret)`.
+    """
     webhooks = session.client.webhooks
     found: Secret = webhooks.rotate_secret(grace_period=grace_period) if rotate else webhooks.get_secret()
-    if session.as_json:
+    if session.wants_json:
         session.print_json(found)
-    else:
-        until = None if found.old_secret_until is None else f"until {show_time(found.old_secret_until)}"
-        print_fields(session, [("secret", found.secret), ("old secret", until)])
+        return
+    session.print_text(found.secret, raw=False)
+    if found.old_secret_until is not None:
+        session.note(f"the old secret signs too, until {found.old_secret_until.astimezone():%Y-%m-%d %H:%M}")

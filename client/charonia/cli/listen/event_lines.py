@@ -71,6 +71,15 @@ def describe_answer(delivery: Delivery, answer: Answer, is_given_up: bool) -> Te
     return show_text_line(f"{answer.error}, {end}", "red")
 
 
+def explain_refusal(answer: Answer, secret: str) -> str | None:
+    """Return what to do about an answer that other servers give to each webhook. `secret` says which one signs."""
+    if answer.status_code == 401:
+        return f"401: the server verifies with another secret. Give it {secret}, or sign with its own: --secret whsec_…"
+    if answer.status_code == 403:
+        return "403: the server refuses the request before it verifies it. Exempt its path from CSRF and login checks"
+    return None
+
+
 def to_json(delivery: Delivery, answer: Answer, is_given_up: bool) -> dict[str, Any]:
     """Return a try for JSON."""
     event = delivery.event

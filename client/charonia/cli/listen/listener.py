@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from charonia import AsyncCharonia
-from charonia.cli.listen.event_lines import EventLines
+from charonia import AsyncCharonia, Forbidden
+from charonia.cli.listen.event_lines import EventLines, explain_refusal
 from charonia.cli.listen.fed_events import FedEvent, Progress, read_fed
-from charonia.cli.listen.forwarding import CONCURRENCY, Forwarding
-from charonia.cli.listen.local_receiver import LocalReceiver
+from charonia.cli.listen.forwarding import CONCURRENCY, Delivery, Forwarding
+from charonia.cli.listen.local_receiver import Answer, LocalReceiver
 from charonia.cli.session import CALL_SECONDS, Session
 from charonia.cli.tasks import end_tasks
 from charonia.webhook_signatures import new_secret
@@ -30,6 +30,8 @@ class Listener:
         self._greeting = ["listening; Ctrl-C ends it"]  # until the gateway has accepted the call
         self._is_connected = False
         self._made_secret: str | None = None
+        self._signed_with = "the secret of this run"
+        self._explained: set[int | None] = set()  # the answers that were explained
 
     async def print_all(self, *, only_new: bool) -> None:
         """Print the events, without an end."""
@@ -42,13 +44,24 @@ class Listener:
         async with AsyncCharonia(profile=self._session.profile, timeout=CALL_SECONDS) as client:
             await self._find_begin(client, only_new=only_new)
             self._greeting = [f"forwarding to {url}; Ctrl-C ends it"]
-            if secret is None:
-                secret = self._made_secret = new_secret()
-                self._greeting.append(f"secret of this run: {secret}")
+            secret = await self._find_secret(client) if secret is None else secret
             async with LocalReceiver(url, secret, CONCURRENCY) as receiver:
-                forwarding = Forwarding(receiver, give_up_after, self.lines.show_delivery, self._finish)
+                forwarding = Forwarding(receiver, give_up_after, self._show, self._finish)
                 workers = [forwarding.work() for _ in range(CONCURRENCY)]
                 await run_until_one_ends([self._follow(client, forwarding.add), *workers])
+
+    async def _find_secret(self, client: AsyncCharonia) -> str:
+        """Return the tenant's secret, or a new one if the key may not read that. The greeting says which."""
+        try:
+            secret = (await client.webhooks.get_secret()).secret
+        except Forbidden:
+            self._made_secret = new_secret()
+            self._greeting.append("the key may not read your tenant's secret, which needs the scope admin")
+            self._greeting.append(f"secret of this run: {self._made_secret}")
+            return self._made_secret
+        self._signed_with = "what `charonia webhooks secret` prints"
+        self._greeting.append(f"signing with your tenant's secret, {self._signed_with}")
+        return secret
 
     async def _find_begin(self, client: AsyncCharonia, *, only_new: bool) -> None:
         if only_new:
@@ -67,6 +80,12 @@ class Listener:
     async def _print(self, event: FedEvent) -> None:
         self.lines.show_event(event)
         self._finish(event)
+
+    def _show(self, delivery: Delivery, answer: Answer, is_given_up: bool) -> None:
+        self.lines.show_delivery(delivery, answer, is_given_up)
+        if answer.status_code not in self._explained and (text := explain_refusal(answer, self._signed_with)):
+            self._explained.add(answer.status_code)
+            self._session.note(text)
 
     def _finish(self, event: FedEvent) -> None:
         self.progress.finish(event.position)
