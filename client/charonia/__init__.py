@@ -39,6 +39,7 @@ from charonia.events import (
     UnknownEvent,
     WebhookEvent,
 )
+from charonia.references import FileId, Url
 from charonia.requests import Options, OutputTarget, Retry, Webhook
 from charonia.results import Done, OutputFile, Outputs, Part, Result
 from charonia.schemas import FieldError
@@ -62,6 +63,7 @@ __all__ = [
     "Done",
     "Event",
     "FieldError",
+    "FileId",
     "Forbidden",
     "InvalidInput",
     "InvalidRequest",
@@ -88,6 +90,7 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
     "UnknownEvent",
+    "Url",
     "Webhook",
     "WebhookEvent",
     "verify",

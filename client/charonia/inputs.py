@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from charonia.errors import InvalidInput
+from charonia.references import FileId, Url
 from charonia.schemas import FieldError, FileData, ModelInfo, TensorInfo
 from charonia.tensors import (
     MAX_RANK,
@@ -114,6 +115,8 @@ def _check_batch(tensors: Sequence[Tensor], most: int) -> list[FieldError]:
 
 def encode_input(value: Any, wanted: TensorInfo, *, batched: bool) -> Tensor:
     """Return a value as the tensor that the model wants. Raise Mistake."""
+    if isinstance(value, (FileId, Url)):
+        value = {"url" if isinstance(value, Url) else "file": str(value)}
     if isinstance(value, FileData):
         is_bytes = wanted.datatype == "BYTES"
         shape = fit_shape([], wanted, batched=batched) if is_bytes else infer_shape(value.size, wanted, batched=batched)
@@ -193,6 +196,8 @@ def _to_json(value: Any, depth: int = 0) -> Any:
         return _to_json(to_array(value).tolist())
     if isinstance(value, FileData):
         return FileReference(value.id)
+    if isinstance(value, (FileId, Url)):
+        return UrlReference(str(value)) if isinstance(value, Url) else FileReference(str(value))
     if isinstance(value, float) and not math.isfinite(value):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     return value

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from charonia.errors import ConnectionFailed, InvalidInput
+from charonia.references import FileId
 from charonia.schemas import FieldError
 
 LARGE = 1024 * 1024  # bytes; paths and files above it are uploaded as files
@@ -109,7 +110,8 @@ def find_contents(inputs: Mapping[str, Any], names: Collection[str]) -> dict[str
 
 def find_references(inputs: Mapping[str, Any]) -> dict[str, str]:
     """Return the ids of files among the inputs, which the API writes as `{"file": "file_…"}`."""
-    return {
+    named = {name: str(value) for name, value in inputs.items() if isinstance(value, FileId)}
+    return named | {
         name: value["file"]
         for name, value in inputs.items()
         if isinstance(value, Mapping) and list(value) == ["file"] and isinstance(value["file"], str)

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from charonia.references import FileId, Url
+
 MAX_RANK = 16
 # The codes of `array` and `struct`; BF16 and BYTES have none.
 CODES = {
@@ -122,6 +124,10 @@ def round_to_bf16(singles: bytes) -> bytes:
 def _encode_element(element: Any, index: int) -> str | Raw:
     if isinstance(element, (bytes, bytearray, memoryview)):
         return Raw(bytes(element))
+    if isinstance(element, (FileId, Url)):
+        raise Mistake(
+            f"element {index} is a {type(element).__name__}, which must be the whole input: submit one for each"
+        )
     if isinstance(element, str):
         try:
             element.encode()

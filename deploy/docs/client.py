@@ -19,6 +19,7 @@ SHOWN = {
     "_sync/keys.py": ["Keys"],
     "webhook_signatures.py": ["verify"],
     "events.py": ["JobEvent", "StepEvent", "BatchEvent", "DeliveryEvent", "WebhookEvent", "UnknownEvent"],
+    "references.py": ["FileId", "Url"],
     "requests.py": ["Options", "OutputTarget", "Retry", "Webhook"],
 }
 INTERNAL = ("prepare", "recall", "forget", "read_messages")  # methods that only the library itself calls

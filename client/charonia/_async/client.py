@@ -110,9 +110,10 @@ class AsyncCharonia:
     ) -> AsyncJob:
         """Submit a job, and return it at once. It runs whatever happens to this program.
 
-        Inputs are given by name: a path or a file, bytes, str, numbers, lists or a NumPy array. `inputs` is for names
-        that are parameters here, such as `priority`. `options` has the other fields of the API, such as `expires_in`.
-        A retry never submits a second job. Give an `idempotency_key` if the program itself may submit the job again.
+        Inputs are given by name: a path or a file, a FileId or Url, bytes, str, numbers, lists or a NumPy array.
+        `inputs` is for names that are parameters here, such as `priority`. `options` has the other fields of the API,
+        such as `expires_in`. A retry never submits a second job. Give an `idempotency_key` if the program itself may
+        submit the job again.
 
         Raise InvalidInput before anything is sent if the inputs do not fit the model, and APIError.
         """

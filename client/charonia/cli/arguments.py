@@ -1,16 +1,21 @@
 """Reads the inputs of a job from arguments such as `image=@scan.png`. Pure, but for files."""
 
+import contextlib
 import json
+import os
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from charonia.errors import ConfigurationError
+from charonia.references import find_reference
 from charonia.schemas import ModelInfo
 
 HELP = """NAME=VALUE is text, or JSON for numbers. NAME=@FILE is the content of a file, and @- that of standard input. \
-NAME:=VALUE is always JSON. NAME=@@TEXT is text that begins with @."""
+NAME=file_… is that of an uploaded file, and NAME=https://… that of a URL. NAME:=VALUE is always JSON, such as \
+NAME:='"https://…"' for that text. NAME=@@TEXT is text that begins with @."""
 
 
 class InvalidArgument(ConfigurationError):
@@ -41,14 +46,18 @@ def read_value(name: str, text: str, datatype: str | None, *, is_json: bool = Fa
         return text[1:]
     if text.startswith("@"):
         return read_file(name, text[1:])
-    if datatype == "BYTES":
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        if datatype is None:
-            return text
-        return _parse(name, text)
+    if datatype != "BYTES":
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
+    if os.path.isfile(os.path.expanduser(text)):  # noqa: PTH111, PTH113 -- those of Path raise for some texts
+        literal = shlex.quote(json.dumps(text, ensure_ascii=False))
+        raise InvalidArgument(
+            f"the input {name!r}: {text!r} is a file here; write {name}=@{text} for its content, or {name}:={literal} "
+            "for this text"
+        )
+    if (reference := find_reference(text)) is not None:
+        return reference
+    return text if datatype in (None, "BYTES") else _parse(name, text)
 
 
 def read_file(name: str, path: str) -> Any:

@@ -18,7 +18,7 @@ def test_a_file_is_put_used_listed_got_and_removed(charonia: CommandLine, tmp_pa
     assert [each["id"] for each in charonia.read("files")] == [file["id"]]
     told = charonia.tell("files", "list")
     assert "2.0 MB" in told
-    (done,) = charonia.read("run", "ocr", f'image:={{"file": "{file["id"]}"}}')
+    (done,) = charonia.read("run", "ocr", f"image={file['id']}")
     assert done["outputs"]["text"] == LINES
     assert charonia.read("files", "get", file["id"], "-o", "copy.png")[0]["path"] == "copy.png"
     assert (tmp_path / "copy.png").read_bytes() == LARGE
@@ -27,6 +27,14 @@ def test_a_file_is_put_used_listed_got_and_removed(charonia: CommandLine, tmp_pa
     assert charonia.read("files", "rm", file["id"], "--yes") == [{"id": file["id"], "deleted": True}]
     assert "no files" in charonia.tell("files")
     assert charonia.run("files", "get", file["id"]).returncode == 4
+
+
+def test_the_name_of_a_file_without_its_sign_is_refused_before_the_job(charonia: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "scan.png").write_bytes(LARGE)
+    refused = charonia.run("run", "ocr", "image=scan.png")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "write image=@scan.png for its content, or image:='\"scan.png\"' for this text" in refused.stderr
+    assert charonia.run("jobs").stdout == ""
 
 
 def test_a_large_input_goes_as_a_file(charonia: CommandLine, tmp_path: Path) -> None:

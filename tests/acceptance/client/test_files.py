@@ -12,7 +12,7 @@ import charonia
 import httpx
 import numpy as np
 import pytest
-from charonia import Charonia
+from charonia import Charonia, FileId, Url
 from charonia.sources import LARGE
 
 from deploy.local.settings import ROOT
@@ -47,7 +47,7 @@ class Unseekable(io.BytesIO):
 async def test_an_input_is_fetched_from_a_url(client: Charonia) -> None:
     async with serve_contents() as contents:
         url = contents.add("/scan.png", reply(IMAGE.read_bytes()))
-        found = await asyncio.to_thread(client.run, "ocr", image={"url": url})
+        found = await asyncio.to_thread(client.run, "ocr", image=Url(url))
     assert found["text"] == LINES
 
 
@@ -87,7 +87,7 @@ def test_a_small_file_is_uploaded_for_a_model_that_reads_it_itself(client: Charo
             opened,
             b"0123456789",
             client.files.upload(small),
-            {"file": client.files.upload(small).id},
+            FileId(client.files.upload(small).id),
         ):
             assert client.run("excerpt", audio=value)["sha256"] == expected
     assert [done["sha256"] for done in client.map("excerpt", [{"audio": small}] * 2)] == [expected] * 2

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from charonia.errors import InvalidInput
 from charonia.inputs import encode_body, encode_inputs, encode_unchecked, find_only_input, has_files, read_files
+from charonia.references import FileId, Url
 from charonia.schemas import ModelInfo, TensorInfo
-from charonia.sources import find_large
-from charonia.tensors import FileReference, Raw
+from charonia.sources import find_large, find_references
+from charonia.tensors import FileReference, Raw, UrlReference
 
 from common.tensors import Datatype, Signature, Tensor, UrlContent
 from services.gateway.jobs.inputs.references import KnownFiles
@@ -24,6 +25,7 @@ from services.gateway.jobs.inputs.validation import read_inputs
 
 MIB = 1024 * 1024
 URL = "https://example.com/cat.png"
+FILE = "file_01m0p2tmt8fa7bvqpx6v5ebrxj"
 NUMBERS = [each for each in Datatype if each not in (Datatype.BYTES, Datatype.BOOL)]
 
 
@@ -228,6 +230,16 @@ def test_a_key_that_may_not_read_the_signature_sends_what_it_is_given() -> None:
     assert msgspec.json.encode(found["a"]) == b'{"base64":"%b"}' % base64.b64encode(b"\xff")
 
 
+def test_only_a_type_of_its_own_makes_a_text_a_reference() -> None:
+    model = make_model(tensor("BYTES", [1]))
+    sent = [encode_inputs(model, {"x": each})[0].data for each in (URL, Url(URL), FILE, FileId(FILE))]
+    assert sent == [[URL], UrlReference(URL), [FILE], FileReference(FILE)]
+    assert encode_unchecked({"a": Url(URL), "b": URL}) == {"a": UrlReference(URL), "b": URL}
+    assert find_references({"a": FileId(FILE), "b": FILE}) == {"a": FILE}
+    assert encode_unchecked({"a": FileId(FILE)}) == {"a": FileReference(FILE)}
+    assert "must be the whole input" in refuse(make_model(tensor("BYTES")), x=[Url(URL)])[0]
+
+
 def test_a_single_value_goes_to_the_only_input() -> None:
     assert find_only_input(make_model(tensor("FP32"), tensor("FP32", optional=True, name="y"))) == "x"
     with pytest.raises(InvalidInput, match="pass a dictionary"):
@@ -287,7 +299,6 @@ def test_an_array_that_numpy_cannot_read_is_refused() -> None:
 
 
 def test_a_file_may_have_a_shape() -> None:
-    file_id = "file_01m0p2tmt8fa7bvqpx6v5ebrxj"
-    value = {"file": file_id, "datatype": "FP32", "shape": [2, 3]}
+    value = {"file": FILE, "datatype": "FP32", "shape": [2, 3]}
     (found,) = encode_inputs(make_model(tensor("FP32", [-1, 3]), max_batch_size=4), {"x": value})
-    assert (found.shape, found.data) == ([2, 3], FileReference(file_id))
+    assert (found.shape, found.data) == ([2, 3], FileReference(FILE))
