@@ -89,6 +89,7 @@ CREATE TABLE served_models (
   outputs jsonb NOT NULL, -- [{name, datatype, shape with the batch dimension}]
   queue_ms double precision, -- how long recent requests waited in Triton's own queue, on average; NULL: there was none
   compute_ms double precision, -- how long Triton computed them, on average
+  limited_by text, -- why the dispatcher now runs fewer jobs of the model at a time than it has slots; NULL: it does not
   described_at timestamptz NOT NULL DEFAULT now(), -- when the declaration last changed
   missing_since timestamptz, -- no reachable Triton has had the version since; NULL: one has it, or none is reachable
   updated_at timestamptz NOT NULL DEFAULT now(), -- a row that is not refreshed for 30 seconds is of a lost dispatcher

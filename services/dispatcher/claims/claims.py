@@ -126,6 +126,7 @@ class Claims:
         finally:
             self.inputs.release(queue, Room(room.in_turn - loaded.in_turn, room.passing - loaded.passing))
         self.inputs.note_next(queue, claimed.next_bytes)
+        model.lacks_room = claimed.next_bytes is not None
         (self._late.add if claimed.late else self._late.discard)(queue)
         for job in claimed.jobs:
             turns.note_start(job.tenant_id, priority, passed=job.passed)

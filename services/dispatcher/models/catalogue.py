@@ -10,7 +10,7 @@ from common.errors import Unavailable
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher.models.served_model import ServedModel
-from services.dispatcher.models.store import ModelStore
+from services.dispatcher.models.store import Limits, ModelStore
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_version import ModelVersion
@@ -62,7 +62,7 @@ class Catalogue:
         self._database_outage = Outage()
         self._times = RecentTimes()
         self._saved_at = -SAVE_SECONDS
-        self._saved: tuple[list[tuple[ModelVersion, bool]], Unloaded] = ([], {})
+        self._saved: tuple[list[tuple[ModelVersion, bool]], Unloaded, Limits] = ([], {}, {})
         self._unloaded: Unloaded = {}
 
     async def check(self) -> bool:
@@ -147,13 +147,14 @@ class Catalogue:
             for model in self.models.values()
             for version, described in model.versions.items()
         ]
+        limits = {model.name: reason for model in self.models.values() if (reason := model.limited_by)}
         fresh = time.monotonic() - self._saved_at <= min(SAVE_SECONDS, self._grace)
-        if fresh and self._saved == (rows, self._unloaded):
+        if fresh and self._saved == (rows, self._unloaded, limits):
             return
         await self._read_times()
-        await self._store.save_models(rows, self._times.means)
+        await self._store.save_models(rows, self._times.means, limits)
         await self._store.save_unloaded(self._unloaded)
         if self.is_up:
             for name, version in await self._store.retire_models(self._grace):
                 log.warning("model.retired", model=name, version=version)
-        self._saved, self._saved_at = (rows, self._unloaded), time.monotonic()
+        self._saved, self._saved_at = (rows, self._unloaded, limits), time.monotonic()

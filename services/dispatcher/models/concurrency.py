@@ -84,6 +84,11 @@ class ConcurrencyLimit:
             self.size, self.max_size, self.limit, self._queue_was_full = size, max_size, float(size), False
             self._grant()
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether fewer inferences run than the size allows, because the server's queue was full."""
+        return self._queue_was_full and int(self.limit) < self.size
+
     def shrink(self) -> None:
         """Halve the limit because the server's queue is full. From now on the limit stays within the size."""
         self._queue_was_full = True

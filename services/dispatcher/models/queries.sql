@@ -1,17 +1,19 @@
 -- name: save_models
--- Saves the models of one dispatcher ($12) with its session ($13), and that it lives. It does not add a version that is
+-- Saves the models of one dispatcher ($13) with its session ($14), and that it lives. It does not add a version that is
 -- not ready, because it may have been retired.
 WITH seen AS (
-  INSERT INTO dispatchers (worker) VALUES ($12) ON CONFLICT (worker) DO UPDATE SET seen_at = now()
+  INSERT INTO dispatchers (worker) VALUES ($13) ON CONFLICT (worker) DO UPDATE SET seen_at = now()
 )
 INSERT INTO served_models AS served
-  (name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, queue_ms, compute_ms, worker,
-   session)
-SELECT t.*, $12, $13
+  (name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, queue_ms, compute_ms, limited_by,
+   worker, session)
+SELECT t.*, $13, $14
 FROM unnest($1::text[], $2::text[], $3::boolean[], $4::boolean[], $5::integer[], $6::integer[], $7::integer[],
-            $8::jsonb[], $9::jsonb[], $10::double precision[], $11::double precision[])
-  AS t(name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, queue_ms, compute_ms)
-WHERE t.ready OR EXISTS (SELECT FROM served_models s WHERE s.name = t.name AND s.version = t.version AND s.worker = $12)
+            $8::jsonb[], $9::jsonb[], $10::double precision[], $11::double precision[],
+            $12::text[])
+  AS t(name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, queue_ms, compute_ms,
+       limited_by)
+WHERE t.ready OR EXISTS (SELECT FROM served_models s WHERE s.name = t.name AND s.version = t.version AND s.worker = $13)
 ORDER BY t.name, t.version
 ON CONFLICT (name, version, worker) DO UPDATE
 SET session = excluded.session,
@@ -24,6 +26,7 @@ SET session = excluded.session,
     outputs = excluded.outputs,
     queue_ms = excluded.queue_ms,
     compute_ms = excluded.compute_ms,
+    limited_by = excluded.limited_by,
     described_at = CASE
       WHEN (served.decoupled, served.max_batch_size, served.inputs, served.outputs)
         = (excluded.decoupled, excluded.max_batch_size, excluded.inputs, excluded.outputs)

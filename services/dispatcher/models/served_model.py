@@ -15,6 +15,10 @@ from services.dispatcher.triton.model_version import ModelVersion
 QUICK_MODEL_FACTOR = 2  # times as many slots for a quick model; a job then waits for up to two more batches
 DESCRIBE_SECONDS = 10.0  # a version that becomes ready again within this time is not described again
 
+QUEUE_FULL = "Triton refuses more: its own queue of the model was full; see max_queue_size in the model's config.pbtxt"
+BREAKER_OPEN = "the model crashed or did not answer, so one job at a time tests it"
+NO_ROOM = "the inputs of running jobs leave no room in a dispatcher for the next one; see CHARONIA_MAX_INPUTS"
+
 log = Log("catalogue")
 
 
@@ -32,6 +36,7 @@ class ServedModel:
         self.turns = TenantLoad()
         self.breaker = Breaker(name)
         self.available = asyncio.Event()
+        self.lacks_room = False  # for the inputs of the next job, as of the last claim
         self._described_at: dict[str, float] = {}
 
     async def acquire(self, priority: Priority, *, last: bool = False) -> bool:
@@ -111,6 +116,15 @@ class ServedModel:
     def count_slots(self) -> int:
         """Return the slots of the version that needs most."""
         return max(count_slots(model.instances, model.max_batch_size) for model in self.versions.values())
+
+    @property
+    def limited_by(self) -> str | None:
+        """Why fewer jobs run at a time now than there are slots; None: no more than the slots limits them."""
+        if self.breaker.is_open:
+            return BREAKER_OPEN
+        if self.concurrency.is_refused:
+            return QUEUE_FULL
+        return NO_ROOM if self.lacks_room else None
 
     @property
     def runs_in_parallel(self) -> bool:

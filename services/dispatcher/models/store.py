@@ -12,7 +12,10 @@ from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.statistics import Model, Times
 from services.dispatcher.triton.unloaded import Unloaded
 
+Limits = Mapping[str, str]  # by model, why fewer jobs of it run at a time than there are slots
+
 UNKNOWN: Mapping[Model, Times] = MappingProxyType({})
+UNLIMITED: Limits = MappingProxyType({})
 QUERIES = sql.load("services.dispatcher.models")
 
 
@@ -32,7 +35,10 @@ class ModelStore:
         self._read_session = read_session
 
     async def save_models(
-        self, versions: Sequence[tuple[ModelVersion, bool]], times: Mapping[Model, Times] = UNKNOWN
+        self,
+        versions: Sequence[tuple[ModelVersion, bool]],
+        times: Mapping[Model, Times] = UNKNOWN,
+        limits: Limits = UNLIMITED,
     ) -> None:
         """Save each version with whether it is ready. `times` are what Triton reports of recent requests."""
         rows = [
@@ -47,10 +53,11 @@ class ModelStore:
                 msgspec.json.encode(model.inputs).decode(),
                 msgspec.json.encode(model.outputs).decode(),
                 *times.get((model.name, model.version), (None, None)),
+                limits.get(model.name),
             )
             for model, ready in versions
         ]
-        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 11), self._worker, self._read_session())
+        await self._database.fetch(QUERIES["save_models"], *to_columns(rows, 12), self._worker, self._read_session())
 
     async def save_unloaded(self, unloaded: Unloaded) -> None:
         """Replace this dispatcher's reasons why models do not run."""

@@ -72,7 +72,8 @@ def explain_hold(row: Job, state: Workloads) -> WaitingFor | None:
 
 
 def explain_slots(row: Job, position: int | None, state: Workloads) -> WaitingFor:
-    """Count the slots of the model, or those of the tenant if it has no other free."""
+    """Count the slots of the model, or those of the tenant if it has no other free. Say why free ones are not used."""
+    limited_by = ""
     workload, running = state.models[row.model], state.running.get(row.model, 0)
     own, most = state.running_of_tenants.get((row.model, row.tenant_id), 0), workload.max_running_per_tenant
     if most is not None and own >= most:
@@ -80,7 +81,10 @@ def explain_slots(row: Job, position: int | None, state: Workloads) -> WaitingFo
     else:
         limit = workload.slots if workload.max_running is None else min(workload.slots, workload.max_running)
         slots = f"{running} of {max(limit, running)} slots busy"  # quick inferences get more than the slots
-    return WaitingFor("slot", slots if position is None else f"{slots}, {show_ahead(position - 1)} ahead")
+        if running < limit and workload.limited_by is not None:
+            limited_by = f"; {workload.limited_by}"
+    ahead = "" if position is None else f", {show_ahead(position - 1)} ahead"
+    return WaitingFor("slot", f"{slots}{ahead}{limited_by}")
 
 
 def show_ahead(jobs: int) -> str:

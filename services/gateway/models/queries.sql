@@ -24,6 +24,7 @@ GROUP BY model, priority;
 
 -- name: list_workloads
 -- All models with what their dispatchers can do now, as in the view served_now, and what Triton reports of recent requests.
+-- `limited_by` says why a live dispatcher runs fewer jobs at a time than it has slots.
 -- `reason` says why the newest version does not run, if a live dispatcher knows.
 --
 -- A live dispatcher counts as one of the model, without slots, if it knows why the model does not run. So does one that
@@ -35,6 +36,7 @@ SELECT s.name AS model,
                     WHERE d.is_alive AND NOT EXISTS (SELECT FROM served_now n WHERE n.worker = d.worker))
          AS has_dispatcher,
        coalesce(sum(s.slots), 0) AS slots,
+       max(s.limited_by) AS limited_by,
        max(s.seen_at) AS seen_at, avg(s.queue_ms) AS queue_ms, avg(s.compute_ms) AS compute_ms,
        l.max_running, l.max_running_per_tenant, l.paused_at IS NOT NULL AS paused,
        (
@@ -46,6 +48,7 @@ SELECT s.name AS model,
        ) AS reason
 FROM (
   SELECT name, worker, seen_at, bool_or(is_alive) AS is_alive,
+         max(limited_by) FILTER (WHERE is_alive AND ready) AS limited_by,
          CASE WHEN bool_or(is_alive AND ready) THEN max(slots) END AS slots,
          avg(queue_ms) FILTER (WHERE is_alive AND ready) AS queue_ms,
          avg(compute_ms) FILTER (WHERE is_alive AND ready) AS compute_ms

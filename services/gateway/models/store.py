@@ -43,6 +43,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     has_dispatcher: bool  # one that lives runs the model, or waits for Triton to have it
     slots: int  # jobs that run at a time at most; 0: no Triton can run the model
+    limited_by: str | None = None  # why a dispatcher now runs fewer at a time; None: none does
     seen_at: datetime | None  # when one of them was last seen
     queue_ms: float | None = None  # how long recent requests waited in Triton's own queue, on average
     compute_ms: float | None = None  # how long Triton computed them, on average

@@ -253,6 +253,7 @@ async def start_waiting(claims: Claims, model: ServedModel) -> "asyncio.Task[Job
     """Start a claim, and return when the next job has found no room."""
     with pytest.raises(NoRoom):
         await claims.claim(model, Priority.NORMAL)
+    assert model.lacks_room  # which the reason of the wait says
     task = asyncio.create_task(claim(claims, model, Priority.NORMAL))
     await asyncio.sleep(0)
     return task

@@ -104,6 +104,17 @@ async def test_limits_of_operators_count_as_slots(
     assert await explain(database, await submit(database, tenant), tenant) == WaitingFor("slot", text)
 
 
+async def test_free_slots_that_a_dispatcher_does_not_use_have_a_reason(
+    database: Database, stores: Stores, tenant: UUID
+) -> None:
+    await stores.models.save_models([(MODEL, True)], limits={"echo": "its queue is full"})
+    await run(database, tenant, 1)
+    job = await submit(database, tenant)
+    assert await explain(database, job, tenant) == WaitingFor("slot", "1 of 2 slots busy, 0 ahead; its queue is full")
+    await run(database, tenant, 1)
+    assert await explain(database, job, tenant) == WaitingFor("slot", "2 of 2 slots busy, 0 ahead")
+
+
 async def test_a_scheduled_job_waits_for_its_time(database: Database, stores: Stores, tenant: UUID) -> None:
     at = datetime.now(UTC) + timedelta(hours=1)
     job = await submit(database, tenant, run_at=at)

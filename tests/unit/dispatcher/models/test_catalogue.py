@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import pytest
 
 from services.dispatcher.models.catalogue import Catalogue
-from services.dispatcher.models.served_model import ServedModel
-from services.dispatcher.models.store import UNKNOWN, ModelStore
+from services.dispatcher.models.served_model import QUEUE_FULL, ServedModel
+from services.dispatcher.models.store import UNKNOWN, UNLIMITED, Limits, ModelStore
 from services.dispatcher.triton.client import TritonClient
 from services.dispatcher.triton.errors import TritonUnavailable
 from services.dispatcher.triton.model_version import ModelVersion
@@ -50,15 +50,19 @@ class FakeStore(ModelStore):
         self.retired: list[float] = []
         self.unloaded: Unloaded = {}
         self.times: Mapping[Model, Times] = {}
+        self.limits: Limits = {}
 
     async def retire_models(self, grace: float) -> list[tuple[str, str]]:
         self.retired.append(grace)
         return []
 
     async def save_models(
-        self, versions: Sequence[tuple[ModelVersion, bool]], times: Mapping[Model, Times] = UNKNOWN
+        self,
+        versions: Sequence[tuple[ModelVersion, bool]],
+        times: Mapping[Model, Times] = UNKNOWN,
+        limits: Limits = UNLIMITED,
     ) -> None:
-        self.saved, self.times = [*versions], times
+        self.saved, self.times, self.limits = [*versions], times, limits
 
     async def save_unloaded(self, unloaded: Unloaded) -> None:
         self.unloaded = unloaded
@@ -197,3 +201,13 @@ async def test_what_triton_reports_of_requests_is_saved() -> None:
     catalogue = build(triton, store)
     assert await catalogue.refresh()
     assert store.times == {("echo", "1"): Times(3.0, 4.0)}
+
+
+async def test_why_fewer_jobs_run_than_there_are_slots_is_saved_with_the_next_refresh() -> None:
+    store = FakeStore()
+    catalogue = build(FakeTriton(model("1", max_batch_size=4)), store)
+    assert await catalogue.refresh()
+    assert store.limits == {}
+    catalogue.models["echo"].note_queue_full()
+    assert await catalogue.refresh()
+    assert store.limits == {"echo": QUEUE_FULL}

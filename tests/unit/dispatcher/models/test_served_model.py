@@ -7,7 +7,7 @@ import pytest
 from common.job_states import Priority
 from common.rabbitmq.wake_ups import MAX_JOBS_PER_MESSAGE
 from services.dispatcher.models.breaker import Breaker
-from services.dispatcher.models.served_model import ServedModel
+from services.dispatcher.models.served_model import BREAKER_OPEN, NO_ROOM, QUEUE_FULL, ServedModel
 from services.dispatcher.triton.model_version import ModelVersion
 from tests.unit.clock import Clock
 
@@ -162,3 +162,26 @@ def test_prefetched_messages_announce_no_more_jobs_than_there_are_slots(
     found.concurrency.resize(found.count_slots())
     assert found.count_prefetch() == prefetch
     assert prefetch * min(max_batch_size, MAX_JOBS_PER_MESSAGE) <= found.concurrency.size
+
+
+def test_what_limits_a_model_besides_its_slots_has_a_name() -> None:
+    echo = serve(model("1"))
+    echo.concurrency.resize(4)
+    reasons = [echo.limited_by]
+    echo.lacks_room = True
+    reasons.append(echo.limited_by)
+    echo.note_queue_full()
+    reasons.append(echo.limited_by)
+    echo.breaker.note_crash()
+    reasons.append(echo.limited_by)
+    assert reasons == [None, NO_ROOM, QUEUE_FULL, BREAKER_OPEN]
+
+
+def test_a_model_whose_queue_was_full_is_limited_until_all_its_slots_are_used_again() -> None:
+    echo = serve(model("1"))
+    echo.concurrency.resize(4)
+    echo.note_queue_full()
+    while echo.limited_by is not None:
+        assert int(echo.concurrency.limit) < 4
+        echo.note_success(0.1)
+    assert int(echo.concurrency.limit) == 4
