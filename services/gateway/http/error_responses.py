@@ -30,7 +30,7 @@ from services.gateway.http.problems import (
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.validation.field_errors import find_errors, read_type
 from services.gateway.http.validation.json_syntax import EMPTY_BODY
-from services.gateway.http.validation.suggestions import suggest
+from services.gateway.http.validation.suggestions import suggest_path
 
 DISCONNECTED = "client disconnected prematurely"  # Litestar's text
 REFUSALS_PER_SECOND = 20.0  # that are logged
@@ -121,19 +121,10 @@ def explain_status(request: Request[Any, Any, Any], status: HTTPStatus, headers:
 def explain_path(request: Request[Any, Any, Any]) -> str:
     """Return that there is no such path, and the one that was probably meant."""
     path = request.url.path
-    templates = (route.path_format for route in request.app.routes if isinstance(route, HTTPRoute))
-    known = {fill_path(template, path) for template in templates if not template.startswith("/docs/")}
+    templates = sorted(route.path_format for route in request.app.routes if isinstance(route, HTTPRoute))
+    meant = suggest_path(path, [each for each in templates if not each.startswith("/docs/")])
     text = f"there is no path {path[:MAX_TEXT]}"
-    meant = f"/v1{path}" if f"/v1{path}" in known else suggest(path, sorted(known - {path}))
     return f"{text}; did you mean {meant}?" if meant else f"{text}; /docs lists all paths"
-
-
-def fill_path(template: str, path: str) -> str:
-    """Return the path of a route, with the parameters of another path."""
-    steps, given = template.split("/"), path.split("/")
-    if len(steps) != len(given):
-        return template
-    return "/".join(value if step.startswith("{") else step for step, value in zip(steps, given, strict=True))
 
 
 def extras(error: ValidationException) -> list[dict[str, Any]]:

@@ -78,6 +78,7 @@ MISTAKES: dict[str, Mistake] = {
     "a path without its version": get("/jobs", 404, "no path /jobs", "did you mean /v1/jobs?"),
     "a misspelled path": get("/v1/job", 404, "did you mean /v1/jobs?"),
     "a misspelled part of a job": get(f"/v1/jobs/{UNKNOWN_JOB}/event", 404, f"/v1/jobs/{UNKNOWN_JOB}/events?"),
+    "a path of another API": get("/v1/chat/completions", 404, "no path /v1/chat/completions; /docs lists all paths"),
     "an unknown path": get("/v7/nothing", 404, "there is no path /v7/nothing", "/docs"),
     "GET for POST": get("/v1/jobs/x/cancel", 405, "GET is not possible here; use POST"),
     "PUT for POST": get("/v1/jobs", 405, "PUT is not possible here; use GET or POST", method="PUT"),

@@ -1,7 +1,7 @@
 """Did you mean: the known name closest to a misspelled one. Pure."""
 
-from collections.abc import Collection, Iterable
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable, Sequence
+from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 
 LONGEST = 64  # characters of a name that is compared; bounds the time
@@ -17,6 +17,46 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
     lowered = {each.lower(): each for each in islice(known, MOST) if len(each) <= LONGEST}
     found = get_close_matches(name.lower(), lowered, n=1, cutoff=CLOSE)
     return lowered[found[0]] if found else None
+
+
+def suggest_path(path: str, templates: Iterable[str]) -> str | None:
+    """Return the path that was probably meant. Templates are such as `/v1/jobs/{id}`, whose parameter is any text.
+
+    It is the path below `/v1`, or has as many steps, of which each is near.
+    """
+    given = path.split("/")
+    known = [template.split("/") for template in templates]
+    if any(measure_path(["", "v1", *given[1:]], steps) == 1.0 for steps in known):
+        return f"/v1{path}"
+    best = max(known, key=lambda steps: measure_path(given, steps), default=[])
+    if not measure_path(given, best):
+        return None
+    meant = "/".join(value if is_parameter(step) else step for step, value in zip(best, given, strict=True))
+    return None if meant == path else meant
+
+
+def measure_path(given: Sequence[str], steps: Sequence[str]) -> float:
+    """Return how similar a path is to a template, from 0 to 1: as its step that differs most."""
+    if len(given) != len(steps):
+        return 0.0
+    return min(
+        float(bool(value)) if is_parameter(step) else measure_name(value, step)
+        for value, step in zip(given, steps, strict=True)
+    )
+
+
+def measure_name(name: str, known: str) -> float:
+    """Return how similar a name is to a known one: 1 for the same, 0 if it is not CLOSE."""
+    if name == known:
+        return 1.0
+    if len(name) > LONGEST:
+        return 0.0
+    similarity = SequenceMatcher(None, name.lower(), known.lower()).ratio()
+    return min(similarity, 0.99) if similarity >= CLOSE else 0.0
+
+
+def is_parameter(step: str) -> bool:
+    return step.startswith("{")
 
 
 def list_names(names: Collection[str], quote: str = "") -> str:
