@@ -173,6 +173,7 @@ class TensorInfo(msgspec.Struct, frozen=True):
     shape: list[int]
     optional: bool = False
     reference: bool = False  # the model reads a file itself, so the input must be one
+    max_bytes: int | None = None  # of a file for this input
 
 
 class VersionInfo(msgspec.Struct, frozen=True):
@@ -277,11 +278,19 @@ class BatchLine(msgspec.Struct, frozen=True, kw_only=True):
     error: ItemProblem | None
 
 
+class Skipped(msgspec.Struct, frozen=True):
+    """A job that was not replayed, and why. A `code` is such as `not_failed`, and `detail` is for people."""
+
+    id: str
+    code: str
+    detail: str
+
+
 class Replayed(msgspec.Struct, frozen=True):
     """The jobs that a replay queued again and those it could not; whether the filter matches more."""
 
     replayed: list[str]
-    skipped: list[str]
+    skipped: list[Skipped]
     remaining: bool
 
 

@@ -225,8 +225,8 @@ class World:
 
     async def _retry(self, jobs: Sequence[UUID], statuses: Sequence[Status], model: str | None) -> set[UUID]:
         retried = await self.retrier.retry(Key(ids.new(), self.tenant), jobs, statuses, model)
-        self.retrier.announce(retried)
-        return set(retried)
+        self.retrier.announce(retried.wake_ups)
+        return set(retried.wake_ups)
 
     async def sweep(self, *, late: bool = False) -> None:
         """Sweep once, and wait also for the ends that go on beside the next sweeps."""

@@ -15,9 +15,10 @@ import { Age } from "../parts/time.js";
 const PAGE_SIZE = 100;
 const REPLAY_SIZE = 1_000; // jobs a call
 const REFRESH_MS = 10_000;
+const MOST_REASONS = 20; // that are shown
 
 /** @typedef {import("../types.js").Job} Job */
-/** @typedef {{ replayed: string[], skipped: unknown[], remaining: boolean }} Replayed */
+/** @typedef {{ replayed: string[], skipped: { id: string, detail: string }[], remaining: boolean }} Replayed */
 
 /** @type {import("../parts/list.js").Column[]} */
 const DEAD_COLUMNS = [
@@ -80,13 +81,25 @@ function DeadFilter({ filter, jobs }) {
   </p>`;
 }
 
+/**
+ * @param {Replayed["skipped"]} skipped
+ * @returns {[string, number][]} each reason, with how many jobs have it
+ */
+function countReasons(skipped) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const { detail } of skipped) counts.set(detail, (counts.get(detail) ?? 0) + 1);
+  return [...counts].sort((one, other) => other[1] - one[1]).slice(0, MOST_REASONS);
+}
+
 /** @param {{ of: Replayed | null }} props of the last replay */
 function ReplayResult({ of: result }) {
   if (!result) return null;
   const { replayed, skipped, remaining } = result;
   return html`<p role="status">${formatNoun(replayed.length, "job")} replayed.${remaining && " More match: replay again."}${" "}
       ${replayed.length > 0 && html`<a href=${linkTo("/jobs")}>See the jobs</a>`}</p>
-    ${skipped.length > 0 && html`<div class="trouble" role="alert"><p>${formatNoun(skipped.length, "job was", "jobs were")} skipped: the model does not accept their inputs, or they are dead letters no more.</p></div>`}`;
+    ${skipped.length > 0 && html`<div class="trouble" role="alert"><p>${formatNoun(skipped.length, "job was", "jobs were")} skipped:</p>
+      <ul>${countReasons(skipped).map(([detail, count]) => html`<li>${formatNoun(count, "job")}: ${detail}</li>`)}</ul></div>`}`;
 }
 
 /** @param {{ filter: Record<string, string | null>, ids: string[], onReplayed: (replayed: Replayed) => void }} props */

@@ -82,13 +82,12 @@ async def replay_dead_letters(request: Caller, data: Replay, services: Services)
         filters = data.filter or DeadFilter()
         rows = await services.store.list_dead_letters(request.user.tenant_id, None, filters, limit + 1)
         jobs, remaining = [row.id for row in rows[:limit]], len(rows) > limit
-    replayed = await services.retrier.retry(request.user, jobs, REPLAYABLE, data.target_model)
+    replayed, refused = await services.retrier.retry(request.user, jobs, REPLAYABLE, data.target_model)
     services.retrier.announce(replayed)
     log.info("dead_letters.replayed", count=len(replayed), model=data.target_model, **identify_caller(request))
-    shown = {job: ids.encode(ids.Kind.JOB, job) for job in jobs}
-    return Replayed(
-        [shown[job] for job in jobs if job in replayed], [shown[job] for job in jobs if job not in replayed], remaining
-    )
+    others = [job for job in jobs if job not in replayed]
+    skipped = await services.retrier.explain_skips(request.user.tenant_id, others, refused)
+    return Replayed([ids.encode(ids.Kind.JOB, job) for job in jobs if job in replayed], skipped, remaining)
 
 
 def check_selection(data: Replay) -> None:

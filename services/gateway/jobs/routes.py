@@ -162,21 +162,21 @@ async def retry_job(request: Caller, job_id: str, services: Services, data: Retr
     target = data.target_model if data else None
     retried = await services.retrier.retry(request.user, [parsed], RETRYABLE, target)
     found = await services.store.find_job(parsed, tenant_id)
-    services.retrier.announce(retried)
+    services.retrier.announce(retried.wake_ups)
     if found is None:
         raise not_found("job")
-    if not retried:
-        raise refuse_retry(found, target)
+    if not retried.wake_ups:
+        raise refuse_retry(found, retried.refused.get(parsed))
     log.info("job.retried", **job_log_fields(found.row))
     return view_found(found, services.urls, await services.waits.explain(found.row, found.queue_position))
 
 
-def refuse_retry(found: FoundJob, target: str | None) -> Problem:
-    """Return why a job was not retried."""
+def refuse_retry(found: FoundJob, refusal: str | None) -> Problem:
+    """Return why a job was not retried. `refusal` is why its target model does not accept its inputs."""
     if found.erased:
         return conflict("the job was erased, so it has no inputs; submit a new job")
-    if found.row.status in RETRYABLE and target is not None:
-        return invalid(FieldError("/target_model", f"'{target}' does not accept the job's inputs"))
+    if refusal is not None:
+        return invalid(FieldError("/target_model", refusal))
     return conflict(f"the job is {found.row.status}; only a failed, canceled or expired job can be retried")
 
 

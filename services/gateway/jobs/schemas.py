@@ -4,7 +4,7 @@ Unknown fields are refused, so a typo never passes.
 """
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -193,12 +193,23 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """How many jobs the filter may select, by default 100. It is only for a filter."""
 
 
+class Skipped(msgspec.Struct, frozen=True):
+    """A job that was not replayed, and why."""
+
+    id: JobId
+    """The job."""
+    code: Literal["not_found", "not_failed", "erased", "inputs_refused"]
+    """Why: it is no job of yours, it is no failed job, it was erased, or `target_model` does not accept its inputs."""
+    detail: str
+    """The reason for people, such as the input that does not fit."""
+
+
 class Replayed(msgspec.Struct, frozen=True):
     """What a replay did."""
 
     replayed: list[JobId]
     """The jobs that are queued again."""
-    skipped: list[JobId]
-    """The jobs that are not: they are no failed jobs of yours, or the model does not accept their inputs."""
+    skipped: list[Skipped]
+    """The jobs that are not, and why."""
     remaining: bool
     """Whether the filter matches more jobs."""

@@ -1,5 +1,7 @@
 """Dead letters on the command line: list and replay."""
 
+import json
+
 import pytest
 
 from tests.support.command_line import CommandLine
@@ -28,7 +30,10 @@ def test_named_jobs_are_replayed(charonia: CommandLine, dead: list[str]) -> None
     for each in dead[:2]:
         charonia.run("watch", each)
     other = charonia.run("dead-letters", "replay", dead[2], "--target-model=echo")  # which has other inputs
-    assert (other.returncode, f'"skipped":["{dead[2]}"]' in other.stdout) == (4, True)
+    (skipped,) = json.loads(other.stdout)["skipped"]
+    assert (other.returncode, skipped["id"], skipped["code"]) == (4, dead[2], "inputs_refused")
+    told = charonia.run("dead-letters", "replay", dead[2], "--target-model=echo", "--no-json")
+    assert f"{dead[2]}: not replayed; 'echo' does not accept the job's inputs: it has no input 'mode'" in told.stderr
 
 
 def test_those_that_match_are_replayed_once_each(charonia: CommandLine, dead: list[str]) -> None:

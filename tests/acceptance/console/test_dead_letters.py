@@ -35,5 +35,7 @@ async def test_replay_says_which_jobs_it_skips(console: Console) -> None:
     await expect(dialog).to_contain_text("Run all dead letters again?")
     await dialog.get_by_label("Model").select_option("echo")
     await dialog.get_by_role("button", name="Replay all that match").click()
-    await expect(page.get_by_role("alert")).to_contain_text("1 job was skipped: the model does not accept")
+    await expect(page.get_by_role("alert")).to_contain_text(
+        "1 job: 'echo' does not accept the job's inputs: it has no input 'mode'"
+    )
     assert (await console.api.get(dead.id)).status == "failed"

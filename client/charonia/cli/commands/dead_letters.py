@@ -105,7 +105,7 @@ def replay_chunks(session: Session, ids: Iterable[str], target_model: str | None
                 session.print_json({"replayed": done.replayed, "skipped": done.skipped})
             else:
                 for each in done.skipped:
-                    session.note(f"{each}: not replayed; it is no dead letter, or the model refuses its inputs")
+                    session.note(f"{each.id}: not replayed; {each.detail}")
     except BaseException:  # also Ctrl-C
         if replayed or skipped:
             note_replayed(session, replayed, skipped)

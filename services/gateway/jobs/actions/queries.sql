@@ -6,6 +6,10 @@ FROM jobs j
 JOIN job_inputs i ON i.job_id = j.id
 WHERE j.tenant_id = $1 AND j.id = ANY($2::uuid[]) AND j.status = ANY($3::text[]) AND j.erased_at IS NULL;
 
+-- name: find_job_states
+-- Returns those of a tenant's ($1) jobs ($2) that there are, with what they are now.
+SELECT id, status, erased_at IS NOT NULL AS erased FROM jobs WHERE tenant_id = $1 AND id = ANY($2::uuid[]);
+
 -- name: read_packed_inputs
 -- Returns the inputs of a tenant's ($1) jobs ($2).
 SELECT i.job_id, i.tensors

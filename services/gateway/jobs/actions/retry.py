@@ -1,9 +1,10 @@
 """Retries ended jobs, one or many, on the same or another model."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
-from common import tensors
+from common import ids, tensors
 from common.job_states import Status
 from common.jobs.retry import retry_jobs
 from common.postgres.batcher import MAX_BATCH_BYTES
@@ -11,17 +12,25 @@ from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 from common.telemetry import tracing
-from common.tensors import FileContent, Reference, Signature, Tensor
+from common.tensors import FileContent, Signature, Tensor
 from services.gateway.auth.model_permissions import check_model
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import FieldError, Problem, invalid
-from services.gateway.jobs.actions.store import RetryableJob, RetryStore
-from services.gateway.jobs.inputs.shapes import fits
-from services.gateway.jobs.inputs.validation import check_batch
+from services.gateway.jobs.actions.store import JobState, RetryableJob, RetryStore
+from services.gateway.jobs.inputs.shapes import fits, show_shape
+from services.gateway.jobs.inputs.validation import check_batch, list_names, show
+from services.gateway.jobs.schemas import Skipped
 from services.gateway.models.catalogue import Catalogue
 
 RETRYABLE = (Status.FAILED, Status.CANCELED, Status.EXPIRED)
 REPLAYABLE = (Status.FAILED,)  # the dead letters
+
+
+class Retried(NamedTuple):
+    """The wake-ups of the jobs that are queued again, for `announce`; and why a target model refuses others."""
+
+    wake_ups: dict[UUID, WakeUp]
+    refused: dict[UUID, str]
 
 
 class Retrier:
@@ -34,23 +43,23 @@ class Retrier:
         self._wake_ups = wake_ups
         self._changes = changes
 
-    async def retry(
-        self, key: Key, jobs: Sequence[UUID], statuses: Sequence[Status], target: str | None
-    ) -> dict[UUID, WakeUp]:
-        """Queue those of the jobs again that have one of these statuses. Return their wake-ups, for `announce`.
+    async def retry(self, key: Key, jobs: Sequence[UUID], statuses: Sequence[Status], target: str | None) -> Retried:
+        """Queue those of the jobs again that have one of these statuses.
 
         With a target model, it retries only jobs whose inputs the model accepts.
 
         Raises Problem: 422 for an unknown model, 403 for one that the key may not run.
         """
         await self._check_permissions(key, jobs, target)
+        refused: dict[UUID, str] = {}
         if target is not None:
-            jobs = await self._select(key, jobs, statuses, target)
+            refused = await self._find_refused(key, jobs, statuses, target)
+            jobs = [job for job in jobs if job not in refused]
         wake_ups = await retry_jobs(self._database, key.tenant_id, jobs, statuses, target)
         for wake_up in wake_ups.values():
             tracing.add_link(wake_up.traceparent)
         self._changes.notify(wake_ups)
-        return wake_ups
+        return Retried(wake_ups, refused)
 
     def announce(self, wake_ups: Mapping[UUID, WakeUp]) -> None:
         """Announce retried jobs. Until then their status is `queued`, unless a dispatcher looks by itself."""
@@ -66,22 +75,39 @@ class Retrier:
                     if name is not None:
                         check_model(key.models, name)
 
-    async def _select(self, key: Key, jobs: Sequence[UUID], statuses: Sequence[Status], target: str) -> Sequence[UUID]:
-        """Return the jobs whose inputs the target model accepts."""
+    async def explain_skips(self, tenant_id: UUID, jobs: Sequence[UUID], refused: Mapping[UUID, str]) -> list[Skipped]:
+        """Return why each of these jobs was not replayed. `refused` is what `retry` returned."""
+        states = await self._store.find_states(tenant_id, jobs) if jobs else {}
+        return [explain_skip(job, states.get(job), refused.get(job)) for job in jobs]
+
+    async def _find_refused(
+        self, key: Key, jobs: Sequence[UUID], statuses: Sequence[Status], target: str
+    ) -> dict[UUID, str]:
+        """Return the jobs whose inputs the target model refuses, with the reason."""
         try:
             found = await self._catalogue.find(target, allowed=key.models)
         except Problem as problem:
             raise invalid(FieldError("/target_model", problem.detail)) from problem
         retryable = await self._store.find_retryable(key.tenant_id, jobs, statuses)
-        accepted: list[UUID] = []
+        refused: dict[UUID, str] = {}
         for chunk in chunk_jobs(retryable):
             inputs = await self._store.read_inputs(key.tenant_id, chunk)
-            accepted += [
-                job
-                for job, packed in inputs.items()
-                if accepts(found.inputs, found.max_batch_size, tensors.unpack(packed))
-            ]
-        return accepted
+            for job, packed in inputs.items():
+                if reason := find_mismatch(found.inputs, found.max_batch_size, tensors.unpack(packed)):
+                    refused[job] = f"'{target}' does not accept the job's inputs: {reason}"
+        return refused
+
+
+def explain_skip(job: UUID, state: JobState | None, refusal: str | None) -> Skipped:
+    """Return why a job was not replayed. Pure."""
+    shown = ids.encode(ids.Kind.JOB, job)
+    if state is None:
+        return Skipped(shown, "not_found", "your tenant has no such job, or it was deleted after its retention")
+    if refusal is not None:
+        return Skipped(shown, "inputs_refused", refusal)
+    if state.erased:
+        return Skipped(shown, "erased", "the job was erased, so it has no inputs; submit a new job")
+    return Skipped(shown, "not_failed", f"the job is {state.status}; only a failed job is a dead letter")
 
 
 def chunk_jobs(jobs: Sequence[RetryableJob]) -> Iterator[list[UUID]]:
@@ -98,25 +124,31 @@ def chunk_jobs(jobs: Sequence[RetryableJob]) -> Iterator[list[UUID]]:
         yield chunk
 
 
-def accepts(signatures: Sequence[Signature], max_batch_size: int, inputs: Sequence[Tensor]) -> bool:
-    """Return whether a model with these signatures accepts tensors that were packed for another model."""
+def find_mismatch(signatures: Sequence[Signature], max_batch_size: int, inputs: Sequence[Tensor]) -> str | None:
+    """Return why a model with these signatures refuses tensors of another model; None if it accepts them."""
     declared = {signature.name: signature for signature in signatures}
-    required = {signature.name for signature in signatures if not signature.optional}
-    return (
-        required <= {tensor.name for tensor in inputs}
-        and all(
-            (signature := declared.get(tensor.name)) is not None
-            and tensor.datatype == signature.datatype
-            and fits(tensor.shape, signature)
-            and accepts_content(signature, tensor.data)
-            for tensor in inputs
-        )
-        and not check_batch(inputs, max_batch_size)
-    )
+    for tensor in inputs:
+        if tensor.name not in declared:
+            return f"it has no input '{tensor.name}'; it has {list_names(signatures)}"
+        if problem := find_problem(tensor, declared[tensor.name]):
+            return f"input '{tensor.name}': {problem}"
+    given = {tensor.name for tensor in inputs}
+    for signature in signatures:
+        if not signature.optional and signature.name not in given:
+            return f"input '{signature.name}' ({show(signature)}) is missing"
+    errors = check_batch(inputs, max_batch_size)
+    return errors[0].detail if errors else None
 
 
-def accepts_content(signature: Signature, data: bytes | Reference) -> bool:
-    """Return whether the content may be of this input: a reference is a file, of any size, and never data."""
-    if signature.reference:
-        return isinstance(data, FileContent) and not data.inline
-    return not isinstance(data, FileContent) or not data.by_reference
+def find_problem(tensor: Tensor, signature: Signature) -> str | None:
+    """Return why a tensor cannot be this input. A reference is a file, of any size, and never data."""
+    if tensor.datatype != signature.datatype:
+        return f"expected {signature.datatype}, got {tensor.datatype}"
+    if not fits(tensor.shape, signature):
+        return f"expected shape {show_shape(signature)}, got {tensor.shape}"
+    file = tensor.data if isinstance(tensor.data, FileContent) else None
+    if signature.reference and (file is None or file.inline):
+        return "the model reads a file here itself, and the job has data"
+    if not signature.reference and file is not None and file.by_reference:
+        return "the model takes data here, and the job has a file of any size"
+    return None

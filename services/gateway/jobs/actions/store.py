@@ -18,6 +18,13 @@ class RetryableJob(NamedTuple):
     size: int
 
 
+class JobState(NamedTuple):
+    """What a job is now."""
+
+    status: Status
+    erased: bool
+
+
 class RetryStore:
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -28,6 +35,11 @@ class RetryStore:
         """Return those of the tenant's jobs that have one of these statuses and are not erased."""
         found = await self._database.fetch(QUERIES["find_retryable_jobs"], tenant_id, jobs, statuses)
         return [RetryableJob(*record.values()) for record in found]
+
+    async def find_states(self, tenant_id: UUID, jobs: Sequence[UUID]) -> dict[UUID, JobState]:
+        """Return those of the jobs that the tenant has."""
+        found = await self._database.fetch(QUERIES["find_job_states"], tenant_id, jobs)
+        return {record["id"]: JobState(Status(record["status"]), record["erased"]) for record in found}
 
     async def read_inputs(self, tenant_id: UUID, jobs: Sequence[UUID]) -> dict[UUID, bytes]:
         """Return the packed inputs of the tenant's jobs, but not of erased ones."""

@@ -16,9 +16,15 @@ ONCE = {"max_attempts": 1}
 JOB = "job_01m7ysshxnfbevq05b7h55g94z"
 
 
+class Skipped(Strict, frozen=True):
+    id: str
+    code: str
+    detail: str
+
+
 class Replayed(Strict, frozen=True):
     replayed: list[str]
-    skipped: list[str]
+    skipped: list[Skipped]
     remaining: bool
 
 
@@ -41,13 +47,15 @@ async def test_failed_job_is_a_dead_letter_until_it_is_replayed(api: Api, other_
     (found,) = [job for job in (await list_dead_letters(api)).items if job.id == failed.id]
     assert (found.status, found.error, found.outputs) == ("failed", failed.error, None)
     assert failed.id not in [job.id for job in (await list_dead_letters(other_tenant)).items]
-    assert await replay(other_tenant, ids=[failed.id]) == Replayed([], [failed.id], False)
+    (skipped,) = (await replay(other_tenant, ids=[failed.id])).skipped
+    assert (skipped.id, skipped.code) == (failed.id, "not_found")
 
     assert await replay(api, ids=[failed.id]) == Replayed([failed.id], [], False)
     again = await api.wait(failed.id)
     assert (again.status, again.attempt, again.error) == ("succeeded", 1, None)
     assert failed.id not in [job.id for job in (await list_dead_letters(api)).items]
-    assert await replay(api, ids=[failed.id]) == Replayed([], [failed.id], False)
+    skipped = Skipped(failed.id, "not_failed", "the job is succeeded; only a failed job is a dead letter")
+    assert await replay(api, ids=[failed.id]) == Replayed([], [skipped], False)
 
 
 async def test_dead_letters_are_filtered_and_paged(api: Api) -> None:
@@ -102,7 +110,9 @@ async def test_replay_by_filter_runs_on_the_target_model(api: Api) -> None:
     failed = await api.run("work", work(1000), timeout=0.05, retry=ONCE)
     assert failed.status == "failed"
     filters = {"model": "work", "created_after": since.isoformat()}
-    assert await replay(api, filter=filters, target_model="echo") == Replayed([], [failed.id], False)
+    reason = "'echo' does not accept the job's inputs: it has no input 'ms'; it has 'x' (FP32 [-1, -1])"
+    refused = Skipped(failed.id, "inputs_refused", reason)
+    assert await replay(api, filter=filters, target_model="echo") == Replayed([], [refused], False)
     assert await replay(api, filter=filters, target_model="work_small") == Replayed([failed.id], [], False)
     assert (await api.wait(failed.id)).model == "work_small"
 

@@ -35,10 +35,8 @@ async def test_canceled_job_is_not_a_dead_letter(api: Api) -> None:
     job = await api.submit("echo", {"x": [[1.0]]}, run_at=tomorrow)
     await cancel(api, job.id)
     replayed = await api.http.post("/v1/dead-letters/replay", json={"ids": [job.id]})
-    assert (replayed.status_code, replayed.json()) == (
-        202,
-        {"replayed": [], "skipped": [job.id], "remaining": False},
-    )
+    skipped = {"id": job.id, "code": "not_failed", "detail": "the job is canceled; only a failed job is a dead letter"}
+    assert (replayed.status_code, replayed.json()) == (202, {"replayed": [], "skipped": [skipped], "remaining": False})
     assert (await api.get(job.id)).status == "canceled"
 
 

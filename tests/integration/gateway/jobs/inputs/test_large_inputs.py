@@ -192,9 +192,10 @@ async def test_a_dead_letter_runs_again_with_its_input(world: World) -> None:
     changes = ChangePublisher(Publisher("amqp://127.0.0.1:1/", "tests"))
     retrier = Retrier(world.database, Catalogue(ModelStore(world.database)), RecordedWakeUps(), changes)
     caller = Key(ids.new(), world.tenant)
-    assert await retrier.retry(caller, [job], (Status.FAILED,), "narrow") == {}  # its shape does not fit
+    refused = await retrier.retry(caller, [job], (Status.FAILED,), "narrow")
+    assert (refused.wake_ups, list(refused.refused)) == ({}, [job])  # its shape does not fit
     for target in (None, "other"):
-        assert (await retrier.retry(caller, [job], (Status.FAILED,), target)).keys() == {job}
+        assert (await retrier.retry(caller, [job], (Status.FAILED,), target)).wake_ups.keys() == {job}
         assert await world.read(job) == [content()]
 
 

@@ -4,10 +4,11 @@ from uuid import UUID
 
 import pytest
 
+from common.job_states import Status
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.tensors import Datatype, FileContent, Signature, Tensor
-from services.gateway.jobs.actions.retry import accepts, chunk_jobs
-from services.gateway.jobs.actions.store import RetryableJob
+from services.gateway.jobs.actions.retry import chunk_jobs, explain_skip, find_mismatch
+from services.gateway.jobs.actions.store import JobState, RetryableJob
 
 X = Tensor("x", Datatype.FP32, [2, 3], bytes(24))
 DECLARED = Signature("x", Datatype.FP32, [-1, 3])
@@ -16,27 +17,27 @@ HINT = Signature("hint", Datatype.INT32, [1], optional=True)
 
 
 def test_a_model_with_the_same_inputs_accepts_them() -> None:
-    assert accepts([DECLARED], 0, [X])
-    assert accepts([DECLARED, HINT], 0, [X])
+    assert find_mismatch([DECLARED], 0, [X]) is None
+    assert find_mismatch([DECLARED, HINT], 0, [X]) is None
 
 
 @pytest.mark.parametrize(
-    ("given", "declared", "max_batch_size"),
+    ("given", "declared", "max_batch_size", "reason"),
     [
-        ([X], [Signature("z", Datatype.FP32, [-1, 3])], 0),
-        ([X], [DECLARED, Signature("z", Datatype.FP32, [1])], 0),
-        ([X, Tensor("z", Datatype.FP32, [1], bytes(4))], [DECLARED], 0),
-        ([X], [Signature("x", Datatype.INT32, [-1, 3])], 0),
-        ([X], [Signature("x", Datatype.FP32, [-1, 4])], 0),
-        ([X], [Signature("x", Datatype.FP32, [-1])], 0),
-        ([X], [DECLARED], 1),
+        ([X], [Signature("z", Datatype.FP32, [-1, 3])], 0, "it has no input 'x'; it has 'z' (FP32 [-1, 3])"),
+        ([X], [DECLARED, Signature("z", Datatype.FP32, [1])], 0, "input 'z' (FP32 [1]) is missing"),
+        ([X, Tensor("z", Datatype.FP32, [1], bytes(4))], [DECLARED], 0, "it has no input 'z'"),
+        ([X], [Signature("x", Datatype.INT32, [-1, 3])], 0, "input 'x': expected INT32, got FP32"),
+        ([X], [Signature("x", Datatype.FP32, [-1, 4])], 0, "input 'x': expected shape [-1, 4]"),
+        ([X], [Signature("x", Datatype.FP32, [-1])], 0, "input 'x': expected shape [-1]"),
+        ([X], [DECLARED], 1, "the batch has 2 items; the model accepts 1 to 1"),
     ],
     ids=["name", "one missing", "one too many", "datatype", "size", "dimensions", "batch"],
 )
-def test_a_model_with_other_inputs_does_not(
-    given: list[Tensor], declared: list[Signature], max_batch_size: int
+def test_a_model_with_other_inputs_refuses_them_and_names_the_first_that_does_not_fit(
+    given: list[Tensor], declared: list[Signature], max_batch_size: int, reason: str
 ) -> None:
-    assert not accepts(declared, max_batch_size, given)
+    assert (find_mismatch(declared, max_batch_size, given) or "").startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,23 @@ def test_a_model_with_other_inputs_does_not(
 )
 def test_a_reference_is_a_file_of_any_size(data: bytes | FileContent, reference: bool, accepted: bool) -> None:
     signature = Signature("x", Datatype.BYTES, [1], reference=reference)
-    assert accepts([signature], 0, [Tensor("x", Datatype.BYTES, [1], data)]) is accepted
+    assert (find_mismatch([signature], 0, [Tensor("x", Datatype.BYTES, [1], data)]) is None) is accepted
+
+
+@pytest.mark.parametrize(
+    ("state", "refusal", "code", "detail"),
+    [
+        (None, None, "not_found", "your tenant has no such job"),
+        (JobState(Status.SUCCEEDED, erased=False), None, "not_failed", "the job is succeeded"),
+        (JobState(Status.FAILED, erased=True), None, "erased", "it has no inputs"),
+        (JobState(Status.FAILED, erased=False), "'z' is missing", "inputs_refused", "'z' is missing"),
+    ],
+)
+def test_a_job_that_is_not_replayed_has_a_reason(
+    state: JobState | None, refusal: str | None, code: str, detail: str
+) -> None:
+    found = explain_skip(FILE, state, refusal)
+    assert (found.code, detail in found.detail) == (code, True)
 
 
 def test_inputs_are_read_in_chunks_that_fit_into_memory() -> None:
