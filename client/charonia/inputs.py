@@ -149,6 +149,22 @@ def list_references(model: ModelInfo) -> list[str]:
     return [each.name for each in model.inputs if each.reference]
 
 
+def check_sizes(model: ModelInfo, sizes: Mapping[str, int | None]) -> None:
+    """Raise InvalidInput for each input whose file has more bytes than the model takes. None is not known."""
+    most = {each.name: each.max_bytes for each in model.inputs}
+    errors = [
+        FieldError(
+            _point(name),
+            f"the file has {size} bytes; this input takes {limit} at most. Make it smaller, or ask \
+your operator to raise CHARONIA_MAX_TENSOR",
+        )
+        for name, size in sizes.items()
+        if size is not None and (limit := most.get(name)) is not None and size > limit
+    ]
+    if errors:
+        raise InvalidInput(errors)
+
+
 def encode_reference(value: Mapping[str, Any], wanted: TensorInfo, *, batched: bool) -> Tensor:
     """Return a URL or a file as the tensor that the model wants. The gateway checks it. Raise Mistake."""
     kind = "url" if "url" in value else "file"

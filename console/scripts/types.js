@@ -64,7 +64,7 @@
  * @property {string} [outputs_url]
  */
 
-/** @typedef {{ name: string, datatype: string, shape: number[], optional: boolean, reference: boolean }} Tensor */
+/** @typedef {{ name: string, datatype: string, shape: number[], optional: boolean, reference: boolean, max_bytes: number | null }} Tensor */
 
 /**
  * @typedef {object} Model

@@ -33,7 +33,7 @@ from charonia.calls import (
 )
 from charonia.errors import ConfigurationError, Forbidden, InvalidInput, InvalidRequest, KnownJob
 from charonia.events import JOB_ENDS, JobEvent, StepEvent
-from charonia.inputs import MAX_BODY, encode_body, encode_inputs, encode_unchecked, list_references
+from charonia.inputs import MAX_BODY, encode_body, encode_inputs, encode_unchecked
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.results import Done, Part, Result
 from charonia.schemas import JobData, ModelInfo, Output, Priority
@@ -250,8 +250,12 @@ class AsyncCharonia:
         check_key(key)  # before anything is uploaded
         name: str = fields["model"]
         found = await self._recall(name, deadline)
-        references = () if found is None else list_references(found[0])
-        inputs = await self.files.prepare(inputs, self._max_body, deadline, references, inline=key is not None)
+        model = None if found is None else found[0]
+        try:
+            inputs = await self.files.prepare(inputs, model, self._max_body, deadline, inline=key is not None)
+        except InvalidInput:
+            self.models.forget(name)  # its limits may have changed
+            raise
         encoded = encode_unchecked(inputs) if found is None else await self._encode(*found, inputs, deadline)
         return submit("/v1/jobs", encode_body({**fields, "inputs": encoded}, self._max_body), key)
 

@@ -3,7 +3,7 @@
 
 import functools
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -15,9 +15,9 @@ from charonia._sync.pages import list_pages
 from charonia._sync.transport import Transport
 from charonia.calls import Call, Deadline, check_timeout, choose_patience, decode, get
 from charonia.errors import ConnectionFailed, InvalidResponse
-from charonia.inputs import has_files, read_files
+from charonia.inputs import check_sizes, has_files, list_references, read_files
 from charonia.retry import choose_delay
-from charonia.schemas import FileData
+from charonia.schemas import FileData, ModelInfo
 from charonia.sources import (
     LARGE,
     OnProgress,
@@ -26,6 +26,7 @@ from charonia.sources import (
     find_large,
     find_references,
     ignore_progress,
+    measure,
     write_piece,
 )
 
@@ -147,22 +148,25 @@ class Files:
     def prepare(
         self,
         inputs: Mapping[str, Any],
+        model: ModelInfo | None,
         limit: int,
         deadline: Deadline,
-        references: Collection[str] = (),
         *,
         inline: bool = False,
     ) -> Mapping[str, Any]:
         """Return inputs whose large paths and files are uploaded, and the others read. Raise InvalidInput.
 
         `{"file": "file_…"}` is a file that was uploaded before. With `inline`, only those are uploaded that do not
-        fit into a request of `limit` bytes. Of `references`, also small ones and bytes are uploaded.
+        fit into a request of `limit` bytes. Of inputs that the model reads itself, also small ones and bytes are
+        uploaded. If one is larger than the model takes, nothing is uploaded.
         """
-        large = find_contents(inputs, references)
+        large = find_contents(inputs, list_references(model) if model else ())
         known = find_references(inputs)
         if not large and not known and not any(map(has_files, inputs.values())):
             return inputs
         large |= find_large(inputs, limit // 2 if inline else LARGE)
+        if model is not None:
+            check_sizes(model, {name: measure(source) for name, source in large.items()})
         uploaded = {
             name: self.upload(source, timeout=deadline.limit(TRANSFER_SECONDS)) for name, source in large.items()
         }

@@ -15,7 +15,7 @@ from charonia._sync.output_files import download_outputs
 from charonia._sync.transport import Transport
 from charonia.calls import LINES, MAX_WAIT, NEVER, Deadline, decode, get, submit
 from charonia.errors import CharoniaError, InvalidInput, InvalidRequest
-from charonia.inputs import encode_body, encode_inputs, find_only_input, has_files, list_references, read_files
+from charonia.inputs import encode_body, encode_inputs, find_only_input, has_files, read_files
 from charonia.results import Done, make_done
 from charonia.retry import choose_delay
 from charonia.schemas import BatchData, BatchLine, ModelInfo
@@ -153,7 +153,7 @@ def encode_item(
     """
     inputs: Mapping[str, Any] = item if isinstance(item, dict) else {find_only_input(model): item}
     if files is not None:
-        inputs = files.prepare(inputs, max_body, Deadline(NEVER), list_references(model))
+        inputs = files.prepare(inputs, model, max_body, Deadline(NEVER))
     elif any(map(has_files, inputs.values())):
         inputs = run_blocking(functools.partial(read_files, inputs, max_body))
     name = {} if custom_id is None else {"custom_id": custom_id}

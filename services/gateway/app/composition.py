@@ -136,7 +136,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
     return Services(
         authenticator=authenticator,
         readiness=readiness,
-        models=ModelServices(catalogue, QueueDepths(model_store), workloads, model_store),
+        models=ModelServices(catalogue, QueueDepths(model_store), workloads, model_store, settings.max_tensor),
         events=event_services,
         feed=FeedServices(authenticator, connections.feed),
         jobs=job_services,

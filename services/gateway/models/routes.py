@@ -39,6 +39,7 @@ class ModelServices:
     queue_depths: QueueDepths
     workloads: WorkloadReader
     store: ModelStore
+    max_tensor: int  # bytes
 
 
 Caller = Request[Key, Any, Any]
@@ -50,7 +51,8 @@ async def list_models(request: Caller, services: Services) -> ModelList:
     """Return the models that your key may run."""
     models = select_models(request.user.models, await services.catalogue.read())
     queued, workloads = await services.queue_depths.read(), await services.workloads.read()
-    return ModelList([view_model(versions, queued, workloads) for _, versions in sorted(models.items())])
+    most = services.max_tensor
+    return ModelList([view_model(versions, queued, workloads, most) for _, versions in sorted(models.items())])
 
 
 @get("/{name:str}", summary="Get a model", operation_id="get_model", **needs(Scope.READ), responses=document(*WITH_ID))
@@ -62,7 +64,7 @@ async def get_model(request: Caller, name: str, services: Services) -> ModelDeta
     """
     versions = await services.catalogue.list_versions(name, allowed=request.user.models)
     workloads = await services.workloads.read()
-    view = view_model(versions, await services.queue_depths.read(), workloads)
+    view = view_model(versions, await services.queue_depths.read(), workloads, services.max_tensor)
     recent = view_recent(await services.store.measure_recent(request.user.tenant_id, name))
     return ModelDetails(**msgspec.structs.asdict(view), recent=recent, triton=view_times(workloads.models.get(name)))
 
@@ -80,7 +82,7 @@ def view_percentiles(values: Sequence[float] | None) -> Percentiles:
     return Percentiles(*(round(value) for value in values)) if values else Percentiles(None, None)
 
 
-def view_model(versions: Sequence[ModelVersion], queued: Counts, workloads: Workloads) -> ModelView:
+def view_model(versions: Sequence[ModelVersion], queued: Counts, workloads: Workloads, max_tensor: int) -> ModelView:
     model = newest(versions)
     workload = workloads.models.get(model.name)
     return ModelView(
@@ -90,7 +92,7 @@ def view_model(versions: Sequence[ModelVersion], queued: Counts, workloads: Work
         max_batch_size=model.max_batch_size,
         reason=find_reason(versions),
         versions=[VersionView(each.version, each.ready, each.reason) for each in versions if each.version],
-        inputs=view_tensors(model.inputs),
+        inputs=view_tensors(model.inputs, max_tensor),
         outputs=view_tensors(model.outputs),
         queue={priority: queued.get((model.name, priority), 0) for priority in Priority},
         slots=workload.slots if workload else 0,
@@ -108,8 +110,18 @@ def find_reason(versions: Sequence[ModelVersion]) -> str | None:
     return next((each.reason for each in reversed(versions) if each.reason), None)
 
 
-def view_tensors(signatures: Sequence[Signature]) -> list[TensorView]:
-    return [TensorView(each.name, each.datatype, each.shape, each.optional, each.reference) for each in signatures]
+def view_tensors(signatures: Sequence[Signature], max_bytes: int | None = None) -> list[TensorView]:
+    return [
+        TensorView(
+            name=each.name,
+            datatype=each.datatype,
+            shape=each.shape,
+            optional=each.optional,
+            reference=each.reference,
+            max_bytes=None if each.reference else max_bytes,
+        )
+        for each in signatures
+    ]
 
 
 def make_router(services: ModelServices) -> Router:

@@ -19,6 +19,8 @@ class TensorView(msgspec.Struct, frozen=True):
     """Whether a request may leave the input out."""
     reference: bool
     """Whether the model reads a file itself, by its URL. The input must be `{"file"}`, and the file may be larger."""
+    max_bytes: int | None
+    """The most bytes of a file or URL for this input; null for an output, and if the model reads the file itself."""
 
 
 class VersionView(msgspec.Struct, frozen=True):

@@ -33,6 +33,7 @@ from services.gateway.openapi.webhook_examples import (
     WEBHOOK_ID,
 )
 
+TENSOR = {"datatype": "FP32", "shape": [-1, -1], "optional": False, "reference": False, "max_bytes": None}
 MODEL = {
     "name": "echo",
     "ready": True,
@@ -40,8 +41,8 @@ MODEL = {
     "streaming": False,
     "max_batch_size": 64,
     "versions": [{"version": "1", "ready": True, "reason": None}],
-    "inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, -1], "optional": False, "reference": False}],
-    "outputs": [{"name": "y", "datatype": "FP32", "shape": [-1, -1], "optional": False, "reference": False}],
+    "inputs": [{"name": "x"} | TENSOR | {"max_bytes": 536_870_912}],
+    "outputs": [{"name": "y"} | TENSOR],
     "queue": {"high": 0, "normal": 0, "low": 0},
     "slots": 128,
     "running": 2,

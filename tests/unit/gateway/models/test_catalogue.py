@@ -86,8 +86,8 @@ async def test_a_version_that_never_ran_is_not_meant_where_none_is_asked_for() -
 def test_a_model_has_the_reason_of_a_version_unless_one_is_ready() -> None:
     """Such as of a model that ran before its configuration broke: Triton then names no version."""
     broken = msgspec.structs.replace(version("", ready=False), declared=False, reason="broken")
-    assert view_model([broken, version("1", ready=False)], {}, NOTHING).reason == "broken"
-    assert view_model([broken, version("1")], {}, NOTHING).reason is None
+    assert view_model([broken, version("1", ready=False)], {}, NOTHING, 1024).reason == "broken"
+    assert view_model([broken, version("1")], {}, NOTHING, 1024).reason is None
 
 
 async def test_an_empty_catalogue_asks_for_a_dispatcher() -> None:
