@@ -104,7 +104,8 @@ def choose_model(kind: str, rng: random.Random) -> tuple[str, dict[str, object],
             return "work", work(ms), "slept", [ms]
         case "tokens":
             words = rng.choices(WORDS, k=rng.randint(1, 6))
-            return "tokens", {"text": [" ".join(words)], "delay_ms": [rng.choice((0, 0, 2, 10))]}, "token", [*words]
+            said: list[object] = [words[0], *(f" {word}" for word in words[1:])]
+            return "tokens", {"text": [" ".join(words)], "delay_ms": [rng.choice((0, 0, 2, 10))]}, "token", said
         case "ocr":
             return "ocr", picture(), "text", [*LINES]
         case "flaky" | "fail_times":

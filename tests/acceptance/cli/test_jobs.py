@@ -38,7 +38,7 @@ def test_a_pipe_gets_one_json_object(charonia: CommandLine) -> None:
 def test_text_comes_alone(charonia: CommandLine, tmp_path: Path) -> None:
     shutil.copy(IMAGE, tmp_path / "scan.png")
     assert charonia.run("run", "ocr", "image=@scan.png", "--text").stdout.splitlines() == LINES
-    assert charonia.run("run", "tokens", "text=@@one two", "--text").stdout == "@onetwo\n"
+    assert charonia.run("run", "tokens", "text=@@one two", "--text").stdout == "@one two\n"
     assert charonia.run("run", "tokens", "text=@-", "--text", stdin="one").stdout == "one\n"
 
 
@@ -53,7 +53,7 @@ def test_tokens_come_one_by_one(charonia: CommandLine) -> None:
         terminal.wait_for("one")
         assert "two" not in terminal.text
         assert terminal.wait() == 0
-        assert "onetwo\n" in terminal.text
+        assert "one two\n" in terminal.text
 
 
 def test_ctrl_c_leaves_the_job_running(charonia: CommandLine) -> None:

@@ -30,10 +30,10 @@ def test_responses_of_a_stream_are_shown_and_saved_wherever_they_are(charonia: C
     (tmp_path / "text.txt").write_text(f"a {WORD} b")
     (done,) = charonia.read("run", "tokens", "text=@text.txt", "--output", "out")
     first, second, third = done["outputs"]["token"]
-    assert (first["data"], second["size"], third["data"]) == (["a"], len(WORD), ["b"])
+    assert (first["data"], second["size"], third["data"]) == (["a"], len(WORD) + 1, [" b"])
     saved = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
-    assert saved == {"token-0.txt": "a", "token-1.txt": WORD, "token-2.txt": "b"}
+    assert saved == {"token-0.txt": "a", "token-1.txt": f" {WORD}", "token-2.txt": " b"}
     assert charonia.tell("job", done["id"]).count("\ntoken") == 1
     for command in (["run", "tokens", "text=@text.txt"], ["watch", done["id"]]):
         text = charonia.run(*command, "--text")
-        assert (text.returncode, text.stdout) == (0, f"a{WORD}b\n")
+        assert (text.returncode, text.stdout) == (0, f"a {WORD} b\n")

@@ -18,7 +18,7 @@ async def test_jobs_run_side_by_side(async_client: AsyncCharonia) -> None:
 
 
 async def test_events_and_tokens_are_streamed(async_client: AsyncCharonia) -> None:
-    assert [part.text async for part in async_client.stream("tokens", text="a b c")] == ["a", "b", "c"]
+    assert [part.text async for part in async_client.stream("tokens", text="a b c")] == ["a", " b", " c"]
     job = await async_client.submit("echo", x=1)
     assert [event.type async for event in job.events()] == ["job.queued", "job.started", "job.succeeded"]
 

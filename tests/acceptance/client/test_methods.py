@@ -26,7 +26,7 @@ from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.stacks.key_command import make_key
 
 IMAGE = ROOT / "deploy" / "local" / "demo.png"
-WORDS = ["hello", "brave", "world"]
+WORDS = ["hello", " brave", " world"]
 
 
 def test_an_image_becomes_text(client: Charonia) -> None:
@@ -71,11 +71,11 @@ def test_a_job_is_submitted_watched_and_read(client: Charonia) -> None:
 
 
 def test_tokens_are_streamed(client: Charonia) -> None:
-    parts = list(client.stream("tokens", text=" ".join(WORDS)))
+    parts = list(client.stream("tokens", text="".join(WORDS)))
     assert [(each.text, each["token"], each.index, each.attempt) for each in parts] == [
         (word, [word], index, 1) for index, word in enumerate(WORDS)
     ]
-    assert client.run("tokens", text=" ".join(WORDS))["token"] == WORDS
+    assert client.run("tokens", text="".join(WORDS))["token"] == WORDS
     (part,) = client.stream("echo", x=[1, 2])  # it is not a streaming model
     assert (part["y"], part.index, part.attempt) == ([[2.0, 4.0]], 0, 1)
 

@@ -16,8 +16,8 @@ from tests.acceptance.client.conftest import Restart
 from tests.support.stacks.key_command import make_key, revoke_key
 from tests.support.stacks.own_gateway import another_gateway
 
-WORDS = [f"word{number}" for number in range(15)]
-TEXT = " ".join(WORDS)
+WORDS = ["word0", *(f" word{number}" for number in range(1, 15))]
+TEXT = "".join(WORDS)
 PAUSE_MS = 200
 ROUNDS = 10
 
@@ -212,5 +212,5 @@ async def test_a_frozen_gateway_holds_no_call_over_its_deadline_and_the_feed_goe
 
 
 def test_texts_with_unusual_line_ends_are_streamed(client: Charonia) -> None:
-    words = ["a\u2028b", "c\x85d", "größe"]
-    assert [part["token"] for part in client.stream("tokens", text=" ".join(words))] == [[word] for word in words]
+    words = ["a\u2028b", " c\x85d", " größe"]
+    assert [part["token"] for part in client.stream("tokens", text="".join(words))] == [[word] for word in words]

@@ -23,8 +23,8 @@ class StreamedEvent:
 
     @property
     def tokens(self) -> list[str]:
-        """Return the words in one response of the model `tokens`."""
-        return [word for output in self.data["outputs"] for word in output["data"]]
+        """Return the words in one response of the model `tokens`, without the space before each."""
+        return [word.removeprefix(" ") for output in self.data["outputs"] for word in output["data"]]
 
 
 async def stream_events(

@@ -1,4 +1,7 @@
-"""Says a text word by word; stops where the request is cancelled. For `$now` it says the time, in unix seconds."""
+"""Says a text word by word; stops where the request is cancelled. For `$now` it says the time, in unix seconds.
+
+Each word but the first begins with a space, as the tokens of language models do. So the words joined are a text.
+"""
 
 import time
 
@@ -18,13 +21,16 @@ class TritonPythonModel:
 def _say(request):
     sender = request.get_response_sender()
     delay = _delay(request)
+    space = b""
     for word in _text(request).split():
         if not _wait(delay, sender):
             error = pb_utils.TritonError("cancelled between two words", pb_utils.TritonError.CANCELLED)
             sender.send(pb_utils.InferenceResponse(error=error), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
             return
         said = repr(time.time()).encode() if word == NOW else word
-        sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("token", np.array([said], dtype=np.object_))]))
+        token = np.array([space + said], dtype=np.object_)
+        sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("token", token)]))
+        space = b" "
     sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 

@@ -69,7 +69,7 @@ async def test_each_response_of_a_stream_is_an_object(customer: Customer) -> Non
     assert [(each.response, each.location) for each in job.outputs] == [
         (number, f"s3://{customer.bucket}/out/jobs/{job.id}/1/{job.outputs[0].name}-{number}") for number in range(2)
     ]
-    assert [await customer.read(each.location or "") for each in job.outputs] == [b"a", b"bc"]
+    assert [await customer.read(each.location or "") for each in job.outputs] == [b"a", b" bc"]
     events = await read_events(customer.api.http, job.id)
     streamed = [event.data["outputs"][0] for event in events if event.type == "job.output"]
     assert streamed == (await customer.api.http.get(f"/v1/jobs/{job.id}")).json()["outputs"]

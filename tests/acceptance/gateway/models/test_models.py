@@ -10,7 +10,7 @@ AT_ONCE = {"initial_delay": 0, "max_delay": 0}
 
 async def test_responses_of_a_streaming_model_are_in_order(api: Api) -> None:
     job = await api.run("tokens", {"text": ["one two  three"], "delay_ms": [20]})
-    expected = [Output("token", "BYTES", [1], [word], index) for index, word in enumerate(("one", "two", "three"))]
+    expected = [Output("token", "BYTES", [1], [word], index) for index, word in enumerate(("one", " two", " three"))]
     assert (job.status, job.outputs) == ("succeeded", expected)
 
 
