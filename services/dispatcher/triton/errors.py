@@ -119,6 +119,9 @@ RULES = (
     ),
 )
 DEFAULT_RULE = Rule("", "inference_failed", retryable=True)
+# A line after the message of a Python model's exception: where it was raised, then the calls that led there.
+FRAME = re.compile(r"^ *(?:.*/)?([^/\n]{1,100})\((\d+)\): (.{1,100})$", re.MULTILINE)
+MAX_FRAMES = 3  # that are shown
 # Of the server, in gRPC's own messages. Tenants see the rest.
 ADDRESS = re.compile(r"\bipv[46]:\S+ | (for|resolving) \S+:\d+(?=:)")
 NOT_CONNECTED = "failed to connect to all addresses"  # gRPC's message for a call that never reached the server
@@ -145,6 +148,9 @@ def explain(message: str, code: grpc.StatusCode | None = None) -> InferenceError
 
 
 def clean_message(message: str) -> str:
-    """Remove the request id and the server's file paths."""
-    text = message.split("\n\nAt:\n")[0]
-    return re.sub(r"^((?:in ensemble '[^']*', )*)\[request id: [^\]]*\] ", r"\1", text).strip()[:MAX_MESSAGE_LENGTH]
+    """Remove the request id and the server's folders. Of a Python model's traceback, keep the files and lines."""
+    text, _, traceback = message.partition("\n\nAt:\n")
+    text = re.sub(r"^((?:in ensemble '[^']*', )*)\[request id: [^\]]*\] ", r"\1", text).strip()
+    frames = [f"{name}, line {line}, in {function}" for name, line, function in FRAME.findall(traceback)]
+    place = f" ({'; '.join(frames[:MAX_FRAMES])})" if frames else ""
+    return text[: MAX_MESSAGE_LENGTH - len(place)] + place

@@ -103,10 +103,18 @@ def test_a_refused_request_differs_from_an_interrupted_one(
     assert explain(message, status).refused is refused
 
 
-def test_server_paths_and_request_ids_are_removed() -> None:
+def test_folders_of_the_server_and_request_ids_are_removed_and_lines_of_code_stay() -> None:
     text = "Failed to process the request(s) for model 'm_0_0', message: RuntimeError: hello"
-    error = explain(f"[request id: job_1] {text}\n\nAt:\n  /srv/models/m/1/model.py(16): execute\n")
-    assert error.failure.message == text
+    calls = "  /srv/models/m/1/parts/shapes.py(7): <listcomp>\n  /srv/models/m/1/model.py(16): execute\n"
+    error = explain(f"[request id: job_1] {text}\n\nAt:\n{calls}")
+    assert error.failure.message == f"{text} (shapes.py, line 7, in <listcomp>; model.py, line 16, in execute)"
+
+
+def test_a_deep_traceback_is_cut_and_keeps_its_first_line() -> None:
+    calls = "".join(f"  /lib/part{number}.py({number}): call\n" for number in range(1, 100))
+    found = explain(f"{'x' * 10_000}\n\nAt:\n{calls}").failure.message
+    assert (len(found), found.count("line")) == (2000, 3)
+    assert "(part1.py, line 1, in call; " in found
 
 
 def test_a_request_id_behind_the_name_of_an_ensemble_is_removed() -> None:

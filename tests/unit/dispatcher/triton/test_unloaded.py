@@ -23,7 +23,8 @@ NO_FILE = "Internal: Python model file not found in '/srv/models/empty/1/model.p
         (
             "UNAVAILABLE",
             IMPORT_ERROR,
-            "Triton could not load it: Internal: ModuleNotFoundError: No module named 'torch'",
+            "Triton could not load it: Internal: ModuleNotFoundError: No module named 'torch' "
+            "(model.py, line 1, in <module>)",
         ),
         ("UNAVAILABLE", NO_FILE, "Triton could not load it: Internal: Python model file not found in '…/model.py'"),
         (
