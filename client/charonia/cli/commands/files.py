@@ -16,7 +16,7 @@ from charonia.cli.changes import remove_each
 from charonia.cli.registry import command, make_group
 from charonia.cli.session import Session
 from charonia.cli.terminal.prompts import confirm
-from charonia.cli.terminal.tables import count, make_table, print_list, show_age
+from charonia.cli.terminal.tables import count, make_table, print_list, show_age, show_expiry
 from charonia.schemas import FileData
 
 BAR_WIDTH = 20
@@ -47,7 +47,7 @@ def list_files(session: Session, limit: options.Limit = 20) -> None:
 
 
 def show_row(file: FileData) -> Sequence[str]:
-    return file.id, decimal(file.size), file.content_type, show_age(file.created_at), show_age(file.expires_at)
+    return file.id, decimal(file.size), file.content_type, show_age(file.created_at), show_expiry(file.expires_at)
 
 
 def put_files(

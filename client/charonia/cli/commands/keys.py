@@ -11,7 +11,15 @@ from charonia.cli.changes import remove_each
 from charonia.cli.registry import command, make_group
 from charonia.cli.session import Session
 from charonia.cli.terminal.prompts import confirm
-from charonia.cli.terminal.tables import count, make_table, print_fields, print_list, show_age, show_time
+from charonia.cli.terminal.tables import (
+    count,
+    make_table,
+    print_fields,
+    print_list,
+    show_age,
+    show_expiry,
+    show_time,
+)
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
@@ -31,13 +39,19 @@ def register(app: typer.Typer) -> None:
 
 def list_keys(session: Session) -> None:
     """List the keys, oldest first. The keys themselves are not shown."""
-    table = make_table(["ID", "NAME", "SCOPES", "EXPIRES", "USED"], right=["EXPIRES", "USED"], flexible=["NAME"])
+    columns = ["ID", "NAME", "SCOPES", "MODELS", "EXPIRES", "USED"]
+    table = make_table(columns, right=["EXPIRES", "USED"], flexible=["NAME", "MODELS"])
     print_list(session, session.client.keys.list(), table, show_row, "no keys")
     session.open_page("/keys")
 
 
 def show_row(key: KeyData) -> Sequence[str]:
-    return key.id, key.name, ",".join(key.scopes), show_age(key.expires_at), show_age(key.last_used_at)
+    expiry, used = show_expiry(key.expires_at), show_age(key.last_used_at)
+    return key.id, key.name, ",".join(key.scopes), show_models(key), expiry, used
+
+
+def show_models(key: KeyData) -> str:
+    return "all" if key.models is None else ", ".join(key.models) or "none"
 
 
 def show_key(session: Session, key: KeyId) -> None:
@@ -50,16 +64,17 @@ def print_key(session: Session, key: KeyData) -> None:
     if session.as_json:
         session.print_json(key)
         return
+    expiry = show_expiry(key.expires_at)
     print_fields(
         session,
         [
             ("id", key.id),
             ("name", key.name),
             ("scopes", ", ".join(key.scopes)),
-            ("models", "all" if key.models is None else ", ".join(key.models) or "none"),
+            ("models", show_models(key)),
             ("rate limit", "none of its own" if key.rate_limit is None else f"{key.rate_limit} requests/s"),
             ("created", show_time(key.created_at)),
-            ("expires", "never" if key.expires_at is None else show_time(key.expires_at)),
+            ("expires", "never" if key.expires_at is None else f"{show_time(key.expires_at)} ({expiry})"),
             ("last used", "never" if key.last_used_at is None else show_time(key.last_used_at)),
             ("key", key.key),
         ],

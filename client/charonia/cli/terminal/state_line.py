@@ -1,4 +1,4 @@
-"""One line on a terminal that says what a job does. It shows nothing if nobody sees it."""
+"""What a job does, at the end of a terminal. It shows nothing if nobody sees it."""
 
 import contextlib
 import threading
@@ -18,7 +18,7 @@ POLL_SECONDS = 1.0  # between two reads of the position in the queue
 
 
 class Shown:
-    """A state and the seconds since the command began to wait, cut to the width of the terminal."""
+    """A state and the seconds since the command began to wait. A long reason takes several lines."""
 
     def __init__(self, text: str, began: float) -> None:
         self._text = text
@@ -27,7 +27,7 @@ class Shown:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         seconds = show_seconds(time.monotonic() - self._began)
         line = show_text_line(f"{self._text} · {seconds}")
-        line.no_wrap, line.overflow = True, "ellipsis"
+        line.overflow = "fold"  # of a word that is wider than the terminal
         yield line
 
 

@@ -47,6 +47,13 @@ def show_age(time: datetime | None, now: datetime | None = None) -> str:
     return show_seconds(seconds) if seconds >= 0 else f"in {show_seconds(-seconds)}"
 
 
+def show_expiry(time: datetime | None, now: datetime | None = None) -> str:
+    """Return how far ahead the end of something is, such as `in 5m`, or that it was."""
+    if time is not None and time <= (now or datetime.now(timezone.utc)):
+        return "expired"
+    return show_age(time, now)
+
+
 def show_seconds(seconds: float) -> str:
     """Return a long duration in its largest unit."""
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "m")):

@@ -2,9 +2,10 @@
 
 import io
 import time
+from datetime import UTC, datetime, timedelta
 
 from charonia.cli.terminal.state_line import Shown
-from charonia.cli.terminal.tables import add_row, make_table
+from charonia.cli.terminal.tables import add_row, make_table, show_expiry
 from rich.console import Console
 
 JOB = "job_01m7ystyt3fmq9pqw9y6x8q317"
@@ -25,8 +26,20 @@ def test_ids_are_never_cut() -> None:
         assert show(table, width)[1].startswith(JOB)
 
 
-def test_the_state_stays_on_one_line() -> None:
-    (line,) = show(Shown(f"{JOB} queued · position 7 · all slots of the model are taken", time.monotonic() - 65), 40)
-    assert len(line) == 40
+def test_a_state_with_a_long_reason_is_shown_as_a_whole() -> None:
+    reason = "Triton does not have the model ready. Triton could not load it: no module named torch"
+    lines = show(Shown(f"{JOB} queued · {reason}", time.monotonic() - 65), 40)
+    assert " ".join(line.strip() for line in lines) == f"{JOB} queued · {reason} · 1m"
+    assert max(map(len, lines)) <= 40
+
+
+def test_a_short_state_takes_one_line() -> None:
     (line,) = show(Shown(f"{JOB} processing", time.monotonic() - 5), 80)
     assert line == f"{JOB} processing · 5s"
+
+
+def test_an_end_that_was_differs_from_one_that_comes() -> None:
+    now = datetime.now(UTC)
+    assert show_expiry(now - timedelta(seconds=1), now) == "expired"
+    assert show_expiry(now + timedelta(hours=2), now) == "in 2h"
+    assert show_expiry(None, now) == "–"
