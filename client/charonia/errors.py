@@ -28,6 +28,15 @@ class ConfigurationError(CharoniaError):
     """The URL, the key or the profile is missing or wrong."""
 
 
+class ResumeError(CharoniaError):
+    """A run of many items cannot go on with the file of an earlier one. `reason` lacks how to begin anew, if it can."""
+
+    def __init__(self, reason: str, path: object = None) -> None:
+        super().__init__(reason if path is None else f"{reason}, or delete {path} to begin anew")
+        self.reason = reason
+        self.can_restart = path is not None
+
+
 class InvalidInput(CharoniaError, ValueError):
     """An input does not fit the model, or is too large. Nothing was sent."""
 

@@ -1,75 +1,37 @@
-"""What was submitted, in the file `RESULTS.progress`: so that a killed command goes on and submits nothing twice."""
+"""What a run of many items has submitted, in a file: so that a killed run goes on and submits nothing twice."""
 
+import contextlib
+import json
 import os
 import sys
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import msgspec
 
-from charonia.cli.arguments import InvalidArgument
-from charonia.schemas import Failure
+from charonia.errors import ResumeError
+from charonia.journal_records import DECODER, Beginning, Chunk, Dropped, Planned, Record, Submitted
 
 if sys.platform != "win32":
     import fcntl
 
-
-class Beginning(msgspec.Struct, frozen=True, tag="begin", tag_field="is"):
-    """The first record: what the run is. A run with other arguments must not go on with its file."""
-
-    model: str
-    url: str
-    fields: dict[str, Any]
-
-
-class Planned(msgspec.Struct, frozen=True, tag="planned", tag_field="is"):
-    """A chunk of items that is about to be submitted: its place in the items file, and its Idempotency-Key."""
-
-    first: int  # index of its first item
-    count: int
-    start: int  # bytes
-    end: int
-    digest: str
-    key: str
-    at: datetime
-
-
-class Submitted(msgspec.Struct, frozen=True, tag="submitted", tag_field="is"):
-    """The answer for the latest planned chunk. `refused` has the items that are not in the batch, by index."""
-
-    batch: str | None
-    refused: dict[int, Failure]
-
-
-class Dropped(msgspec.Struct, frozen=True, tag="dropped", tag_field="is"):
-    """The latest planned chunk was refused as a whole; its items are planned anew."""
-
-
-Record = Beginning | Planned | Submitted | Dropped
-DECODER = msgspec.json.Decoder(Record)
-
-
-class Chunk(NamedTuple):
-    """A planned chunk, and its answer, if that has arrived."""
-
-    planned: Planned
-    submitted: Submitted | None
+KEY_LIFE = timedelta(hours=23)  # for which the gateway surely knows an Idempotency-Key
 
 
 class Journal:
     """The records of a run: appended, and on the disk before the run goes on."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create the file. Raise InvalidArgument if another command uses it."""
+        """Open or create the file. Raise ResumeError if another run uses it."""
         self.path = path
         self._file: BinaryIO = path.open("a+b")
         try:
             lock(self._file)
         except OSError:
             self._file.close()
-            raise InvalidArgument(f"another `charonia batch` writes to {path}; wait for its end, or end it") from None
+            raise ResumeError(f"another run writes to {path}; wait for its end, or end it") from None
         self._cut()
 
     def is_stale(self) -> bool:
@@ -93,10 +55,43 @@ class Journal:
         """Delete the file."""
         self.path.unlink()
 
+    def begin(self, now: Beginning) -> bool:
+        """Note what the run is, and return whether it goes on. Raise ResumeError if an earlier one was another."""
+        earlier = self.find_beginning()
+        if earlier is None:
+            self.append(now)
+            return False
+        for name, before, after in (
+            ("the model was", earlier.model, now.model),
+            ("the gateway was", earlier.url, now.url),
+            ("the other options were", earlier.fields, now.fields),
+            ("ordered was", earlier.ordered, now.ordered),
+        ):
+            if before != after:
+                shown = before if isinstance(before, str) else json.dumps(before)
+                raise ResumeError(
+                    f"this run began with other arguments: {name} {shown}. Give the same to go on", self.path
+                )
+        return True
+
+    def check_age(self, planned: Planned) -> None:
+        """Raise ResumeError if nobody can know whether a planned chunk was submitted."""
+        if datetime.now(timezone.utc) - planned.at > KEY_LIFE:
+            last = planned.first + planned.count - 1
+            raise ResumeError(
+                f"it is not known whether the items {planned.first} to {last} were submitted: that was over 23 hours "
+                f"ago, at {planned.at:%Y-%m-%d %H:%M} UTC. Look among your jobs whether they were",
+                self.path,
+            )
+
     def find_beginning(self) -> Beginning | None:
         """Return the first record."""
         first = next(self._read(), None)
         return first if isinstance(first, Beginning) else None
+
+    def has_chunks(self) -> bool:
+        """Return whether anything may have been submitted."""
+        return next(self.list_chunks(), None) is not None
 
     def list_chunks(self) -> Iterator[Chunk]:
         """Yield all chunks, in order. Only the last one may lack its answer."""
@@ -134,6 +129,31 @@ class Journal:
                 break
             end += len(text)
         self._file.truncate(end)
+
+
+@contextlib.contextmanager
+def open_journal(path: Path | str, beginning: Beginning) -> Iterator[Journal]:
+    """Return the journal of a run at a path. Raise ResumeError if another run uses it, or began it.
+
+    The file is deleted at the end, unless an error ends the run after it has submitted something.
+    """
+    journal = Journal(Path(path))
+    while journal.is_stale():
+        journal.close()
+        journal = Journal(Path(path))
+    try:
+        if not journal.has_chunks():  # any run may begin
+            journal.clear()
+        journal.begin(beginning)
+        sync_folder(journal.path.absolute().parent)
+        yield journal
+        journal.remove()
+    except BaseException:
+        if not journal.has_chunks():
+            journal.remove()
+        raise
+    finally:
+        journal.close()
 
 
 def lock(file: BinaryIO) -> None:

@@ -121,6 +121,11 @@ class Done:
         return self.result[name]
 
     @property
+    def text(self) -> str:
+        """All text of the outputs. Raises `error` if there is one."""
+        return self.result.text
+
+    @property
     def result(self) -> Result:
         """The outputs. Raises `error` if there is one."""
         if self.error is not None:

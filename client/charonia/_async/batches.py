@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from charonia._async.blocking import sleep
-from charonia._async.mapper import encode_item
+from charonia._async.planner import encode_item
 from charonia._async.resources import AsyncModels
 from charonia._async.transport import AsyncTransport
 from charonia.calls import LINES, MAX_WAIT, Deadline, decode, get, submit

@@ -1,11 +1,14 @@
 """The client: submit, run, stream and map."""
 
+import contextlib
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import date, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import httpx
+import msgspec
 
 from charonia._async.batches import AsyncBatches
 from charonia._async.feed import AsyncEvents
@@ -15,6 +18,7 @@ from charonia._async.keys import AsyncKeys
 from charonia._async.mapper import AsyncMapper
 from charonia._async.output_files import download_outputs, is_too_large
 from charonia._async.pages import list_pages
+from charonia._async.planner import AsyncPlanner
 from charonia._async.resources import AsyncDeadLetters, AsyncJobs, AsyncModels, to_text
 from charonia._async.transport import AsyncTransport
 from charonia._async.webhooks import AsyncDeliveries, AsyncWebhooks
@@ -34,6 +38,8 @@ from charonia.calls import (
 from charonia.errors import ConfigurationError, Forbidden, InvalidInput, InvalidRequest, KnownJob
 from charonia.events import JOB_ENDS, JobEvent, StepEvent
 from charonia.inputs import MAX_BODY, encode_body, encode_inputs, encode_unchecked
+from charonia.journal import open_journal
+from charonia.journal_records import Beginning
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.results import Done, Part, Result
 from charonia.schemas import JobData, ModelInfo, Output, Priority
@@ -196,26 +202,38 @@ class AsyncCharonia:
         items: Iterable[Any],
         /,
         *,
-        concurrency: int = 32,
+        concurrency: int = 256,
+        ordered: bool = False,
+        resume: Path | str | None = None,
         timeout: float = DEFAULT_WAIT,
         priority: Priority | None = None,
         webhook: str | Webhook | None = None,
         metadata: Mapping[str, Any] | None = None,
         options: Options | None = None,
     ) -> AsyncGenerator[Done, None]:
-        """Run the model on each item, and yield the items with their results as they end, not in order.
+        """Run the model on each item, and yield the items with their results as they end, or in order if `ordered`.
 
         An item is a dictionary of inputs, or the value of the model's only input. At most `concurrency` jobs are
         submitted at a time, so `items` may be endless. A failed item raises nothing; its `error` says why. Raise
         DeadlineExceeded if no item ends for `timeout` seconds. Submitted jobs go on if the loop is left.
+
+        `resume` is a path for what was submitted. If the program is killed, call again with the same path and the same
+        items: it yields all results from the beginning, and no item runs twice. The file is deleted after the last
+        result. A request then holds the content of files, so an item is limited to it. Raise ResumeError for other
+        items or arguments than before.
         """
         if concurrency < 1:
             raise ValueError("concurrency must be at least 1")
         timeout = check_timeout(timeout)
         fields = make_fields(model, priority, webhook, metadata, options)
-        mapper = AsyncMapper(self._transport, self.files, await self.models[model], fields, self._max_body)
-        async for done in mapper.run(items, concurrency, timeout):
-            yield done
+        found = await self.models[model]
+        defaults = encode_body({"defaults": fields}, self._max_body)
+        beginning = Beginning(model, self.url, msgspec.json.decode(defaults)["defaults"])
+        with contextlib.nullcontext() if resume is None else open_journal(resume, beginning) as journal:
+            planner = AsyncPlanner(found, items, self._max_body, self.files, journal)
+            mapper = AsyncMapper(self._transport, self.files, planner, defaults, ordered=ordered)
+            async for done in mapper.run(concurrency, timeout):
+                yield done
 
     async def stats(self) -> Stats:
         """Return your jobs in numbers: what waits, runs and ended, by model and priority."""

@@ -1,27 +1,27 @@
 """Runs a model on many items: in small batches, a few at a time, so that memory is bounded."""
 
-import functools
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import msgspec
 
-from charonia._async.blocking import run_blocking, sleep
+from charonia._async.blocking import sleep
 from charonia._async.files import AsyncFiles
 from charonia._async.output_files import download_outputs
+from charonia._async.planner import AsyncPlanner, Chunk
 from charonia._async.transport import AsyncTransport
-from charonia.calls import LINES, MAX_WAIT, NEVER, Deadline, decode, get, submit
-from charonia.errors import CharoniaError, InvalidInput, InvalidRequest
-from charonia.inputs import encode_body, encode_inputs, find_only_input, has_files, read_files
+from charonia.calls import LINES, MAX_WAIT, Deadline, decode, get, submit
+from charonia.errors import CharoniaError, InvalidRequest, TooLarge
+from charonia.ordering import WINDOW, Ordering
 from charonia.results import Done, make_done
 from charonia.retry import choose_delay
-from charonia.schemas import BatchData, BatchLine, ModelInfo
+from charonia.schemas import BatchData, BatchLine
 
 FLIGHTS = 4  # batches at a time
 MAX_ITEMS = 10_000  # of one batch, as in the API
-CHUNK_BYTES = 8 * 1024 * 1024  # of one batch, if more than one item is in it
+KEY = "Idempotency-Key"
 FIRST_WAIT, LONGEST_WAIT = 0.25, 2.0  # seconds for the oldest batch, while others may end before it
 
 
@@ -40,27 +40,34 @@ class AsyncMapper:
     """One run of `map`."""
 
     def __init__(
-        self, transport: AsyncTransport, files: AsyncFiles, model: ModelInfo, fields: dict[str, Any], max_body: int
+        self, transport: AsyncTransport, files: AsyncFiles, planner: AsyncPlanner, defaults: bytes, *, ordered: bool
     ) -> None:
+        """`defaults` is the line with the arguments of the run."""
         self._transport = transport
         self._files = files
-        self._model = model
-        self._defaults = encode_body({"defaults": fields}, max_body)
-        self._max_body = max_body
-        self._held: tuple[int, Any, bytes] | None = None  # encoded, and too large for the last batch
+        self._planner = planner
+        self._defaults = defaults
+        self._order: Ordering[Done] | None = Ordering() if ordered else None
+        self._size = 1  # items of a chunk
 
-    async def run(self, items: Iterable[Any], concurrency: int, timeout: float) -> AsyncGenerator[Done, None]:
-        """Yield each item with its result, as they end."""
+    async def run(self, concurrency: int, timeout: float) -> AsyncGenerator[Done, None]:
+        """Yield each item with its result: as they end, or in their order."""
         most = min(FLIGHTS, concurrency)
-        source, has_more = iter(enumerate(items)), True
+        self._size = min(concurrency // most, MAX_ITEMS)
+        async for done in self._run(most, WINDOW * concurrency, timeout):
+            for each in [done] if self._order is None else self._order.add(done.index, done):
+                yield each
+
+    async def _run(self, most: int, window: int, timeout: float) -> AsyncGenerator[Done, None]:
+        has_more = True
         flights: deque[Flight] = deque()
         patience = Deadline(timeout)
         while has_more or flights:
-            while has_more and len(flights) < most:
-                chunk: list[tuple[int, Any, bytes]] = []
-                async for refused in self._fill(chunk, source, min(concurrency // most, MAX_ITEMS)):
-                    yield refused
-                has_more = bool(chunk)
+            while has_more and len(flights) < most and not self._is_ahead(window):
+                chunk = await self._planner.plan(self._size)
+                if chunk is None:
+                    has_more = False
+                    break
                 async for refused in self._launch(chunk, flights, timeout):
                     yield refused
                 patience.renew()
@@ -69,44 +76,44 @@ class AsyncMapper:
                 patience.renew()  # the time that the caller takes does not count
             patience.check("the next result")
 
-    async def _fill(
-        self, chunk: list[tuple[int, Any, bytes]], source: Iterator[tuple[int, Any]], most: int
-    ) -> AsyncGenerator[Done, None]:
-        """Add the next items to a chunk. Yield those that do not fit the model."""
-        size = 0
-        while len(chunk) < most:
-            found, self._held = self._held, None
-            if found is None:
-                if (following := next(source, None)) is None:
-                    return
-                index, item = following
-                try:
-                    found = (index, item, await encode_item(self._model, item, self._max_body, files=self._files))
-                except InvalidInput as error:
-                    yield Done(index, item, None, error)
-                    continue
-            size += len(found[2])
-            if chunk and size > CHUNK_BYTES:
-                self._held = found
-                return
-            chunk.append(found)
+    def _is_ahead(self, items: int) -> bool:
+        """Return whether so many items are planned that the next one in order has to come first."""
+        return self._order is not None and self._planner.planned - self._order.next >= items
 
-    async def _launch(
-        self, chunk: list[tuple[int, Any, bytes]], flights: deque[Flight], timeout: float
-    ) -> AsyncGenerator[Done, None]:
-        """Submit a chunk as a batch, once the queue has room for it. Yield its items if the gateway refuses them."""
-        if not chunk:
-            return
-        body = b"\n".join([self._defaults, *(line for _, _, line in chunk)])
-        try:
-            batch = await self._transport.call(submit("/v1/batches", body, None, LINES), BatchData, timeout)
-        except InvalidRequest as error:
-            if any(each.pointer.startswith("/defaults") for each in error.errors):
-                raise
-            for index, item, _ in chunk:
-                yield Done(index, item, None, error)
-            return
-        flights.append(Flight(batch.id, {at: (index, item) for at, (index, item, _) in enumerate(chunk)}))
+    async def _launch(self, chunk: Chunk, flights: deque[Flight], timeout: float) -> AsyncGenerator[Done, None]:
+        """Submit a chunk as a batch, once the queue has room for it. Yield the items that are refused."""
+        batch_id, refusal = chunk.batch, None
+        if not chunk.submitted:
+            try:
+                batch_id = await self._submit(chunk, timeout)
+            except TooLarge:  # such as a batch that is larger than the queue may be
+                await self._planner.drop(chunk)
+                if len(chunk.sent) == 1:
+                    raise
+                self._size = max(1, len(chunk.entries) // 2)
+                return
+            except InvalidRequest as error:
+                if any(each.pointer.startswith(("/defaults", KEY)) for each in error.errors):
+                    await self._planner.drop(chunk)
+                    raise
+                await self._planner.note_refused(chunk, error)
+                refusal = error
+        if batch_id is not None:
+            items = {at: (each.number, each.item) for at, each in enumerate(chunk.sent)}
+            flights.append(Flight(batch_id, items))
+        for each in chunk.entries:
+            if (reason := each.error or refusal) is not None:
+                yield Done(each.number, each.item, None, reason)
+
+    async def _submit(self, chunk: Chunk, timeout: float) -> str | None:
+        """Return the id of a batch with these items, or None if there are none."""
+        batch_id = None
+        if chunk.sent:
+            body = b"\n".join([self._defaults, *(each.line for each in chunk.sent)])
+            call = submit("/v1/batches", body, chunk.key, LINES)
+            batch_id = (await self._transport.call(call, BatchData, timeout)).id
+        await self._planner.note_submitted(batch_id)
+        return batch_id
 
     async def _collect(self, flights: deque[Flight], timeout: float) -> AsyncGenerator[Done, None]:
         """Wait a moment for the oldest batch. Yield what has ended, and forget batches that have."""
@@ -144,19 +151,3 @@ class AsyncMapper:
         except CharoniaError as error:
             return Done(done.index, done.item, done.job, error)
         return Done(done.index, done.item, msgspec.structs.replace(done.job, outputs=outputs), None)
-
-
-async def encode_item(
-    model: ModelInfo, item: Any, max_body: int, custom_id: str | None = None, *, files: AsyncFiles | None = None
-) -> bytes:
-    """Return the line of an item: its inputs, or the value of the model's only required input. Raise InvalidInput.
-
-    Large files are uploaded, if `files` is given: each call then returns another line.
-    """
-    inputs: Mapping[str, Any] = item if isinstance(item, dict) else {find_only_input(model): item}
-    if files is not None:
-        inputs = await files.prepare(inputs, model, max_body, Deadline(NEVER))
-    elif any(map(has_files, inputs.values())):
-        inputs = await run_blocking(functools.partial(read_files, inputs, max_body))
-    name = {} if custom_id is None else {"custom_id": custom_id}
-    return encode_body({**name, "inputs": encode_inputs(model, inputs)}, max_body)

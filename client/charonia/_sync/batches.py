@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from charonia._sync.blocking import sleep
-from charonia._sync.mapper import encode_item
+from charonia._sync.planner import encode_item
 from charonia._sync.resources import Models
 from charonia._sync.transport import Transport
 from charonia.calls import LINES, MAX_WAIT, Deadline, decode, get, submit

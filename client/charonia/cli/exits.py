@@ -8,6 +8,7 @@ from charonia.errors import (
     DeadlineExceeded,
     InvalidInput,
     InvalidResponse,
+    ResumeError,
     ServerError,
     Unavailable,
 )
@@ -17,7 +18,7 @@ FAILED, USAGE, UNREACHABLE, REFUSED = 1, 2, 3, 4
 
 def find_exit_code(error: CharoniaError) -> int:
     """Return the exit code for an error."""
-    if isinstance(error, (ConfigurationError, InvalidInput)):
+    if isinstance(error, (ConfigurationError, InvalidInput, ResumeError)):
         return USAGE
     if isinstance(error, (ConnectionFailed, DeadlineExceeded, InvalidResponse, Unavailable, ServerError)):
         return UNREACHABLE

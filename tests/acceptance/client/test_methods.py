@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from charonia import Charonia, calls
-from charonia._sync import mapper
+from charonia._sync import planner
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -193,7 +193,7 @@ def test_an_endless_source_is_read_only_as_far_as_needed(client: Charonia) -> No
 def test_an_item_that_is_too_large_for_a_batch_is_in_the_next_one(
     client: Charonia, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mapper, "CHUNK_BYTES", 200)
+    monkeypatch.setattr(planner, "CHUNK_BYTES", 200)
     found = sorted(client.map("echo", range(20)), key=lambda each: each.index)
     assert [(each.index, each["y"]) for each in found] == [(number, [[2.0 * number]]) for number in range(20)]
 

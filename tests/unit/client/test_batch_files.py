@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from charonia.cli.arguments import InvalidArgument
 from charonia.cli.batch.items import InvalidItem, find_files, make_digest, parse_item, read_lines
-from charonia.cli.batch.journal import Beginning, Dropped, Journal, Planned, Submitted
 from charonia.cli.batch.refusals import assign
 from charonia.cli.batch.results import ResultFile, make_refusal
 from charonia.cli.batch.run import LONGEST_PAUSE, choose_pause
-from charonia.errors import ConnectionFailed, InvalidRequest, RateLimited, TooLarge
+from charonia.errors import ConnectionFailed, InvalidRequest, RateLimited, ResumeError, TooLarge
+from charonia.journal import Journal
+from charonia.journal_records import Beginning, Dropped, Planned, Submitted
 from charonia.schemas import Failure, FieldError
 
 BEGINNING = Beginning("echo", "http://localhost", {})
@@ -20,7 +21,7 @@ FAILURE = Failure("invalid_input", "wrong")
 
 
 def make_planned(first: int) -> Planned:
-    return Planned(first, 2, 0, 10, "digest", f"key{first}", datetime(2026, 1, 1, tzinfo=UTC))
+    return Planned(first, 2, "digest", f"key{first}", datetime(2026, 1, 1, tzinfo=UTC), 0, 10)
 
 
 def test_lines_are_found_with_their_places() -> None:
@@ -77,7 +78,7 @@ def test_the_journal_has_all_chunks_with_their_answers(tmp_path: Path) -> None:
     submitted = Submitted("bat_1", {1: FAILURE})
     for record in (BEGINNING, make_planned(0), submitted, make_planned(2), Dropped(), make_planned(2)):
         journal.append(record)
-    with pytest.raises(InvalidArgument, match="another `charonia batch`"):
+    with pytest.raises(ResumeError, match="another run writes to"):
         Journal(tmp_path / "progress")
     journal.close()
     with (tmp_path / "progress").open("a") as file:

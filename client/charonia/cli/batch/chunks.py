@@ -2,20 +2,19 @@
 
 import uuid
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from charonia import Charonia, InvalidInput
 from charonia.cli.arguments import InvalidArgument
 from charonia.cli.batch.items import InvalidItem, Line, make_digest, parse_item, read_lines
-from charonia.cli.batch.journal import Chunk, Planned
 from charonia.cli.batch.results import explain
 from charonia.inputs import EncodedItem
+from charonia.journal_records import Chunk, Planned
 from charonia.schemas import Failure
 
 CHUNK_BYTES = 8 * 1024 * 1024  # of a request, if more than one item is in it
-KEY_LIFE = timedelta(hours=23)  # for which the gateway surely knows an Idempotency-Key
 
 
 class Entry(NamedTuple):
@@ -60,16 +59,10 @@ class ItemFile:
             return None
         digest = make_digest(self._file, start, end)
         now = datetime.now(timezone.utc)
-        return Planned(first, len(entries), start, end, digest, uuid.uuid4().hex, now), entries
+        return Planned(first, len(entries), digest, uuid.uuid4().hex, now, start, end), entries
 
     def read(self, planned: Planned) -> list[Entry]:
-        """Return the items of a chunk that may have been submitted. Raise InvalidArgument if nobody can know that."""
-        if datetime.now(timezone.utc) - planned.at > KEY_LIFE:
-            last = planned.first + planned.count - 1
-            raise InvalidArgument(
-                f"it is not known whether the items {planned.first} to {last} were submitted: that was over 23 hours "
-                f"ago, at {planned.at:%Y-%m-%d %H:%M} UTC. `charonia jobs` lists your jobs; begin anew with --restart"
-            )
+        """Return the items of a chunk that may have been submitted."""
         return [self._encode(index, line) for index, line in self._read_lines(planned)]
 
     def read_names(self, planned: Planned) -> list[str | None]:

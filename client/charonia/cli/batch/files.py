@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from charonia.cli.arguments import InvalidArgument
-from charonia.cli.batch.journal import Journal, sync_folder
 from charonia.cli.batch.results import ResultFile
+from charonia.journal import Journal, sync_folder
 
 
 def open_files(items: Path, output: Path, *, restart: bool) -> tuple[Journal, ResultFile]:

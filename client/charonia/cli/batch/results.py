@@ -8,9 +8,9 @@ import msgspec
 
 from charonia import APIError, CharoniaError, InvalidInput
 from charonia.cli.arguments import InvalidArgument
-from charonia.cli.batch.journal import sync
 from charonia.cli.results import to_json
 from charonia.errors import JobError
+from charonia.journal import sync
 from charonia.results import Done
 from charonia.schemas import Failure
 

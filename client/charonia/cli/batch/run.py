@@ -1,6 +1,5 @@
 """Runs a model on the items of a file: submits chunks of them as batches, and writes results as they come."""
 
-import json
 import math
 import time
 from collections import deque
@@ -9,10 +8,8 @@ from typing import Any, NamedTuple
 
 from charonia import Charonia
 from charonia.calls import Deadline
-from charonia.cli.arguments import InvalidArgument
 from charonia.cli.batch.bar import Bar
 from charonia.cli.batch.chunks import Entry, ItemFile
-from charonia.cli.batch.journal import Beginning, Chunk, Dropped, Journal, Planned, Submitted
 from charonia.cli.batch.refusals import assign
 from charonia.cli.batch.results import ResultFile, ResultLine, make_line, make_refusal
 from charonia.errors import (
@@ -28,6 +25,9 @@ from charonia.errors import (
     Unavailable,
 )
 from charonia.inputs import EncodedItem
+from charonia.journal import Journal
+from charonia.journal_records import Beginning, Chunk, Dropped, Planned, Submitted
+from charonia.ordering import WINDOW, Ordering
 from charonia.results import make_done
 
 FLIGHTS = 16  # batches at a time
@@ -40,11 +40,15 @@ PASSING = (ConnectionFailed, DeadlineExceeded, InvalidResponse, RateLimited, Una
 
 
 class Task(NamedTuple):
-    """What to run on each item: the model, and the other arguments of the submits."""
+    """What to run on each item: the model, and the other arguments of the submits.
+
+    If `ordered`, the results are written in the order of the items.
+    """
 
     model: str
     fields: Mapping[str, Any]
     concurrency: int
+    ordered: bool = False
 
 
 class Flight:
@@ -75,20 +79,20 @@ class Run:
         self._pending: tuple[Planned, list[Entry]] | None = None  # planned, and not submitted for all we know
         self._flights: deque[Flight] = deque()
         self._patience = Deadline(PATIENCE)
+        self._order: Ordering[ResultLine] | None = Ordering() if task.ordered else None
         self.has_begun = False
 
     def resume(self, beginning: Beginning) -> None:
-        """Find out what an earlier run has done. Raise InvalidArgument if this one must not go on with it."""
-        earlier = self._journal.find_beginning()
-        if earlier is None:
-            self._journal.append(beginning)
+        """Find out what an earlier run has done. Raise ResumeError if this one must not go on with it."""
+        if not self._journal.begin(beginning):
             return
-        check_same(earlier, beginning)
         for chunk in self._journal.list_chunks():
             self._items.check(chunk)
             self._next, self._offset = chunk.planned.first + chunk.planned.count, chunk.planned.end
             self.has_begun = True
         written = self.results.scan(self._next)
+        if self._order is not None:
+            self._order.next = self.results.written
         for chunk in self._journal.list_chunks():
             if not all(written[chunk.planned.first : chunk.planned.first + chunk.planned.count]):
                 self._reopen(chunk, written)
@@ -98,6 +102,7 @@ class Run:
         """Go on with a chunk that lacks results."""
         planned, submitted = chunk
         if submitted is None:
+            self._journal.check_age(planned)
             self._pending = planned, self._items.read(planned)
             return
         names = self._items.read_names(planned)
@@ -106,7 +111,7 @@ class Run:
         for index, name in enumerate(names, planned.first):
             if (failure := submitted.refused.get(index)) is not None:
                 if not written[index]:
-                    self.results.write(make_refusal(index, name, failure))
+                    self._write(make_refusal(index, name, failure))
                 continue
             if not written[index]:
                 missing[position] = index, name
@@ -159,7 +164,11 @@ class Run:
 
     def _has_room(self) -> bool:
         missing = sum(len(each.missing) for each in self._flights)
-        return not missing or (missing + self._size <= self._task.concurrency and len(self._flights) < FLIGHTS)
+        if not missing:
+            return True
+        if self._order is not None and self._next - self._order.next >= WINDOW * self._task.concurrency:
+            return False
+        return missing + self._size <= self._task.concurrency and len(self._flights) < FLIGHTS
 
     def _submit(self, planned: Planned, entries: list[Entry]) -> None:
         """Submit a chunk. If the gateway refuses it as a whole, plan smaller ones."""
@@ -220,23 +229,9 @@ class Run:
             self.results.flush()
 
     def _write(self, line: ResultLine) -> None:
-        self.results.write(line)
+        for each in [line] if self._order is None else self._order.add(line.index, line):
+            self.results.write(each)
         self.bar.show(self.results.written, self.results.failed)
-
-
-def check_same(earlier: Beginning, now: Beginning) -> None:
-    """Raise InvalidArgument if a run must not go on with what another one began."""
-    for name, before, after in (
-        ("the model was", earlier.model, now.model),
-        ("the gateway was", earlier.url, now.url),
-        ("the other options were", earlier.fields, now.fields),
-    ):
-        if before != after:
-            shown = before if isinstance(before, str) else json.dumps(before)
-            raise InvalidArgument(
-                f"this run began with other arguments: {name} {shown}. Give the same to go on, or begin anew "
-                "with --restart"
-            )
 
 
 def choose_pause(tries: int, error: CharoniaError) -> float:

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +14,14 @@ from charonia.cli.arguments import InvalidArgument
 from charonia.cli.batch.bar import Bar
 from charonia.cli.batch.chunks import ItemFile
 from charonia.cli.batch.files import close_files, open_files
-from charonia.cli.batch.journal import Beginning
 from charonia.cli.batch.results import ResultFile
 from charonia.cli.batch.run import Run, Task
 from charonia.cli.exits import FAILED
 from charonia.cli.registry import command
 from charonia.cli.session import Session
 from charonia.cli.terminal.tables import show_ms, show_seconds
-from charonia.errors import CharoniaError, InvalidRequest, NotFound
+from charonia.errors import CharoniaError, InvalidRequest, NotFound, ResumeError
+from charonia.journal_records import Beginning
 
 CALL_SECONDS = 60.0  # of a call with its retries; then the run tells what it waits for
 GO_ON = "The submitted jobs go on. For the other items, run the same command again."
@@ -39,6 +40,7 @@ ResultsOption = Annotated[
     ),
 ]
 ConcurrencyOption = Annotated[int, typer.Option(min=1, max=10_000, help="How many jobs are submitted at a time.")]
+OrderedOption = Annotated[bool, typer.Option("--ordered", help="Write the results in the order of the items.")]
 RestartOption = Annotated[
     bool, typer.Option("--restart", help="Begin anew: delete the results, and what is known of an earlier run.")
 ]
@@ -59,6 +61,7 @@ def batch(
     webhook: options.WebhookOption = None,
     metadata: options.MetadataOption = None,
     fields: options.SetOption = None,
+    ordered: OrderedOption = False,
     restart: RestartOption = False,
 ) -> None:
     """Run the model on each line of a file, and write a line for each result as it comes.
@@ -77,15 +80,27 @@ def batch(
     session.open_page("/jobs", model=model)
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(explain_restart())
         journal, results = open_files(items, output, restart=restart)
         stack.callback(close_files, journal, results)
         client = stack.enter_context(Charonia(profile=session.profile, timeout=CALL_SECONDS))
         source = stack.enter_context(contextlib.closing(ItemFile(items, client, model)))
-        beginning = Beginning(model, client.url, {name: value for name, value in given.items() if value is not None})
-        run = Run(client, Task(model, given, concurrency), source, journal, results, Bar(session, model))
+        arguments = {name: value for name, value in given.items() if value is not None}
+        beginning = Beginning(model, client.url, arguments, ordered)
+        run = Run(client, Task(model, given, concurrency, ordered), source, journal, results, Bar(session, model))
         work(session, run, source, beginning)
         journal.remove()
     report(session, results, time.monotonic() - began)
+
+
+@contextlib.contextmanager
+def explain_restart() -> Iterator[None]:
+    """Say how to begin anew if a run cannot go on."""
+    try:
+        yield
+    except ResumeError as error:
+        advice = ", or begin anew with --restart" if error.can_restart else ""
+        raise InvalidArgument(f"{error.reason}{advice}") from error
 
 
 def check_items(items: Path) -> None:
@@ -107,7 +122,7 @@ def work(session: Session, run: Run, source: ItemFile, beginning: Beginning) -> 
     except KeyboardInterrupt:
         session.note(f"\n{GO_ON}")
         raise
-    except InvalidArgument:
+    except (InvalidArgument, ResumeError):
         raise
     except CharoniaError as error:
         if isinstance(error, InvalidRequest) and not run.has_begun:  # leave nothing of a run that never began

@@ -1,0 +1,51 @@
+"""The records of a run of many items, as its journal has them."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from charonia.schemas import Failure
+
+
+class Beginning(msgspec.Struct, frozen=True, tag="begin", tag_field="is"):
+    """The first record: what the run is. A run with other arguments must not go on with its file."""
+
+    model: str
+    url: str
+    fields: dict[str, Any]
+    ordered: bool = False
+
+
+class Planned(msgspec.Struct, frozen=True, tag="planned", tag_field="is"):
+    """A chunk of items that is about to be submitted, and its Idempotency-Key. In a file of items it has a place."""
+
+    first: int  # index of its first item
+    count: int
+    digest: str
+    key: str
+    at: datetime
+    start: int = 0  # bytes
+    end: int = 0
+
+
+class Submitted(msgspec.Struct, frozen=True, tag="submitted", tag_field="is"):
+    """The answer for the latest planned chunk. `refused` has the items that are not in the batch, by index."""
+
+    batch: str | None
+    refused: dict[int, Failure]
+
+
+class Dropped(msgspec.Struct, frozen=True, tag="dropped", tag_field="is"):
+    """The latest planned chunk was refused as a whole; its items are planned anew."""
+
+
+Record = Beginning | Planned | Submitted | Dropped
+DECODER = msgspec.json.Decoder(Record)
+
+
+class Chunk(NamedTuple):
+    """A planned chunk, and its answer, if that has arrived."""
+
+    planned: Planned
+    submitted: Submitted | None
