@@ -18,10 +18,10 @@ GUIDE = HOW_TO / "use-the-python-client.md"
 README = ROOT / "client" / "README.md"
 ITEMS = 40
 PUBLIC = "https://example.com/hook"  # the tests have no network
-WORDS = "hello\nbrave\nworld\n"
+WORDS = "hello brave world"
 PRINTED = {  # a part of what the examples of a page print
     README: str(LINES),
-    GUIDE: "hello brave world",
+    GUIDE: WORDS,
     HOW_TO / "batches.md": "100 of 100 accepted []",
     HOW_TO / "find-out-why-a-job-waits.md": "tokens normal",
     HOW_TO / "operations.md": "1 run again",
@@ -69,6 +69,8 @@ def test_every_example_works(stack: Stack, place: Path, key: str, page: Path) ->
     if page == GUIDE:
         assert str(LINES) in printed
         assert "invalid_input 1 job_" in printed
+        doubled = (place / "doubled.jsonl").read_text().splitlines()
+        assert doubled == [f"[[{2.0 * number}]]" for number in range(1000)]
     if page in (GUIDE, HOW_TO / "batches.md"):
         written = [json.loads(line) for line in (place / "results.jsonl").read_text().splitlines()]
         assert sorted(written, key=lambda line: int(line["item"][0])) == [
