@@ -93,7 +93,9 @@ class AsyncMapper:
                 self._size = max(1, len(chunk.entries) // 2)
                 return
             except InvalidRequest as error:
-                if any(each.pointer.startswith(("/defaults", KEY)) for each in error.errors):
+                if any(each.pointer == KEY for each in error.errors):  # an earlier run submitted other items with it
+                    raise
+                if any(each.pointer.startswith("/defaults") for each in error.errors):
                     await self._planner.drop(chunk)
                     raise
                 await self._planner.note_refused(chunk, error)

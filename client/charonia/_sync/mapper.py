@@ -90,7 +90,9 @@ class Mapper:
                 self._size = max(1, len(chunk.entries) // 2)
                 return
             except InvalidRequest as error:
-                if any(each.pointer.startswith(("/defaults", KEY)) for each in error.errors):
+                if any(each.pointer == KEY for each in error.errors):  # an earlier run submitted other items with it
+                    raise
+                if any(each.pointer.startswith("/defaults") for each in error.errors):
                     self._planner.drop(chunk)
                     raise
                 self._planner.note_refused(chunk, error)

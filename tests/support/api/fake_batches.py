@@ -28,6 +28,7 @@ class FakeBatches(httpx.MockTransport):
         super().__init__(self._answer)
         self.batches: list[list[float]] = []
         self.keys: list[str] = []
+        self._bodies: list[bytes] = []
         self.held: set[float] = set()
         self.largest = largest
         self.killed_at: int | None = None  # batch, before the answer to which the client is interrupted
@@ -55,8 +56,11 @@ class FakeBatches(httpx.MockTransport):
         if len(items) > self.largest:
             return refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "")
         key = request.headers["Idempotency-Key"]
+        if key in self.keys and self._bodies[self.keys.index(key)] != request.content:
+            return refuse(HTTPStatus.UNPROCESSABLE_ENTITY, "Idempotency-Key")
         if key not in self.keys:
             self.keys.append(key)
+            self._bodies.append(request.content)
             self.batches.append([read_number(each) for each in items])
         if len(self.batches) == self.killed_at:
             raise KeyboardInterrupt

@@ -80,12 +80,16 @@ def test_a_run_that_was_left_goes_on_and_no_item_runs_twice(gateway: FakeBatches
 
 
 def test_a_submit_whose_answer_was_lost_is_repeated_with_its_key(gateway: FakeBatches, tmp_path: Path) -> None:
-    path = tmp_path / "progress"
+    path, metadata = tmp_path / "progress", {"a": 1, "b": 1}
     gateway.killed_at = 1
     with pytest.raises(KeyboardInterrupt):
-        list(gateway.make_client().map("double", range(8), concurrency=8, resume=path))
+        list(gateway.make_client().map("double", range(8), concurrency=8, resume=path, metadata=metadata))
     gateway.killed_at = None
-    found = gateway.make_client().map("double", range(8), concurrency=8, ordered=True, resume=path)
+    before = path.read_bytes()
+    with pytest.raises(InvalidRequest):  # the same arguments in another order are another request
+        list(gateway.make_client().map("double", range(8), concurrency=8, resume=path, metadata={"b": 1, "a": 1}))
+    assert path.read_bytes() == before
+    found = gateway.make_client().map("double", range(8), concurrency=8, ordered=True, resume=path, metadata=metadata)
     assert show(found) == [(number, 2.0 * number) for number in range(8)]
     assert sorted(itertools.chain(*gateway.batches)) == list(range(8))
 
