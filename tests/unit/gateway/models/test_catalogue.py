@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from common.errors import DatabaseUnavailable
+from common.tensors import Datatype, Signature
 from services.gateway.http.problems import Problem
 from services.gateway.models.catalogue import Catalogue, order_version
 from services.gateway.models.routes import view_model
@@ -88,6 +89,12 @@ def test_a_model_has_the_reason_of_a_version_unless_one_is_ready() -> None:
     broken = msgspec.structs.replace(version("", ready=False), declared=False, reason="broken")
     assert view_model([broken, version("1", ready=False)], {}, NOTHING, 1024).reason == "broken"
     assert view_model([broken, version("1")], {}, NOTHING, 1024).reason is None
+
+
+def test_an_input_has_the_most_bytes_of_a_file_unless_the_model_reads_that_itself() -> None:
+    inputs = [Signature("image", Datatype.BYTES, [1]), Signature("audio", Datatype.BYTES, [1], reference=True)]
+    view = view_model([ModelVersion("ocr", "1", True, False, 0, inputs, inputs[:1])], {}, NOTHING, 1024)
+    assert [each.max_bytes for each in (*view.inputs, *view.outputs)] == [1024, None, None]
 
 
 async def test_an_empty_catalogue_asks_for_a_dispatcher() -> None:
