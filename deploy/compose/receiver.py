@@ -12,7 +12,7 @@ import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-PORT = 8000
+PORT = int(os.environ.get("PORT", "8000"))
 LARGEST = 8 * 1024 * 1024  # bytes of one body
 TOLERANCE = 300  # seconds
 

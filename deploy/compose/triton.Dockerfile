@@ -13,14 +13,20 @@ RUN apt-get update \
 RUN python3 -m venv /venv \
  && /venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps --only-binary :all: --require-hashes \
       -r /requirements.txt
+# What the user's models import. Without the first, pip may bring NumPy 2, with which this Triton returns empty outputs.
+ARG MODEL_PACKAGES=""
+RUN [ -z "${MODEL_PACKAGES}" ] || \
+    /venv/bin/pip install --no-cache-dir --disable-pip-version-check 'numpy<2' ${MODEL_PACKAGES}
 COPY deploy/__init__.py /app/deploy/__init__.py
 COPY deploy/local /app/deploy/local
 COPY deploy/compose/triton.py /app/deploy/compose/triton.py
 COPY deploy/models /models
+# The user's models are mounted here.
+RUN mkdir /more-models
 WORKDIR /app
 ENV PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001
 EXPOSE 8000 8001 8002
-HEALTHCHECK --interval=5s --timeout=5s --start-period=60s --retries=3 \
+HEALTHCHECK --interval=5s --timeout=5s --start-period=300s --retries=3 \
   CMD ["/venv/bin/python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/v2/health/ready', timeout=4)"]
 ENTRYPOINT ["/usr/bin/tini", "--", "/venv/bin/python", "-m", "deploy.compose.triton"]

@@ -12,10 +12,23 @@ KEY = "CHARONIA_TRITON_REPOSITORY_KEY"
 
 def main() -> None:
     endpoint = os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
-    place, models, venv = Path("/tmp"), Path("/models"), Path("/venv")  # noqa: S108 - a tmpfs
+    place, venv = Path("/tmp"), Path("/venv")  # noqa: S108 - a tmpfs
     if not (key := os.environ.get(KEY)):
         sys.exit(f"error: {KEY} is not set: set it to the same secret as for the dispatcher")
-    triton = Triton(place, models, 8001, 8000, 8002, venv, otlp_endpoint=endpoint, repository_key=key, address=ANY)
+    triton = Triton(
+        place,
+        Path("/models"),
+        8001,
+        8000,
+        8002,
+        venv,
+        more_models=[Path("/more-models")],
+        otlp_endpoint=endpoint,
+        model_control="poll",
+        repository_key=key,
+        address=ANY,
+        flags={"repository-poll-secs": "5"},
+    )
     triton.prepare()
     os.execve(triton.argv[0], triton.argv, triton.environment)
 

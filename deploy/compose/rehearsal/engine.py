@@ -12,7 +12,9 @@ from deploy.compose.rehearsal.mounts import unmount_below
 from deploy.local.errors import LocalError, NotReady
 from deploy.local.processes.command import run
 
-PACKAGES = ("docker.io", "docker-compose", "debootstrap", "iptables")
+NETWORKS = "172.28.0.0/16"
+HOST = "172.28.0.1"  # as containers see it: in the first of those networks
+PACKAGES = ("docker.io", "debootstrap", "iptables")
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 
@@ -35,6 +37,7 @@ class Engine:
         unmount_below(self.directory)  # of an engine that was killed
         argv = ["/usr/sbin/dockerd", "-H", self.env["DOCKER_HOST"], "--pidfile", str(self.directory / "docker.pid")]
         argv += ["--bridge", "none"]  # compose makes its own networks; the default bridge may belong to another engine
+        argv += ["--default-address-pool", f"base={NETWORKS},size=24", "--host-gateway-ip", HOST]
         argv += ["--data-root", str(self.directory / "data"), "--exec-root", str(self.directory / "exec")]
         with (self.directory / "dockerd.log").open("ab") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
@@ -68,7 +71,7 @@ class Engine:
 
 def ensure_programs() -> None:
     """Install Debian's Docker if it is missing; raise CommandFailed."""
-    found = [shutil.which(name) for name in ("docker", "dockerd", "docker-compose", "debootstrap", "iptables")]
+    found = [shutil.which(name) for name in ("docker", "dockerd", "debootstrap", "iptables")]
     if not all(found):
         env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         run(["apt-get", "update"], timeout=300, env=env)

@@ -5,9 +5,7 @@ temporary folders; then their probes. The pods use the servers of the compose st
 """
 
 import base64
-import os
 import secrets
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ import yaml
 from common.postgres.roles import ROLES
 from deploy.compose.rehearsal.containers import Object, Secrets, find_port, list_containers, run_options
 from deploy.compose.rehearsal.engine import Engine
+from deploy.compose.rehearsal.stack import smoke_from_host
 from deploy.local import helm
 from deploy.local.errors import LocalError, NotReady
 from deploy.local.processes.command import run
@@ -29,9 +28,9 @@ from deploy.local.terminal import say
 CHART = ROOT / "deploy" / "kubernetes" / "charonia"
 VALUES = Path(__file__).with_name("pods.yaml")
 NAME = "pods"  # of the database and of the virtual host
-PASSWORD = "development"  # noqa: S105 - of all servers in .env.example
+PASSWORD = "development"  # noqa: S105 - of all servers in compose.yaml
 NETWORK = "charonia_default"
-SMOKE = ROOT / "deploy" / "compose" / "smoke"
+STORE = "http://localhost:8333"  # of pods.yaml
 RECEIVER = ROOT / "deploy" / "compose" / "receiver.py"
 GATEWAY = "charonia-gateway"
 OPERATOR = "charonia-operator"
@@ -145,7 +144,7 @@ def prepare(engine: Engine) -> None:
         "exec",
         "--env",
         f"PGPASSWORD={PASSWORD}",
-        "charonia_postgres_1",
+        "charonia-postgres-1",
         "psql",
         "-h",
         "127.0.0.1",
@@ -153,7 +152,7 @@ def prepare(engine: Engine) -> None:
         "charonia",
     ]
     engine.docker(*psql, "-c", f"CREATE DATABASE {NAME}")
-    rabbitmqctl = ["exec", "charonia_rabbitmq_1", "/usr/lib/rabbitmq/bin/rabbitmqctl"]
+    rabbitmqctl = ["exec", "charonia-rabbitmq-1", "/usr/lib/rabbitmq/bin/rabbitmqctl"]
     engine.docker(*rabbitmqctl, "add_vhost", NAME)
     engine.docker(*rabbitmqctl, "set_permissions", "-p", NAME, "charonia", ".*", ".*", ".*")
 
@@ -182,8 +181,11 @@ def receiver(engine: Engine, image: str, key: str) -> Iterator[str]:
         engine.docker("rm", "--force", name)
 
 
-def rehearse_pods(engine: Engine, python: str) -> None:
-    """Migrate with the Job, start a pod of each Deployment, run a job through them, and stop them."""
+def rehearse_pods(engine: Engine, python: str, store: str) -> None:
+    """Migrate with the Job, start a pod of each Deployment, run a job through them, and stop them.
+
+    `store` is the address of the S3 server on the host.
+    """
     objects = render()
     prepare(engine)
     pods = Pods(engine, make_secrets())
@@ -197,6 +199,5 @@ def rehearse_pods(engine: Engine, python: str) -> None:
         key = engine.docker("exec", pods.first(OPERATOR), *create).split()[-1]
         url = stopping.enter_context(receiver(engine, python, key))
         gateway = f"http://{pods.address(GATEWAY)}:8080"
-        env = os.environ | {"CHARONIA_URL": gateway, "CHARONIA_BOOTSTRAP_KEY": key, "RECEIVER_URL": url}
-        say(run([sys.executable, str(SMOKE)], timeout=2 * WITHIN, env=env))
+        say(smoke_from_host(gateway, key, url, {"STORE_PUBLIC_ENDPOINT": STORE, "STORE_ENDPOINT": store}))
         pods.stop()

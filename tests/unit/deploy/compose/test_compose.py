@@ -6,16 +6,14 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from common.postgres.roles import ROLES, parse_passwords
-from common.settings import EXAMPLE_KEYS, PREFIX, Settings
+from common.settings import PREFIX, Settings
 from deploy.compose import s3, triton
-from deploy.compose.rehearsal.__main__ import normalise
+from deploy.compose.rehearsal.images import normalise
 from deploy.local.servers.model_control import KEY_HEADER
 from deploy.local.servers.triton import RESTRICTED
 from deploy.local.settings import ROOT
@@ -23,23 +21,17 @@ from services.dispatcher.settings import DispatcherSettings
 from services.gateway.commands.keys import parse
 from services.gateway.settings import GatewaySettings
 from services.notifier.settings import NotifierSettings
+from tests.unit.deploy.compose.compose_files import COMPOSE, fill_in, read
 
-COMPOSE = ROOT / "deploy" / "compose"
-FILES = ("compose.yaml", "compose.override.yaml", "compose.gpu.yaml", "rehearsal/compose.yaml")
+FILES = ("compose.yaml", "compose.gpu.yaml", "compose.production.yaml", "rehearsal/compose.yaml")
 SERVICES: dict[str, type[Settings]] = {
     "gateway": GatewaySettings,
     "dispatcher": DispatcherSettings,
     "notifier": NotifierSettings,
 }
 OF_THE_IMAGE = set(re.findall(r"\b(CHARONIA_[A-Z_]+)=", (COMPOSE / "Dockerfile").read_text()))
-DEFAULT = re.compile(r"\$\{\w+:-([^}]*)\}")
 USED_IF_PRESENT = {"annotated-types", "brotli", "pygments", "rich", "setuptools"}  # by other packages
 PIN = re.compile(r"^([a-z0-9.-]+)==")
-
-
-def read(file: str = "compose.yaml") -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((COMPOSE / file).read_text())
-    return found
 
 
 def name_variables(service: str, *, required: bool = False) -> set[str]:
@@ -55,8 +47,10 @@ def read_lock(file: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_the_file_is_what_the_compose_specification_says(file: str) -> None:
-    argv = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(COMPOSE / file)]
+def test_the_file_is_what_the_compose_specification_says(file: str, tmp_path: Path) -> None:
+    copy = tmp_path / "compose.json"
+    copy.write_bytes(msgspec.json.encode(read(file)))
+    argv = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(copy)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout
 
@@ -66,15 +60,6 @@ def test_a_service_gets_the_variables_that_it_reads_and_no_others(service: str) 
     given = read()["services"][service]["environment"].keys() | OF_THE_IMAGE
     assert name_variables(service, required=True) <= given
     assert {name for name in given if name.startswith(PREFIX)} <= name_variables(service)
-
-
-@pytest.mark.parametrize("service", SERVICES)
-def test_only_the_override_allows_the_example_keys(service: str) -> None:
-    example = (COMPOSE / ".env.example").read_text()
-    assert {line.partition("=")[2] for line in example.splitlines() if line.startswith("CHARONIA_")} == EXAMPLE_KEYS
-    name = f"{PREFIX}DEVELOPMENT"
-    assert read("compose.override.yaml")["services"][service]["environment"] == {name: "1"}
-    assert name not in read()["services"][service]["environment"].keys() | OF_THE_IMAGE
 
 
 def test_the_origins_of_pages_are_passed_on() -> None:
@@ -88,12 +73,12 @@ def test_gateway_dispatcher_and_operators_use_the_s3_server() -> None:
     using = {name for name, found in environments.items() if f"{PREFIX}STORE_URL" in found}
     assert using == {"gateway", "dispatcher", "operator"}
     for name in using:
-        found = {key: DEFAULT.sub(r"\1", str(value)) for key, value in environments[name].items()}
+        found = {key: fill_in(str(value)) for key, value in environments[name].items()}
         assert (found[f"{PREFIX}STORE_URL"], found["AWS_ENDPOINT_URL"]) == (f"s3://{s3.BUCKET}", "http://s3:8333")
         for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             assert environments[name][key] == environments["s3"][key]
-    assert services["s3"]["ports"] == ["127.0.0.1:8333:8333"]
-    public = DEFAULT.sub(r"\1", environments["gateway"][f"{PREFIX}STORE_PUBLIC_ENDPOINT"])
+    assert fill_in(services["s3"]["ports"][0]) == "127.0.0.1:8333:8333"
+    public = fill_in(environments["gateway"][f"{PREFIX}STORE_PUBLIC_ENDPOINT"])
     assert public == "http://localhost:8333"
 
 
@@ -131,14 +116,6 @@ def test_each_service_logs_in_as_its_own_role() -> None:
     assert {role: secrets[role] in value for role, value in given.items()} == dict.fromkeys(ROLES, True)
 
 
-def test_the_example_sets_all_that_has_no_default() -> None:
-    text = (COMPOSE / "compose.yaml").read_text()
-    needed = set(re.findall(r"\$\{([A-Z_]+):\?", text))
-    example = dict(re.findall(r"^([A-Z_]+)=(.+)$", (COMPOSE / ".env.example").read_text(), re.MULTILINE))
-    assert example.keys() == needed
-    assert re.findall(r"(?:PASSWORD|PASS|KEYS?): (?!\$\{)", text) == []  # no secret is in the file
-
-
 @pytest.mark.parametrize("service", SERVICES)
 def test_an_image_holds_what_its_service_needs_as_it_is_locked(service: str) -> None:
     lock = read_lock(COMPOSE / "requirements" / f"{service}.txt")
@@ -165,21 +142,12 @@ def test_an_image_holds_what_its_service_imports(service: str) -> None:
     assert missing <= USED_IF_PRESENT
 
 
-@pytest.mark.parametrize("file", ["compose.override.yaml", "compose.gpu.yaml"])
-def test_there_is_one_triton_whichever_is_chosen(file: str) -> None:
-    server = read(file)["services"]["triton"]
-    assert "triton" not in read()["services"]
-    assert ("build" in server, "devices" in str(server)) == (
-        file == "compose.override.yaml",
-        file == "compose.gpu.yaml",
-    )
-
-
 def test_what_is_mounted_is_there() -> None:
     for service in read()["services"].values():
         for volume in service.get("volumes", []):
-            source = DEFAULT.sub(r"\1", volume).partition(":")[0]
-            assert (COMPOSE / source).exists() if source.startswith((".", "/")) else source in read()["volumes"], volume
+            source = volume["source"] if isinstance(volume, dict) else fill_in(volume).partition(":")[0]
+            place = fill_in(source)
+            assert (COMPOSE / place).exists() if place.startswith((".", "/")) else place in read()["volumes"], volume
 
 
 def test_no_address_of_an_index_is_in_a_lock() -> None:
@@ -194,10 +162,9 @@ def test_a_broken_model_does_not_keep_triton_from_being_ready() -> None:
 
 def test_dispatcher_and_triton_share_a_key_and_no_other_service_has_it() -> None:
     name = f"{PREFIX}TRITON_REPOSITORY_KEY"
-    value = f"${{{name}:?cp .env.example .env}}"
     with_it = {key: service for key, service in read()["services"].items() if name in str(service)}
-    assert {key: service["environment"][name] for key, service in with_it.items()} == {"dispatcher": value}
-    assert read("compose.override.yaml")["services"]["triton"]["environment"][name] == value
+    assert with_it.keys() == {"dispatcher", "triton"}
+    (value,) = {service["environment"][name] for service in with_it.values()}
     command = read("compose.gpu.yaml")["services"]["triton"]["command"]
     restricted = f"{RESTRICTED}:{KEY_HEADER}={value}"
     assert {f"--http-restricted-api={restricted}", f"--grpc-restricted-protocol={restricted}"} <= set(command)
