@@ -22,7 +22,7 @@ from deploy.compose.rehearsal.pods import rehearse_pods
 from deploy.compose.rehearsal.program import ensure_compose
 from deploy.compose.rehearsal.reproducible import check_reproducible
 from deploy.compose.rehearsal.stack import Stack, wait_until
-from deploy.compose.rehearsal.user import change_code, read_production, use_own_model, use_own_receiver
+from deploy.compose.rehearsal.user import change_code, check_production, use_own_model, use_own_receiver
 from deploy.local.errors import LocalError
 from deploy.local.settings import ROOT
 from deploy.local.terminal import say
@@ -43,7 +43,7 @@ def has_spans(stack: Stack) -> bool:
 
 
 def rehearse(stack: Stack) -> None:
-    read_production(stack)
+    check_production(stack)
     stack.compose("build", timeout=1800)
     for service in SERVICES:
         check_image(stack.engine, service)

@@ -38,6 +38,7 @@ class Stack:
         self.ports = {name: FIRST_PORT + number for number, name in enumerate(names)}
         self.env = engine.env | images | {"TRITON_PYTHON_IMAGE": triton_python, "MODEL_PACKAGES": MODEL_PACKAGE}
         self.env |= {name: str(port) for name, port in self.ports.items()}
+        self.env["DOCKER_BUILDKIT"] = "1"  # in Compose, as users have it; the engine's own client lacks it
         self.command = [str(program), "-f", str(self.folder / "compose.yaml")]
         self.command += ["-f", str(self.folder / "rehearsal" / "compose.yaml")]
 
@@ -74,7 +75,7 @@ def copy_clone(place: Path) -> Path:
 
 
 def smoke_from_host(gateway: str, key: str, receiver: str, store: Mapping[str, str]) -> str:
-    """Run the smoke test outside of the containers; return what it prints. `store` has those of the S3 server."""
+    """Run the smoke test outside of the containers; return its output. `store` has its variables of the S3 server."""
     image = ROOT / "deploy" / "local" / "demo.png"
     env = {"CHARONIA_URL": gateway, "CHARONIA_KEY": key, "RECEIVER_URL": receiver, "IMAGE": str(image)}
     script = ROOT / "deploy" / "compose" / "smoke.py"

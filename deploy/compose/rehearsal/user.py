@@ -19,7 +19,7 @@ from deploy.local.terminal import say
 MODEL = "mine"
 RECEIVER_PORT = 17079
 STOP_SECONDS = 30.0
-OVERRIDE = "compose.production.yaml"
+PRODUCTION = "compose.production.yaml"
 CHANGE = "\n# changed\n"
 
 
@@ -104,9 +104,9 @@ def watching(stack: Stack) -> Iterator[None]:
             process.wait(STOP_SECONDS)
 
 
-def read_production(stack: Stack) -> None:
+def check_production(stack: Stack) -> None:
     """Check that production asks for each key, and that .env alone names its files."""
-    argv = [stack.command[0], "-f", str(stack.folder / "compose.yaml"), "-f", str(stack.folder / OVERRIDE), "config"]
+    argv = [stack.command[0], "-f", str(stack.folder / "compose.yaml"), "-f", str(stack.folder / PRODUCTION), "config"]
     try:
         run(argv, timeout=60, env=stack.env)
     except CommandFailed as error:
@@ -124,5 +124,5 @@ def read_production(stack: Stack) -> None:
     finally:
         file.unlink()
     if shown.count('CHARONIA_DEVELOPMENT: "0"') < 3:
-        raise LocalError(f".env did not choose {OVERRIDE}:\n{shown}")
+        raise LocalError(f".env did not choose {PRODUCTION}:\n{shown}")
     say("ok: production starts with keys of its own only")
