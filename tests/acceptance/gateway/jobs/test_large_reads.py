@@ -80,12 +80,13 @@ async def test_a_tenant_whose_readers_are_slow_leaves_room_for_another(stack: St
             writer = await read_nothing(gateway.port, path.format(job_id))
             cleanup.callback(writer.transport.abort)
         await own.run("echo", {"x": [[1.0]]})  # all requests have come
-        refusals, answers = await asyncio.gather(
+        late, answers = await asyncio.gather(
             asyncio.gather(*(own.http.get(path.format(job_id), timeout=30) for path in PATHS)), read_all(other, theirs)
         )
-        for refusal in refusals:
-            assert (refusal.status_code, refusal.json()["type"]) == (503, "urn:charonia:problem:overloaded")
-            assert "retry-after" in refusal.headers
+        for answer in late:  # a slow reader of their own tenant may be cut in time for them
+            refused = answer.status_code == 503
+            assert refused or len(answer.content) > SIZE
+            assert {"urn:charonia:problem:overloaded" in answer.text, "retry-after" in answer.headers} == {refused}
         assert [len(answer.content) > SIZE for answer in answers] == [True] * len(PATHS)
 
 
