@@ -83,4 +83,4 @@ def test_it_installs_and_runs(distributions: Path, stack: Stack, tmp_path: Path,
     environment = {"CHARONIA_URL": stack.url, "CHARONIA_KEY": DEVELOPMENT_KEY, "HOME": str(tmp_path)}
     image = ROOT / "deploy" / "local" / "demo.png"
     found = run([own, "-W", "error", "-c", PROGRAM, str(image)], tmp_path, environment)
-    assert found.splitlines() == [str(LINES), "['a', 'b']", "[0.0, 2.0, 4.0]", "[[2.0, 4.0]] None", "True True"]
+    assert found.splitlines() == [str(LINES), "['a', ' b']", "[0.0, 2.0, 4.0]", "[[2.0, 4.0]] None", "True True"]

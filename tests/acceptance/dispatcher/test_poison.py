@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
+from deploy.local.servers.triton import Triton
 from deploy.local.stack import Stack
 from services.dispatcher.failures.retry_policy import MAX_INTERRUPTIONS
 from tests.acceptance.conftest import open_client
@@ -57,7 +58,7 @@ async def test_fresh_poison_of_one_tenant_fails_no_job_of_another(
     while await count_interruptions(supervised, innocent) < MAX_INTERRUPTIONS:
         await other_tenant.wait(innocent.id, "processing", within=60)
         await asyncio.to_thread(supervised.triton.kill)
-        await other_tenant.wait(innocent.id, "queued", within=60)
+        await eventually(lambda: is_ready(supervised.triton), "Triton is started again", within=60)
     await other_tenant.wait(innocent.id, "processing", within=60)  # now it is a suspect
     poisons = [await api.submit("faulty", fault("crash_server"), retry=ONCE) for _ in range(2)]
     for poison in poisons:
@@ -85,6 +86,10 @@ async def test_job_that_kills_dispatchers_fails_without_failing_others(breakable
     assert attempts == [("returned", "worker_lost")] * RETURNED + [("failed", "worker_lost")]
     ends = [await api.wait(job.id, within=60) for job in others]
     assert [(job.status, job.attempt, job.error) for job in ends] == [("succeeded", 1, None)] * len(others)
+
+
+async def is_ready(triton: Triton) -> bool:
+    return triton.process.running and await asyncio.to_thread(triton.probe)
 
 
 async def count_interruptions(stack: Stack, job: Job) -> int:
