@@ -15,6 +15,7 @@ CharoniaError
 ├── StoreNotFound        the object store has no such object
 ├── StoreRangeInvalid    an object ends before the bytes that were asked for
 ├── Unroutable           no queue takes a message
+├── SecretUnreadable     no encryption key of this process decrypts a secret of the database
 ├── AddressRefused       a URL or address of a client may not be called: see security/ssrf.py
 └── NotHandled           how a message handler ends without success: see rabbitmq/consumer.py
     ├── Retry
@@ -89,6 +90,10 @@ class StoreRangeInvalid(CharoniaError):
 
 class Unroutable(CharoniaError):
     """No queue takes this message."""
+
+
+class SecretUnreadable(CharoniaError):
+    """No key of CHARONIA_ENCRYPTION_KEYS decrypts this secret: add the key that encrypted it."""
 
 
 class AddressRefused(CharoniaError):

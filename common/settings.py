@@ -81,7 +81,8 @@ def load(kind: type[S], environ: Mapping[str, str] = os.environ) -> S:
         try:
             values[field.name] = msgspec.convert(raw, field.type, strict=False)
         except msgspec.ValidationError as error:
-            raise SettingsError(f"{name} is wrong: {error}") from error
+            reason = "expected true or false" if field.type is bool else error
+            raise SettingsError(f"{name} is wrong: {reason}") from error
         if not development and EXAMPLE_KEYS.intersection(part.strip() for part in text.split(",")):
             raise SettingsError(
                 f"{name} is wrong: it has the example key of the repository, which everybody knows. {_OWN_KEY}"

@@ -6,9 +6,9 @@ needs it.
 
 from collections.abc import Sequence
 
-from cryptography.fernet import Fernet, MultiFernet
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from common.errors import SettingsError
+from common.errors import SecretUnreadable, SettingsError
 
 
 class Encryptor:
@@ -27,5 +27,8 @@ class Encryptor:
         return self._fernet.encrypt(secret)
 
     def decrypt(self, encrypted: bytes) -> bytes:
-        """Return the secret. Raise cryptography's InvalidToken if no key fits."""
-        return self._fernet.decrypt(encrypted)
+        """Return the secret. Raise SecretUnreadable if no key fits."""
+        try:
+            return self._fernet.decrypt(encrypted)
+        except InvalidToken as error:
+            raise SecretUnreadable from error

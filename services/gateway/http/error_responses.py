@@ -9,7 +9,7 @@ from litestar.connection import ASGIConnection
 from litestar.exceptions import HTTPException, InternalServerException, ValidationException
 from litestar.routes import HTTPRoute
 
-from common.errors import Unavailable
+from common.errors import SecretUnreadable, Unavailable
 from common.telemetry.logs import Log
 from common.token_bucket import TokenBucket
 from services.gateway.http.methods import list_methods
@@ -137,6 +137,15 @@ def answer_unavailable(request: Connection, error: Unavailable) -> Response[Any]
     return answer_problem(request, Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=LATER))
 
 
+def answer_unreadable(request: Connection, error: SecretUnreadable) -> Response[Any]:
+    log.error("request.secret_unreadable", path=request.url.path, error=error)
+    text = (
+        "the database has a secret that no key of CHARONIA_ENCRYPTION_KEYS decrypts; your operator must add the key "
+        "that encrypted it"
+    )
+    return answer_problem(request, Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "secret_unreadable", text))
+
+
 def answer_bug(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     log.exception("request.broke", path=request.url.path, error=repr(error))
     text = "internal error in Charonia; see its log"
@@ -147,5 +156,6 @@ HANDLERS: dict[Any, Any] = {
     Problem: answer_problem,
     HTTPException: answer_http,
     Unavailable: answer_unavailable,
+    SecretUnreadable: answer_unreadable,
     Exception: answer_bug,
 }

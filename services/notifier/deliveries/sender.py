@@ -7,10 +7,10 @@ from functools import lru_cache
 
 import httpx
 import msgspec
-from cryptography.fernet import InvalidToken
 from opentelemetry.trace import Span, SpanKind
 
 from common import ids
+from common.errors import SecretUnreadable
 from common.http_client import errors
 from common.http_client.client import CheckedClient
 from common.http_client.spans import describe_url
@@ -69,7 +69,7 @@ class Sender:
     async def _attempt(self, claim: ClaimedDelivery, traceparent: str) -> AttemptResult:
         try:
             signed = self._write_headers(claim, traceparent)
-        except (InvalidToken, ValueError, msgspec.DecodeError):
+        except (SecretUnreadable, ValueError, msgspec.DecodeError):
             return AttemptResult(error=AttemptError.SECRET_UNREADABLE, internal=True)
         try:
             request = self.build_request(self._parse_url(claim.url), claim.body, signed)

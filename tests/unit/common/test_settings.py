@@ -54,6 +54,11 @@ def test_a_wrong_variable_is_named(name: str, value: str) -> None:
         load(Sample, {"CHARONIA_NAME": "n", f"CHARONIA_{name}": value})
 
 
+def test_a_wrong_boolean_says_what_is_allowed() -> None:
+    with pytest.raises(SettingsError, match=r"^CHARONIA_LOUD is wrong: expected true or false$"):
+        load(Sample, {"CHARONIA_NAME": "n", "CHARONIA_LOUD": "flase"})
+
+
 @pytest.mark.parametrize(
     ("variable", "scheme"), [("CHARONIA_DATABASE_URL", "postgresql"), ("CHARONIA_AMQP_URL", "amqp")]
 )

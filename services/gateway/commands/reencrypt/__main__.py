@@ -9,9 +9,7 @@ import sys
 from typing import get_args
 from uuid import UUID
 
-from cryptography.fernet import InvalidToken
-
-from common.errors import CharoniaError, SettingsError
+from common.errors import CharoniaError, SecretUnreadable, SettingsError
 from common.postgres.database import Database
 from common.security.encryption import Encryptor
 from common.settings import load
@@ -35,7 +33,7 @@ async def reencrypt(store: SecretStore, encryptor: Encryptor) -> int:
             for secret in page:
                 try:
                     ciphertext = encryptor.encrypt(encryptor.decrypt(secret.ciphertext))
-                except InvalidToken as error:
+                except SecretUnreadable as error:
                     text = f"CHARONIA_ENCRYPTION_KEYS is wrong: no key decrypts one of the {kind.replace('_', ' ')}"
                     raise SettingsError(text) from error
                 await store.replace(kind, secret, ciphertext)

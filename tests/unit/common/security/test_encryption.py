@@ -1,9 +1,9 @@
 """Secrets at rest."""
 
 import pytest
-from cryptography.fernet import Fernet, InvalidToken
+from cryptography.fernet import Fernet
 
-from common.errors import SettingsError
+from common.errors import SecretUnreadable, SettingsError
 from common.security.encryption import Encryptor
 
 OLD, NEW = Fernet.generate_key().decode(), Fernet.generate_key().decode()
@@ -20,7 +20,7 @@ def test_keys_rotate() -> None:
     both = Encryptor([NEW, OLD])
     assert both.decrypt(sealed) == b"secret"
     assert Encryptor([NEW]).decrypt(both.encrypt(b"secret")) == b"secret"
-    with pytest.raises(InvalidToken):
+    with pytest.raises(SecretUnreadable, match=r"^No key of CHARONIA_ENCRYPTION_KEYS decrypts this secret"):
         Encryptor([NEW]).decrypt(sealed)
 
 
