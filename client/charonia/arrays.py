@@ -8,7 +8,7 @@ from charonia.tensors import FLOATS, Mistake, Raw, encode_elements, round_to_bf1
 try:
     import numpy as np
 except ImportError as error:
-    raise ImportError("NumPy is not installed; run: pip install 'charonia[numpy]'") from error
+    raise ImportError("NumPy is not installed; run: pip install numpy") from error
 
 Array = np.ndarray[Any, Any]
 DTYPES = {

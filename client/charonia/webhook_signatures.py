@@ -101,7 +101,7 @@ def _is_signed_by_ed25519(key: bytes, signature: bytes, signed: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature as Mismatch
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError as error:
-        text = "a public key whpk_… needs the package cryptography: pip install 'charonia[ed25519]'"
+        text = "a public key whpk_… needs the package cryptography: pip install cryptography"
         raise ConfigurationError(text) from error
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, signed)

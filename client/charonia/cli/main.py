@@ -48,7 +48,7 @@ def run() -> str | int | None:
     try:
         from charonia.cli.app import app
     except ImportError as error:
-        return f"the command line needs more packages ({error}); run: pip install 'charonia[cli]'"
+        return f"the command line needs more packages ({error}); run: pip install rich typer"
     try:
         app()
     except SystemExit as end:

@@ -104,7 +104,7 @@ def test_bytes_that_are_no_key_or_signature_are_refused() -> None:
 def test_only_a_public_key_needs_cryptography(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
     assert _is_signed_by(V1_SECRET, VECTOR, f"{V1A} {V1}")
-    with pytest.raises(charonia.ConfigurationError, match=r"pip install 'charonia\[ed25519\]'"):
+    with pytest.raises(charonia.ConfigurationError, match=r"pip install cryptography$"):
         _is_signed_by(V1A_KEY, VECTOR, V1A)
 
 
