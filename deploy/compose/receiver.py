@@ -8,6 +8,8 @@ import hashlib
 import hmac
 import json
 import os
+import signal
+import sys
 import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -77,4 +79,5 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # the first process of a container ignores it otherwise
     ThreadingHTTPServer(("", PORT), Receiver).serve_forever()

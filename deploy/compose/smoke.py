@@ -1,6 +1,7 @@
 """Uploads an image of text to the running stack, submits it, and waits until the receiver has verified the webhook.
 
-The exit code is 0 if all of it worked. RECEIVER_URL is the receiver's address as the notifier sees it. URLs that begin
+The exit code is 0 if all of it worked. RECEIVER_URL is the receiver's address as the notifier sees it. In production
+it has no default, because the stack's own receiver is in a private network. URLs that begin
 with STORE_PUBLIC_ENDPOINT are called at STORE_ENDPOINT, because the first is for programs outside of the containers.
 The script needs only the standard library.
 """
@@ -82,6 +83,11 @@ def upload(content: bytes) -> str:
 
 
 def main() -> None:
+    if not RECEIVER:
+        sys.exit(
+            "error: RECEIVER_URL is not set, and production has no receiver of its own. Give the https URL of yours: "
+            "docker compose run --rm -e RECEIVER_URL=https://… smoke"
+        )
     wait_for("/v1/models/ocr", "ready", True)
     file = upload(IMAGE.read_bytes())
     begin = time.monotonic()
@@ -96,4 +102,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except urllib.error.HTTPError as error:
+        sys.exit(f"error: {error.url} answered {error.code}: {error.read().decode()}")

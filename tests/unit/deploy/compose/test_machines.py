@@ -65,6 +65,13 @@ def test_the_project_has_its_name_in_a_folder_of_any_name() -> None:
     assert read()["name"] == "charonia"
 
 
+def test_a_container_that_is_made_again_leaves_no_volume_without_a_name() -> None:
+    for service, found in read()["services"].items():
+        for volume in found.get("volumes", ()):
+            assert isinstance(volume, dict) or ":" in volume, service
+    assert "fetched:/var/tmp" in read()["services"]["dispatcher"]["volumes"]
+
+
 def test_no_registry_is_asked_for_an_image_that_is_built_here() -> None:
     services = read()["services"].values()
     ours = [each for each in services if each["image"].startswith("charonia/")]

@@ -1,6 +1,7 @@
 """Development needs no settings, whatever files are named. Production is named explicitly, and asks for its keys."""
 
 import re
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from common.errors import AddressRefused, SettingsError
 from common.security.ssrf import AddressPolicy, check_address
 from common.settings import EXAMPLE_KEYS, PREFIX, Settings, load
+from deploy.local.settings import ROOT
 from services.dispatcher.settings import DispatcherSettings
 from services.gateway.settings import GatewaySettings
 from services.notifier.settings import NotifierSettings
@@ -75,6 +77,8 @@ def test_the_example_names_what_production_asks_for_and_has_no_values() -> None:
     example = dict(re.findall(r"^([A-Z_]+)=(.*)$", (COMPOSE / ".env.example").read_text(), re.MULTILINE))
     files = example.pop("COMPOSE_FILE").split(example.pop("COMPOSE_PATH_SEPARATOR"))
     assert files == ["compose.yaml", PRODUCTION]
+    # The volumes of development keep its passwords, and what its encryption key encrypted.
+    assert example.pop("COMPOSE_PROJECT_NAME") not in ("", read()["name"])
     assert example == {name: "" for name, how in find_variables(PRODUCTION).items() if how == ":?"}
 
 
@@ -104,6 +108,11 @@ def test_every_service_of_development_leaves_it_in_production() -> None:
     }
     assert {service for service, found in modes.items() if found == ("1", "0")} == {*SERVICES, "operator"}
     assert {found for service, found in modes.items() if service not in {*SERVICES, "operator"}} == {(None, None)}
+
+
+def test_no_guide_tells_to_name_files_with_an_option_which_would_leave_production() -> None:
+    guides = ((ROOT / "docs").rglob("*.md"), COMPOSE.glob("*.yaml"), [ROOT / "README.md", COMPOSE / ".env.example"])
+    assert [each.name for each in chain(*guides) if "docker compose -f" in each.read_text()] == []
 
 
 def test_the_gpu_changes_triton_alone() -> None:
