@@ -6,10 +6,14 @@ unexport PYTHONDONTWRITEBYTECODE # without caches, each worker of the tests comp
 RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
+# A value as one word of the shell, whatever is in it, and a list of them.
+quote = '$(subst ','\'',$(1))'
+quote_each = $(foreach word,$(1),$(call quote,$(word)))
+
 # A misspelled variable would have no effect, so it is an error: SCOPE in place of SCOPES would be a key for more.
 # A make below another one has its variables, too, so only the first one looks.
 GIVEN := $(foreach name,$(if $(filter 0,$(MAKELEVEL)),$(.VARIABLES)),$(if $(filter command,$(origin $(name))),$(name)))
-MISTAKE := $(if $(GIVEN),$(shell $(PYTHON) -m deploy.local.variables --given $(GIVEN) --targets $(MAKECMDGOALS)))
+MISTAKE := $(if $(GIVEN),$(shell $(PYTHON) -m deploy.local.variables --given $(call quote_each,$(GIVEN)) --targets $(call quote_each,$(MAKECMDGOALS))))
 $(if $(MISTAKE),$(error $(MISTAKE)))
 
 .DEFAULT_GOAL := help
@@ -25,16 +29,16 @@ demo: $(STAMP) ## the stack, and one real job through it: an image of text to a 
 	@exec $(RUN) -m deploy.local.demo
 
 key: $(STAMP) ## an API key of the running stack: make key TENANT=acme SCOPES="submit read" MODEL="ocr*" NAME=reports
-	@exec $(RUN) -m deploy.local key $(if $(NAME),--name='$(NAME)') $(if $(TENANT),'$(TENANT)') $(SCOPES) $(if $(MODEL),--model $(MODEL:%='%'))
+	@exec $(RUN) -m deploy.local key $(if $(NAME),--name=$(call quote,$(NAME))) $(if $(TENANT),$(call quote,$(TENANT))) $(call quote_each,$(SCOPES)) $(if $(MODEL),--model $(call quote_each,$(MODEL)))
 
 reload: $(STAMP) ## loads a model of the running stack, again if it is loaded: make reload MODEL=ocr
-	@exec $(RUN) -m deploy.local reload $(if $(MODEL),'$(MODEL)')
+	@exec $(RUN) -m deploy.local reload $(if $(MODEL),$(call quote,$(MODEL)))
 
 restart: $(STAMP) ## a service of the running stack, with the code as it is: make restart SERVICE=gateway
-	@exec $(RUN) -m deploy.local restart $(if $(SERVICE),'$(SERVICE)')
+	@exec $(RUN) -m deploy.local restart $(if $(SERVICE),$(call quote,$(SERVICE)))
 
 run: $(STAMP) ## a service in this terminal, for a debugger; start the others with make up GATEWAYS=0: make run SERVICE=gateway
-	@exec $(RUN) -m deploy.local run $(if $(SERVICE),'$(SERVICE)')
+	@exec $(RUN) -m deploy.local run $(if $(SERVICE),$(call quote,$(SERVICE)))
 
 # Most tests wait, so there are more workers than cores. A file stays with one worker, which has servers of its own.
 SIDE_BY_SIDE := -n 5 --dist loadfile --no-loadscope-reorder --durations=10
