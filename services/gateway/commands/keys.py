@@ -147,6 +147,9 @@ def read_name(text: str) -> str:
 def read_pattern(text: str) -> str:
     if not 1 <= len(text) <= MAX_PATTERN or not text.isprintable():
         raise argparse.ArgumentTypeError(f"{text!r} is not 1 to {MAX_PATTERN} printable characters")
+    if "," in text:
+        several = " ".join(filter(None, text.split(",")))
+        raise argparse.ArgumentTypeError(f"{text!r} has a comma; put spaces between patterns: {several}")
     return text
 
 
