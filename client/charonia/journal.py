@@ -1,7 +1,6 @@
 """What a run of many items has submitted, in a file: so that a killed run goes on and submits nothing twice."""
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -11,8 +10,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from charonia.errors import ResumeError
+from charonia.errors import InvalidInput, ResumeError
 from charonia.journal_records import DECODER, Beginning, Chunk, Dropped, Planned, Record, Submitted
+from charonia.schemas import FieldError
 
 if sys.platform != "win32":
     import fcntl
@@ -61,17 +61,9 @@ class Journal:
         if earlier is None:
             self.append(now)
             return False
-        for name, before, after in (
-            ("the model was", earlier.model, now.model),
-            ("the gateway was", earlier.url, now.url),
-            ("the other options were", earlier.fields, now.fields),
-            ("ordered was", earlier.ordered, now.ordered),
-        ):
-            if before != after:
-                shown = before if isinstance(before, str) else json.dumps(before)
-                raise ResumeError(
-                    f"this run began with other arguments: {name} {shown}. Give the same to go on", self.path
-                )
+        if differences := earlier.compare(now):
+            text = f"this run began with other arguments: {'; '.join(differences)}. Give the same to go on"
+            raise ResumeError(text, self.path)
         return True
 
     def check_age(self, planned: Planned) -> None:
@@ -135,8 +127,12 @@ class Journal:
 def open_journal(path: Path | str, beginning: Beginning) -> Iterator[Journal]:
     """Return the journal of a run at a path. Raise ResumeError if another run uses it, or began it.
 
+    Raise InvalidInput for a folder.
+
     The file is deleted at the end, unless an error ends the run after it has submitted something.
     """
+    if Path(path).is_dir():
+        raise InvalidInput([FieldError("resume", f"{str(path)!r} is a folder; give the path of a file")])
     journal = Journal(Path(path))
     while journal.is_stale():
         journal.close()

@@ -1,5 +1,6 @@
 """The records of a run of many items, as its journal has them."""
 
+import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -15,6 +16,24 @@ class Beginning(msgspec.Struct, frozen=True, tag="begin", tag_field="is"):
     url: str
     fields: dict[str, Any]
     ordered: bool = False
+
+    def compare(self, now: "Beginning") -> list[str]:
+        """Return what each argument was that is another one now."""
+        earlier, later = self._list_arguments(), now._list_arguments()
+        return [
+            f"{name} was {show(earlier[name])}" if name in earlier else f"{name} was not given"
+            for name in earlier | later
+            if earlier.get(name) != later.get(name)
+        ]
+
+    def _list_arguments(self) -> dict[str, Any]:
+        fields = {name: value for name, value in self.fields.items() if name != "model"}
+        return {"the model": self.model, "the gateway": self.url, **fields, "ordered": self.ordered}
+
+
+def show(value: Any) -> str:
+    """Return an argument as text."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 class Planned(msgspec.Struct, frozen=True, tag="planned", tag_field="is"):

@@ -43,7 +43,7 @@ from charonia.journal import open_journal
 from charonia.journal_records import Beginning
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.results import Done, Part, Result
-from charonia.schemas import JobData, ModelInfo, Output, Priority
+from charonia.schemas import FieldError, JobData, ModelInfo, Output, Priority
 from charonia.settings import describe_agent, find_connection
 from charonia.version import VERSION
 
@@ -223,8 +223,8 @@ class Charonia:
         result. A request then holds the content of files, so an item is limited to it. Raise ResumeError for other
         items or arguments than before.
         """
-        if concurrency < 1:
-            raise ValueError("concurrency must be at least 1")
+        if not hasattr(concurrency, "__index__") or concurrency < 1:
+            raise InvalidInput([FieldError("concurrency", f"must be a whole number from 1, not {concurrency!r}")])
         timeout = check_timeout(timeout)
         fields = make_fields(model, priority, webhook, metadata, options)
         found = self.models[model]

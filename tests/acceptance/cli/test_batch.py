@@ -125,6 +125,7 @@ def test_ctrl_c_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) -> None
         terminal.interrupt()
         assert terminal.wait() == 130
         assert "The submitted jobs go on" in terminal.text
+        assert "charonia cancel bat_" in terminal.text
     with charonia.on_terminal(*command) as terminal:
         assert terminal.wait() == 0
         assert "items have their results already" in terminal.text
@@ -196,7 +197,8 @@ def test_mistakes_become_lines_and_the_rest_goes_on(charonia: CommandLine, tmp_p
     }
     write_items(tmp_path, 1, *mistakes, '{"inputs": {}, "custom_id": "empty"}', 2)
     found = charonia.run(*make_command("echo"))
-    assert (found.returncode, found.stderr, json.loads(found.stdout)["failed"]) == (1, "", len(mistakes) + 1)
+    assert (found.returncode, json.loads(found.stdout)["failed"]) == (1, len(mistakes) + 1)
+    assert found.stderr.startswith("item 1 refused: malformed_json: ")
     first, *refused, unnamed, last = read_results(tmp_path)
     assert (first["outputs"], last["outputs"]) == ({"y": [[2.0]]}, {"y": [[4.0]]})
     for line, (code, text) in zip(refused, mistakes.values(), strict=True):
@@ -238,7 +240,7 @@ def test_another_run_is_refused(charonia: CommandLine, tmp_path: Path) -> None:
     before = (tmp_path / RESULTS).read_bytes(), (tmp_path / PROGRESS).read_bytes()
     for arguments, text in (
         (make_command("echo", "--concurrency=8"), "the model was work"),
-        ([*command, "--priority=high"], "the other options were {}"),
+        ([*command, "--priority=high"], "priority was not given"),
     ):
         other = charonia.run(*arguments)
         assert (other.returncode, text in other.stderr, "--restart" in other.stderr) == (2, True, True)

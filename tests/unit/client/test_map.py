@@ -101,7 +101,7 @@ def test_a_run_goes_on_only_as_it_began(gateway: FakeBatches, tmp_path: Path, mo
     before = path.read_bytes()
     with pytest.raises(ResumeError, match=f"the items 0 to 0 are not those .*, or delete {path}"):
         list(client.map("double", range(1, 9), concurrency=4, resume=path))
-    with pytest.raises(ResumeError, match=r"the other options were \{"):
+    with pytest.raises(ResumeError, match=r"other arguments: metadata was not given\. Give"):
         list(client.map("double", range(8), metadata={"a": 1}, resume=path))
     path.write_bytes(before.rpartition(b'{"is":"submitted"')[0])  # as if the answer was not written down
     monkeypatch.setattr(journal, "KEY_LIFE", timedelta())
@@ -113,6 +113,15 @@ def test_a_run_that_never_began_leaves_nothing(gateway: FakeBatches, tmp_path: P
     with pytest.raises(InvalidRequest, match="422 refused"):
         list(gateway.make_client().map("double", [1], priority="high", resume=tmp_path / "progress"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_arguments_are_named(gateway: FakeBatches, tmp_path: Path) -> None:
+    for path in ("", tmp_path):
+        with pytest.raises(InvalidInput, match=r"resume: .* is a folder; give the path of a file"):
+            next(gateway.make_client().map("double", [1], resume=path))
+    for concurrency in (0, "5"):
+        with pytest.raises(InvalidInput, match="concurrency: must be a whole number from 1, not"):
+            next(gateway.make_client().map("double", [1], concurrency=concurrency))  # type: ignore[arg-type]
 
 
 def test_two_runs_do_not_share_a_file(gateway: FakeBatches, tmp_path: Path) -> None:

@@ -2,18 +2,26 @@
 
 from pathlib import Path
 
+import msgspec
+
 from charonia.cli.arguments import InvalidArgument
-from charonia.cli.batch.results import ResultFile
+from charonia.cli.batch.results import ResultFile, ResultLine
 from charonia.journal import Journal, sync_folder
 
 
 def open_files(items: Path, output: Path, *, restart: bool) -> tuple[Journal, ResultFile]:
     """Open the journal and the file of results. Raise InvalidArgument if the results are not those of a run."""
+    if str(output) == "-":
+        raise InvalidArgument("the results go to a file, with which a run can go on; name one, not -")
     if not output.absolute().parent.is_dir():
         raise InvalidArgument(f"there is no folder {str(output.parent)!r}; create it first")
     if output.exists():
         check_output(items, output)
     path = output.with_name(f"{output.name}.progress")
+    if is_filled(output) and not path.exists() and not has_results(output):
+        raise InvalidArgument(
+            f"{output} exists already, and it has no results of a batch; name another file, or delete it"
+        )
     if is_filled(output) and not path.exists() and not restart:
         raise already_there(output)
     journal = Journal(path)
@@ -47,6 +55,16 @@ def check_output(items: Path, output: Path) -> None:
 
 def is_filled(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
+
+
+def has_results(path: Path) -> bool:
+    """Return whether the first line is a result."""
+    with path.open("rb") as file:
+        try:
+            msgspec.json.decode(file.readline(), type=ResultLine)
+        except msgspec.DecodeError:
+            return False
+    return True
 
 
 def already_there(output: Path) -> InvalidArgument:

@@ -112,6 +112,8 @@ def find_files(value: Any, folder: Path) -> Any:
     if value.startswith("@@"):
         return value[1:]
     path = folder / os.path.expanduser(value[1:])  # noqa: PTH111 -- that of Path raises for unknown users
+    if os.path.isdir(path):  # noqa: PTH112 -- as below
+        raise FileNotFoundError(f"{str(path)[:200]!r} is a folder; name a file")
     if not os.path.isfile(path):  # noqa: PTH113 -- that of Path raises for names that are too long
         raise FileNotFoundError(f"there is no file {str(path)[:200]!r}; write @{value[:50]} for this text")
     return path

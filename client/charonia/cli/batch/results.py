@@ -40,6 +40,7 @@ class Written(msgspec.Struct, frozen=True):
 
     index: int
     status: str
+    error: ResultError | None = None
 
 
 DECODER = msgspec.json.Decoder(Written)
@@ -53,6 +54,7 @@ class ResultFile:
         self._file = path.open("a+b")
         self.written = 0
         self.failed = 0
+        self.first_failure: Written | ResultLine | None = None
 
     def scan(self, total: int) -> bytearray:
         """Return a 1 for each of `total` items that has a line. Remove an incomplete line at the end.
@@ -75,7 +77,7 @@ class ResultFile:
                     "put the file back as it was, or begin anew with --restart"
                 )
             found[line.index] = 1
-            self._count(line.status)
+            self._count(line)
             end += len(text)
         self._file.truncate(end)
         return found
@@ -83,7 +85,7 @@ class ResultFile:
     def write(self, line: ResultLine) -> None:
         """Append a line."""
         self._file.write(msgspec.json.encode(line) + b"\n")
-        self._count(line.status)
+        self._count(line)
 
     def flush(self) -> None:
         """Let other programs see the lines."""
@@ -102,9 +104,11 @@ class ResultFile:
         """Write what is left, and close the file."""
         self._file.close()
 
-    def _count(self, status: str) -> None:
+    def _count(self, line: Written | ResultLine) -> None:
         self.written += 1
-        self.failed += status != "succeeded"
+        if line.status != "succeeded":
+            self.failed += 1
+            self.first_failure = self.first_failure or line
 
 
 def make_line(done: Done, custom_id: str | None) -> ResultLine:

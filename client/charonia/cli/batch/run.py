@@ -82,6 +82,11 @@ class Run:
         self._order: Ordering[ResultLine] | None = Ordering() if task.ordered else None
         self.has_begun = False
 
+    @property
+    def batches(self) -> list[str]:
+        """The ids of the batches that lack results."""
+        return [each.batch_id for each in self._flights]
+
     def resume(self, beginning: Beginning) -> None:
         """Find out what an earlier run has done. Raise ResumeError if this one must not go on with it."""
         if not self._journal.begin(beginning):

@@ -22,9 +22,10 @@ from charonia.cli.session import Session
 from charonia.cli.terminal.tables import show_ms, show_seconds
 from charonia.errors import CharoniaError, InvalidRequest, NotFound, ResumeError
 from charonia.journal_records import Beginning
+from charonia.requests import make_fields
 
 CALL_SECONDS = 60.0  # of a call with its retries; then the run tells what it waits for
-GO_ON = "The submitted jobs go on. For the other items, run the same command again."
+GO_ON = "The submitted jobs go on. To get their results and submit the other items, run the same command again."
 LOST = "Results that the run waits for are not there. If the key is right, begin anew with --restart."
 
 Items = Annotated[
@@ -85,8 +86,7 @@ def batch(
         stack.callback(close_files, journal, results)
         client = stack.enter_context(Charonia(profile=session.profile, timeout=CALL_SECONDS))
         source = stack.enter_context(contextlib.closing(ItemFile(items, client, model)))
-        arguments = {name: value for name, value in given.items() if value is not None}
-        beginning = Beginning(model, client.url, arguments, ordered)
+        beginning = Beginning(model, client.url, make_fields(model, **given), ordered)
         run = Run(client, Task(model, given, concurrency, ordered), source, journal, results, Bar(session, model))
         work(session, run, source, beginning)
         journal.remove()
@@ -120,7 +120,7 @@ def work(session: Session, run: Run, source: ItemFile, beginning: Beginning) -> 
             run.finish()
         run.results.finish()
     except KeyboardInterrupt:
-        session.note(f"\n{GO_ON}")
+        session.note(f"\n{explain_end(run)}")
         raise
     except (InvalidArgument, ResumeError):
         raise
@@ -128,11 +128,16 @@ def work(session: Session, run: Run, source: ItemFile, beginning: Beginning) -> 
         if isinstance(error, InvalidRequest) and not run.has_begun:  # leave nothing of a run that never began
             run.forget()
         else:
-            session.note(LOST if isinstance(error, NotFound) else GO_ON)
+            session.note(LOST if isinstance(error, NotFound) else explain_end(run))
         raise
     except OSError:  # such as a full disk
-        session.note(GO_ON)
+        session.note(explain_end(run))
         raise
+
+
+def explain_end(run: Run) -> str:
+    """Say what goes on after the end of the command, and how to stop it."""
+    return f"{GO_ON} To cancel the jobs: charonia cancel {' '.join(run.batches)}" if run.batches else GO_ON
 
 
 def report(session: Session, results: ResultFile, seconds: float) -> None:
@@ -144,5 +149,7 @@ def report(session: Session, results: ResultFile, seconds: float) -> None:
         shown = show_seconds(seconds) if seconds >= 10 else show_ms(1000 * seconds)
         succeeded = results.written - results.failed
         session.note(f"{succeeded} succeeded, {results.failed} failed in {shown}; wrote {results.path}")
-    if results.failed:
+    if (first := results.first_failure) is not None:
+        reason = f"{first.error.code}: {first.error.message}" if first.error else "no reason is known"
+        session.note(f"item {first.index} {first.status}: {reason}; all reasons are in {results.path}")
         raise typer.Exit(FAILED)

@@ -59,7 +59,7 @@ def put_files(
         typer.Option(metavar="SECONDS", min=1, help="How long to keep it; a day by default."),
     ] = None,
 ) -> None:
-    """Upload files, and print their ids. Use an id as an input: NAME:='{"file": "file_…"}'."""
+    """Upload files, and print their ids. Use an id as an input: NAME=file_…."""
     for path in paths:
         with show_progress(session, path.name, path.stat().st_size) as advance:
             file = session.client.files.upload(

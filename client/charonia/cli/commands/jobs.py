@@ -1,7 +1,8 @@
 """Looks at jobs and changes them: jobs, job, cancel, retry and erase."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Annotated, Optional
 
 import typer
@@ -26,12 +27,16 @@ from charonia.cli.terminal.tables import (
     show_status,
     show_time,
 )
+from charonia.errors import Conflict
 from charonia.results import Outputs
 from charonia.schemas import JobData, Status
 
 JobIds = Annotated[list[str], typer.Argument(metavar="JOB...", help="The ids of jobs.")]
+JobAndBatchIds = Annotated[list[str], typer.Argument(metavar="ID...", help="The ids of jobs and batches.")]
 StatusFilter = Annotated[Optional[Status], typer.Option(help="Only jobs in this state.")]  # noqa: UP045
 Target = Annotated[options.Text, typer.Option(metavar="MODEL", help="Run another model.")]
+
+BATCH = "bat_"  # how the id of a batch begins
 
 
 def register(app: typer.Typer) -> None:
@@ -139,9 +144,25 @@ def print_trace(session: Session, job: Job) -> None:
     session.out.print(table)
 
 
-def cancel(session: Session, jobs: JobIds) -> None:
-    """Cancel jobs. A running one stops as soon as its model lets it."""
-    change_jobs(session, jobs, lambda job: job.cancel())
+def cancel(session: Session, jobs: JobAndBatchIds) -> None:
+    """Cancel jobs, or all jobs of batches. A running one stops as soon as its model lets it."""
+    batches = [each for each in jobs if each.startswith(BATCH)]
+    members = dict.fromkeys(chain.from_iterable(list_members(session, each) for each in batches))
+    others = [each for each in jobs if each not in batches]
+    change_jobs(
+        session, [*members, *others], lambda job: cancel_unless_ended(job) if job.id in members else job.cancel()
+    )
+
+
+def list_members(session: Session, batch: str) -> list[str]:
+    """Return the ids of a batch's jobs that have not ended. Raise NotFound for an unknown batch."""
+    session.client.batches.get(batch)
+    return [each.id for each in session.client.jobs.list(batch=batch) if not each.has_ended]
+
+
+def cancel_unless_ended(job: Job) -> None:
+    with contextlib.suppress(Conflict):
+        job.cancel()
 
 
 def retry(session: Session, jobs: JobIds, target_model: Target = None) -> None:
