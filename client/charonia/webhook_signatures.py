@@ -89,8 +89,8 @@ def _list_signatures(header: str, version: str) -> list[bytes]:
 
 def _read_key(secret: str, prefix: str) -> bytes:
     try:
-        if secret.startswith(prefix):
-            return b64decode(secret.removeprefix(prefix), validate=True)
+        if secret.startswith(prefix) and (key := b64decode(secret.removeprefix(prefix), validate=True)):
+            return key
     except (Base64Error, ValueError):
         pass
     raise ConfigurationError("the secret must be the subscription's whsec_… or whpk_…")  # never show it

@@ -65,9 +65,13 @@ def read_file(name: str, path: str) -> Any:
     if path == "-":
         return sys.stdin.buffer.read()
     found = Path(path).expanduser()
-    if not found.is_file():
+    if found.is_file():
+        return found
+    if found.is_dir():
+        raise InvalidArgument(f"the input {name!r}: {path!r} is a folder; write {name}=@FILE with a file")
+    if not found.exists():
         raise InvalidArgument(f"the input {name!r}: there is no file {path!r}; write {name}=@@{path} for this text")
-    return found
+    return found.read_bytes()  # a pipe
 
 
 def _parse(name: str, text: str) -> Any:

@@ -1,5 +1,6 @@
 """What an argument such as `image=@scan.png` means."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,20 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_value_is_text_a_number_or_what_it_names(text: str, datatype: str, expected: Any) -> None:
     found = read_value("x", text, datatype)
     assert (found, type(found)) == (expected, type(expected))
+
+
+def test_a_pipe_is_read() -> None:
+    output, source = os.pipe()
+    os.write(source, b"content")
+    os.close(source)
+    assert read_value("x", f"@/dev/fd/{output}", "BYTES") == b"content"
+    os.close(output)
+
+
+@pytest.mark.parametrize(("name", "text"), [(".", "is a folder"), ("missing", "there is no file 'missing'")])
+def test_what_is_no_file_is_named(name: str, text: str) -> None:
+    with pytest.raises(InvalidArgument, match=text):
+        read_value("x", f"@{name}", "BYTES")
 
 
 @pytest.mark.parametrize("text", ["scan.png", FILE, "https://example.com"])
