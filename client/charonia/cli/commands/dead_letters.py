@@ -1,5 +1,6 @@
 """Jobs that failed for good: dead-letters list and replay."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ from charonia.cli.terminal.tables import NOTHING, count, make_table, print_list,
 from charonia.schemas import JobData
 
 MOST_COUNTED = 1000  # dead letters that are read before the question
+MOST_KINDS = 10  # that are shown before the question
 CHUNK = 100  # jobs that one call replays
 
 ErrorFilter = Annotated[options.Text, typer.Option(metavar="CODE", help="Only of this error code.")]
@@ -74,14 +76,25 @@ def replay(
         replay_chunks(session, jobs, target_model)
         return
     matching = session.client.dead_letters.list(model=model, error=error, created_after=after)
-    found = (each.id for each in islice(matching, limit))
+    found = islice(matching, limit)
     first = list(islice(found, MOST_COUNTED + 1))
     if not first:
         session.note("no dead letters match")
         return
     number = f"more than {MOST_COUNTED:,} jobs" if len(first) > MOST_COUNTED else count(len(first), "job")
+    if not yes:
+        note_kinds(session, first)
     confirm(f"Replay {number}{f' on {target_model}' if target_model else ''}?", yes=yes)
-    replay_chunks(session, chain(first, found), target_model)
+    replay_chunks(session, (each.id for each in chain(first, found)), target_model)
+
+
+def note_kinds(session: Session, jobs: Iterable[JobData]) -> None:
+    """Say of which models and errors the jobs are, the most frequent first."""
+    kinds = Counter((each.model, each.error.code if each.error else NOTHING) for each in jobs)
+    for (model, code), number in kinds.most_common(MOST_KINDS):
+        session.note(f"{count(number, 'job')} of {model}: {code}")
+    if len(kinds) > MOST_KINDS:
+        session.note("and others")
 
 
 def check_selection(jobs: Sequence[str] | None, *, has_filter: bool, everything: bool) -> None:
@@ -104,6 +117,8 @@ def replay_chunks(session: Session, ids: Iterable[str], target_model: str | None
             if session.as_json:
                 session.print_json({"replayed": done.replayed, "skipped": done.skipped})
             else:
+                for job_id in done.replayed:
+                    session.out.print(f"{job_id} replayed")
                 for each in done.skipped:
                     session.note(f"{each.id}: not replayed; {each.detail}")
     except BaseException:  # also Ctrl-C
