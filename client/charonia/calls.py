@@ -28,6 +28,7 @@ from charonia.schemas import FieldError, Problem
 
 EVENT_STREAM = "text/event-stream"
 TRACE_RESPONSE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-.*")
+TAG = re.compile(r"<style.*?</style>|<[^>]*>", re.DOTALL)
 IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}")
 LINES = "application/x-ndjson"
 CONNECT_SECONDS = 10.0
@@ -191,7 +192,7 @@ class Tries:
 
     def check_answer(self, status: int, headers: httpx.Headers, body: bytes) -> float:
         """Return the seconds to wait after a refusal. Raise the APIError if it must not be repeated."""
-        error = make_error(status, headers, body, self._trace_id)
+        error = make_error(status, headers, body, self._trace_id, self._contact.url)
         may_repeat = may_repeat_answer(status, error.code, repeatable=self._call.repeatable, keyed=self._call.keyed)
         return self._choose_delay(error, error.retry_after, self._left if may_repeat else 0.0)
 
@@ -226,12 +227,18 @@ class Tries:
         return delay
 
 
-def make_error(status: int, headers: httpx.Headers, body: bytes, trace_id: str | None) -> APIError:
+def make_error(
+    status: int, headers: httpx.Headers, body: bytes, trace_id: str | None, url: str = "the URL"
+) -> APIError:
     """Return the error that an answer is. `trace_id` is the caller's, for an answer that has none."""
     try:
         problem = msgspec.json.decode(body, type=Problem)
-    except msgspec.DecodeError:  # of a proxy
-        problem = Problem(detail=body[:200].decode(errors="replace").strip() or "an answer without a body")
+    except msgspec.DecodeError:
+        problem = Problem()
+    if not problem.code:
+        text = " ".join(TAG.sub(" ", body[:1000].decode(errors="replace")).split())[:100] or "nothing"
+        text = f"{url} is not a Charonia gateway, or a proxy before it answers: {text}"
+        problem = Problem(detail=f"{text}. Check the URL: CHARONIA_URL, or the profile")
     kind = BY_STATUS.get(status, ServerError if status >= 500 else APIError)
     retry_after = read_retry_after(headers)
     trace_id = read_trace_id(headers) or trace_id

@@ -12,7 +12,8 @@ _logger = logging.getLogger("charonia")
 class Contact:
     """Whether anybody has ever answered at the address. It tells once that nobody does, until somebody does."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "") -> None:
+        self.url = url
         self._has_answered = self._is_away = False
 
     def note_answer(self) -> None:

@@ -106,7 +106,7 @@ class APIError(CharoniaError):
         retry_after: float | None = None,
         trace_id: str | None = None,
     ) -> None:
-        super().__init__(f"{status} {code}: {detail}. {self.hint}")
+        super().__init__(f"{status} {code}: {detail}. {self.hint}" if code else f"{status}: {detail}")
         self.status = status
         self.code = code
         self.detail = detail

@@ -179,6 +179,8 @@ def check_url(url: str) -> None:
         parsed.host.encode("idna")
     except (httpx.InvalidURL, UnicodeError) as error:
         raise ConfigurationError(f"the URL cannot be used: {error}; give one such as {EXAMPLE_URL}") from None
+    if parsed.path.rstrip("/").endswith("/v1"):
+        raise ConfigurationError(f"the URL must not end with /v1; leave that out: give one such as {EXAMPLE_URL}")
     if parsed.userinfo or parsed.query or parsed.fragment:
         raise ConfigurationError(f"the URL must have no user, no query and no fragment; give one such as {EXAMPLE_URL}")
 

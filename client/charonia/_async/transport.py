@@ -41,7 +41,7 @@ class AsyncTransport:
         self._owns_http = http is None
         self._http = http or make_pool()
         self._process = os.getpid()
-        self._contact = Contact()
+        self._contact = Contact(url)
 
     async def aclose(self) -> None:
         """Close the connections, unless the caller brought the pool."""

@@ -42,7 +42,7 @@ class Transport:
         self._owns_http = http is None
         self._http = http or make_pool()
         self._process = os.getpid()
-        self._contact = Contact()
+        self._contact = Contact(url)
 
     def close(self) -> None:
         """Close the connections, unless the caller brought the pool."""

@@ -189,8 +189,15 @@ def test_an_error_has_the_trace_of_the_answer(header: str, own: str | None, expe
 
 
 def test_an_answer_of_something_else_is_explained() -> None:
-    found = make_error(502, httpx.Headers(), b"<html>Bad gateway", None)
-    assert (found.code, found.detail) == ("", "<html>Bad gateway")
+    page = b"<!DOCTYPE HTML>\n<html><style>p { margin: 0 }</style>\n<h1>Bad gateway</h1>"
+    for body, text in ((page, "Bad gateway"), (b'{"detail": "no"}', '{"detail": "no"}'), (b"", "nothing")):
+        found = make_error(502, httpx.Headers(), body, None, "http://other")
+        assert (found.code, found.detail) == (
+            "",
+            f"http://other is not a Charonia gateway, or a proxy before it answers: {text}. "
+            "Check the URL: CHARONIA_URL, or the profile",
+        )
+        assert str(found) == f"502: {found.detail}"
     with pytest.raises(errors.InvalidResponse, match="redirects to https://other"):
         check_success(301, httpx.Headers({"location": "https://other"}))
     with pytest.raises(errors.InvalidResponse, match="check the URL"):

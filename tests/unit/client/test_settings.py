@@ -128,6 +128,7 @@ def test_a_url_without_a_host_is_refused(url: str) -> None:
         ("http://[::1", "cannot be used: Invalid port"),
         ("http://\u2603.example", "cannot be used: Invalid IDNA hostname"),
         (f"http://{'a' * 64}", "cannot be used: .*label too long"),
+        ("http://a/v1/", "must not end with /v1; leave that out"),
         ("http://user:secret@a", "must have no user"),
         ("http://a?x=1", "no query"),
         ("http://a#x", "no fragment"),
