@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -125,13 +126,21 @@ def test_ctrl_c_says_how_to_go_on(charonia: CommandLine, tmp_path: Path) -> None
         terminal.interrupt()
         assert terminal.wait() == 130
         assert "The submitted jobs go on" in terminal.text
-        assert "charonia cancel bat_" in terminal.text
     with charonia.on_terminal(*command) as terminal:
         assert terminal.wait() == 0
         assert "items have their results already" in terminal.text
         assert "32/32" in terminal.text
         assert "32 succeeded, 0 failed" in terminal.text
     assert {line["job"] for line in read_results(tmp_path)} == count_jobs(charonia)
+
+
+def test_ctrl_c_names_the_command_that_cancels_the_jobs(charonia: CommandLine, tmp_path: Path) -> None:
+    write_items(tmp_path, *({"ms": 20_000} for _ in range(4)))
+    with charonia.on_terminal(*make_command("work")) as terminal:
+        wait_until(lambda: count_lines(tmp_path / PROGRESS) >= 3)
+        terminal.interrupt()
+        assert terminal.wait() == 130
+    assert len(charonia.read("cancel", *re.findall(r"charonia cancel (bat_\w+)", terminal.text))) == 4
 
 
 def test_a_killed_gateway_and_an_outage_of_the_database_are_waited_for(

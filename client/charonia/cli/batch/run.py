@@ -193,15 +193,15 @@ class Run:
                     return
                 refused |= {each.number: failure for each, failure in zip(sent, failures)}  # noqa: B905 -- same length
             self._patience.renew()
+        if batch_id is not None:  # at once: Ctrl-C names it
+            missing = {position: (each.number, each.custom_id) for position, each in enumerate(sent)}
+            self._flights.append(Flight(batch_id, len(sent), missing))
         self._journal.append(Submitted(batch_id, refused))
         self.has_begun = True
         for each in entries:
             if each.number in refused:
                 self._write(make_refusal(each.number, each.custom_id, refused[each.number]))
         self.results.flush()
-        if batch_id is not None:
-            missing = {position: (each.number, each.custom_id) for position, each in enumerate(sent)}
-            self._flights.append(Flight(batch_id, len(sent), missing))
 
     def _create(self, lines: list[EncodedItem | None], key: str) -> str:
         return self._client.batches.create(self._task.model, lines, idempotency_key=key, **self._task.fields).id
