@@ -65,7 +65,8 @@ def test_what_is_wrong_is_not_stored(newcomer: CommandLine, stack: Stack, key: s
         (stack.url, "ch_wrong", 4, "refuses the key"),
         (stack.url, f"{key[:9]}\n{key[9:]}", 2, "check it for a line break"),
         (stack.url, "", 2, "no key on standard input"),
-        (f"{stack.url}/v1", key, 3, "no gateway of Charonia; leave out the path"),
+        (f"{stack.url}/v1", key, 2, "must not end with /v1; leave that out"),
+        (f"{stack.url}/api", key, 3, "no gateway of Charonia; leave out the path"),
         ("localhost:8080", key, 2, "must begin with https:// or http://"),
     ]:
         found = newcomer.run("login", "--url", url, stdin=given)
