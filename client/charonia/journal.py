@@ -18,13 +18,14 @@ if sys.platform != "win32":
     import fcntl
 
 KEY_LIFE = timedelta(hours=23)  # for which the gateway surely knows an Idempotency-Key
+START = b'{"is":"begin",'  # of each journal
 
 
 class Journal:
     """The records of a run: appended, and on the disk before the run goes on."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create the file. Raise ResumeError if another run uses it."""
+        """Open or create the file. Raise ResumeError if another run uses it, or if it is no journal."""
         self.path = path
         self._file: BinaryIO = path.open("a+b")
         try:
@@ -32,6 +33,10 @@ class Journal:
         except OSError:
             self._file.close()
             raise ResumeError(f"another run writes to {path}; wait for its end, or end it") from None
+        self._file.seek(0)
+        if (begin := self._file.read(len(START))) != START[: len(begin)]:  # a killed run may have written a part of it
+            self._file.close()
+            raise ResumeError(f"{path} has something else than the progress of a run; name another file")
         self._cut()
 
     def is_stale(self) -> bool:

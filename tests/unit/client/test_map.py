@@ -124,6 +124,24 @@ def test_wrong_arguments_are_named(gateway: FakeBatches, tmp_path: Path) -> None
             next(gateway.make_client().map("double", [1], concurrency=concurrency))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("text", ["precious\n", "precious", '{"is":"other"}\n'])
+def test_a_file_that_is_no_journal_is_left_as_it_was(gateway: FakeBatches, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text(text)
+    with pytest.raises(ResumeError, match="has something else than the progress of a run; name another file"):
+        next(gateway.make_client().map("double", [1], resume=path))
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("length", [0, 5, 30])
+def test_a_journal_whose_first_record_was_cut_off_begins_anew(
+    gateway: FakeBatches, tmp_path: Path, length: int
+) -> None:
+    path = tmp_path / "progress"
+    path.write_text('{"is":"begin","model":"double","url":"http'[:length])
+    assert len(list(gateway.make_client().map("double", [1], resume=path))) == 1
+
+
 def test_two_runs_do_not_share_a_file(gateway: FakeBatches, tmp_path: Path) -> None:
     first = gateway.make_client().map("double", range(8), concurrency=4, resume=tmp_path / "progress")
     next(first)
