@@ -45,6 +45,11 @@ class ChannelPool:
         """The number of queues that are consumed now."""
         return sum(len(channel.consumed) for channel in self._all())
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether each subscription was tried."""
+        return all(channel.settled.is_set() for channel in self._all())
+
     async def wait_until_tried(self, seconds: float) -> None:
         """Wait until each subscription was tried once or the connection is lost, but not longer than `seconds`."""
         waiting = [asyncio.create_task(channel.settled.wait()) for channel in self._all()]

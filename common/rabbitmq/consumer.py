@@ -96,11 +96,13 @@ class Consumer:
             raise ConnectionError("no queue can be consumed")
 
     async def _probe(self, connection: AbstractConnection) -> None:
-        """Check some queues. Consume those without a consumer again. Raise BrokerUnavailable if nothing is consumed."""
+        """Check some queues. Consume those without a consumer again. Raise BrokerUnavailable if none can be consumed."""
         if self._stopping or self._pool is None or not self._subscriptions:
             return
         if not self._pool.consumed:
-            raise BrokerUnavailable("no queue can be consumed")
+            if self._pool.is_settled:
+                raise BrokerUnavailable("no queue can be consumed")
+            return
         probing = await connection.channel()
         for queue, channel in self._pool.take_turn(PROBED_QUEUES):
             try:

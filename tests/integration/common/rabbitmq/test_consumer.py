@@ -3,8 +3,9 @@
 import asyncio
 from typing import get_args
 
+import msgspec
 import pytest
-from aio_pika.abc import AbstractConnection
+from aio_pika.abc import AbstractChannel, AbstractConnection
 
 from common.errors import DatabaseUnavailable, Reject, Retry
 from common.job_states import Priority
@@ -142,6 +143,26 @@ async def test_a_stopped_consumer_takes_no_more_messages(
         jobs = {await publish_wake_up(amqp_url, model) for _ in range(4)}
         await until(lambda: set(handler.seen + late.seen) == jobs, "all are handled")
         assert late.seen == []
+
+
+async def test_a_first_subscription_that_takes_long_costs_no_connection(
+    amqp_url: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it is consumed, a probe finds no consumer."""
+    monkeypatch.setattr(connections, "PROBE_SECONDS", 0.02)
+    handler = Handler()
+    async with consuming(amqp_url) as consumer:
+        wanted, probes, first = subscription(model, handler), watch(consumer), consumer.connection.current
+
+        async def declare_late(channel: AbstractChannel) -> None:
+            probes.clear()
+            await until(lambda: len(probes) > 2, "the watchdog has probed")
+            await wanted.declare(channel)
+
+        await consumer.subscribe(msgspec.structs.replace(wanted, declare=declare_late))
+        job = await publish_wake_up(amqp_url, model)
+        await until(lambda: handler.seen == [job], "the message is handled")
+        assert consumer.connection.current is first
 
 
 def watch(consumer: Consumer) -> list[None]:
