@@ -31,7 +31,7 @@ OPTIONS = {  # the smallest, the largest and the default value, and what it mean
     "queued": (0, 100_000_000, 100_000, "big: jobs that wait"),
     "jobs": (4_000, 1_000_000, 100_000, "memory: jobs in flight at the same time, in thousands"),
     "instances": (1, MOST_INSTANCES, MOST_INSTANCES, "gpu: of each service at most, beginning with one and doubling"),
-    "minutes": (1, 120, 25, "gpu: begins no further part that would take longer"),
+    "minutes": (1, 120, 25, "gpu: begins no further part that would take longer; sustained: how long jobs come"),
 }
 
 

@@ -42,7 +42,7 @@ def fill_tables(stack: Stack, rows: int, age: float, queued: int = 0) -> float:
 
 
 async def _fill(url: str, rows: int, age: float, queued: int) -> None:
-    """Use as many connections as there are cores, without checking foreign keys."""
+    """Use as many connections as there are cores, without triggers."""
     settings = {"session_replication_role": "replica"}
     async with asyncpg.create_pool(url, min_size=1, max_size=os.cpu_count() or 1, server_settings=settings) as pool:
         default, other = [
@@ -52,6 +52,7 @@ async def _fill(url: str, rows: int, age: float, queued: int) -> None:
             *(pool.execute(ENDED, *chunk, rows, default, age) for chunk in _chunks(rows)),
             *(pool.execute(QUEUED, *chunk, other) for chunk in _chunks(queued)),
         )
+        await pool.execute(QUERIES["set_generations"])
         await pool.execute("VACUUM (ANALYZE)")  # as it is after weeks of work
         await pool.execute("CHECKPOINT")
 

@@ -1,3 +1,8 @@
+-- name: set_generations
+-- Generations of history as after weeks: of the seven that have rows, the last is the current one.
+UPDATE generations
+SET began_at = CASE WHEN number <= 7 THEN now() END, ended_at = CASE WHEN number <= 6 THEN now() END;
+
 -- name: fill_queued
 -- Jobs number $1 to $2 of a tenant ($3) that wait for their time, which is tomorrow.
 WITH new AS MATERIALIZED (
@@ -5,13 +10,12 @@ WITH new AS MATERIALIZED (
     (lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0') || '7000803' || lpad(to_hex(number), 13, '0'))::uuid
       AS job_id
   FROM generate_series($1::bigint, $2::bigint) number
-), jobs AS (
-  INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, run_at, scheduled_at, timeout, initial_delay,
-                    max_delay, traceparent)
-  SELECT job_id, $3::uuid, 'echo', 'normal', 'queued', 3, now() + interval '1 day', now() + interval '1 day', 600, 1, 300, ''
-  FROM new
 )
-INSERT INTO job_inputs (job_id, tensors) SELECT job_id, '\x00000000' FROM new;
+INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, run_at, scheduled_at, timeout, initial_delay,
+                  max_delay, traceparent, tensors)
+SELECT job_id, $3::uuid, 'echo', 'normal', 'queued', 3, now() + interval '1 day', now() + interval '1 day', 600, 1, 300, '',
+       '\x00000000'
+FROM new;
 
 -- name: count_faults
 -- What should be none of, where nothing failed: jobs that have not succeeded, further attempts at jobs, further events that
@@ -69,19 +73,29 @@ WITH new AS MATERIALIZED (
     ('01900000-0000-7000-8000-' || lpad(to_hex(number), 12, '0'))::uuid AS job_id,
     ($3::uuid[])[1 + number % cardinality($3::uuid[])] AS tenant_id
   FROM generate_series($1::bigint, $2::bigint) number
-), jobs AS (
-  INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay, traceparent)
-  SELECT job_id, tenant_id, $4::text, 'normal', 'queued', 3, 600, 1, 300, ''
-  FROM new
 )
-INSERT INTO job_inputs (job_id, tensors) SELECT job_id, '\x00000000' FROM new;
+INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay, traceparent,
+                  tensors)
+SELECT job_id, tenant_id, $4::text, 'normal', 'queued', 3, 600, 1, 300, '', '\x00000000'
+FROM new;
 
 -- name: end_oldest
 -- Ends the oldest jobs of a model ($1): all but $2 of those that have not ended.
 WITH open AS (
-  SELECT id FROM jobs WHERE model = $1 AND finished_at IS NULL ORDER BY id DESC OFFSET $2
+  SELECT id FROM live_jobs WHERE model = $1 ORDER BY id DESC OFFSET $2
 )
 UPDATE jobs j
-SET status = 'succeeded', finished_at = now(), lease_until = NULL, session = NULL
+SET status = 'succeeded', finished_at = now(), generation = current_generation(), lease_until = NULL, session = NULL
 FROM open
-WHERE j.id = open.id;
+WHERE j.id = open.id AND j.generation = 0;
+
+-- name: measure_tables
+-- Megabytes of each table of 1 MB or more with its indexes and large values; all generations together.
+SELECT json_object_agg(name, megabytes)
+FROM (
+  SELECT regexp_replace(relname, '_[1-8]$', '') AS name, sum(pg_total_relation_size(oid)) / 1e6 AS megabytes
+  FROM pg_class
+  WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+  GROUP BY 1
+) tables
+WHERE megabytes >= 1;

@@ -14,6 +14,7 @@ NAMES = (
     "memory",
     "big",
     "retention",
+    "sustained",
     "fairness",
     "waiting",
     "feed",

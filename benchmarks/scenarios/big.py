@@ -6,15 +6,15 @@ from benchmarks.harness.bench import IN_FLIGHT, Bench, Scenario, rotate
 from benchmarks.harness.fill_tables import fill_tables
 from benchmarks.harness.private_stack import open_bench
 from benchmarks.harness.report import Figures, pick, with_prefix
-from benchmarks.scenarios.retention import RETENTION
 
+AGE = 30 * 86_400.0  # seconds; of the oldest rows
 WARM_SECONDS = 4.0
 
 
 def measure(bench: Bench) -> Iterator[Figures]:
     options, directory = bench.options, bench.stack.settings.stack_dir.with_name("full")
     with open_bench(directory, options, {}) as full:
-        seconds = fill_tables(full.stack, options.rows, 2 * RETENTION, options.queued)
+        seconds = fill_tables(full.stack, options.rows, AGE, options.queued)
         benches = {"empty": bench, "full": full}
         for each in benches.values():
             each.run_closed(WARM_SECONDS)

@@ -1,64 +1,44 @@
-"""A stack whose tables are big, without and with old jobs being removed from them.
+"""A stack whose tables are big, without and with a generation of history being emptied.
 
-Latencies in ms, CPU in ms per second, and jobs removed per second.
+Latencies in ms, CPU in ms per second, and how long it takes to empty a generation, in ms.
 """
 
-import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any
-
-import asyncpg
 
 from benchmarks.harness.bench import RATE, Bench, BenchmarkFailed, Scenario
 from benchmarks.harness.fill_tables import fill_tables
-from benchmarks.harness.report import Figures, percentiles, pick, with_prefix
+from benchmarks.harness.report import Figures, pick, with_prefix
 from common.postgres.database import Database
-from services.dispatcher.maintenance.retention import retention
+from services.dispatcher.maintenance.history.store import HistoryStore
 
-RETENTION = 30 * 86_400.0  # seconds; rows are up to twice as old, so half of them are removed
-
-
-class TimedDatabase:
-    """Records how long each statement took, in milliseconds, and how many jobs all removed."""
-
-    def __init__(self, database: Database) -> None:
-        self.times: tuple[float, ...] = ()
-        self.removed = 0
-        self._database = database
-
-    async def fetch(self, query: str, /, *values: Any) -> list[asyncpg.Record]:
-        began = time.perf_counter()
-        found = await self._database.fetch(query, *values)
-        self.times += ((time.perf_counter() - began) * 1000,)
-        self.removed += sum(record["removed"] for record in found)
-        return found
+AGE = 30 * 86_400.0  # seconds; of the oldest rows
+ROUNDS = 6  # each empties one of the generations that are not the current one
 
 
-async def remove_old_jobs(database_url: str, seconds: float) -> tuple[int, tuple[float, ...]]:
-    """Remove jobs as a dispatcher does; return how many, and the time of each statement."""
+async def empty(database_url: str, generation: int) -> float:
+    """Empty a generation as a dispatcher does. Return how many milliseconds it took."""
     database = await Database.connect(database_url, application="benchmarks")
-    timed = TimedDatabase(database)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await retention.remove_old_jobs(timed, RETENTION)
-            raise BenchmarkFailed(f"only {timed.removed} jobs were old: take more --rows")
+    began = time.perf_counter()
+    emptied = await HistoryStore(database).empty(generation, 0.0)
+    took = (time.perf_counter() - began) * 1000
     await database.close()
-    return timed.removed, timed.times
+    if not emptied:
+        raise BenchmarkFailed("somebody reads the history for long")
+    return took
 
 
 def measure(bench: Bench) -> Iterator[Figures]:
-    fill_tables(bench.stack, bench.options.rows, 2 * RETENTION)
+    rows = bench.options.rows
+    fill_tables(bench.stack, rows, AGE)
     bench.run_open(3)
-    remover, url = bench.child("removal"), bench.stack.postgres.url
-    remover.call(remove_old_jobs, seconds=1, database_url=url)
-    while True:
+    emptier, url = bench.child("removal"), bench.stack.postgres.url
+    for generation in range(1, ROUNDS + 1):
         figures = with_prefix("off", _submit(bench))
-        removing = remover.start(remove_old_jobs, seconds=bench.seconds, database_url=url)
+        emptying = emptier.start(empty, database_url=url, generation=generation)
         figures |= with_prefix("on", _submit(bench))
-        removed, times = removing.result()
-        yield {**figures, "removal.rate": removed / bench.seconds, **percentiles("removal.statement", times)}
+        yield {**figures, "empty.ms": emptying.result(), "empty.jobs": rows / 7}
+    raise BenchmarkFailed(f"all generations are empty: take {ROUNDS} rounds at most")
 
 
 def _submit(bench: Bench) -> Figures:

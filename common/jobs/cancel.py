@@ -9,7 +9,7 @@ from common.jobs.job import Job, read_job
 from common.jobs.moves import Move, Moves
 from common.jobs.new_event import NewEvent
 from common.postgres import statements
-from common.postgres.database import Connection
+from common.postgres.database import Connection, Settled
 
 STATEMENTS = statements.load("common.jobs", "cancel.sql")
 MOVES = (
@@ -28,7 +28,8 @@ class LockedJob(NamedTuple):
 
 async def lock_job(connection: Connection, job_id: UUID, tenant_id: UUID) -> LockedJob | None:
     """Lock the tenant's job until the transaction ends."""
-    for record in await STATEMENTS["lock_job"].run(connection, job=job_id, tenant=tenant_id):
+    lock = STATEMENTS["lock_job"]
+    for record in await Settled(connection).fetch(lock.text, *lock.bind(job=job_id, tenant=tenant_id)):
         return LockedJob(read_job(Job, dict(record)), record["claim"], record["now"])
     return None
 

@@ -1,8 +1,7 @@
 -- name: lock_job
 -- Locks and returns a :tenant's :job, with the database's time.
-SELECT j.*, i.metadata, now() AS now
-FROM jobs j
-JOIN job_inputs i ON i.job_id = j.id
+SELECT j.*, now() AS now
+FROM job_facts j
 WHERE j.id = :job AND j.tenant_id = :tenant
 FOR UPDATE OF j;
 
@@ -10,8 +9,9 @@ FOR UPDATE OF j;
 -- Cancels a locked :job that waits, and adds its event.
 WITH ended AS (
   UPDATE jobs
-  SET status = 'canceled', finished_at = :at, ended_xid = pg_current_xact_id(), scheduled_at = NULL
-  WHERE id = :job
+  SET status = 'canceled', finished_at = :at, generation = current_generation(), ended_xid = pg_current_xact_id(),
+      scheduled_at = NULL
+  WHERE id = :job AND generation = 0
   RETURNING id, tenant_id, model, claim
 )
 INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent, sequence, claim)
@@ -19,9 +19,9 @@ SELECT :event_id, tenant_id, id, model, :event_type, :at, :body, :traceparent, :
 
 -- name: cancel_running
 -- Marks a locked, running :job as canceling. The request follows the responses so far: they have even numbers. The lock
--- keeps later ones out, because of their foreign key, and earlier ones are committed.
+-- keeps later ones out, and earlier ones are committed.
 WITH marked AS (
-  UPDATE jobs SET status = 'canceling' WHERE id = :job RETURNING id, claim
+  UPDATE live_jobs SET status = 'canceling' WHERE id = :job RETURNING id, claim
 )
 INSERT INTO job_steps (job_id, claim, number, type)
 SELECT id, claim, 1 + coalesce((SELECT max(number) FROM job_steps s WHERE s.job_id = id AND s.claim = marked.claim), 0),

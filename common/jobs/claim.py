@@ -11,7 +11,7 @@ from common.jobs.job import JobToRun, read_job
 from common.jobs.moves import Move, Moves
 from common.postgres import statements
 from common.postgres.batcher import MAX_BATCH_BYTES
-from common.postgres.database import Database
+from common.postgres.database import Database, Settled
 from common.postgres.statements import Executor
 
 STATEMENTS = statements.load("common.jobs", "claim.sql")
@@ -69,7 +69,7 @@ async def claim_within_limits(database: Database, turn: Turn) -> ClaimBatch:
         running = dict(zip(room["tenants"] or (), room["running"] or (), strict=True))
         closed = {*(room["closed"] or ()), *turn.closed_tenants}
         allowed = msgspec.structs.replace(turn, count=room["jobs"], closed_tenants=closed)
-        claimed = await _claim(connection, allowed, running, per_tenant=room["per_tenant"])
+        claimed = await _claim(Settled(connection), allowed, running, per_tenant=room["per_tenant"])
         return claimed._replace(late=claimed.late and room["jobs"] == turn.count)
 
 

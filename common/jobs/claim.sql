@@ -36,7 +36,7 @@ WITH tenants AS MATERIALIZED (
   SELECT id, number, NOT fits AS passed
   FROM sized
   CROSS JOIN LATERAL (
-    SELECT FROM jobs
+    SELECT FROM live_jobs
     -- Written so that only the primary key fits this condition, and no partial index.
     WHERE id = sized.id AND model = :model AND priority = :priority
       AND coalesce(status = 'queued' AND scheduled_at IS NULL, false)
@@ -45,14 +45,13 @@ WITH tenants AS MATERIALIZED (
   WHERE fits OR passes
   LIMIT :count::integer
 ), claimed AS (
-  UPDATE jobs j
+  UPDATE live_jobs j
   SET status = 'processing', attempt = attempt + 1, claim = claim + 1, worker = :worker, session = :session,
       lease_until = now() + make_interval(secs => :lease::double precision), started_at = now()
   FROM locked
-  JOIN job_inputs i ON i.job_id = locked.id
   WHERE j.id = locked.id
-  RETURNING j.*, i.tensors, i.parameters, i.metadata, i.output_location, locked.number, locked.passed,
-    coalesce('job.started' = ANY(i.callback_events), false) OR EXISTS (
+  RETURNING j.*, locked.number, locked.passed,
+    coalesce('job.started' = ANY(j.callback_events), false) OR EXISTS (
       SELECT FROM webhooks w WHERE w.tenant_id = j.tenant_id AND w.events && event_patterns('job.started')
     ) AS wants_started
 )

@@ -27,7 +27,7 @@ WITH done AS (
   FOR UPDATE OF f
 ), locked AS (
   SELECT done.event_id
-  FROM jobs j
+  FROM live_jobs j
   JOIN done ON j.id = done.id AND j.claim = done.claim
     AND done.was = CASE WHEN j.lease_until IS NOT NULL THEN 'running' ELSE j.status END
     AND (done.status <> 'canceled' OR j.status = 'canceling')
@@ -47,19 +47,17 @@ WITH done AS (
       error_retryable = chosen.error_retryable,
       inference_ms = chosen.inference_ms,
       finished_at = chosen.finished_at,
+      generation = current_generation(),
       interruptions = coalesce(chosen.interruptions, j.interruptions),
       ended_xid = pg_current_xact_id(),
+      outputs = chosen.outputs,
+      output_file_bytes = (SELECT coalesce(sum(size), 0) FROM held WHERE held.event_id = chosen.event_id),
       lease_until = NULL,
       session = NULL,
       scheduled_at = NULL
   FROM chosen
-  WHERE j.id = chosen.id
+  WHERE j.id = chosen.id AND j.generation = 0
   RETURNING j.id, j.tenant_id, j.model
-), answered AS (
-  INSERT INTO job_outputs (job_id, outputs, file_bytes)
-  SELECT id, outputs, (SELECT coalesce(sum(size), 0) FROM held WHERE held.event_id = chosen.event_id)
-  FROM ended JOIN chosen USING (id)
-  WHERE outputs IS NOT NULL
 ), stored AS (
   UPDATE files f
   SET status = 'ready', created_at = now(), expires_at = 'infinity', job_id = chosen.id

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+import asyncpg
+
 from common.job_states import TERMINAL
 from common.jobs.moves import Moves, stay
 from common.postgres import statements
-from common.postgres.database import Connection
+from common.postgres.database import Connection, Settled
 
 STATEMENTS = statements.load("common.jobs", "erase.sql")
 MOVES = (Moves("erase_job", stay(*TERMINAL)),)
@@ -14,10 +16,15 @@ MOVES = (Moves("erase_job", stay(*TERMINAL)),)
 
 async def lock_events(connection: Connection, job_id: UUID) -> list[UUID]:
     """Lock all events of a job, then their endpoints, then their deliveries. Notifiers lock in the same order."""
-    events = [record["id"] for record in await STATEMENTS["lock_job_events"].run(connection, job=job_id)]
-    await STATEMENTS["lock_event_endpoints"].run(connection, events=events)
-    await STATEMENTS["lock_event_deliveries"].run(connection, events=events)
+    events = [record["id"] for record in await _lock(connection, "lock_job_events", job=job_id)]
+    await _lock(connection, "lock_event_endpoints", events=events)
+    await _lock(connection, "lock_event_deliveries", events=events)
     return events
+
+
+async def _lock(connection: Connection, name: str, **values: object) -> list[asyncpg.Record]:
+    statement = STATEMENTS[name]
+    return await Settled(connection).fetch(statement.text, *statement.bind(**values))
 
 
 async def is_delivering(connection: Connection, job_id: UUID, events: Sequence[UUID]) -> bool:

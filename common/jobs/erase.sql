@@ -28,22 +28,21 @@ SELECT
 -- name: erase_job
 -- Erases the payload of a locked :job, and deletes its locked :events with their deliveries. The job keeps its status,
 -- its times and the size of its input, which counts as usage.
-WITH deleted_events AS (
+WITH deleted_attempts AS (
+  DELETE FROM attempts
+  WHERE delivery_id IN (SELECT id FROM deliveries WHERE event_id = ANY(:events::uuid[]))
+), deleted_deliveries AS (
+  DELETE FROM deliveries WHERE event_id = ANY(:events::uuid[])
+), deleted_events AS (
   DELETE FROM events WHERE id = ANY(:events::uuid[])
-), deleted_outputs AS (
-  DELETE FROM job_outputs WHERE job_id = :job
 ), deleted_steps AS (
   DELETE FROM job_steps WHERE job_id = :job
-), read_files AS (
-  DELETE FROM job_files WHERE job_id = :job
 ), own_files AS ( -- also those that another job reads: nobody may, from now on
   UPDATE files SET status = 'deleting', expires_at = now(), job_id = NULL WHERE job_id = :job
-), erased_inputs AS (
-  UPDATE job_inputs
-  SET tensors = '', parameters = NULL, metadata = NULL, callback_url = NULL, callback_events = NULL,
-      output_location = NULL
-  WHERE job_id = :job
 ), erased_attempts AS (
   UPDATE job_attempts SET error_message = NULL WHERE job_id = :job AND error_message IS NOT NULL
 )
-UPDATE jobs SET erased_at = now(), error_message = NULL WHERE id = :job;
+UPDATE jobs
+SET erased_at = now(), error_message = NULL, tensors = '', parameters = NULL, metadata = NULL, callback_url = NULL,
+    callback_events = NULL, output_location = NULL, input_files = NULL, outputs = NULL
+WHERE id = :job;

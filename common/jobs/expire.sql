@@ -1,8 +1,7 @@
 -- name: find_expired
 -- Finds queued jobs that did not start within their expires_in. A locked job is left for a later sweep.
-SELECT j.*, i.metadata, now() AS now
-FROM jobs j
-JOIN job_inputs i ON i.job_id = j.id
+SELECT j.*, now() AS now
+FROM live_jobs j
 WHERE j.expires_at <= now() AND j.started_at IS NULL AND j.finished_at IS NULL
 ORDER BY j.expires_at
 LIMIT :limit
@@ -10,9 +9,8 @@ FOR NO KEY UPDATE OF j SKIP LOCKED;
 
 -- name: find_unserved
 -- Finds up to :limit claimable jobs of :models that are not in the catalogue.
-SELECT j.*, i.metadata, now() AS now
-FROM jobs j
-JOIN job_inputs i ON i.job_id = j.id
+SELECT j.*, now() AS now
+FROM live_jobs j
 WHERE j.model = ANY(:models::text[]) AND j.status = 'queued' AND j.scheduled_at IS NULL
 ORDER BY j.model, j.priority, j.tenant_id, j.id
 LIMIT :limit;

@@ -7,10 +7,10 @@ SET ended_xid = NULL
 FROM (
   SELECT id, ended_xid
   FROM jobs
-  WHERE ended_xid >= pg_snapshot_xmax(pg_current_snapshot())
+  WHERE generation > 0 AND ended_xid >= pg_snapshot_xmax(pg_current_snapshot())
   ORDER BY ended_xid DESC
   LIMIT :limit
   FOR UPDATE SKIP LOCKED
 ) future
-WHERE j.id = future.id AND j.ended_xid = future.ended_xid
+WHERE j.id = future.id AND j.generation > 0 AND j.ended_xid IS NOT DISTINCT FROM future.ended_xid
 RETURNING j.id;

@@ -19,11 +19,6 @@ class LargeInputsLost(CharoniaError):
     """Storing the inputs of jobs took too long, and a sweeper has taken their files."""
 
 
-class _Read(NamedTuple):
-    job: UUID
-    file: UUID
-
-
 class _Kept(NamedTuple):
     job: UUID
     file: UUID
@@ -46,12 +41,6 @@ async def lock_files(connection: Connection, jobs: Sequence[NewJob]) -> dict[UUI
         await asyncio.sleep(pause)
     gone = ((job.id, file) for job in jobs for file in reversed(job.files) if file.id in left)
     return dict(gone)
-
-
-async def note_files(connection: Connection, jobs: Sequence[NewJob]) -> None:
-    """Note which files added jobs read: these are kept until the jobs have ended."""
-    if reads := [_Read(job.id, file) for job in jobs for file in sorted({file.id for file in job.files})]:
-        await STATEMENTS["add_job_files"].run(connection, reads=reads)
 
 
 async def keep_large_inputs(connection: Connection, jobs: Sequence[NewJob], added: Collection[UUID]) -> None:

@@ -12,10 +12,6 @@ SELECT EXISTS (
   SELECT FROM files WHERE id = ANY (:files::uuid[]) AND status = 'ready' AND expires_at > now()
 ) AS found;
 
--- name: add_job_files
--- Notes which files jobs read.
-INSERT INTO job_files (job_id, file_id) SELECT * FROM unnest(:reads.job::uuid[], :reads.file::uuid[]);
-
 -- name: keep_large_inputs
 -- Gives files to the jobs that were added in this transaction, with the SHA-256 of what is stored. Returns those that
 -- are still there.

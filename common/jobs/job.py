@@ -15,7 +15,7 @@ ClaimKey = tuple[UUID, int]  # a job and its claim
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """The columns of `jobs` and `job_inputs` that the view needs. `probation` is in seconds."""
+    """The columns of `jobs` that the view needs. `probation` is in seconds."""
 
     id: UUID
     tenant_id: UUID

@@ -76,3 +76,8 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     def callback_event_list(self) -> str | None:
         """Return the callback's events with commas: an array of arrays cannot be unnested."""
         return None if self.callback_events is None else ",".join(self.callback_events)
+
+    @property
+    def input_file_list(self) -> str | None:
+        """Return the files that it reads, with commas."""
+        return ",".join(sorted({str(file.id) for file in self.files})) or None

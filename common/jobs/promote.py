@@ -5,7 +5,7 @@ import asyncpg
 from common.job_states import Priority, Status
 from common.jobs.moves import Moves, stay
 from common.postgres import statements
-from common.postgres.database import Database
+from common.postgres.database import Database, Settled
 from common.postgres.statements import Executor
 from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 
@@ -38,7 +38,8 @@ async def promote_suspect(database: Database, probation: float, interruptions: i
         await STATEMENTS["return_suspects"].run(connection)
         values = {"limit": SUSPECTED, "probation": probation, "interruptions": interruptions}
         await STATEMENTS["suspect_jobs"].run(connection, **values)
-        return [read_wake_up(each) for each in await STATEMENTS["promote_suspect"].run(connection)]
+        promoted = await Settled(connection).fetch(STATEMENTS["promote_suspect"].text)
+        return [read_wake_up(each) for each in promoted]
 
 
 def read_wake_up(record: asyncpg.Record) -> WakeUp:

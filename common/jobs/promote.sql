@@ -2,20 +2,20 @@
 -- Makes up to :limit scheduled jobs claimable whose time has come, the most overdue first. Returns their queues.
 WITH due AS (
   SELECT id
-  FROM jobs
+  FROM live_jobs
   WHERE scheduled_at <= now() AND probation IS NULL
   ORDER BY scheduled_at
   LIMIT :limit
   FOR UPDATE SKIP LOCKED
 )
-UPDATE jobs
+UPDATE live_jobs
 SET scheduled_at = NULL
 WHERE id IN (SELECT id FROM due)
 RETURNING model, priority, traceparent;
 
 -- name: find_suspect
 -- Returns whether a suspected poison job is due, or a tenant is on probation.
-SELECT EXISTS (SELECT FROM jobs WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at <= now())
+SELECT EXISTS (SELECT FROM live_jobs WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at <= now())
   OR EXISTS (SELECT FROM tenants_on_probation) AS found;
 
 -- name: lock_promotion
@@ -30,11 +30,11 @@ WITH away AS MATERIALIZED (
   UNION
   SELECT model FROM model_limits WHERE paused_at IS NOT NULL
 )
-UPDATE jobs
+UPDATE live_jobs
 SET scheduled_at = now()
 WHERE id IN (
   SELECT id
-  FROM jobs
+  FROM live_jobs
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NULL AND model >= '' -- fits an index
     AND lease_until IS NULL
     AND (model IN (SELECT name FROM away) OR tenant_id IN (SELECT id FROM tenants WHERE paused_at IS NOT NULL))
@@ -50,7 +50,7 @@ WITH chosen AS MATERIALIZED (
   CROSS JOIN (VALUES ('high'), ('normal'), ('low')) class(priority)
   CROSS JOIN LATERAL (
     SELECT id
-    FROM jobs j
+    FROM live_jobs j
     WHERE j.model = t.model AND j.priority = class.priority AND j.tenant_id >= t.tenant_id
       AND j.tenant_id <= t.tenant_id AND j.status = 'queued' AND j.scheduled_at IS NULL AND j.probation IS NULL
     ORDER BY j.tenant_id, j.id -- so that the primary key's order is of no use
@@ -58,7 +58,7 @@ WITH chosen AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
   ) job
 )
-UPDATE jobs j
+UPDATE live_jobs j
 SET interruptions = greatest(interruptions, :interruptions), probation = :probation, scheduled_at = now()
 FROM chosen
 WHERE j.id = chosen.id;
@@ -70,7 +70,7 @@ WHERE j.id = chosen.id;
 -- a crash.
 WITH first AS MATERIALIZED (
   SELECT DISTINCT ON (model, tenant_id) id, model
-  FROM jobs
+  FROM live_jobs
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at <= now()
     AND tenant_id NOT IN (SELECT id FROM tenants WHERE paused_at IS NOT NULL)
     AND (tenant_id, model) NOT IN (SELECT tenant_id, model FROM tenants_on_probation WHERE resumes_at > now())
@@ -81,7 +81,7 @@ WITH first AS MATERIALIZED (
   SELECT model FROM model_limits WHERE paused_at IS NOT NULL
 ), busy AS MATERIALIZED (
   SELECT model, lease_until IS NULL AND model IN (SELECT name FROM away) AS is_away
-  FROM jobs
+  FROM live_jobs
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NULL AND model >= '' -- fits an index
 ), chosen AS (
   SELECT id
@@ -98,7 +98,7 @@ WITH first AS MATERIALIZED (
   ORDER BY random()
   LIMIT 1
 )
-UPDATE jobs
+UPDATE live_jobs
 SET scheduled_at = NULL
 WHERE id = (SELECT id FROM chosen) AND scheduled_at <= now() -- not canceled in the meantime
 RETURNING model, priority, traceparent;

@@ -5,17 +5,17 @@
 -- that have survived it: their dispatcher has just shown that it lives.
 WITH held AS MATERIALIZED (
   SELECT j.id, j.claim, j.status = 'canceling' AS canceling
-  FROM jobs j
+  FROM live_jobs j
   JOIN unnest(:claims.id::uuid[], :claims.claim::bigint[]) AS t(id, claim) ON j.id = t.id AND j.claim = t.claim
   WHERE j.status IN ('processing', 'canceling')
 ), locked AS MATERIALIZED (
   SELECT j.id
-  FROM jobs j
+  FROM live_jobs j
   JOIN held ON j.id = held.id AND j.claim = held.claim
   WHERE j.status IN ('processing', 'canceling')
-  FOR NO KEY UPDATE OF j SKIP LOCKED -- foreign keys do not conflict with it
+  FOR NO KEY UPDATE OF j SKIP LOCKED -- whoever adds steps does not conflict with it
 ), renewed AS (
-  UPDATE jobs j
+  UPDATE live_jobs j
   SET lease_until = now() + make_interval(secs => :lease::double precision),
       probation = CASE WHEN j.started_at > now() - make_interval(secs => j.probation) THEN j.probation END
   FROM locked

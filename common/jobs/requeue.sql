@@ -18,7 +18,7 @@ WITH back AS (
   ORDER BY id
 ), locked AS (
   SELECT back.*, j.attempt, j.model, j.worker, j.run_at, j.started_at
-  FROM jobs j
+  FROM live_jobs j
   JOIN back ON j.id = back.id AND j.claim = back.claim AND j.status = 'processing'
   ORDER BY j.id
   FOR UPDATE OF j
@@ -43,7 +43,7 @@ WITH back AS (
   FROM chosen
   WHERE id NOT IN (SELECT job_id FROM repeated)
 )
-UPDATE jobs j
+UPDATE live_jobs j
 SET status = 'queued',
     run_at = now() + make_interval(secs => back.delay),
     scheduled_at = now() + make_interval(secs => back.delay),

@@ -1,11 +1,13 @@
 -- name: retry_jobs
 -- Queues those of a :tenant's :jobs again that have one of these :statuses, on another :model if given. The raised
 -- claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry. A suspect stays
--- one on the same model: otherwise each retry could stop Triton three more times. A sweeper makes it claimable.
+-- one on the same model: otherwise each retry could stop Triton three more times. A sweeper makes it claimable. What the
+-- jobs have of history moves to the current generation: theirs may be emptied right now.
 WITH ended AS (
   SELECT *, coalesce(:model, model) = model AS same_model
   FROM jobs
-  WHERE tenant_id = :tenant AND id = ANY(:jobs::uuid[]) AND status = ANY(:statuses::text[]) AND erased_at IS NULL
+  WHERE tenant_id = :tenant AND id = ANY(:jobs::uuid[]) AND generation > 0 AND status = ANY(:statuses::text[])
+    AND erased_at IS NULL
   ORDER BY id
   FOR UPDATE
 ), last_attempts AS (
@@ -15,9 +17,28 @@ WITH ended AS (
          error_message
   FROM ended
   WHERE worker IS NOT NULL
+), events_kept AS (
+  UPDATE events SET generation = current_generation()
+  WHERE job_id IN (SELECT id FROM ended) AND generation <> current_generation()
+  RETURNING id
+), deliveries_kept AS (
+  UPDATE deliveries
+  SET generation = CASE generation WHEN 0 THEN 0 ELSE current_generation() END, event_generation = current_generation()
+  WHERE event_id = ANY(ARRAY(SELECT id FROM events_kept))
+  RETURNING id
+), delivery_attempts_kept AS (
+  UPDATE attempts SET generation = current_generation()
+  WHERE delivery_id = ANY(ARRAY(SELECT id FROM deliveries_kept)) AND generation <> current_generation()
+), attempts_kept AS (
+  UPDATE job_attempts SET generation = current_generation()
+  WHERE job_id IN (SELECT id FROM ended) AND generation <> current_generation()
+), steps_kept AS (
+  UPDATE job_steps SET generation = current_generation()
+  WHERE job_id IN (SELECT id FROM ended) AND generation <> current_generation()
 ), retried AS (
   UPDATE jobs j
   SET status = 'queued',
+      generation = 0,
       model = coalesce(:model, j.model),
       version = CASE WHEN :model::text IS NULL THEN j.version END,
       attempt = 0,
@@ -34,9 +55,11 @@ WITH ended AS (
       error_code = NULL,
       error_message = NULL,
       error_retryable = NULL,
-      inference_ms = NULL
+      inference_ms = NULL,
+      outputs = NULL,
+      output_file_bytes = 0
   FROM ended
-  WHERE j.id = ended.id
+  WHERE j.id = ended.id AND j.generation > 0
   RETURNING j.id, j.model, j.priority, j.traceparent, j.claim
 ), step AS (
   INSERT INTO job_steps (job_id, claim, number, type) SELECT id, claim, 0, 'job.queued' FROM retried

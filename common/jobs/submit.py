@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
-from common.jobs.input_files import keep_large_inputs, lock_files, note_files
+from common.jobs.input_files import keep_large_inputs, lock_files
 from common.jobs.new_job import JobFile, NewJob
 from common.postgres import statements
 from common.postgres.database import Connection, Database
@@ -45,7 +45,6 @@ async def submit_in_transaction(connection: Connection, jobs: Sequence[NewJob]) 
     """Add jobs as `submit_jobs` does, in the transaction of the connection."""
     gone = await lock_files(connection, jobs)
     added = await insert_jobs(connection, [job for job in jobs if job.id not in gone])
-    await note_files(connection, [job for job in jobs if job.id in added])
     await keep_large_inputs(connection, jobs, added)
     return Submitted(added, gone)
 

@@ -1,5 +1,5 @@
 -- name: submit_jobs
--- Adds jobs and their inputs, but none whose idempotency key was used within a day. No two of them have the same key. A
+-- Adds jobs, but none whose idempotency key was used within a day. No two of them have the same key. A
 -- sweeper makes scheduled jobs claimable when they are due. Returns the jobs that it added.
 WITH given AS (
   SELECT *,
@@ -12,7 +12,8 @@ WITH given AS (
     :jobs.fallback_model::text[], :jobs.traceparent::text[], :jobs.tensors::bytea[], :jobs.parameters::bytea[],
     :jobs.metadata::bytea[], :jobs.callback_url::text[], :jobs.callback_event_list::text[],
     :jobs.idempotency_key::text[], :jobs.fingerprint::bytea[], :jobs.batch_id::uuid[],
-    :jobs.retain::double precision[], :jobs.input_bytes::integer[], :jobs.output_location::text[]
+    :jobs.retain::double precision[], :jobs.input_bytes::integer[], :jobs.output_location::text[],
+    :jobs.input_file_list::text[]
   ) AS t(
     id, tenant_id, model, version, priority,
     max_attempts, run_at, expires_in,
@@ -20,7 +21,8 @@ WITH given AS (
     fallback_model, traceparent, tensors, parameters,
     metadata, callback_url, callback_event_list,
     key, fingerprint, batch_id,
-    retain, input_bytes, output_location
+    retain, input_bytes, output_location,
+    input_file_list
   )
 ), keyed AS (
   INSERT INTO idempotency_keys AS used (tenant_id, key, fingerprint, job_id, run_at, expires_at, traceparent)
@@ -37,16 +39,15 @@ WITH given AS (
 ), new AS (
   SELECT * FROM given WHERE key IS NULL OR id IN (SELECT job_id FROM keyed)
 ), added AS (
-  INSERT INTO jobs (id, tenant_id, model, version, priority, status, max_attempts, run_at, scheduled_at, expires_at,
-                    timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id, retain, input_bytes)
+  INSERT INTO live_jobs (id, tenant_id, model, version, priority, status, max_attempts, run_at, scheduled_at, expires_at,
+                         timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id, retain, input_bytes,
+                         tensors, parameters, metadata, callback_url, callback_events, output_location, input_files)
   SELECT id, tenant_id, model, version, priority, 'queued', max_attempts, due_at,
          CASE WHEN run_at > now() THEN run_at END, expires_at,
-         timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id, retain, input_bytes
+         timeout, initial_delay, max_delay, fallback_model, traceparent, batch_id, retain, input_bytes, tensors,
+         parameters, metadata, callback_url, string_to_array(callback_event_list, ','), output_location,
+         string_to_array(input_file_list, ',')::uuid[]
   FROM new
   RETURNING id, created_at, run_at, expires_at
-), inputs AS (
-  INSERT INTO job_inputs (job_id, tensors, parameters, metadata, callback_url, callback_events, output_location)
-  SELECT id, tensors, parameters, metadata, callback_url, string_to_array(callback_event_list, ','), output_location
-  FROM new
 )
 SELECT id, created_at, run_at, expires_at FROM added;

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from common.job_states import Status
-from common.jobs import cancel, claim, end, erase, forget_counted, promote, renew, requeue, retry
+from common.jobs import cancel, claim, end, erase, forget_counted, keep, promote, renew, requeue, retry
 from common.jobs.moves import Moves
 
 VERBS: Mapping[str, tuple[Moves, ...]] = {
@@ -17,6 +17,7 @@ VERBS: Mapping[str, tuple[Moves, ...]] = {
     "retry": retry.MOVES,
     "erase": erase.MOVES,
     "forget_counted": forget_counted.MOVES,
+    "keep": keep.MOVES,
 }
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     status: frozenset(

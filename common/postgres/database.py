@@ -27,6 +27,7 @@ RELEASE_SECONDS = 1.0  # for the server to confirm a cancelled statement; then i
 TRANSACTION_SECONDS = STATEMENT_SECONDS + RELEASE_SECONDS
 CHECK_SECONDS = 2.0
 RETRY_SECONDS = 0.2
+MOVES = 5  # how often a statement begins again because a row moved
 # What asyncpg raises while a server is down, starts, stops, fails over, is full or closes connections. InterfaceError
 # and InternalClientError mean that a connection broke during a call. A retry also helps after a deadlock.
 OUTAGE_ERRORS = (
@@ -178,13 +179,14 @@ class Database:
     async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
         """Run one statement in a transaction of its own. Return its rows. Raise DatabaseUnavailable in an outage.
 
-        A statement that was not sent, because the server had ended its connection, runs on another.
+        A statement that was not sent, because the server had ended its connection, runs on another. One begins again
+        that waited for a row which then moved to another generation.
         """
-        for _ in range(self._pool.get_max_size()):
+        for _ in range(max(self._pool.get_max_size(), MOVES)):
             try:
                 return await self._fetch(query, *values)
             except DatabaseUnavailable as error:
-                if not was_ended(error.__cause__):
+                if not was_ended(error.__cause__) and not isinstance(error.__cause__, asyncpg.SerializationError):
                     raise
         return await self._fetch(query, *values)
 
@@ -225,6 +227,21 @@ class Database:
             await asyncio.wait_for(self._pool.close(), 5)
         except TimeoutError:
             self._pool.terminate()
+
+
+class Settled:
+    """Runs statements of a transaction, each again if it waited for a row that then moved to another generation."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
+        """Run one statement. Return its rows."""
+        for _ in range(MOVES):
+            with contextlib.suppress(asyncpg.SerializationError):
+                async with self._connection.transaction():
+                    return await self._connection.fetch(query, *values)
+        return await self._connection.fetch(query, *values)
 
 
 @contextlib.contextmanager

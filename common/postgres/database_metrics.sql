@@ -20,7 +20,7 @@ CROSS JOIN LATERAL (
     extract(epoch FROM now() - min(run_at) FILTER (WHERE scheduled_at IS NULL))::double precision AS seconds
   FROM (
     SELECT scheduled_at, run_at, tenant_id
-    FROM jobs j
+    FROM live_jobs j
     WHERE j.model = m.name AND j.priority >= p.priority AND j.priority <= p.priority
       AND j.finished_at IS NULL AND j.lease_until IS NULL
     ORDER BY j.priority, j.id -- for one priority, the order of the primary key would do too, and the planner would often use it
@@ -35,7 +35,7 @@ SELECT
   count(*) FILTER (WHERE status = 'processing') AS processing,
   count(*) FILTER (WHERE status = 'canceling') AS canceling,
   extract(epoch FROM now() - min(started_at))::double precision AS seconds
-FROM jobs
+FROM live_jobs
 WHERE lease_until > '-infinity'
 GROUP BY model;
 
@@ -46,13 +46,16 @@ SELECT
   (
     SELECT count(*)
     FROM (
-      SELECT FROM jobs WHERE tenant_id >= $2::uuid AND status = 'failed' AND erased_at IS NULL ORDER BY tenant_id, id LIMIT $1
+      SELECT FROM jobs
+      WHERE generation > 0 AND tenant_id >= $2::uuid AND status = 'failed' AND erased_at IS NULL
+      ORDER BY tenant_id, id
+      LIMIT $1
     ) counted
   ) AS dead_letters,
   (
     SELECT count(*)
     FROM (
-      SELECT FROM deliveries
+      SELECT FROM live_deliveries
       WHERE tenant_id >= $2::uuid AND status = 'pending' AND next_at IS NULL
       ORDER BY tenant_id, created_at
       LIMIT $1
@@ -63,7 +66,7 @@ SELECT
     SELECT extract(epoch FROM now() - min(d.next_at))::double precision
     FROM (SELECT id FROM endpoints WHERE next_at <= now() ORDER BY next_at LIMIT 100) e
     CROSS JOIN LATERAL (
-      SELECT next_at FROM deliveries WHERE endpoint_id = e.id AND next_at <= now() ORDER BY next_at LIMIT 1
+      SELECT next_at FROM live_deliveries WHERE endpoint_id = e.id AND next_at <= now() ORDER BY next_at LIMIT 1
     ) d
   ) AS due_seconds,
   (

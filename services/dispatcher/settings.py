@@ -35,7 +35,7 @@ class MaintenanceSettings(Settings, frozen=True, kw_only=True):
     sweep_interval: Seconds = 0.5
     """Seconds between searches for due, expired and abandoned jobs."""
     retention: Annotated[float, Meta(gt=0)] = 30 * 86_400.0
-    """Seconds an ended job is kept, with its outputs, events and deliveries."""
+    """Seconds an ended job is kept, with its outputs, events and deliveries. It may be a sixth longer."""
     audit_retention: Annotated[float, Meta(gt=0)] = 365 * 86_400.0
     """Seconds an entry of the audit log is kept."""
     tenant_metrics: bool = False

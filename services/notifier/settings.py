@@ -44,7 +44,7 @@ class NotifierSettings(Settings, frozen=True, kw_only=True):
     disable_after: Annotated[float, Meta(gt=0)] = 5 * DAY
     """Seconds a subscription may fail without one success before it is disabled."""
     retention: Annotated[float, Meta(gt=0)] = 30 * DAY
-    """Seconds an operational event is kept, with its deliveries."""
+    """Seconds the record of a finished recovery is kept."""
     recovery_rate: Annotated[float, Meta(gt=0, le=10_000)] = 50.0
     """Deliveries a second that a recovery sends again."""
 

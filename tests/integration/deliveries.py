@@ -18,10 +18,10 @@ ON CONFLICT (tenant_id, origin) DO UPDATE SET origin = excluded.origin
 RETURNING id
 """
 DELIVERY = """
-INSERT INTO deliveries (event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, status, traceparent,
-                        next_at, finished_at)
-SELECT id, tenant_id, job_id, $1, 'https://a', type, $2, $3, '', CASE WHEN $4 THEN now() END,
-       CASE WHEN $5 THEN now() END
+INSERT INTO deliveries (event_id, event_generation, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, status,
+                        traceparent, next_at, finished_at, generation)
+SELECT id, generation, tenant_id, job_id, $1, 'https://a', type, $2, $3, '', CASE WHEN $4 THEN now() END,
+       CASE WHEN $5 THEN now() END, CASE WHEN $5 THEN generation ELSE 0 END
 FROM events
 WHERE id = $6
 RETURNING id
@@ -44,8 +44,10 @@ WITH new AS (
 ), scheduled AS (
   UPDATE endpoints SET next_at = now() WHERE id = $2
 )
-INSERT INTO deliveries (event_id, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, traceparent, next_at)
-SELECT event_id, tenant_id, $1, id, url, 'job.succeeded', id, '', now() + (number - 1000) * interval '1 ms'
+INSERT INTO deliveries (event_id, event_generation, tenant_id, job_id, webhook_id, url, event_type, endpoint_id,
+                        traceparent, next_at)
+SELECT event_id, current_generation(), tenant_id, $1, id, url, 'job.succeeded', id, '',
+       now() + (number - 1000) * interval '1 ms'
 FROM new, webhooks
 WHERE id = $2
 RETURNING id

@@ -196,7 +196,9 @@ class DeliveryWorld:
         if self.jobs:
             job = self.jobs[number % len(self.jobs)]
             await self.database.fetch(
-                "UPDATE jobs SET status = 'canceled', finished_at = now() WHERE id = $1 AND status = 'queued'", job
+                "UPDATE jobs SET status = 'canceled', generation = 1, finished_at = now() "
+                "WHERE id = $1 AND status = 'queued'",
+                job,
             )
             try:
                 await Eraser(self.database, delivery_wait=0.0).erase(self.tenant, job)

@@ -29,9 +29,9 @@ CREATE TABLE history (
 CREATE FUNCTION record_change() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
   INSERT INTO history (job_id, before, after, claim_before, claim, attempt_before, attempt)
   VALUES (NEW.id, OLD.status, NEW.status, OLD.claim, NEW.claim, OLD.attempt, NEW.attempt);
-  RETURN NULL;
+  RETURN NEW;
 END $$;
-CREATE TRIGGER record_change AFTER UPDATE ON jobs FOR EACH ROW
+CREATE TRIGGER record_change BEFORE UPDATE ON jobs FOR EACH ROW
 WHEN ((OLD.status, OLD.claim, OLD.attempt) IS DISTINCT FROM (NEW.status, NEW.claim, NEW.attempt))
 EXECUTE FUNCTION record_change();
 """

@@ -167,7 +167,7 @@ class Traces(NamedTuple):
 
 async def trace(database: Database, job_id: UUID) -> Traces:
     events = await database.fetch("SELECT type FROM events WHERE job_id = $1 ORDER BY type", job_id)
-    outputs = await database.fetch("SELECT outputs FROM job_outputs WHERE job_id = $1", job_id)
+    outputs = await database.fetch("SELECT outputs FROM jobs WHERE id = $1 AND outputs IS NOT NULL", job_id)
     return Traces(*([record[0] for record in found] for found in (events, outputs)))
 
 

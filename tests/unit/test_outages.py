@@ -8,6 +8,7 @@ import pytest
 
 from common.errors import DatabaseUnavailable
 from common.postgres import database_metrics, standby_check
+from services.dispatcher.maintenance.history import history
 from services.dispatcher.maintenance.retention import own_retention, retention
 from services.dispatcher.maintenance.retention.store import RetentionStore
 from services.dispatcher.maintenance.usage import usage_counter
@@ -23,12 +24,14 @@ LOOPS: list[tuple[list[tuple[object, str]], Callable[[], Awaitable[None]], str]]
     ([(database_metrics, "count")], lambda: database_metrics.collect_metrics(UNUSED), "database_metrics.unavailable"),
     ([(standby_check, "check_once")], lambda: standby_check.check_standby(UNUSED), "standby.not_checked"),
     (
-        [
-            (retention, "remove_old_jobs"),
-            *((RetentionStore, f"remove_{rows}") for rows in ("keys", "expired_api_keys", "audit_log", "batches")),
-        ],
-        lambda: retention.run(UNUSED, RetentionStore(UNUSED), 1.0, 1.0),
+        [(RetentionStore, f"remove_{rows}") for rows in ("keys", "expired_api_keys", "audit_log", "batches")],
+        lambda: retention.run(RetentionStore(UNUSED), 1.0, 1.0),
         "retention.database_unavailable",
+    ),
+    (
+        [(history, "sweep"), (history, "release_files")],
+        lambda: history.run(UNUSED, 1.0),
+        "history.database_unavailable",
     ),
     ([(own_retention, "remove_retained")], lambda: own_retention.run(UNUSED), "retention.database_unavailable"),
     (
@@ -42,10 +45,7 @@ LOOPS: list[tuple[list[tuple[object, str]], Callable[[], Awaitable[None]], str]]
         "quarantine.not_shared",
     ),
     (
-        [
-            (cleanup_store, f"delete_{rows}")
-            for rows in ("old_events", "old_recoveries", "expired_secrets", "unused_endpoints")
-        ],
+        [(cleanup_store, f"delete_{rows}") for rows in ("old_recoveries", "expired_secrets", "unused_endpoints")],
         lambda: cleanup.run_cleanup(UNUSED, 1.0),
         "cleanup.database_unavailable",
     ),

@@ -164,6 +164,47 @@ CREATE TABLE quarantines (
 );
 
 
+-- History -------------------------------------------------------------------------------------------------------------
+
+-- What has ended is history. It is kept in eight generations, which are partitions. All that ends now goes to the current
+-- one. When everything in the oldest generation is old enough, it is emptied at once, without a search for rows, and used
+-- again later. Generation 0 is no history: it has the jobs that wait or run, and the deliveries that are not finished.
+CREATE TABLE generations (
+  number smallint PRIMARY KEY CHECK (number BETWEEN 1 AND 8),
+  began_at timestamptz, -- when it became the current one; NULL: it is empty
+  ended_at timestamptz, -- when the next one did; NULL: it is the current one, or empty
+  CONSTRAINT generations_end_after_begin CHECK (ended_at IS NULL OR began_at IS NOT NULL)
+);
+CREATE UNIQUE INDEX generations_one_is_current ON generations ((true)) WHERE began_at IS NOT NULL AND ended_at IS NULL;
+INSERT INTO generations SELECT number, CASE number WHEN 1 THEN now() END FROM generate_series(1, 8) number;
+
+-- Return the generation to which history goes now.
+CREATE FUNCTION current_generation() RETURNS smallint
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (SELECT number FROM generations WHERE began_at IS NOT NULL AND ended_at IS NULL);
+END
+$$;
+
+-- Add the generations of a table whose history has these indexes: pairs of a name and what follows the table in CREATE INDEX.
+CREATE PROCEDURE add_generations(name text, primary_key text, indexes text[])
+LANGUAGE plpgsql AS $$
+DECLARE
+  partition text;
+BEGIN
+  FOR number IN 1..8 LOOP
+    partition := format('%s_%s', name, number);
+    EXECUTE format(
+      'CREATE TABLE %I PARTITION OF %I (PRIMARY KEY (%s)) FOR VALUES IN (%s)', partition, name, primary_key, number
+    );
+    FOR index IN 1..coalesce(array_length(indexes, 1), 0) LOOP
+      EXECUTE format('CREATE INDEX %I ON %I %s', format('%s_%s', indexes[index][1], number), partition, indexes[index][2]);
+    END LOOP;
+  END LOOP;
+END
+$$;
+
+
 -- Batches and jobs ----------------------------------------------------------------------------------------------------
 
 -- The jobs of one batch call. They are committed with the batch, or not at all.
@@ -179,11 +220,13 @@ CREATE TABLE batches (
 CREATE INDEX batches_unfinished ON batches (id) WHERE finished_at IS NULL;
 CREATE INDEX batches_by_finished_at ON batches (finished_at) WHERE finished_at IS NOT NULL;
 
--- Narrow and hot. Data that is written once is in job_inputs and job_outputs.
+-- A job with its inputs and, once it has succeeded, its outputs. It is in the live generation while it waits or runs. Its end
+-- moves it to the current one. Without foreign keys: tenants stay, and batches go only after their jobs.
 CREATE TABLE jobs (
-  id uuid PRIMARY KEY,
-  tenant_id uuid NOT NULL REFERENCES tenants,
-  batch_id uuid REFERENCES batches,
+  id uuid NOT NULL,
+  generation smallint NOT NULL DEFAULT 0,
+  tenant_id uuid NOT NULL,
+  batch_id uuid,
   model text NOT NULL,
   version text, -- the requested version; after success, the version that ran
   priority text NOT NULL CHECK (priority IN ('high', 'normal', 'low')),
@@ -216,7 +259,19 @@ CREATE TABLE jobs (
   error_retryable boolean,
   inference_ms double precision,
   traceparent text NOT NULL,
+  -- Packed by common/tensors.py. Large ones are in files: CHARONIA_INLINE_OUTPUT bytes of contents are here at most, which
+  -- is 1 MiB at most. Names and shapes come to it.
+  tensors bytea COMPRESSION lz4 NOT NULL,
+  parameters bytea, -- JSON object
+  metadata bytea, -- JSON object
+  callback_url text,
+  callback_events text[],
+  output_location text CHECK (octet_length(output_location) <= 1024), -- s3://bucket/folder/; NULL: the outputs stay here
+  input_files uuid[], -- the files that it reads, which are kept while it waits or runs; NULL: none
+  outputs bytea COMPRESSION lz4, -- of a job that has succeeded: the JSON list of the API, without the URLs of files
+  output_file_bytes bigint NOT NULL DEFAULT 0 CHECK (output_file_bytes >= 0), -- of the outputs that are in files
   CHECK (attempt <= max_attempts),
+  CONSTRAINT jobs_live_until_end CHECK ((generation = 0) = (finished_at IS NULL)),
   CONSTRAINT jobs_lease_while_running CHECK ((status IN ('processing', 'canceling')) = (lease_until IS NOT NULL)),
   CONSTRAINT jobs_lease_has_worker CHECK (lease_until IS NULL OR worker IS NOT NULL),
   CONSTRAINT jobs_no_worker_while_queued CHECK (worker IS NULL OR status <> 'queued'),
@@ -226,12 +281,17 @@ CREATE TABLE jobs (
   CONSTRAINT jobs_counted_after_end CHECK (ended_xid IS NULL OR finished_at IS NOT NULL),
   CONSTRAINT jobs_scheduled_while_queued CHECK (scheduled_at IS NULL OR status = 'queued'),
   CONSTRAINT jobs_error_when_failed CHECK (status <> 'failed' OR error_code IS NOT NULL),
-  CONSTRAINT jobs_erased_after_end CHECK (erased_at IS NULL OR finished_at IS NOT NULL)
-) WITH (
+  CONSTRAINT jobs_erased_after_end CHECK (erased_at IS NULL OR finished_at IS NOT NULL),
+  CONSTRAINT jobs_outputs_after_end CHECK (outputs IS NULL OR finished_at IS NOT NULL),
+  CONSTRAINT jobs_inputs_are_small CHECK (
+    octet_length(tensors) <= 2097152 AND octet_length(parameters) <= 65536 AND octet_length(metadata) <= 16384
+  ),
+  CONSTRAINT jobs_callback_is_whole CHECK ((callback_url IS NULL) = (callback_events IS NULL))
+) PARTITION BY LIST (generation);
+
+CREATE TABLE live_jobs PARTITION OF jobs (PRIMARY KEY (id)) FOR VALUES IN (0) WITH (
   fillfactor = 80,
-  -- Sweeps and claims walk over the dead entries of what was due before. They took 1.5 ms for 300,000 jobs. With 10
-  -- million rows the default lets a million dead entries gather.
-  autovacuum_vacuum_scale_factor = 0.05
+  autovacuum_vacuum_scale_factor = 0.05 -- sweeps and claims walk over the dead entries of what was due before
 );
 
 -- Return until when (in UTC) a job with a retention of its own is kept. It is never NULL, so it implies no other partial
@@ -242,28 +302,25 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- For claims. A claim skips from tenant to tenant in this index, so one tenant's long queue costs nothing.
-CREATE INDEX jobs_claimable ON jobs (model, priority, tenant_id, id) WHERE status = 'queued' AND scheduled_at IS NULL;
+CREATE INDEX jobs_claimable ON live_jobs (model, priority, tenant_id, id) WHERE status = 'queued' AND scheduled_at IS NULL;
 
 -- For sweepers.
-CREATE INDEX jobs_scheduled ON jobs (scheduled_at) WHERE scheduled_at IS NOT NULL AND probation IS NULL;
-CREATE INDEX jobs_by_expiry ON jobs (expires_at)
+CREATE INDEX jobs_scheduled ON live_jobs (scheduled_at) WHERE scheduled_at IS NOT NULL AND probation IS NULL;
+CREATE INDEX jobs_by_expiry ON live_jobs (expires_at)
   WHERE expires_at IS NOT NULL AND started_at IS NULL AND finished_at IS NULL;
-CREATE INDEX jobs_by_lease ON jobs (lease_until) WHERE lease_until IS NOT NULL;
-CREATE INDEX jobs_by_finished_at ON jobs (finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX jobs_by_ended_xid ON jobs (ended_xid) WHERE ended_xid IS NOT NULL; -- for the count of usage
-CREATE INDEX jobs_retained ON jobs (kept_until(finished_at, retain), id) WHERE retain IS NOT NULL;
+CREATE INDEX jobs_by_lease ON live_jobs (lease_until) WHERE lease_until IS NOT NULL;
 
 -- Jobs that may be what kills Triton or dispatchers (services/dispatcher/retry_policy.py) are on probation: of a model's, only one
 -- is claimable or running. The others stay scheduled.
-CREATE UNIQUE INDEX jobs_one_on_probation ON jobs (model)
+CREATE UNIQUE INDEX jobs_one_on_probation ON live_jobs (model)
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NULL;
-CREATE INDEX jobs_on_probation ON jobs (scheduled_at)
+CREATE INDEX jobs_on_probation ON live_jobs (scheduled_at)
   WHERE probation IS NOT NULL AND finished_at IS NULL AND scheduled_at IS NOT NULL;
 
 -- Jobs that became suspects and did not succeed. They are evidence against their tenant if they were interrupted again, and
 -- that counted: another tenant's job may have caused what was given back. A canceled one is evidence too: nobody sees any
 -- more whether it would have stopped Triton again.
-CREATE INDEX jobs_crashed_as_suspects ON jobs (model, tenant_id) WHERE interruptions >= 3 AND status <> 'succeeded';
+CREATE INDEX jobs_crashed_as_suspects ON live_jobs (model, tenant_id) WHERE interruptions >= 3 AND status <> 'succeeded';
 
 -- The tenants of which three jobs of a model are such evidence within ten minutes. Until one of their jobs of that model
 -- succeeds, all are suspects. After each crash none begins for a while, twice as long each time, a minute at most. So one
@@ -285,27 +342,47 @@ FROM (
 WHERE NOT EXISTS (
   SELECT
   FROM jobs j
-  WHERE j.tenant_id = crashed.tenant_id AND j.finished_at > crashed_at
+  WHERE j.generation > 0 AND j.tenant_id = crashed.tenant_id AND j.finished_at > crashed_at AND j.finished_at > '-infinity'
     AND j.finished_at < crashed_at + interval '2 minutes' -- so that this never reads much
     AND j.status = 'succeeded' AND j.model = crashed.model
 );
 
 -- For the depths and the limits of models' queues.
-CREATE INDEX jobs_in_queue ON jobs (model, priority, id) WHERE finished_at IS NULL AND lease_until IS NULL;
+CREATE INDEX jobs_in_queue ON live_jobs (model, priority, id) WHERE finished_at IS NULL AND lease_until IS NULL;
 
 -- For lists, newest first, and for the limits of tenants. Each change of a job writes it into every index whose condition
 -- it meets. So none of these holds a job that runs: one holds it while it waits, three others after its end. Few jobs run
 -- at a time. A list of one model reads past the entries of a tenant's other models, up to the limit of its queue: 0.2 s
 -- for a million. Ended jobs may be many more, so they have an index for it.
-CREATE INDEX jobs_waiting ON jobs (tenant_id, created_at, id, model) INCLUDE (input_bytes, priority, run_at)
+CREATE INDEX jobs_waiting ON live_jobs (tenant_id, created_at, id, model) INCLUDE (input_bytes, priority, run_at)
   WHERE finished_at IS NULL AND lease_until IS NULL;
-CREATE INDEX jobs_ended ON jobs (tenant_id, status, created_at, id)
-  WHERE status IN ('succeeded', 'failed', 'canceled', 'expired');
-CREATE INDEX jobs_ended_of_model ON jobs (tenant_id, model, status, created_at, id)
-  WHERE status IN ('succeeded', 'failed', 'canceled', 'expired');
-CREATE INDEX jobs_dead_letters ON jobs (tenant_id, id) WHERE status = 'failed' AND erased_at IS NULL;
-CREATE INDEX jobs_by_end ON jobs (tenant_id, finished_at) WHERE finished_at > '-infinity'; -- for the statistics of tenants
-CREATE INDEX jobs_of_batch ON jobs (batch_id, status) WHERE batch_id IS NOT NULL;
+
+CALL add_generations('jobs', 'id', ARRAY[
+  ['jobs_ended', $$(tenant_id, status, created_at, id) WHERE status IN ('succeeded', 'failed', 'canceled', 'expired')$$],
+  [
+    'jobs_ended_of_model',
+    $$(tenant_id, model, status, created_at, id) WHERE status IN ('succeeded', 'failed', 'canceled', 'expired')$$
+  ],
+  ['jobs_by_end', $$(tenant_id, finished_at) WHERE finished_at > '-infinity'$$], -- for the statistics of tenants
+  ['jobs_dead_letters', $$(tenant_id, id) WHERE status = 'failed' AND erased_at IS NULL$$],
+  ['jobs_by_ended_xid', '(ended_xid) WHERE ended_xid IS NOT NULL'], -- for the count of usage
+  ['jobs_retained', '(kept_until(finished_at, retain), id) WHERE retain IS NOT NULL'],
+  ['jobs_crashed_as_suspects', $$(model, tenant_id) WHERE interruptions >= 3 AND status <> 'succeeded'$$],
+  ['jobs_of_batch', '(batch_id, status) WHERE batch_id IS NOT NULL']
+]);
+CREATE INDEX jobs_of_batch ON live_jobs (batch_id, status) WHERE batch_id IS NOT NULL;
+CREATE INDEX jobs_by_input_file ON live_jobs USING gin (input_files) WHERE input_files IS NOT NULL;
+
+-- Jobs without their inputs and outputs, but with the sizes of these.
+CREATE VIEW job_facts AS
+SELECT
+  id, generation, tenant_id, batch_id, model, version, priority, status, attempt, max_attempts, claim, interruptions, probation, input_bytes,
+  created_at, run_at, scheduled_at, started_at, finished_at, ended_xid, expires_at, erased_at, lease_until, worker, session,
+  timeout, initial_delay, max_delay, fallback_model, retain, error_code, error_message, error_retryable, inference_ms,
+  traceparent, metadata, octet_length(tensors) AS tensors_size, octet_length(outputs) AS outputs_size,
+  callback_url IS NOT NULL AS has_callback
+FROM jobs;
+
 
 -- Return how many of the wanted jobs of a model may start now, over all dispatchers, and the tenants that may start none:
 -- paused ones, and those at the model's limit. If the model has a limit, `tenants` run as many jobs as `running` says.
@@ -328,7 +405,7 @@ BEGIN
     INTO tenants, running, jobs
     FROM (
       SELECT j.tenant_id, count(*)::integer AS jobs
-      FROM jobs j
+      FROM live_jobs j
       WHERE j.lease_until > '-infinity' AND j.model = model_room.model -- reads jobs_by_lease: all that runs
       GROUP BY j.tenant_id
     ) busy;
@@ -348,7 +425,7 @@ DECLARE
 BEGIN
   WHILE count > 0 LOOP
     SELECT j.tenant_id INTO tenant
-    FROM jobs j
+    FROM live_jobs j
     WHERE j.model = waiting_tenants.model AND j.priority = waiting_tenants.priority AND j.tenant_id > previous
       AND j.status = 'queued' AND j.scheduled_at IS NULL
     ORDER BY j.tenant_id, j.id
@@ -376,7 +453,7 @@ LANGUAGE sql STABLE AS $$
   SELECT first.id, first.input_bytes, first.run_at, first.suspected, row_number() OVER (ORDER BY first.id)
   FROM (
     SELECT j.id, j.input_bytes, j.run_at, j.probation IS NOT NULL AS suspected
-    FROM jobs j
+    FROM live_jobs j
     WHERE j.model = claimable_jobs.model AND j.priority = claimable_jobs.priority AND j.tenant_id >= tenant
       AND j.tenant_id <= tenant AND j.status = 'queued' AND j.scheduled_at IS NULL
       AND (j.expires_at IS NULL OR j.expires_at > now() OR j.started_at IS NOT NULL)
@@ -397,33 +474,11 @@ CREATE TABLE batch_items (
   CONSTRAINT batch_items_job_or_problem CHECK (num_nonnulls(job_id, problem) = 1)
 );
 
-CREATE TABLE job_inputs (
-  job_id uuid PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
-  -- Packed by common/tensors.py. Large ones are in files: CHARONIA_INLINE_OUTPUT bytes of contents are here at most, which
-  -- is 1 MiB at most. Names and shapes come to it.
-  tensors bytea COMPRESSION lz4 NOT NULL,
-  parameters bytea, -- JSON object
-  metadata bytea, -- JSON object
-  callback_url text,
-  callback_events text[],
-  output_location text CHECK (octet_length(output_location) <= 1024), -- s3://bucket/folder/; NULL: the outputs stay here
-  CONSTRAINT job_inputs_are_small CHECK (
-    octet_length(tensors) <= 2097152 AND octet_length(parameters) <= 65536 AND octet_length(metadata) <= 16384
-  ),
-  CONSTRAINT job_inputs_callback_is_whole CHECK ((callback_url IS NULL) = (callback_events IS NULL))
-);
-
--- The outputs of a job that has succeeded. Large ones are in files.
-CREATE TABLE job_outputs (
-  job_id uuid PRIMARY KEY REFERENCES jobs ON DELETE CASCADE,
-  outputs bytea COMPRESSION lz4 NOT NULL, -- the JSON list of the API, without the URLs of files
-  file_bytes bigint NOT NULL DEFAULT 0 CHECK (file_bytes >= 0) -- of the outputs that are in files
-);
-
 -- The outcome of each attempt at a job before the one that ended it. That one is in the row of the job. Attempts in a row
 -- that Triton refused with the same error share a row, so a job that waits for a full queue does not gather rows.
 CREATE TABLE job_attempts (
-  job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
+  job_id uuid NOT NULL,
+  generation smallint NOT NULL DEFAULT current_generation(),
   claim bigint NOT NULL, -- of the last one, if the row stands for several
   count integer NOT NULL DEFAULT 1 CHECK (count >= 1), -- how many attempts the row stands for
   attempt integer NOT NULL, -- the number of the attempt; a returned attempt's number is used again
@@ -434,9 +489,9 @@ CREATE TABLE job_attempts (
   finished_at timestamptz NOT NULL,
   status text NOT NULL CHECK (status IN ('succeeded', 'failed', 'canceled', 'returned')), -- returned: does not count
   error_code text,
-  error_message text,
-  PRIMARY KEY (job_id, claim)
-);
+  error_message text
+) PARTITION BY LIST (generation);
+CALL add_generations('job_attempts', 'job_id, claim', '{}');
 
 -- All attempts that have ended.
 CREATE VIEW ended_attempts AS
@@ -451,15 +506,16 @@ WHERE lease_until IS NULL AND worker IS NOT NULL; -- an ended job; written so th
 -- The rest of a job's history, in the order of (claim, number): each response of a streaming model (1, 2, …), a cancel
 -- request, a retry.
 CREATE TABLE job_steps (
-  job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
+  job_id uuid NOT NULL,
+  generation smallint NOT NULL DEFAULT current_generation(),
   claim bigint NOT NULL,
   number integer NOT NULL CHECK (number >= 0),
   type text NOT NULL CHECK (type IN ('job.output', 'job.canceling', 'job.queued')),
   created_at timestamptz NOT NULL DEFAULT now(),
-  outputs bytea COMPRESSION lz4, -- as in job_outputs
-  PRIMARY KEY (job_id, claim, number),
+  outputs bytea COMPRESSION lz4, -- as in jobs
   CONSTRAINT job_steps_outputs_of_output CHECK ((outputs IS NULL) = (type <> 'job.output'))
-);
+) PARTITION BY LIST (generation);
+CALL add_generations('job_steps', 'job_id, claim, number', '{}');
 
 -- Files: those of clients, and large inputs and outputs of jobs. The content is an object in the store
 -- (common/object_store), with the tenant and the id in its key. A row is written before its object, and removed after it,
@@ -477,22 +533,15 @@ CREATE TABLE files (
   expires_at timestamptz NOT NULL,
   -- Until then a presigned URL may write the object. NULL: only services do. -infinity: its size was checked afterwards.
   writable_until timestamptz,
-  job_id uuid REFERENCES jobs, -- the job whose input or output it is, as long as that is kept; NULL: it is a client's
+  -- The job whose input or output it is; NULL: it is a client's. A sweeper looks for those whose job is gone.
+  job_id uuid,
   CONSTRAINT files_ready_is_whole CHECK (status <> 'ready' OR sha256 IS NOT NULL OR writable_until IS NOT NULL),
   CONSTRAINT files_of_job_stay CHECK ((job_id IS NULL) = (expires_at < 'infinity'))
 );
 CREATE INDEX files_by_tenant ON files (tenant_id, created_at DESC, id DESC) INCLUDE (size, status, job_id);
 CREATE INDEX files_by_expiry ON files (expires_at); -- for sweepers
 CREATE INDEX files_unchecked ON files (writable_until) WHERE status = 'ready' AND writable_until > '-infinity';
-CREATE INDEX files_of_job ON files (job_id) WHERE job_id IS NOT NULL; -- for the removal of jobs, and the foreign key
-
--- The files that jobs read. While such a job waits or runs, its files are kept.
-CREATE TABLE job_files (
-  job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
-  file_id uuid NOT NULL, -- no foreign key: an ended job may stay longer than its files
-  PRIMARY KEY (job_id, file_id)
-);
-CREATE INDEX job_files_by_file ON job_files (file_id, job_id);
+CREATE INDEX files_of_job ON files (job_id, id) WHERE job_id IS NOT NULL;
 
 -- How far the search for objects of files without a row is. It goes from tenant to tenant, pass after pass.
 CREATE TABLE orphan_sweep (
@@ -539,9 +588,10 @@ $$;
 
 -- Operational events belong to no job.
 CREATE TABLE events (
-  id uuid PRIMARY KEY,
-  tenant_id uuid NOT NULL REFERENCES tenants,
-  job_id uuid REFERENCES jobs ON DELETE CASCADE,
+  id uuid NOT NULL,
+  generation smallint NOT NULL DEFAULT current_generation(),
+  tenant_id uuid NOT NULL,
+  job_id uuid,
   about_job_id uuid, -- the job of an operational event; the body may quote a receiver, so it is erased with the job
   model text,
   claim bigint, -- the claim under which the job ended
@@ -551,11 +601,12 @@ CREATE TABLE events (
   body bytea NOT NULL, -- the webhook's body, byte for byte
   traceparent text NOT NULL,
   xid xid8 NOT NULL DEFAULT pg_current_xact_id() -- the transaction that recorded it, for the order of the feed
-);
-CREATE INDEX events_in_feed ON events (tenant_id, xid, id);
-CREATE INDEX events_by_job ON events (job_id);
-CREATE INDEX events_about_job ON events (about_job_id) WHERE about_job_id IS NOT NULL;
-CREATE INDEX events_of_no_job ON events (created_at) WHERE job_id IS NULL;
+) PARTITION BY LIST (generation);
+CALL add_generations('events', 'id', ARRAY[
+  ['events_in_feed', '(tenant_id, xid, id)'],
+  ['events_by_job', '(job_id) WHERE job_id IS NOT NULL'],
+  ['events_about_job', '(about_job_id) WHERE about_job_id IS NOT NULL']
+]);
 
 
 -- Usage ---------------------------------------------------------------------------------------------------------------
@@ -651,14 +702,17 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- One for each event and receiver. Its id is the webhook-id of every attempt. A new delivery is pending without a due time
--- until a notifier takes it.
+-- until a notifier takes it. It is live until it is finished, and then belongs to the generation of its event. Whoever adds
+-- one has locked its endpoint, so that this is not deleted meanwhile.
 CREATE TABLE deliveries (
-  id uuid PRIMARY KEY GENERATED ALWAYS AS (derive_id(event_id, endpoint_id)) STORED,
-  event_id uuid NOT NULL REFERENCES events ON DELETE CASCADE,
+  id uuid NOT NULL GENERATED ALWAYS AS (derive_id(event_id, endpoint_id)) STORED,
+  generation smallint NOT NULL DEFAULT 0,
+  event_id uuid NOT NULL,
+  event_generation smallint NOT NULL, -- that of its event, to which it goes at its end
   event_type text NOT NULL,
-  tenant_id uuid NOT NULL REFERENCES tenants,
+  tenant_id uuid NOT NULL,
   job_id uuid,
-  endpoint_id uuid NOT NULL REFERENCES endpoints ON DELETE CASCADE,
+  endpoint_id uuid NOT NULL,
   webhook_id uuid, -- NULL: the job's own callback; no foreign key, because its endpoint has one
   url text NOT NULL,
   status text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'succeeded', 'exhausted', 'canceled')),
@@ -676,18 +730,25 @@ CREATE TABLE deliveries (
   status_code integer,
   error text,
   response bytea,
+  CONSTRAINT deliveries_live_until_end CHECK ((generation = 0) = (finished_at IS NULL)),
   CONSTRAINT deliveries_due_while_pending CHECK (status = 'pending' OR next_at IS NULL),
   CONSTRAINT deliveries_finished_unless_pending CHECK ((status = 'pending') = (finished_at IS NULL)),
   CONSTRAINT deliveries_leased_while_due CHECK (lease_until IS NULL OR next_at IS NOT NULL),
   CONSTRAINT deliveries_webhook_is_endpoint CHECK (webhook_id IS NULL OR webhook_id = endpoint_id),
   CONSTRAINT deliveries_attempt_of_finished CHECK (started_at IS NULL OR finished_at IS NOT NULL),
   CONSTRAINT deliveries_attempt_is_whole CHECK (num_nulls(started_at, duration_ms, response) IN (0, 3))
-) WITH (autovacuum_vacuum_scale_factor = 0.05); -- as for jobs
-CREATE INDEX deliveries_new ON deliveries (tenant_id, created_at) WHERE status = 'pending' AND next_at IS NULL;
-CREATE INDEX deliveries_by_due ON deliveries (endpoint_id, next_at) WHERE next_at IS NOT NULL;
-CREATE INDEX deliveries_in_flight ON deliveries (endpoint_id, lease_until) WHERE lease_until IS NOT NULL;
-CREATE INDEX deliveries_by_event ON deliveries (event_id);
-CREATE INDEX deliveries_by_endpoint ON deliveries (endpoint_id, id);
+) PARTITION BY LIST (generation);
+CREATE TABLE live_deliveries PARTITION OF deliveries (PRIMARY KEY (id)) FOR VALUES IN (0)
+  WITH (autovacuum_vacuum_scale_factor = 0.05); -- as for jobs
+CREATE INDEX deliveries_new ON live_deliveries (tenant_id, created_at) WHERE status = 'pending' AND next_at IS NULL;
+CREATE INDEX deliveries_by_due ON live_deliveries (endpoint_id, next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX deliveries_in_flight ON live_deliveries (endpoint_id, lease_until) WHERE lease_until IS NOT NULL;
+CREATE INDEX deliveries_by_event ON live_deliveries (event_id);
+CREATE INDEX deliveries_by_endpoint ON live_deliveries (endpoint_id, id);
+CALL add_generations('deliveries', 'id', ARRAY[
+  ['deliveries_by_event', '(event_id)'],
+  ['deliveries_by_endpoint', '(endpoint_id, id)']
+]);
 
 -- When the oldest new delivery of each tenant was created. Each step finds the next tenant in the index, so a tenant with
 -- many new deliveries costs as little as one with a single one.
@@ -695,7 +756,7 @@ CREATE VIEW oldest_new_deliveries AS
 WITH RECURSIVE oldest AS (
   (
     SELECT tenant_id, created_at
-    FROM deliveries
+    FROM live_deliveries
     WHERE status = 'pending' AND next_at IS NULL AND tenant_id > '00000000-0000-0000-0000-000000000000'
     ORDER BY tenant_id, created_at
     LIMIT 1
@@ -705,7 +766,7 @@ WITH RECURSIVE oldest AS (
   FROM oldest
   CROSS JOIN LATERAL (
     SELECT d.tenant_id, d.created_at
-    FROM deliveries d
+    FROM live_deliveries d
     WHERE d.status = 'pending' AND d.next_at IS NULL AND d.tenant_id > oldest.tenant_id
     ORDER BY d.tenant_id, d.created_at
     LIMIT 1
@@ -738,24 +799,25 @@ LANGUAGE sql STABLE AS $$
   SELECT max(coalesce(d.next_at, now()))
   FROM events e
   JOIN events earlier ON earlier.job_id = e.job_id AND earlier.sequence < e.sequence
-  JOIN deliveries d ON d.id = derive_id(earlier.id, endpoint)
+  JOIN live_deliveries d ON d.id = derive_id(earlier.id, endpoint)
   JOIN endpoints receiver ON receiver.id = d.endpoint_id
-  WHERE e.id = event AND d.finished_at IS NULL AND (
+  WHERE e.id = event AND (
     d.next_at IS NOT NULL AND d.schedule_started_at < receiver.cancel_before AND (d.lease_until > now()) IS NOT TRUE
   ) IS NOT TRUE
 $$;
 
 -- The attempts of a delivery before its last, and those of a delivery that is not finished.
 CREATE TABLE attempts (
-  delivery_id uuid NOT NULL REFERENCES deliveries ON DELETE CASCADE,
+  delivery_id uuid NOT NULL,
+  generation smallint NOT NULL DEFAULT current_generation(),
   number integer NOT NULL,
   started_at timestamptz NOT NULL,
   duration_ms double precision NOT NULL,
   status_code integer,
   error text, -- an error from docs/reference/errors.md; NULL: success
-  response bytea NOT NULL, -- its first bytes
-  PRIMARY KEY (delivery_id, number)
-);
+  response bytea NOT NULL -- its first bytes
+) PARTITION BY LIST (generation);
+CALL add_generations('attempts', 'delivery_id, number', '{}');
 
 -- Add the deliveries of new events, one for each receiver: the job's callback, and the tenant's matching subscriptions.
 -- An event type has two words, so five patterns can match it. A test event brings its own delivery.
@@ -772,7 +834,7 @@ BEGIN
   FROM (
     SELECT DISTINCT ON (2, 3) e.id AS event_id, e.tenant_id, url_origin(i.callback_url) AS origin
     FROM new_events e
-    JOIN job_inputs i ON i.job_id = e.job_id
+    JOIN jobs i ON i.id = e.job_id
     WHERE i.callback_events && event_patterns(e.type)
     ORDER BY 2, 3
   ) callback
@@ -781,8 +843,9 @@ BEGIN
   )
   ON CONFLICT (tenant_id, origin) DO NOTHING;
 
-  INSERT INTO deliveries (event_id, event_type, tenant_id, job_id, endpoint_id, webhook_id, url, traceparent)
-  SELECT e.id, e.type, e.tenant_id, e.job_id, r.endpoint_id, r.webhook_id, r.url, e.traceparent
+  INSERT INTO live_deliveries (event_id, event_generation, event_type, tenant_id, job_id, endpoint_id, webhook_id, url,
+                               traceparent)
+  SELECT e.id, e.generation, e.type, e.tenant_id, e.job_id, r.endpoint_id, r.webhook_id, r.url, e.traceparent
   FROM new_events e
   CROSS JOIN LATERAL (
     SELECT w.id AS endpoint_id, w.id AS webhook_id, w.url
@@ -793,9 +856,9 @@ BEGIN
       AND (w.models IS NULL OR e.model IS NULL OR e.model = ANY(w.models))
     UNION ALL
     SELECT known.id, NULL, i.callback_url
-    FROM job_inputs i
+    FROM jobs i
     JOIN endpoints known ON known.tenant_id = e.tenant_id AND known.origin = url_origin(i.callback_url)
-    WHERE i.job_id = e.job_id AND i.callback_events && event_patterns(e.type)
+    WHERE i.id = e.job_id AND i.callback_events && event_patterns(e.type)
   ) r
   JOIN endpoints ON endpoints.id = r.endpoint_id AND endpoints.webhook_id IS NOT DISTINCT FROM r.webhook_id
   WHERE e.type <> 'webhook.test'
@@ -821,7 +884,7 @@ SELECT
     WHERE old.tenant_id = d.tenant_id AND old.webhook_id IS NOT DISTINCT FROM d.webhook_id AND old.until > now()
     ORDER BY old.id DESC
   ) AS secrets
-FROM deliveries d
+FROM live_deliveries d
 JOIN events e ON e.id = d.event_id
 JOIN tenants t ON t.id = d.tenant_id
 LEFT JOIN webhooks w ON w.id = d.webhook_id;
@@ -831,11 +894,11 @@ LEFT JOIN webhooks w ON w.id = d.webhook_id;
 CREATE VIEW direct_endpoints AS
 SELECT
   e.id, w.url, in_flight.attempts AS in_flight,
-  (SELECT d.id FROM deliveries d WHERE d.endpoint_id = e.id AND d.next_at <= now() LIMIT 1) AS first_due
+  (SELECT d.id FROM live_deliveries d WHERE d.endpoint_id = e.id AND d.next_at <= now() LIMIT 1) AS first_due
 FROM endpoints e
 LEFT JOIN webhooks w ON w.id = e.webhook_id
 CROSS JOIN LATERAL (
-  SELECT count(*) AS attempts FROM deliveries d WHERE d.endpoint_id = e.id AND d.lease_until > now()
+  SELECT count(*) AS attempts FROM live_deliveries d WHERE d.endpoint_id = e.id AND d.lease_until > now()
 ) in_flight
 WHERE e.failures = 0
   AND e.rate_limit IS NULL
@@ -858,6 +921,27 @@ CREATE TABLE recoveries (
 );
 CREATE INDEX recoveries_by_due ON recoveries (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX recoveries_by_webhook ON recoveries (webhook_id);
+
+
+-- Empty a generation of history, if it ended so many seconds ago or has not begun, and return whether it was. It waits for
+-- the lock of each table for 0.05 s at most, and raises lock_not_available after that: whoever wants to read it next has to
+-- wait as long. It runs with the rights of the owner.
+CREATE FUNCTION empty_generation(emptied smallint, seconds double precision) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+  PERFORM set_config('lock_timeout', '50ms', true);
+  UPDATE generations
+  SET began_at = NULL, ended_at = NULL
+  WHERE number = emptied AND (began_at IS NULL OR ended_at <= now() - make_interval(secs => seconds));
+  IF NOT FOUND THEN -- another dispatcher emptied it, and it is in use again
+    RETURN false;
+  END IF;
+  EXECUTE format(
+    'TRUNCATE jobs_%1$s, job_attempts_%1$s, job_steps_%1$s, events_%1$s, deliveries_%1$s, attempts_%1$s', emptied
+  );
+  RETURN true;
+END
+$$;
 
 
 -- Audit log -----------------------------------------------------------------------------------------------------------
@@ -913,6 +997,10 @@ BEGIN
 END
 $$;
 
+GRANT SELECT ON generations TO PUBLIC; -- for defaults
+GRANT UPDATE ON generations TO charonia_dispatcher;
+REVOKE ALL ON FUNCTION empty_generation FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION empty_generation TO charonia_dispatcher;
 GRANT SELECT ON schema_migrations TO charonia_gateway, charonia_dispatcher, charonia_notifier, charonia_operator;
 
 GRANT SELECT, INSERT, UPDATE (webhook_secret) ON tenants TO charonia_gateway;
@@ -945,27 +1033,25 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON allowed_locations TO charonia_operator;
 GRANT SELECT, INSERT ON batches TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON batches TO charonia_dispatcher;
 GRANT SELECT, INSERT ON batch_items TO charonia_gateway;
-GRANT SELECT, INSERT, UPDATE ON jobs TO charonia_gateway;
+GRANT SELECT, UPDATE ON jobs TO charonia_gateway;
+GRANT SELECT, INSERT, UPDATE ON live_jobs TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON jobs TO charonia_dispatcher;
-GRANT SELECT, INSERT, UPDATE ON job_inputs TO charonia_gateway;
-GRANT SELECT ON job_inputs TO charonia_dispatcher;
-GRANT SELECT, DELETE ON job_outputs TO charonia_gateway;
-GRANT SELECT, INSERT ON job_outputs TO charonia_dispatcher;
+GRANT SELECT, UPDATE ON live_jobs TO charonia_dispatcher;
+GRANT SELECT, UPDATE ON job_facts TO charonia_gateway; -- it locks rows
 GRANT SELECT, INSERT, UPDATE ON job_attempts TO charonia_gateway;
-GRANT SELECT, INSERT, UPDATE ON job_attempts TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE, DELETE ON job_attempts TO charonia_dispatcher;
 GRANT SELECT ON ended_attempts TO charonia_gateway;
-GRANT SELECT, INSERT, DELETE ON job_steps TO charonia_gateway;
-GRANT SELECT, INSERT ON job_steps TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE (generation), DELETE ON job_steps TO charonia_gateway;
+GRANT SELECT, INSERT, UPDATE (generation), DELETE ON job_steps TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE ON files TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON files TO charonia_dispatcher;
 GRANT SELECT, UPDATE (status, expires_at, job_id) ON files TO charonia_operator; -- it compares them with the object store
-GRANT SELECT, INSERT, DELETE ON job_files TO charonia_gateway;
-GRANT SELECT ON job_files TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE ON idempotency_keys TO charonia_gateway;
 GRANT SELECT, DELETE ON idempotency_keys TO charonia_dispatcher;
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON events TO charonia_gateway, charonia_notifier;
-GRANT SELECT, INSERT ON events TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE, DELETE ON events TO charonia_gateway;
+GRANT SELECT, INSERT, UPDATE ON events TO charonia_notifier;
+GRANT SELECT, INSERT, UPDATE (generation), DELETE ON events TO charonia_dispatcher;
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON webhooks TO charonia_gateway;
 GRANT SELECT (tenant_id, events, disabled_at, disabled_reason) ON webhooks TO charonia_dispatcher;
@@ -976,12 +1062,16 @@ GRANT SELECT, UPDATE ON old_secrets TO charonia_operator;
 GRANT SELECT, INSERT, UPDATE ON endpoints TO charonia_gateway;
 GRANT SELECT ON endpoints TO charonia_dispatcher; -- for metrics
 GRANT SELECT, UPDATE, DELETE ON endpoints TO charonia_notifier;
-GRANT SELECT, INSERT, UPDATE ON deliveries TO charonia_gateway;
-GRANT SELECT ON deliveries TO charonia_dispatcher; -- a job is kept while one of its deliveries waits
+GRANT SELECT, UPDATE, DELETE ON deliveries TO charonia_gateway;
+GRANT SELECT, INSERT, UPDATE ON live_deliveries TO charonia_gateway;
+GRANT SELECT, UPDATE (generation, event_generation), DELETE ON deliveries TO charonia_dispatcher;
+GRANT SELECT ON live_deliveries TO charonia_dispatcher; -- their events and jobs are kept
+GRANT SELECT, UPDATE ON live_deliveries TO charonia_notifier;
 GRANT SELECT, UPDATE, DELETE ON deliveries TO charonia_notifier;
 GRANT SELECT ON visible_deliveries TO charonia_gateway;
 GRANT SELECT ON oldest_new_deliveries TO charonia_dispatcher, charonia_notifier;
-GRANT SELECT, INSERT ON attempts TO charonia_gateway, charonia_notifier;
+GRANT SELECT, INSERT, UPDATE (generation), DELETE ON attempts TO charonia_gateway, charonia_notifier;
+GRANT SELECT, UPDATE (generation), DELETE ON attempts TO charonia_dispatcher;
 GRANT SELECT ON delivery_requests, direct_endpoints TO charonia_notifier;
 GRANT SELECT, INSERT ON recoveries TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON recoveries TO charonia_notifier;

@@ -12,7 +12,7 @@ SELECT class.priority, job.traceparent
 FROM unnest($3::text[]) AS class(priority)
 CROSS JOIN LATERAL (
   SELECT traceparent
-  FROM jobs
+  FROM live_jobs
   WHERE model = $1 AND priority = class.priority AND status = 'queued' AND scheduled_at IS NULL
   ORDER BY tenant_id, id
   LIMIT $2

@@ -13,6 +13,8 @@ from services.dispatcher.maintenance.batches.batch_completer import BatchComplet
 from services.dispatcher.maintenance.batches.store import BatchStore
 from services.dispatcher.maintenance.files import expired_files, orphans
 from services.dispatcher.maintenance.files.store import UnneededFileStore
+from services.dispatcher.maintenance.history import history
+from services.dispatcher.maintenance.history.store import HistoryStore
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
 from services.dispatcher.maintenance.reconciler.reconciler import Reconciler
 from services.dispatcher.maintenance.rescuer import Rescuer
@@ -84,7 +86,8 @@ class Maintenance:
         return {
             "sweeper": sweeper.run(),
             "reconciler": reconciler.run(),
-            "retention": retention.run(database, old_rows, settings.retention, settings.audit_retention),
+            "history": history.run(HistoryStore(database), settings.retention),
+            "retention": retention.run(old_rows, settings.retention, settings.audit_retention),
             "own retention": own_retention.run(old_rows),
             "files": expired_files.run(files, parts.objects),
             "orphans": orphans.run(files, parts.objects),

@@ -6,8 +6,8 @@ WITH given AS (
   FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::bigint[], $7::text[], $8::timestamptz[],
               $9::bytea[], $10::text[])
     AS t(id, tenant_id, job_id, claim, model, sequence, type, created_at, body, traceparent)
-), running AS ( -- the same lock as the foreign key's, so that an end comes before or after
-  SELECT id, claim FROM jobs WHERE id = ANY($3::uuid[]) AND lease_until IS NOT NULL ORDER BY id FOR KEY SHARE
+), running AS ( -- so that an end comes before or after
+  SELECT id, claim FROM live_jobs WHERE id = ANY($3::uuid[]) AND lease_until IS NOT NULL ORDER BY id FOR KEY SHARE
 )
 INSERT INTO events (id, tenant_id, job_id, model, sequence, type, created_at, body, traceparent)
 SELECT given.id, tenant_id, job_id, model, sequence, type, created_at, body, traceparent
@@ -31,13 +31,17 @@ WHERE id IN (SELECT id FROM files WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UP
 -- name: add_steps
 -- Adds streamed responses, each only while its job runs under the given claim, and makes their files ($5, with the job,
 -- the claim and the number) the job's. A repeated call adds nothing twice.
-WITH added AS (
+WITH running AS MATERIALIZED ( -- the lock lets neither the end nor a cancel request come between
+  SELECT id, claim FROM live_jobs WHERE id = ANY($1::uuid[]) AND lease_until IS NOT NULL ORDER BY id FOR KEY SHARE
+), added AS (
   INSERT INTO job_steps (job_id, claim, number, type, outputs)
   SELECT t.id, t.claim, t.number, 'job.output', t.outputs
   FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::bytea[]) AS t(id, claim, number, outputs)
-  JOIN jobs j ON j.id = t.id AND j.claim = t.claim
-  WHERE j.status IN ('processing', 'canceling')
-  ON CONFLICT DO NOTHING
+  JOIN running j ON j.id = t.id AND j.claim = t.claim
+  WHERE NOT EXISTS ( -- in an earlier generation
+    SELECT FROM job_steps s WHERE s.job_id = t.id AND s.claim = t.claim AND s.number = t.number
+  )
+  ON CONFLICT DO NOTHING -- in this one
   RETURNING job_id, claim, number
 )
 UPDATE files f

@@ -22,7 +22,7 @@ UPDATE served_models SET session = NULL, updated_at = '-infinity' WHERE session 
 
 -- name: find_free_sessions
 -- Finds the sessions of running jobs and of models, and the caller's own ($1), whose lock no connection holds.
-SELECT session FROM jobs WHERE lease_until > '-infinity' AND session IS NOT NULL
+SELECT session FROM live_jobs WHERE lease_until > '-infinity' AND session IS NOT NULL
 UNION
 SELECT session FROM served_models WHERE session IS NOT NULL
 UNION

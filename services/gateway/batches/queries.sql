@@ -16,7 +16,7 @@ SELECT id, total, accepted, created_at, finished_at FROM batches WHERE id = $1 A
 
 -- name: find_open_job
 -- Returns a job of a batch ($1) that waits or runs.
-SELECT id FROM jobs WHERE batch_id = $1 AND status IN ('queued', 'processing', 'canceling') LIMIT 1;
+SELECT id FROM live_jobs WHERE batch_id = $1 LIMIT 1;
 
 -- name: measure_results
 -- Returns the next $3 items of a batch ($1) from an index ($2), each with the bytes of its result. No output is read for it.
@@ -27,11 +27,9 @@ WITH page AS MATERIALIZED (
   ORDER BY index
   LIMIT $3
 )
-SELECT page.index, page.size + coalesce(octet_length(i.metadata), 0) + coalesce(octet_length(o.outputs), 0) AS size
+SELECT page.index, page.size + coalesce(octet_length(j.metadata), 0) + coalesce(octet_length(j.outputs), 0) AS size
 FROM page
 LEFT JOIN jobs j ON j.id = page.job_id
-LEFT JOIN job_inputs i ON i.job_id = page.job_id
-LEFT JOIN job_outputs o ON o.job_id = page.job_id AND j.status = 'succeeded'
 ORDER BY page.index;
 
 -- name: read_results
@@ -45,11 +43,9 @@ WITH page AS MATERIALIZED (
   ORDER BY index
   LIMIT cardinality($3)
 )
-SELECT page.index, page.custom_id, page.problem, j.*, i.metadata, o.outputs
+SELECT page.index, page.custom_id, page.problem, j.*, (SELECT outputs FROM jobs WHERE id = j.id) AS outputs
 FROM page
-LEFT JOIN jobs j ON j.id = page.job_id
-LEFT JOIN job_inputs i ON i.job_id = page.job_id
-LEFT JOIN job_outputs o ON o.job_id = page.job_id AND j.status = 'succeeded'
-WHERE coalesce(octet_length(page.problem), 0) + coalesce(octet_length(i.metadata), 0)
-    + coalesce(octet_length(o.outputs), 0) <= page.size
+LEFT JOIN job_facts j ON j.id = page.job_id
+WHERE coalesce(octet_length(page.problem), 0) + coalesce(octet_length(j.metadata), 0) + coalesce(j.outputs_size, 0)
+    <= page.size
 ORDER BY page.index;

@@ -26,7 +26,7 @@ SELECT traceparent FROM jobs WHERE id = $1 AND tenant_id = $2;
 -- Within a claim, event 0 is the start. Even numbers are responses, and the odd one between them is a cancel request.
 -- 2147483646 is the return to the queue, 2147483647 the end.
 WITH job AS MATERIALIZED (
-  SELECT * FROM jobs WHERE id = $1
+  SELECT * FROM job_facts WHERE id = $1
 ), history AS (
   SELECT 0::bigint AS claim, 0 AS number, 'job.queued' AS type, created_at AS at, NULL::bytea AS body,
          NULL::integer AS attempt, NULL::text AS model, NULL::text AS error_code, NULL::text AS error_message

@@ -2,18 +2,15 @@
 -- Returns a tenant's ($2) job ($1) with the size of its outputs and the status of its webhooks. Outputs over $3 bytes are
 -- left out; their size is known without reading them.
 SELECT
-  j.*, i.metadata, octet_length(o.outputs) AS outputs_size,
-  CASE WHEN octet_length(o.outputs) <= $3::integer THEN o.outputs END AS outputs,
+  j.*, (SELECT outputs FROM jobs WHERE id = j.id AND j.outputs_size <= $3::integer) AS outputs,
   CASE
     WHEN d.failed > 0 THEN 'failed'
     WHEN d.pending > 0 THEN 'pending'
-    WHEN i.callback_url IS NOT NULL AND j.finished_at IS NULL THEN 'pending'
+    WHEN j.has_callback AND j.finished_at IS NULL THEN 'pending'
     WHEN d.succeeded > 0 THEN 'succeeded'
     ELSE 'none'
   END AS webhook_status
-FROM jobs j
-JOIN job_inputs i ON i.job_id = j.id
-LEFT JOIN job_outputs o ON o.job_id = j.id AND j.status = 'succeeded'
+FROM job_facts j
 CROSS JOIN LATERAL (
   SELECT
     count(*) FILTER (WHERE d.status IN ('exhausted', 'canceled')) AS failed,
@@ -33,7 +30,7 @@ WITH RECURSIVE own AS MATERIALIZED (
   SELECT count(*)::integer AS jobs
   FROM (
     SELECT
-    FROM jobs
+    FROM live_jobs
     WHERE model = $1
       AND priority = $2
       AND tenant_id >= $3
@@ -50,7 +47,7 @@ WITH RECURSIVE own AS MATERIALIZED (
   FROM others
   CROSS JOIN LATERAL (
     SELECT tenant_id
-    FROM jobs
+    FROM live_jobs
     WHERE model = $1 AND priority = $2 AND tenant_id > others.tenant_id AND status = 'queued' AND scheduled_at IS NULL
     ORDER BY tenant_id, id
     LIMIT 1
@@ -59,7 +56,7 @@ WITH RECURSIVE own AS MATERIALIZED (
     SELECT count(*)::integer AS jobs
     FROM (
       SELECT
-      FROM jobs
+      FROM live_jobs
       WHERE model = $1
         AND priority = $2
         AND tenant_id BETWEEN next.tenant_id AND next.tenant_id
@@ -78,7 +75,7 @@ WITH RECURSIVE own AS MATERIALIZED (
     FROM unnest($5::text[]) AS class (name)
     CROSS JOIN LATERAL (
       SELECT
-      FROM jobs
+      FROM live_jobs
       WHERE model = $1 AND priority = class.name AND status = 'queued' AND scheduled_at IS NULL
       ORDER BY tenant_id, id
       LIMIT $6
@@ -95,29 +92,25 @@ SELECT FROM jobs WHERE id = $1 AND tenant_id = $2;
 -- name: measure_outputs
 -- Returns the tenant of a succeeded job ($1), and the size of its outputs. It does not check the tenant: the caller
 -- checked a signature.
-SELECT j.tenant_id, octet_length(o.outputs) AS size
-FROM jobs j
-JOIN job_outputs o ON o.job_id = j.id
-WHERE j.id = $1 AND j.status = 'succeeded';
+SELECT tenant_id, octet_length(outputs) AS size FROM jobs WHERE id = $1 AND outputs IS NOT NULL;
 
 -- name: read_outputs
 -- Returns the outputs of a succeeded job ($1). It does not check the tenant: the caller did, or checked a signature.
-SELECT o.outputs FROM jobs j JOIN job_outputs o ON o.job_id = j.id WHERE j.id = $1 AND j.status = 'succeeded';
+SELECT outputs FROM jobs WHERE id = $1 AND outputs IS NOT NULL;
 
 -- name: find_inputs
 -- Returns the size of the inputs of a tenant's ($2) job ($1), whether they were erased, and the inputs with at most $3
 -- bytes.
 SELECT
-  octet_length(i.tensors) AS size,
-  j.erased_at IS NOT NULL AS erased,
-  CASE WHEN octet_length(i.tensors) <= $3::integer THEN i.tensors END AS tensors
-FROM jobs j
-JOIN job_inputs i ON i.job_id = j.id
-WHERE j.id = $1 AND j.tenant_id = $2;
+  octet_length(tensors) AS size,
+  erased_at IS NOT NULL AS erased,
+  CASE WHEN octet_length(tensors) <= $3::integer THEN tensors END AS tensors
+FROM jobs
+WHERE id = $1 AND tenant_id = $2;
 
 -- name: read_inputs
 -- Returns the inputs of a job ($1). It does not check the tenant: the caller did.
-SELECT tensors FROM job_inputs WHERE job_id = $1;
+SELECT tensors FROM jobs WHERE id = $1;
 
 -- name: find_status
 -- Returns the status of a job ($1). It does not check the tenant: the caller did, or checked a signature.
@@ -135,10 +128,10 @@ LIMIT $3;
 -- name: list_dead_letters
 -- Returns a page of a tenant's ($1) failed jobs before an id ($2), newest first. Filters by model ($3), error ($4) and
 -- creation time ($5 to $6).
-SELECT j.*, i.metadata
-FROM jobs j
-JOIN job_inputs i ON i.job_id = j.id
+SELECT j.*
+FROM job_facts j
 WHERE j.tenant_id = $1
+  AND j.generation > 0
   AND j.status = 'failed'
   AND j.erased_at IS NULL -- an erased job cannot be replayed
   AND j.id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
@@ -160,7 +153,8 @@ WITH found AS (
     FROM jobs
     WHERE tenant_id = $1
       AND status = statuses.status
-      AND status IN ('succeeded', 'failed', 'canceled', 'expired')
+      AND generation > 0
+      AND status IN ('succeeded', 'failed', 'canceled', 'expired') -- fits the index
       AND (created_at, id) < ($3::timestamptz, $4::uuid)
       AND created_at >= $5
     ORDER BY created_at DESC, id DESC
@@ -169,7 +163,7 @@ WITH found AS (
   UNION ALL
   (
     SELECT id, created_at
-    FROM jobs
+    FROM live_jobs
     WHERE tenant_id = $1
       AND 'queued' = ANY($2)
       AND finished_at IS NULL
@@ -181,19 +175,18 @@ WITH found AS (
   )
   UNION ALL
   SELECT id, created_at
-  FROM jobs
+  FROM live_jobs
   WHERE lease_until > '-infinity' -- all running jobs
     AND tenant_id = $1
-    AND (status = ANY($2)) IS TRUE -- so that the planner ignores the indexes of ended jobs
+    AND status = ANY($2)
     AND (created_at, id) < ($3, $4)
     AND created_at >= $5
 ), page AS MATERIALIZED (
   SELECT id FROM found ORDER BY created_at DESC, id DESC LIMIT $6
 )
-SELECT j.*, i.metadata
+SELECT j.*
 FROM page
-JOIN jobs j ON j.id = page.id
-JOIN job_inputs i ON i.job_id = page.id
+JOIN job_facts j ON j.id = page.id
 ORDER BY j.created_at DESC, j.id DESC;
 
 -- name: list_jobs_of_model
@@ -207,7 +200,8 @@ WITH found AS (
     WHERE tenant_id = $1
       AND model = $7::text
       AND status = statuses.status
-      AND status IN ('succeeded', 'failed', 'canceled', 'expired')
+      AND generation > 0
+      AND status IN ('succeeded', 'failed', 'canceled', 'expired') -- fits the index
       AND (created_at, id) < ($3::timestamptz, $4::uuid)
       AND created_at >= $5
     ORDER BY created_at DESC, id DESC
@@ -216,7 +210,7 @@ WITH found AS (
   UNION ALL
   (
     SELECT id, created_at
-    FROM jobs
+    FROM live_jobs
     WHERE tenant_id = $1
       AND model = $7
       AND 'queued' = ANY($2)
@@ -229,27 +223,25 @@ WITH found AS (
   )
   UNION ALL
   SELECT id, created_at
-  FROM jobs
+  FROM live_jobs
   WHERE lease_until > '-infinity' -- all running jobs
     AND tenant_id = $1
     AND model = $7
-    AND (status = ANY($2)) IS TRUE -- so that the planner ignores the indexes of ended jobs
+    AND status = ANY($2)
     AND (created_at, id) < ($3, $4)
     AND created_at >= $5
 ), page AS MATERIALIZED (
   SELECT id FROM found ORDER BY created_at DESC, id DESC LIMIT $6
 )
-SELECT j.*, i.metadata
+SELECT j.*
 FROM page
-JOIN jobs j ON j.id = page.id
-JOIN job_inputs i ON i.job_id = page.id
+JOIN job_facts j ON j.id = page.id
 ORDER BY j.created_at DESC, j.id DESC;
 
 -- name: list_jobs_of_batch
 -- Returns the same as list_jobs, of one batch ($7) and optionally one model ($8). A batch is small enough to sort.
-SELECT j.*, i.metadata
-FROM jobs j
-JOIN job_inputs i ON i.job_id = j.id
+SELECT j.*
+FROM job_facts j
 WHERE j.tenant_id = $1
   AND j.batch_id = $7::uuid
   AND (j.status = ANY($2::text[])) IS TRUE -- so that the planner ignores the indexes of ended jobs

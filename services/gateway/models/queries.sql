@@ -18,7 +18,7 @@ ORDER BY name, version;
 -- name: count_queued
 -- Counts waiting jobs by model and priority.
 SELECT model, priority, count(*) AS jobs
-FROM jobs
+FROM live_jobs
 WHERE finished_at IS NULL AND lease_until IS NULL
 GROUP BY model, priority;
 
@@ -60,7 +60,7 @@ GROUP BY s.name, l.model;
 
 -- name: count_running
 -- Counts the running jobs by model and tenant. There are no more than the dispatchers have slots.
-SELECT model, tenant_id, count(*) AS jobs FROM jobs WHERE lease_until > '-infinity' GROUP BY model, tenant_id;
+SELECT model, tenant_id, count(*) AS jobs FROM live_jobs WHERE lease_until > '-infinity' GROUP BY model, tenant_id;
 
 -- name: list_paused_tenants
 -- Lists the paused tenants, with the database's time, and the models of dispatchers where a suspected poison job runs alone.
@@ -68,7 +68,7 @@ SELECT
   ARRAY(SELECT id FROM tenants WHERE paused_at IS NOT NULL) AS tenants,
   ARRAY(
     SELECT other.name
-    FROM jobs j
+    FROM live_jobs j
     JOIN served_now other ON other.worker = j.worker
     WHERE j.probation IS NOT NULL AND j.finished_at IS NULL AND j.scheduled_at IS NULL AND j.model >= '' -- fits an index
       AND j.interruptions > 3 AND j.lease_until IS NOT NULL
@@ -87,7 +87,8 @@ FROM (
            AS queue_ms,
          inference_ms
   FROM jobs
-  WHERE tenant_id = $1 AND model BETWEEN $2 AND $2 AND status = 'succeeded' AND created_at > now() - interval '1 hour'
+  WHERE generation > 0 AND tenant_id = $1 AND model BETWEEN $2 AND $2 AND status = 'succeeded'
+    AND created_at > now() - interval '1 hour'
   ORDER BY model DESC, created_at DESC, id DESC -- so that the planner uses the index of the model
   LIMIT $3
 ) recent;

@@ -57,7 +57,7 @@ WHERE e.id = $1;
 -- another transaction has locked.
 WITH blocked AS MATERIALIZED (
   SELECT id
-  FROM deliveries
+  FROM live_deliveries
   WHERE endpoint_id = $1
     AND next_at > now()
     AND tries = 0
@@ -67,7 +67,7 @@ WITH blocked AS MATERIALIZED (
   LIMIT $2
   FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE deliveries d SET next_at = now() FROM blocked WHERE d.id = blocked.id;
+UPDATE live_deliveries d SET next_at = now() FROM blocked WHERE d.id = blocked.id;
 
 -- name: release_endpoint
 -- Separates the endpoint of a locked subscription ($1) from it. Nothing more is sent. A notifier deletes the deliveries,
@@ -137,9 +137,9 @@ DELETE FROM old_secrets WHERE tenant_id = $1 AND webhook_id IS NOT DISTINCT FROM
 WITH event AS (
   INSERT INTO events (id, tenant_id, type, body, traceparent) VALUES ($2, $3, 'webhook.test', $4, $5)
 ), delivery AS (
-  INSERT INTO deliveries (event_id, tenant_id, webhook_id, url, event_type, endpoint_id, traceparent, next_at,
-                          schedule_started_at)
-  SELECT $2, $3, w.id, w.url, 'webhook.test', w.id, $5, to_timestamp(0), clock_timestamp()
+  INSERT INTO live_deliveries (event_id, event_generation, tenant_id, webhook_id, url, event_type, endpoint_id, traceparent,
+                               next_at, schedule_started_at)
+  SELECT $2, current_generation(), $3, w.id, w.url, 'webhook.test', w.id, $5, to_timestamp(0), clock_timestamp()
   FROM webhooks w
   WHERE w.id = $1
   RETURNING id

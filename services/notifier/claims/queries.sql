@@ -25,13 +25,13 @@ SELECT e.id, e.ordered, locked.id IS NOT NULL AS locked FROM endpoints e LEFT JO
 -- Let due deliveries of these locked, ordered endpoints ($1) wait if an earlier event of their job is not done:
 -- $2 seconds longer than the next attempt at that one. Look at $3 of each endpoint. The end of the
 -- earlier delivery makes them due at once.
-UPDATE deliveries d
+UPDATE live_deliveries d
 SET next_at = greatest(due.blocked_until, now()) + make_interval(secs => $2::double precision)
 FROM (
   SELECT first.id, blocked_until(first.event_id, e.id)
   FROM endpoints e
   CROSS JOIN LATERAL (
-    SELECT id, event_id FROM deliveries WHERE endpoint_id = e.id AND next_at <= now() ORDER BY next_at LIMIT $3
+    SELECT id, event_id FROM live_deliveries WHERE endpoint_id = e.id AND next_at <= now() ORDER BY next_at LIMIT $3
   ) first
   WHERE e.id = ANY($1::uuid[])
 ) due
@@ -58,7 +58,7 @@ WITH rooms AS (
     ) AS size
   FROM endpoints e
   CROSS JOIN LATERAL (
-    SELECT count(*) AS attempts FROM deliveries d WHERE d.endpoint_id = e.id AND d.lease_until > now()
+    SELECT count(*) AS attempts FROM live_deliveries d WHERE d.endpoint_id = e.id AND d.lease_until > now()
   ) in_flight
   WHERE e.id = ANY($1::uuid[]) AND (greatest(e.open_until, e.rate_limited_until) > now()) IS NOT TRUE
 ), turns AS (
@@ -70,7 +70,7 @@ WITH rooms AS (
     SELECT looked_at.*, row_number() OVER (ORDER BY next_at) AS rank
     FROM (
       SELECT id, event_id, next_at
-      FROM deliveries
+      FROM live_deliveries
       WHERE endpoint_id = rooms.id
         AND next_at <= CASE WHEN rooms.cancel_before IS NULL THEN now() ELSE to_timestamp(0) END
         AND (schedule_started_at < rooms.cancel_before) IS NOT TRUE
@@ -99,7 +99,7 @@ WITH rooms AS (
   FROM (SELECT endpoint_id, count(*) AS claims FROM due GROUP BY endpoint_id) counted
   WHERE e.id = counted.endpoint_id AND e.rate_limit IS NOT NULL
 ), claimed AS (
-  UPDATE deliveries d
+  UPDATE live_deliveries d
   SET attempt = d.attempt + 1,
       next_at = now() + make_interval(secs => $3::double precision), lease_until = now() + make_interval(secs => $3),
       url = coalesce((SELECT w.url FROM webhooks w WHERE w.id = d.webhook_id), d.url)

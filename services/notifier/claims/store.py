@@ -10,7 +10,7 @@ import msgspec
 
 from common.postgres import sql
 from common.postgres.batcher import MAX_BATCH_BYTES
-from common.postgres.database import Connection, Database
+from common.postgres.database import Connection, Database, Settled
 from services.notifier.claims.tenant_slots import UNLIMITED, TenantRooms
 from services.notifier.endpoints.store import NEVER, reschedule_endpoints
 
@@ -114,7 +114,7 @@ async def claim_deliveries(
 ) -> list[ClaimedDelivery]:
     """Claim due deliveries of locked endpoints, in turns. Their bodies have MAX_BATCH_BYTES and one body more."""
     values = (endpoints, limit, lease, endpoint_concurrency, *rooms.to_values(), MAX_BATCH_BYTES)
-    found = await connection.fetch(QUERIES["claim_deliveries"], *values)
+    found = await Settled(connection).fetch(QUERIES["claim_deliveries"], *values)
     return [read_claim(record) for record in found]
 
 

@@ -9,11 +9,6 @@ from common.postgres.database import Connection, Database
 QUERIES = sql.load("services.notifier.cleanup")
 
 
-async def delete_old_events(database: Database, age: float, limit: int) -> int:
-    """Delete operational events older than `age` seconds."""
-    return len(await database.fetch(QUERIES["delete_old_events"], age, limit))
-
-
 async def delete_old_recoveries(database: Database, age: float, limit: int) -> int:
     """Delete completed recoveries older than `age` seconds."""
     return len(await database.fetch(QUERIES["delete_old_recoveries"], age, limit))

@@ -17,7 +17,7 @@ log = Log("cleanup")
 async def run_cleanup(database: Database, retention: float) -> None:
     """Delete old rows in batches until cancelled.
 
-    Operational events and recoveries are kept for `retention` seconds. Expired secrets and unused
+    Recoveries are kept for `retention` seconds. Expired secrets and unused
     endpoints are not kept.
     """
     outage = Outage()
@@ -25,7 +25,6 @@ async def run_cleanup(database: Database, retention: float) -> None:
         deleted = []
         with outage.tolerate("cleanup.database_unavailable", log):
             deleted = [
-                await store.delete_old_events(database, retention, BATCH),
                 await store.delete_old_recoveries(database, retention, BATCH),
                 await store.delete_expired_secrets(database),
                 await store.delete_unused_endpoints(database, BATCH),

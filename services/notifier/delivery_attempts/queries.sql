@@ -7,19 +7,20 @@
 WITH recorded AS (
   UPDATE deliveries d
   SET status = 'succeeded', tries = d.tries + 1, next_at = NULL, lease_until = NULL, finished_at = now(),
+      generation = d.event_generation,
       started_at = r.started_at, duration_ms = r.duration_ms, status_code = r.status_code, response = r.response
   FROM unnest($1::uuid[], $2::integer[], $3::timestamptz[], $4::double precision[], $5::integer[], $6::bytea[])
     AS r(id, attempt, started_at, duration_ms, status_code, response)
-  WHERE d.id = r.id AND d.attempt = r.attempt AND d.lease_until IS NOT NULL
+  WHERE d.id = r.id AND d.generation = 0 AND d.attempt = r.attempt AND d.lease_until IS NOT NULL
     AND (SELECT e.failures = 0 AND NOT e.ordered FROM endpoints e WHERE e.id = d.endpoint_id)
   RETURNING d.id, d.endpoint_id
 ), waiting AS (
   SELECT endpoint_id AS id
   FROM (SELECT DISTINCT endpoint_id FROM recorded) ended
   WHERE CASE WHEN (
-    SELECT count(*) FROM deliveries d WHERE d.endpoint_id = ended.endpoint_id AND d.lease_until > now()
+    SELECT count(*) FROM live_deliveries d WHERE d.endpoint_id = ended.endpoint_id AND d.lease_until > now()
   ) >= $7::integer / 2 THEN (
-    SELECT d.id FROM deliveries d WHERE d.endpoint_id = ended.endpoint_id AND d.next_at <= now() LIMIT 1
+    SELECT d.id FROM live_deliveries d WHERE d.endpoint_id = ended.endpoint_id AND d.next_at <= now() LIMIT 1
   ) END IS NOT NULL
 )
 SELECT recorded.id, recorded.endpoint_id IN (SELECT id FROM waiting) AS has_waiting FROM recorded;
@@ -46,7 +47,7 @@ WITH results AS ( -- one for each delivery: two of one claim would be half of ea
     r.counted AND next.status = 'pending' AS goes_on,
     r.counted AND next.status <> 'pending' AS ends
   FROM results r
-  JOIN deliveries d ON d.id = r.id
+  JOIN live_deliveries d ON d.id = r.id
   JOIN endpoints e ON e.id = d.endpoint_id AND e.cancel_before IS DISTINCT FROM 'infinity'
   LEFT JOIN webhooks w ON w.id = d.webhook_id
   CROSS JOIN LATERAL (SELECT coalesce(w.url <> r.url, false) AS url) former
@@ -64,6 +65,7 @@ WITH results AS ( -- one for each delivery: two of one claim would be half of ea
         CASE WHEN r.has_former_url THEN now() ELSE now() + make_interval(secs => r.delay) END
       END,
       finished_at = CASE WHEN r.next_status <> 'pending' THEN now() END,
+      generation = CASE WHEN r.next_status <> 'pending' THEN d.event_generation ELSE 0 END,
       tries = d.tries + r.counted::integer,
       lease_until = NULL,
       started_at = CASE WHEN r.ends THEN r.started_at END,
@@ -72,7 +74,7 @@ WITH results AS ( -- one for each delivery: two of one claim would be half of ea
       error = CASE WHEN r.ends THEN r.error END,
       response = CASE WHEN r.ends THEN r.response END
   FROM decided r
-  WHERE d.id = r.id AND d.attempt = r.attempt AND d.lease_until IS NOT NULL
+  WHERE d.id = r.id AND d.generation = 0 AND d.attempt = r.attempt AND d.lease_until IS NOT NULL
   RETURNING d.id, d.status, r.has_former_url
 ), kept AS (
   INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
@@ -86,7 +88,7 @@ SELECT id, status, has_former_url FROM changed;
 -- name: release_blocked
 -- Make due what waited for the end of these deliveries ($1): those of later events of their jobs to the
 -- same ordered endpoints, unless they failed before or are being sent.
-UPDATE deliveries d
+UPDATE live_deliveries d
 SET next_at = now()
 FROM deliveries ended
 JOIN endpoints ON endpoints.id = ended.endpoint_id AND endpoints.ordered

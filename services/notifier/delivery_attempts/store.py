@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from common.postgres import sql
-from common.postgres.database import Connection, Database, to_columns
+from common.postgres.database import Connection, Database, Settled, to_columns
 from common.postgres.statements import Executor
 from services.notifier.operational_events.store import DisabledWebhook
 
@@ -90,7 +90,10 @@ class AttemptStore:
 async def record_attempts(connection: Connection, records: Sequence[AttemptRecord]) -> list[RecordedAttempt]:
     """Record any results, with their endpoints locked. Return those that changed their delivery."""
     rows = [msgspec.structs.astuple(record)[:11] for record in records]
-    return [RecordedAttempt(*row) for row in await connection.fetch(QUERIES["record_attempts"], *to_columns(rows, 11))]
+    return [
+        RecordedAttempt(*row)
+        for row in await Settled(connection).fetch(QUERIES["record_attempts"], *to_columns(rows, 11))
+    ]
 
 
 async def release_blocked(connection: Connection, ended: Sequence[UUID]) -> None:

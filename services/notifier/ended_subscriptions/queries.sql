@@ -13,7 +13,7 @@ WITH disabled AS MATERIALIZED (
   SELECT cancel_before AS at FROM endpoints WHERE id = $1 AND cancel_before < 'infinity'
 ), chosen AS MATERIALIZED (
   SELECT id
-  FROM deliveries
+  FROM live_deliveries
   WHERE endpoint_id = $1
     AND next_at IS NOT NULL
     AND schedule_started_at < (SELECT at FROM disabled)
@@ -23,17 +23,21 @@ WITH disabled AS MATERIALIZED (
   FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE deliveries d
-SET status = 'canceled', next_at = NULL, finished_at = (SELECT at FROM disabled), lease_until = NULL
+SET status = 'canceled', next_at = NULL, finished_at = (SELECT at FROM disabled), lease_until = NULL,
+    generation = event_generation
 FROM chosen
-WHERE d.id = chosen.id
+WHERE d.id = chosen.id AND d.generation = 0
 RETURNING d.id;
 
 -- name: delete_deliveries
 -- Delete up to $2 deliveries of a deleted subscription's endpoint ($1), with their attempts. Skip deliveries that are
 -- locked.
-DELETE FROM deliveries
-WHERE id IN (SELECT id FROM deliveries WHERE endpoint_id = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
-RETURNING id;
+WITH chosen AS MATERIALIZED (
+  SELECT id FROM deliveries WHERE endpoint_id = $1 LIMIT $2 FOR UPDATE SKIP LOCKED
+), deleted_attempts AS (
+  DELETE FROM attempts USING chosen WHERE delivery_id = chosen.id
+)
+DELETE FROM deliveries USING chosen WHERE deliveries.id = chosen.id RETURNING deliveries.id;
 
 -- name: end_canceling
 -- End the canceling of a locked endpoint ($1) if no delivery is left to cancel. While the subscription is disabled, an
@@ -44,7 +48,7 @@ WHERE e.id = $1
   AND e.cancel_before < 'infinity'
   AND (
     SELECT d.id
-    FROM deliveries d
+    FROM live_deliveries d
     WHERE d.endpoint_id = e.id
       AND d.next_at IS NOT NULL
       AND d.schedule_started_at < e.cancel_before
@@ -56,9 +60,9 @@ WHERE e.id = $1
   ) IS NULL
   AND (
     SELECT d.id
-    FROM deliveries d
+    FROM live_deliveries d
     JOIN webhooks w ON w.id = d.endpoint_id AND w.disabled_at IS NOT NULL
-    WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.next_at IS NULL AND d.created_at < e.cancel_before
+    WHERE d.endpoint_id = e.id AND d.next_at IS NULL AND d.created_at < e.cancel_before
     LIMIT 1
   ) IS NULL
 RETURNING e.id;

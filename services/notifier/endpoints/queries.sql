@@ -27,7 +27,7 @@ WITH computed AS (
   FROM endpoints e
   LEFT JOIN LATERAL (
     SELECT d.next_at
-    FROM deliveries d
+    FROM live_deliveries d
     WHERE d.endpoint_id = e.id
       AND d.next_at <= CASE WHEN e.cancel_before IS NULL THEN 'infinity' ELSE to_timestamp(0) END
       AND (d.schedule_started_at < e.cancel_before) IS NOT TRUE
@@ -36,7 +36,7 @@ WITH computed AS (
   ) first ON true
   CROSS JOIN LATERAL (
     SELECT count(*) AS attempts, min(d.lease_until) AS lapse_at
-    FROM deliveries d
+    FROM live_deliveries d
     WHERE d.endpoint_id = e.id AND d.lease_until > now()
   ) in_flight
   WHERE e.id = ANY($1::uuid[])

@@ -14,14 +14,14 @@
 WITH new AS MATERIALIZED (
   SELECT d.id, d.endpoint_id, d.tenant_id, t.*, octet_length(e.body) AS bytes
   FROM unnest($1::uuid[], $2::text[]) AS t(event_id, traceparent)
-  JOIN events e ON e.id = t.event_id
   CROSS JOIN LATERAL (
     SELECT id, endpoint_id, tenant_id
-    FROM deliveries
-    WHERE event_id = t.event_id AND next_at IS NULL AND finished_at IS NULL
+    FROM live_deliveries
+    WHERE event_id = t.event_id AND next_at IS NULL
     LIMIT $6
     FOR NO KEY UPDATE SKIP LOCKED
   ) d
+  JOIN events e ON e.id = t.event_id
 ), rooms AS MATERIALIZED (
   SELECT id, url, $4::integer - in_flight AS size
   FROM direct_endpoints
@@ -46,7 +46,7 @@ WITH new AS MATERIALIZED (
   ) first
   WHERE bytes_before < $10::bigint
 ), claimed AS (
-  UPDATE deliveries d
+  UPDATE live_deliveries d
   SET attempt = d.attempt + 1,
       next_at = now() + make_interval(secs => $3::double precision),
       lease_until = now() + make_interval(secs => $3),
@@ -81,8 +81,8 @@ WITH new AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::text[]) AS t(event_id, traceparent)
   CROSS JOIN LATERAL (
     SELECT id, webhook_id, tenant_id
-    FROM deliveries
-    WHERE event_id = t.event_id AND next_at IS NULL AND finished_at IS NULL
+    FROM live_deliveries
+    WHERE event_id = t.event_id AND next_at IS NULL
     LIMIT $5
     FOR NO KEY UPDATE SKIP LOCKED
   ) d
@@ -92,9 +92,10 @@ WITH new AS MATERIALIZED (
   SET status = CASE WHEN disabled THEN 'canceled' ELSE 'pending' END,
       next_at = CASE WHEN NOT disabled THEN now() + make_interval(secs => $3::double precision) END,
       finished_at = CASE WHEN disabled THEN now() END,
+      generation = CASE WHEN disabled THEN event_generation ELSE 0 END,
       traceparent = new.traceparent
   FROM new
-  WHERE d.id = new.id
+  WHERE d.id = new.id AND d.generation = 0
   RETURNING d.endpoint_id
 ), checked AS (
   UPDATE endpoints SET next_at = greatest(now() + make_interval(secs => $4::double precision), open_until)
@@ -120,7 +121,7 @@ FROM (
   FROM oldest_new_deliveries oldest
   CROSS JOIN LATERAL (
     SELECT event_id, traceparent, created_at
-    FROM deliveries
+    FROM live_deliveries
     WHERE tenant_id = oldest.tenant_id
       AND status = 'pending'
       AND next_at IS NULL
@@ -139,7 +140,7 @@ LIMIT $2;
 WITH RECURSIVE first AS (
   (
     SELECT endpoint_id, next_at
-    FROM deliveries
+    FROM live_deliveries
     WHERE next_at IS NOT NULL AND endpoint_id > '00000000-0000-0000-0000-000000000000'
     ORDER BY endpoint_id, next_at
     LIMIT 1
@@ -149,7 +150,7 @@ WITH RECURSIVE first AS (
   FROM first
   CROSS JOIN LATERAL (
     SELECT d.endpoint_id, d.next_at
-    FROM deliveries d
+    FROM live_deliveries d
     WHERE d.next_at IS NOT NULL AND d.endpoint_id > first.endpoint_id
     ORDER BY d.endpoint_id, d.next_at
     LIMIT 1

@@ -5,7 +5,7 @@ SELECT d.id, e.id AS endpoint_id
 FROM endpoints e
 CROSS JOIN LATERAL (
   SELECT id
-  FROM deliveries
+  FROM live_deliveries
   WHERE endpoint_id = e.id
     AND next_at IS NOT NULL
     AND (lease_until IS NULL OR lease_until <= now())
@@ -21,9 +21,9 @@ LIMIT $2;
 -- End these deliveries ($1) of locked endpoints, except those with an attempt in flight, and those whose endpoint has
 -- worked or was ended since they were found.
 UPDATE deliveries d
-SET status = 'exhausted', next_at = NULL, finished_at = now(), lease_until = NULL
+SET status = 'exhausted', next_at = NULL, finished_at = now(), lease_until = NULL, generation = event_generation
 WHERE d.id = ANY($1::uuid[])
-  AND d.status = 'pending'
+  AND d.generation = 0
   AND (d.lease_until IS NULL OR d.lease_until <= now())
   AND (SELECT e.open_until IS NOT NULL AND e.cancel_before IS NULL FROM endpoints e WHERE e.id = d.endpoint_id)
 RETURNING id, tenant_id, job_id, traceparent;

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.postgres import sql
-from common.postgres.database import Connection, Database
+from common.postgres.database import Connection, Database, Settled
 
 QUERIES = sql.load("services.notifier.overdue_deliveries")
 
@@ -29,4 +29,6 @@ async def find_overdue(database: Database, age: float, limit: int) -> list[Overd
 
 async def exhaust_deliveries(connection: Connection, deliveries: Sequence[UUID]) -> list[EndedDelivery]:
     """End deliveries of locked endpoints. Return those that had no attempt in flight."""
-    return [EndedDelivery(**record) for record in await connection.fetch(QUERIES["exhaust_deliveries"], deliveries)]
+    return [
+        EndedDelivery(**record) for record in await Settled(connection).fetch(QUERIES["exhaust_deliveries"], deliveries)
+    ]

@@ -22,7 +22,7 @@ FOR NO KEY UPDATE OF r;
 -- Count the due deliveries of an endpoint ($1), up to $2.
 SELECT count(*) AS due
 FROM (
-  SELECT 1 FROM deliveries WHERE endpoint_id = $1 AND next_at <= now() LIMIT $2
+  SELECT 1 FROM live_deliveries WHERE endpoint_id = $1 AND next_at <= now() LIMIT $2
 ) counted;
 
 -- name: requeue_deliveries
@@ -43,6 +43,17 @@ WITH chosen AS MATERIALIZED (
   ORDER BY id
   LIMIT $7
   FOR NO KEY UPDATE
+), events_kept AS ( -- as long as what is sent again
+  UPDATE events SET generation = current_generation()
+  WHERE id IN (SELECT event_id FROM chosen) AND generation <> current_generation()
+  RETURNING id
+), others_kept AS (
+  UPDATE deliveries
+  SET generation = CASE generation WHEN 0 THEN 0 ELSE current_generation() END, event_generation = current_generation()
+  WHERE event_id = ANY(ARRAY(SELECT id FROM events_kept)) AND id <> ALL(ARRAY(SELECT id FROM chosen))
+), attempts_kept AS (
+  UPDATE attempts SET generation = current_generation()
+  WHERE delivery_id IN (SELECT id FROM chosen) AND generation <> current_generation()
 ), kept AS (
   INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
   SELECT id, attempt, started_at, duration_ms, status_code, error, response FROM chosen WHERE started_at IS NOT NULL
@@ -53,6 +64,8 @@ SET status = 'pending',
     schedule_started_at = CASE WHEN d.status = 'pending' THEN d.schedule_started_at ELSE now() END,
     next_at = least(d.next_at, now()),
     finished_at = NULL,
+    generation = 0,
+    event_generation = current_generation(),
     started_at = NULL, duration_ms = NULL, status_code = NULL, error = NULL, response = NULL
 FROM chosen
 WHERE d.id = chosen.id

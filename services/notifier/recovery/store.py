@@ -5,7 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.postgres import sql
-from common.postgres.database import Connection
+from common.postgres.database import Connection, Settled
 
 QUERIES = sql.load("services.notifier.recovery")
 
@@ -57,7 +57,7 @@ async def count_due(connection: Connection, endpoint: UUID, limit: int) -> int:
 
 async def requeue_deliveries(connection: Connection, selection: DeliverySelection) -> list[UUID]:
     """Make failed deliveries of a locked endpoint due now. Return their ids in order."""
-    return sorted(record["id"] for record in await connection.fetch(QUERIES["requeue_deliveries"], *selection))
+    return sorted(record["id"] for record in await Settled(connection).fetch(QUERIES["requeue_deliveries"], *selection))
 
 
 async def advance_recovery(

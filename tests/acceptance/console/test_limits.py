@@ -26,11 +26,12 @@ PAGES = ["/", "/run", "/jobs", "/jobs/{job}", "/dead-letters", "/webhooks", "/we
 PAGES += ["/models/ocr", "/keys", "/files"]
 # Without events: the notifier and the feed would be busy with them.
 ADD_JOBS = """
-WITH job AS (
-  INSERT INTO jobs (id, tenant_id, model, version, priority, status, attempt, max_attempts, claim, created_at, run_at,
-                    started_at, finished_at, timeout, initial_delay, max_delay, inference_ms, traceparent, worker)
+INSERT INTO jobs (id, tenant_id, model, version, priority, status, attempt, max_attempts, claim, created_at, run_at,
+                  started_at, finished_at, generation, timeout, initial_delay, max_delay, inference_ms, traceparent,
+                  worker, tensors)
   SELECT (stamp || '70008' || substr(md5(number::text || $1::uuid::text), 1, 15))::uuid, $1::uuid, 'echo', '1',
-         'normal', 'succeeded', 1, 3, 1, at, at, at, at, 600, 1, 300, 3, trace, 'worker'
+         'normal', 'succeeded', 1, 3, 1, at, at, at, at, current_generation(), 600, 1, 300, 3, trace, 'worker',
+         '\\x00000000'
   FROM (
     SELECT
       number, at,
@@ -40,9 +41,6 @@ WITH job AS (
       SELECT number, now() - make_interval(secs => number) AS at FROM generate_series(1, $2::integer) number
     ) times
   ) named
-  RETURNING id
-)
-INSERT INTO job_inputs (job_id, tensors) SELECT id, '\\x00000000' FROM job
 """
 # What a page asked for before it had its first answer of the API. Streams are not among them: they have no end.
 FIRST_PAINT = """() => {

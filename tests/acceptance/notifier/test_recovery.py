@@ -30,7 +30,8 @@ MARK_FAILED = """
 UPDATE deliveries d
 SET status = new.status, attempt = 3, tries = 3,
     next_at = CASE WHEN new.status = 'pending' THEN now() + interval '1 hour' END,
-    finished_at = CASE WHEN new.status <> 'pending' THEN now() END
+    finished_at = CASE WHEN new.status <> 'pending' THEN now() END,
+    generation = CASE WHEN new.status <> 'pending' THEN current_generation() ELSE 0 END
 FROM (
   SELECT id, CASE number % 10 WHEN 0 THEN 'canceled' WHEN 5 THEN 'pending' ELSE 'exhausted' END AS status
   FROM unnest($1::uuid[]) WITH ORDINALITY AS t(id, number)

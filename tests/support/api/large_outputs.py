@@ -8,13 +8,12 @@ from deploy.local.services import Service
 from deploy.local.stack import Stack
 
 LARGER = """
-UPDATE job_outputs SET outputs = convert_to('[' || repeat('1,', $2::integer / 2) || '1]', 'UTF8') WHERE job_id =
-  (SELECT id FROM jobs WHERE traceparent LIKE '00-' || $1 || '-%')
+UPDATE jobs SET outputs = convert_to('[' || repeat('1,', $2::integer / 2) || '1]', 'UTF8')
+WHERE traceparent LIKE '00-' || $1 || '-%'
 """
 STEP = """
 INSERT INTO job_steps (job_id, claim, number, type, outputs)
-SELECT job_id, 1, 1, 'job.output', outputs FROM job_outputs WHERE job_id =
-  (SELECT id FROM jobs WHERE traceparent LIKE '00-' || $1 || '-%')
+SELECT id, 1, 1, 'job.output', outputs FROM jobs WHERE traceparent LIKE '00-' || $1 || '-%'
 """
 
 

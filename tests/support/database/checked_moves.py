@@ -12,10 +12,10 @@ BEGIN
   IF statement IS NOT NULL AND (statement, OLD.status, NEW.status) NOT IN (VALUES {moves}) THEN
     RAISE EXCEPTION '% moves a job from % to %, which its verb does not declare', statement, OLD.status, NEW.status;
   END IF;
-  RETURN NULL;
+  RETURN NEW;
 END
 $$;
-CREATE TRIGGER check_move AFTER UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION check_move();
+CREATE TRIGGER check_move BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION check_move();
 """
 
 

@@ -6,6 +6,7 @@ COLUMNS = """
 SELECT table_name, column_name, data_type
 FROM information_schema.columns
 JOIN information_schema.tables USING (table_schema, table_name)
+JOIN pg_class ON pg_class.oid = table_name::regclass AND NOT relispartition
 WHERE table_schema = 'public' AND table_type = 'BASE TABLE'
   AND (data_type IN ('bytea', 'text', 'character varying', 'json', 'jsonb', 'ARRAY'))
 ORDER BY table_name, ordinal_position

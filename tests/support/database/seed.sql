@@ -16,11 +16,11 @@ WITH new AS (
   SELECT *
   FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bytea[], $5::text[]) AS t(id, job_id, tenant_id, body, traceparent)
 ), job AS (
-  INSERT INTO jobs (id, tenant_id, model, priority, status, attempt, max_attempts, started_at, finished_at, timeout,
-                    initial_delay, max_delay, inference_ms, traceparent)
-  SELECT job_id, tenant_id, 'echo', 'normal', 'succeeded', 1, 3, now(), now(), 60, 1, 60, 1, traceparent FROM new
-), input AS (
-  INSERT INTO job_inputs (job_id, tensors) SELECT job_id, '' FROM new
+  INSERT INTO jobs (id, tenant_id, model, priority, status, attempt, max_attempts, started_at, finished_at, generation,
+                    timeout, initial_delay, max_delay, inference_ms, traceparent, tensors)
+  SELECT job_id, tenant_id, 'echo', 'normal', 'succeeded', 1, 3, now(), now(), current_generation(), 60, 1, 60, 1,
+         traceparent, ''
+  FROM new
 )
 INSERT INTO events (id, tenant_id, job_id, model, type, body, traceparent)
 SELECT id, tenant_id, job_id, 'echo', 'job.succeeded', body, traceparent FROM new;
@@ -31,20 +31,21 @@ SELECT id, tenant_id, job_id, 'echo', 'job.succeeded', body, traceparent FROM ne
 WITH due AS (
   UPDATE endpoints SET next_at = least(next_at, now() + make_interval(secs => $3::double precision)) WHERE id = $1
 )
-UPDATE deliveries
+UPDATE live_deliveries
 SET next_at = now() + make_interval(secs => $3::double precision), traceparent = ''
 WHERE event_id = ANY($2::uuid[]) AND endpoint_id = $1
 RETURNING id, event_id;
 
 -- name: fill_ended
 -- Ended jobs number $1 to $2 of $3, with their inputs, outputs, attempts, events and deliveries, as a tenant ($4) would
--- have left them: spread evenly over the last $5 seconds, ids in order of time. Payloads are small, so that rows count.
+-- have left them: spread evenly over the last $5 seconds and seven generations, ids in order of time. Payloads are small, so
+-- that rows count.
 WITH new AS MATERIALIZED (
   SELECT
     at, number % 50 = 0 AS bad,
     (stamp || '7000800' || tail)::uuid AS job_id,
     (stamp || '7000801' || tail)::uuid AS event_id,
-    '00-' || md5(number::text) || '-b7ad6b7169203331-01' AS traceparent
+    '00-' || md5(number::text) || '-b7ad6b7169203331-01' AS traceparent, 1 + (number - 1) * 7 / $3 AS generation
   FROM (
     SELECT
       number, at,
@@ -57,30 +58,27 @@ WITH new AS MATERIALIZED (
   ) named
 ), jobs AS (
   INSERT INTO jobs (id, tenant_id, model, version, priority, status, attempt, max_attempts, claim, created_at, run_at,
-                    started_at, finished_at, timeout, initial_delay, max_delay, error_code, error_message,
-                    error_retryable, inference_ms, traceparent, worker)
+                    started_at, finished_at, generation, timeout, initial_delay, max_delay, error_code, error_message,
+                    error_retryable, inference_ms, traceparent, worker, tensors, callback_url, callback_events, outputs)
   SELECT job_id, $4::uuid, 'echo', '1', 'normal', CASE WHEN bad THEN 'failed' ELSE 'succeeded' END, 1, 3, 1, at, at,
-         at, at, 600, 1, 300, CASE WHEN bad THEN 'invalid_input' END, CASE WHEN bad THEN 'it was bad' END,
-         CASE WHEN bad THEN false END, 3, traceparent, 'worker'
+         at, at, generation, 600, 1, 300, CASE WHEN bad THEN 'invalid_input' END, CASE WHEN bad THEN 'it was bad' END,
+         CASE WHEN bad THEN false END, 3, traceparent, 'worker', '\x00000000', 'https://receiver.example/',
+         '{job.succeeded,job.failed}', CASE WHEN NOT bad THEN '[]'::bytea END
   FROM new
-), inputs AS (
-  INSERT INTO job_inputs (job_id, tensors, callback_url, callback_events)
-  SELECT job_id, '\x00000000', 'https://receiver.example/', '{job.succeeded,job.failed}' FROM new
-), outputs AS (
-  INSERT INTO job_outputs (job_id, outputs) SELECT job_id, '[]' FROM new WHERE NOT bad
 ), new_events AS (
-  INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent)
-  SELECT event_id, $4, job_id, 'echo', CASE WHEN bad THEN 'job.failed' ELSE 'job.succeeded' END, at, '{}', traceparent
+  INSERT INTO events (id, generation, tenant_id, job_id, model, type, created_at, body, traceparent)
+  SELECT event_id, generation, $4, job_id, 'echo', CASE WHEN bad THEN 'job.failed' ELSE 'job.succeeded' END, at, '{}',
+         traceparent
   FROM new
 ), endpoint AS (
   INSERT INTO endpoints (id, tenant_id, origin) VALUES ($4, $4, 'https://receiver.example') ON CONFLICT DO NOTHING
 ), delivered AS (
-  INSERT INTO deliveries (event_id, event_type, tenant_id, job_id, endpoint_id, url, status, attempt, tries,
-                          traceparent, created_at, schedule_started_at, finished_at, started_at, duration_ms,
+  INSERT INTO deliveries (event_id, event_generation, event_type, tenant_id, job_id, endpoint_id, url, status, attempt, tries,
+                          traceparent, created_at, schedule_started_at, finished_at, generation, started_at, duration_ms,
                           status_code, response)
-  SELECT event_id, 'job.succeeded', $4, job_id, $4, 'https://receiver.example/', 'succeeded',
-         1 + bad::integer, 1 + bad::integer, traceparent, at, at, at, at, 10, 204, ''
+  SELECT event_id, generation, 'job.succeeded', $4, job_id, $4, 'https://receiver.example/', 'succeeded',
+         1 + bad::integer, 1 + bad::integer, traceparent, at, at, at, generation, at, 10, 204, ''
   FROM new
 )
-INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
-SELECT derive_id(event_id, $4), 1, at, 10, 500, 'http_status', '' FROM new WHERE bad;
+INSERT INTO attempts (delivery_id, generation, number, started_at, duration_ms, status_code, error, response)
+SELECT derive_id(event_id, $4), generation, 1, at, 10, 500, 'http_status', '' FROM new WHERE bad;

@@ -10,8 +10,8 @@ SELECT 'usage of job ' || id FROM jobs WHERE ended_xid >= (SELECT counted_before
 
 -- name: find_broken
 -- What must not be: each row says what is wrong, and of what.
-SELECT 'two jobs of one key' AS rule, min(job_id::text) AS subject
-FROM job_inputs
+SELECT 'two jobs of one key' AS rule, min(id::text) AS subject
+FROM jobs
 WHERE metadata IS NOT NULL
 GROUP BY convert_from(metadata, 'UTF8')::jsonb ->> 'key'
 HAVING count(*) > 1 AND min(convert_from(metadata, 'UTF8')::jsonb ->> 'key') IS NOT NULL
@@ -29,7 +29,7 @@ WHERE j.erased_at IS NULL
 UNION ALL
 SELECT 'a success without outputs', id::text
 FROM jobs j
-WHERE status = 'succeeded' AND erased_at IS NULL AND NOT EXISTS (SELECT FROM job_outputs o WHERE o.job_id = j.id)
+WHERE status = 'succeeded' AND erased_at IS NULL AND outputs IS NULL
 UNION ALL
 SELECT 'a batch of another size', b.id::text
 FROM batches b
@@ -91,9 +91,8 @@ FROM (
 ) u
 JOIN (
   SELECT tenant_id, model, sum(input_bytes) AS bytes_in,
-         coalesce(sum(octet_length(o.outputs) + o.file_bytes), 0) AS bytes_out
+         coalesce(sum(octet_length(outputs) + output_file_bytes), 0) AS bytes_out
   FROM jobs
-  LEFT JOIN job_outputs o ON o.job_id = id
   GROUP BY tenant_id, model
 ) j USING (tenant_id, model)
 WHERE (u.bytes_in, u.bytes_out) IS DISTINCT FROM (j.bytes_in, j.bytes_out);

@@ -163,7 +163,7 @@ async def submit_batch(world: World) -> None:
 
     assert len(await eventually(results, "all results come")) == len(items)
     rows = await world.read(
-        "SELECT count(*) AS jobs FROM job_inputs WHERE convert_from(metadata, 'UTF8')::jsonb->>'batch' = $1", key
+        "SELECT count(*) AS jobs FROM jobs WHERE convert_from(metadata, 'UTF8')::jsonb->>'batch' = $1", key
     )
     assert rows[0]["jobs"] == len(items) - 1
 

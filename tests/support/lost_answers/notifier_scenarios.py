@@ -37,7 +37,6 @@ async def clean_up(world: World) -> None:
             "UPDATE events SET xid = '9000000000000000000' WHERE tenant_id = $1 AND job_id IS NULL", tenant
         )
         await repeat(lambda: FeedStore(database).adopt_restored(10))
-        await repeat(lambda: cleanup.delete_old_events(database, 30 * DAYS, 10))
         await repeat(lambda: cleanup.delete_old_recoveries(database, 30 * DAYS, 10))
         await repeat(lambda: cleanup.delete_expired_secrets(database))
         await own.execute(

@@ -8,10 +8,7 @@ SELECT id FROM files WHERE expires_at <= now() ORDER BY expires_at LIMIT $1 FOR 
 UPDATE files
 SET status = CASE
       WHEN EXISTS (
-        SELECT
-        FROM job_files used
-        JOIN jobs j ON j.id = used.job_id
-        WHERE used.file_id = files.id AND j.finished_at IS NULL
+        SELECT FROM live_jobs WHERE input_files @> ARRAY[files.id] AND input_files IS NOT NULL
       ) THEN status
       ELSE 'deleting'
     END,

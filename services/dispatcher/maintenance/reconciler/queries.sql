@@ -5,7 +5,7 @@
 WITH RECURSIVE queues AS (
   (
     SELECT model, priority
-    FROM jobs
+    FROM live_jobs
     WHERE status = 'queued' AND scheduled_at IS NULL AND model >= ''
     ORDER BY model, priority
     LIMIT 1
@@ -15,7 +15,7 @@ WITH RECURSIVE queues AS (
   FROM queues
   CROSS JOIN LATERAL (
     SELECT model, priority
-    FROM jobs
+    FROM live_jobs
     WHERE status = 'queued' AND scheduled_at IS NULL AND (model, priority) > (queues.model, queues.priority)
     ORDER BY model, priority
     LIMIT 1
@@ -33,7 +33,7 @@ CROSS JOIN LATERAL (
     FROM waiting_tenants(queues.model, queues.priority, $3, sign(room.jobs)::integer * $2, room.closed) tenant
     CROSS JOIN LATERAL (
       SELECT traceparent, id
-      FROM jobs
+      FROM live_jobs
       WHERE model = queues.model AND priority = queues.priority AND tenant_id >= tenant AND tenant_id <= tenant
         AND status = 'queued' AND scheduled_at IS NULL
         AND run_at <= now() - make_interval(secs => $1::double precision)

@@ -9,9 +9,10 @@ from common.job_states import TERMINAL
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics
-from services.dispatcher.maintenance.retention.retention import BATCH, BATCH_ITEMS, REST_SECONDS, SHARE
+from services.dispatcher.maintenance.retention.retention import BATCH, BATCH_ITEMS, REST_SECONDS
 from services.dispatcher.maintenance.retention.store import FIRST, EndedJob, JobCursor, RetentionStore
 
+SHARE = 5  # use at most a fifth of one connection's time, so that submits hardly slow down
 FindJobs = Callable[[JobCursor, int], Awaitable[list[EndedJob]]]
 
 log = Log("retention")

@@ -31,7 +31,7 @@ WITH old AS (
   SELECT b.id, b.total
   FROM batches b
   WHERE b.finished_at < now() - make_interval(secs => $1::double precision)
-    AND NOT EXISTS (SELECT FROM jobs j WHERE j.batch_id = b.id)
+    AND (SELECT j.id FROM jobs j WHERE j.batch_id = b.id LIMIT 1) IS NULL
   ORDER BY b.finished_at
   LIMIT $2
   FOR UPDATE SKIP LOCKED
@@ -50,7 +50,8 @@ SELECT id, retention FROM tenants WHERE retention IS NOT NULL ORDER BY id;
 -- given one ($4, $5). `due` says that they also ended that long ago.
 SELECT created_at AS at, id, finished_at, finished_at < now() - make_interval(secs => $2::double precision) AS due
 FROM jobs
-WHERE tenant_id = $1
+WHERE generation > 0
+  AND tenant_id = $1
   AND status = $3
   AND status IN ('succeeded', 'failed', 'canceled', 'expired')
   AND created_at < now() - make_interval(secs => $2)
@@ -62,7 +63,8 @@ LIMIT $6;
 -- Finds the next $3 ended jobs with a retention of their own that is over, after a given one ($1, $2).
 SELECT timezone('UTC', kept_until(finished_at, retain)) AS at, id, finished_at, true AS due
 FROM jobs
-WHERE retain IS NOT NULL
+WHERE generation > 0
+  AND retain IS NOT NULL
   AND kept_until(finished_at, retain) < timezone('UTC', now())
   AND (kept_until(finished_at, retain), id) > (timezone('UTC', $1::timestamptz), $2::uuid)
 ORDER BY kept_until(finished_at, retain), id
@@ -74,7 +76,8 @@ LIMIT $3;
 WITH empty AS (
   SELECT b.id, b.total
   FROM batches b
-  WHERE b.id = ANY($1::uuid[]) AND b.finished_at IS NOT NULL AND NOT EXISTS (SELECT FROM jobs j WHERE j.batch_id = b.id)
+  WHERE b.id = ANY($1::uuid[]) AND b.finished_at IS NOT NULL
+    AND (SELECT j.id FROM jobs j WHERE j.batch_id = b.id LIMIT 1) IS NULL
   FOR UPDATE SKIP LOCKED
 ), counted AS (
   SELECT id, sum(total) OVER (ORDER BY id) - total AS items_before FROM empty

@@ -1,12 +1,12 @@
 """Finds and removes old rows."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from common.job_states import Status
-from common.jobs.remove import OLDEST, remove_jobs
+from common.jobs.remove import remove_jobs
 from common.postgres import sql
 from common.postgres.database import Database
 
@@ -29,7 +29,7 @@ class EndedJob(NamedTuple):
     due: bool
 
 
-FIRST = JobCursor(*OLDEST)
+FIRST = JobCursor(datetime.fromtimestamp(0, UTC), UUID(int=0))
 
 
 class RetentionStore:

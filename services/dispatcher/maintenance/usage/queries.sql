@@ -16,14 +16,14 @@ WITH oldest AS (
   SELECT pg_snapshot_xmin(pg_current_snapshot()) AS id
 ), last AS (
   SELECT ended_xid FROM jobs
-  WHERE ended_xid >= $1::xid8 AND ended_xid < (SELECT id FROM oldest)
+  WHERE generation > 0 AND ended_xid >= $1::xid8 AND ended_xid < (SELECT id FROM oldest)
   ORDER BY ended_xid
   OFFSET $2::integer - 1
   LIMIT 1
 )
 SELECT coalesce((
     SELECT ended_xid FROM jobs
-    WHERE ended_xid > (SELECT ended_xid FROM last) AND ended_xid < oldest.id
+    WHERE generation > 0 AND ended_xid > (SELECT ended_xid FROM last) AND ended_xid < oldest.id
     ORDER BY ended_xid
     LIMIT 1
   ), oldest.id) AS bound
@@ -38,14 +38,9 @@ WITH sums AS (
     count(*) FILTER (WHERE status = 'succeeded') AS succeeded, count(*) FILTER (WHERE status = 'failed') AS failed,
     count(*) FILTER (WHERE status = 'canceled') AS canceled, count(*) FILTER (WHERE status = 'expired') AS expired,
     coalesce(sum(inference_ms), 0) / 1000 AS inference_seconds, sum(input_bytes) AS bytes_in,
-    coalesce(sum((
-      SELECT octet_length(o.outputs) + o.file_bytes
-      FROM job_outputs o
-      WHERE o.job_id = j.id AND j.status = 'succeeded'
-    )), 0) AS bytes_out,
-    count(*) AS jobs
-  FROM jobs j
-  WHERE ended_xid >= $1::xid8 AND ended_xid < $2::xid8
+    coalesce(sum(octet_length(outputs) + output_file_bytes), 0) AS bytes_out, count(*) AS jobs
+  FROM jobs
+  WHERE generation > 0 AND ended_xid >= $1::xid8 AND ended_xid < $2::xid8
   GROUP BY 1, 2, 3
 ), added AS (
   INSERT INTO usage AS u (tenant_id, day, model, succeeded, failed, canceled, expired, inference_seconds, bytes_in,

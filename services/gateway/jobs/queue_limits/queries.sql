@@ -10,7 +10,7 @@ CROSS JOIN LATERAL (
   SELECT count(*) AS jobs, coalesce(sum(input_bytes), 0) AS bytes
   FROM (
     SELECT j.input_bytes
-    FROM jobs j
+    FROM live_jobs j
     WHERE j.tenant_id BETWEEN l.id AND l.id AND j.finished_at IS NULL AND j.lease_until IS NULL
     ORDER BY j.tenant_id, j.created_at -- so that the planner uses this index
     LIMIT l.most
@@ -21,7 +21,7 @@ SELECT NULL, name, $4::integer, (
   SELECT count(*)
   FROM (
     SELECT
-    FROM jobs j
+    FROM live_jobs j
     WHERE j.model BETWEEN name AND name AND j.finished_at IS NULL AND j.lease_until IS NULL
     ORDER BY j.model, j.priority
     LIMIT $4::integer

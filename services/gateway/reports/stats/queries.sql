@@ -5,7 +5,7 @@ SELECT model, priority, count(*) AS waiting, count(*) FILTER (WHERE run_at > now
        min(greatest(created_at, run_at)) FILTER (WHERE run_at <= now()) AS oldest_at
 FROM (
   SELECT model, priority, created_at, run_at
-  FROM jobs
+  FROM live_jobs
   WHERE tenant_id BETWEEN $1 AND $1 AND finished_at IS NULL AND lease_until IS NULL
   ORDER BY tenant_id, created_at
   LIMIT $2
@@ -15,7 +15,7 @@ GROUP BY model, priority;
 -- name: count_own_running
 -- Counts the running jobs of a tenant ($1) by model and priority. All that runs is read: it is as much as there are slots.
 SELECT model, priority, count(*) AS running
-FROM jobs
+FROM live_jobs
 WHERE lease_until > '-infinity' AND tenant_id = $1
 GROUP BY model, priority;
 
@@ -29,7 +29,7 @@ WITH recent AS MATERIALIZED (
   FROM jobs
   WHERE (tenant_id, finished_at) > ($1, now() - interval '1 hour')
     AND (tenant_id, finished_at) < ($1, 'infinity') -- both bounds hold for no other tenant, and fit no other index
-    AND finished_at > '-infinity'
+    AND generation > 0 AND finished_at > '-infinity'
   ORDER BY tenant_id DESC, finished_at DESC
   LIMIT $2
 ), limits AS (
@@ -54,14 +54,14 @@ WITH seen AS (
   (
     SELECT greatest(created_at, run_at) AS due_at, NULL::timestamptz AS started_at, NULL::timestamptz AS finished_at,
            false AS failed
-    FROM jobs
+    FROM live_jobs
     WHERE tenant_id BETWEEN $1 AND $1 AND finished_at IS NULL AND lease_until IS NULL
     ORDER BY tenant_id, created_at
     LIMIT $2
   )
   UNION ALL
   SELECT greatest(created_at, run_at), started_at, NULL, false
-  FROM jobs
+  FROM live_jobs
   WHERE lease_until > '-infinity' AND tenant_id = $1
   UNION ALL
   (
@@ -69,7 +69,7 @@ WITH seen AS (
     FROM jobs
     WHERE (tenant_id, finished_at) > ($1, now() - interval '1 hour')
       AND (tenant_id, finished_at) < ($1, 'infinity') -- as in measure_ended
-      AND finished_at > '-infinity'
+      AND generation > 0 AND finished_at > '-infinity'
     ORDER BY tenant_id DESC, finished_at DESC
     LIMIT $3
   )

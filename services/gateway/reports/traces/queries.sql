@@ -1,8 +1,7 @@
 -- name: find_traced_job
 -- Returns a tenant's ($2) job ($1), with when it was last queued by a retry.
-SELECT j.*, i.metadata, s.created_at AS retried_at
-FROM jobs j
-JOIN job_inputs i ON i.job_id = j.id
+SELECT j.*, s.created_at AS retried_at
+FROM job_facts j
 LEFT JOIN job_steps s ON s.job_id = j.id AND s.claim = j.claim AND s.number = 0
 WHERE j.id = $1 AND j.tenant_id = $2;
 
@@ -10,7 +9,7 @@ WHERE j.id = $1 AND j.tenant_id = $2;
 -- Returns the latest $3 attempts at a tenant's ($2) job ($1), newest first: ended ones, and the one that runs. Each has when
 -- a retry queued the job before it. A retry raises the claim by one, as each attempt does.
 WITH job AS MATERIALIZED (
-  SELECT * FROM jobs WHERE id = $1 AND tenant_id = $2
+  SELECT * FROM job_facts WHERE id = $1 AND tenant_id = $2
 ), runs AS (
   SELECT a.claim, a.count, a.attempt, a.model, a.worker, a.due_at, a.started_at, a.finished_at, a.status, a.error_code
   FROM job

@@ -15,12 +15,17 @@ LIMIT $8;
 
 -- name: list_job_deliveries
 -- Returns a page of the deliveries of a tenant's ($1) job ($2) before an id ($3), newest first. Filters by status ($4).
+WITH of_job AS MATERIALIZED (
+  SELECT id
+  FROM events
+  WHERE job_id = $2 AND tenant_id IS NOT DISTINCT FROM $1 -- fits no index: a tenant has many events, and a job few
+)
 SELECT d.id, d.event_id, d.event_type, d.job_id, d.webhook_id, d.url, d.status, d.created_at, d.next_at, d.finished_at
-FROM events e
-JOIN visible_deliveries d ON d.event_id = e.id
-WHERE e.job_id = $2
-  AND e.tenant_id IS NOT DISTINCT FROM $1 -- fits no index: a tenant has many events, and a job few
-  AND d.id < coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+FROM of_job
+CROSS JOIN LATERAL (
+  SELECT * FROM visible_deliveries WHERE event_id = of_job.id OFFSET 0 -- so that the planner begins with the events
+) d
+WHERE d.id < coalesce($3::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
   AND ($4::text IS NULL OR d.status = $4)
 ORDER BY d.id DESC
 LIMIT $5;
@@ -63,6 +68,17 @@ WITH ended AS (
   JOIN endpoints e ON e.id = d.endpoint_id
   WHERE d.id = $1 AND (d.lease_until IS NULL OR d.lease_until <= now())
   FOR NO KEY UPDATE OF d
+), event_kept AS ( -- as long as what is sent again
+  UPDATE events SET generation = current_generation()
+  WHERE id = (SELECT event_id FROM ended) AND generation <> current_generation()
+  RETURNING id
+), others_kept AS (
+  UPDATE deliveries
+  SET generation = CASE generation WHEN 0 THEN 0 ELSE current_generation() END, event_generation = current_generation()
+  WHERE event_id = ANY(ARRAY(SELECT id FROM event_kept)) AND id <> ALL(ARRAY(SELECT id FROM ended))
+), attempts_kept AS (
+  UPDATE attempts SET generation = current_generation()
+  WHERE delivery_id = (SELECT id FROM ended) AND generation <> current_generation()
 ), kept AS (
   INSERT INTO attempts (delivery_id, number, started_at, duration_ms, status_code, error, response)
   SELECT id, attempt, started_at, duration_ms, status_code, error, response FROM ended WHERE started_at IS NOT NULL
@@ -73,6 +89,8 @@ WITH ended AS (
       schedule_started_at = CASE WHEN goes_on THEN d.schedule_started_at ELSE clock_timestamp() END,
       next_at = to_timestamp(0),
       finished_at = NULL,
+      generation = 0,
+      event_generation = current_generation(),
       started_at = NULL, duration_ms = NULL, status_code = NULL, error = NULL, response = NULL
   FROM ended
   WHERE d.id = ended.id

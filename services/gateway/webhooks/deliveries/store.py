@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from common.postgres import sql
-from common.postgres.database import Connection, Database
+from common.postgres.database import Connection, Database, Settled
 from common.views import delivery
 from common.views.delivery import (
     AttemptRow,
@@ -96,4 +96,4 @@ class DeliveryStore:
 
     async def redeliver(self, connection: Connection, delivery_id: UUID) -> None:
         """Make a locked delivery due now. Does nothing while an attempt runs."""
-        await connection.execute(QUERIES["redeliver"], delivery_id)
+        await Settled(connection).fetch(QUERIES["redeliver"], delivery_id)

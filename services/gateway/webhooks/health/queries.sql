@@ -9,7 +9,7 @@ CROSS JOIN LATERAL (
   FROM (
     (
       SELECT greatest(d.next_at, d.schedule_started_at) AS due_at, d.schedule_started_at, d.lease_until
-      FROM deliveries d
+      FROM live_deliveries d
       WHERE d.endpoint_id = e.id AND d.next_at IS NOT NULL
       ORDER BY d.next_at
       LIMIT $2
@@ -18,7 +18,7 @@ CROSS JOIN LATERAL (
     SELECT newest.created_at, newest.schedule_started_at, NULL
     FROM (
       SELECT d.status, d.next_at, d.created_at, d.schedule_started_at
-      FROM deliveries d
+      FROM live_deliveries d
       WHERE d.endpoint_id >= e.id AND (d.endpoint_id, d.id) <= (e.id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
       ORDER BY d.endpoint_id DESC, d.id DESC -- as in list_webhook_deliveries
       LIMIT $2

@@ -148,7 +148,7 @@ async def test_killed_gateway_leaves_no_partial_batch_and_killed_dispatcher_no_o
         with pytest.raises(httpx.TransportError):
             await send_batch(api, send_then_kill(), idempotency_key=key)
         await asyncio.to_thread(gateway.start)
-        async with block_job_inputs(breakable):
+        async with block_jobs(breakable):
             submitting = asyncio.create_task(send_batch(api, write_lines(items), idempotency_key=key))
             await eventually(partial(is_submit_blocked, breakable), "the batch is being written")
             await asyncio.to_thread(gateway.kill)
@@ -174,12 +174,12 @@ async def test_killed_gateway_leaves_no_partial_batch_and_killed_dispatcher_no_o
 
 
 @asynccontextmanager
-async def block_job_inputs(stack: Stack) -> AsyncIterator[None]:
-    """Keep jobs from being written completely."""
+async def block_jobs(stack: Stack) -> AsyncIterator[None]:
+    """Keep jobs from being written."""
     connection = await asyncpg.connect(stack.postgres.url)
     try:
         async with connection.transaction():
-            await connection.execute("LOCK TABLE job_inputs IN SHARE MODE")
+            await connection.execute("LOCK TABLE live_jobs IN SHARE MODE")
             yield
     finally:
         await connection.close()
@@ -192,5 +192,5 @@ async def is_submit_blocked(stack: Stack) -> bool:
 
 async def count_marked(stack: Stack, marker: str) -> int:
     """Return the number of jobs whose metadata contains this marker."""
-    statement = f"SELECT count(*) FROM job_inputs WHERE position('{marker}'::bytea IN metadata) > 0"  # noqa: S608 -- hex
+    statement = f"SELECT count(*) FROM jobs WHERE position('{marker}'::bytea IN metadata) > 0"  # noqa: S608 -- hex
     return int(await asyncio.to_thread(stack.postgres.query, statement, DATABASE))

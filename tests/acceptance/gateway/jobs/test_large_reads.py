@@ -3,9 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-import asyncpg
 import httpx
-import pytest
 
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.stack import Stack
@@ -124,16 +122,3 @@ async def test_a_stream_sends_a_large_event_whole(stack: Stack, api: Api) -> Non
         events = [line async for line in response.aiter_lines() if line.startswith(("event: ", "data: "))]
     assert [line for line in events if line.startswith("event: ")][-2:] == ["event: job.output", "event: job.succeeded"]
     assert [len(line) > SIZE for line in events].count(True) == 1
-
-
-@pytest.mark.parametrize("name", ["attempts", "deliveries"])
-async def test_lists_about_a_job_do_not_read_its_outputs(stack: Stack, api: Api, name: str) -> None:
-    job = await api.run("echo", {"x": [[1.0]]})
-    connection = await asyncpg.connect(stack.postgres.url)
-    try:
-        async with connection.transaction():
-            await connection.execute("LOCK TABLE job_outputs IN ACCESS EXCLUSIVE MODE")
-            response = await api.http.get(f"/v1/jobs/{job.id}/{name}")
-            assert response.status_code == httpx.codes.OK
-    finally:
-        await connection.close()

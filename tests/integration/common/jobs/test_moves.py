@@ -9,7 +9,7 @@ from common.job_states import Status
 from common.postgres.database import Database
 from tests.integration.jobs import look, submit
 
-CANCEL = "UPDATE jobs SET status = 'canceled', finished_at = now() WHERE id = $1"
+CANCEL = "UPDATE jobs SET status = 'canceled', generation = 1, finished_at = now() WHERE id = $1"
 
 
 @pytest.mark.parametrize(("statement", "allowed"), [("cancel_queued", True), ("claim_jobs", False), ("other", False)])

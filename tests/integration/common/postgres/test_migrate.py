@@ -29,7 +29,7 @@ SERVICES = ["services.gateway", "services.dispatcher", "services.notifier"]
 CONCURRENT_INDEX = f"""-- compatible with: {NEXT - 1}
 -- migrate: no transaction
 DROP INDEX CONCURRENTLY IF EXISTS jobs_by_worker;
-CREATE INDEX CONCURRENTLY jobs_by_worker ON jobs (worker);
+CREATE INDEX CONCURRENTLY jobs_by_worker ON live_jobs (worker);
 """
 ADD_COLUMN = f"""-- compatible with: {NEXT - 1}
 ALTER TABLE tenants ADD note text;
@@ -139,7 +139,9 @@ async def test_an_index_is_created_concurrently_while_another_migrator_waits(
 async def test_a_concurrent_index_that_failed_is_created_again(
     session: "Connection[asyncpg.Record]", database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = CONCURRENT_INDEX.replace("CREATE INDEX", "CREATE UNIQUE INDEX").replace("jobs (worker)", "tenants ((true))")
+    text = CONCURRENT_INDEX.replace("CREATE INDEX", "CREATE UNIQUE INDEX").replace(
+        "live_jobs (worker)", "tenants ((true))"
+    )
     add = (
         "INSERT INTO tenants (id, name, webhook_secret) SELECT gen_random_uuid(), name, '' FROM unnest($1::text[]) name"
     )

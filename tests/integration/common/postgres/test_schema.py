@@ -48,8 +48,8 @@ async def test_an_illegal_job_is_refused(database: Database, tenant: UUID, chang
     [
         "attempt = max_attempts",
         "status = 'processing', lease_until = now(), worker = 'w'",
-        "status = 'failed', finished_at = now(), error_code = 'e'",
-        "status = 'canceled', finished_at = now()",
+        "status = 'failed', generation = 1, finished_at = now(), error_code = 'e'",
+        "status = 'canceled', generation = 1, finished_at = now()",
     ],
 )
 async def test_a_legal_job_is_accepted(database: Database, tenant: UUID, change: str) -> None:
@@ -60,13 +60,13 @@ async def test_a_legal_job_is_accepted(database: Database, tenant: UUID, change:
 async def test_a_callback_has_a_url_and_events_or_neither(database: Database, tenant: UUID) -> None:
     job = await submit(database, tenant)
     with pytest.raises(asyncpg.CheckViolationError):
-        await database.fetch("UPDATE job_inputs SET callback_url = 'https://a' WHERE job_id = $1", job)
+        await database.fetch("UPDATE jobs SET callback_url = 'https://a' WHERE id = $1", job)
 
 
 @pytest.mark.parametrize(("column", "most"), [("tensors", 2_097_152), ("parameters", 65_536), ("metadata", 16_384)])
 async def test_the_inputs_in_a_row_are_small(database: Database, tenant: UUID, column: str, most: int) -> None:
     job = await submit(database, tenant)
-    change = f"UPDATE job_inputs SET {column} = $2 WHERE job_id = $1"  # noqa: S608 -- from the list above
+    change = f"UPDATE jobs SET {column} = $2 WHERE id = $1"  # noqa: S608 -- from the list above
     await database.fetch(change, job, bytes(most))
     with pytest.raises(asyncpg.CheckViolationError):
         await database.fetch(change, job, bytes(most + 1))

@@ -207,7 +207,9 @@ async def test_a_suspect_that_is_canceled_meanwhile_stays_canceled(database: Dat
     (job,) = await suspect(database, tenant)
     async with database.transaction() as canceling:
         await canceling.execute(
-            "UPDATE jobs SET status = 'canceled', finished_at = now(), scheduled_at = NULL WHERE id = $1", job
+            "UPDATE jobs SET status = 'canceled', generation = 1, finished_at = now(), scheduled_at = NULL "
+            "WHERE id = $1",
+            job,
         )
         promoting = asyncio.create_task(promote_suspect(world.database))
         await until_blocked(database)

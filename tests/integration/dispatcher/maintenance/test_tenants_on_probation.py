@@ -21,7 +21,7 @@ from tests.integration.world import World
 CRASHED = """
 UPDATE jobs
 SET status = $1, attempt = 1, interruptions = 4, error_code = 'triton_unavailable',
-    finished_at = now() - make_interval(secs => $2::double precision)
+    finished_at = now() - make_interval(secs => $2::double precision), generation = current_generation()
 WHERE id = $3
 """
 PASS_TIME = """

@@ -101,8 +101,8 @@ async def test_a_file_belongs_to_its_job_from_the_end_on(world: World) -> None:
     assert len(output.data) == 0
     assert await world.end(job, output)
     assert await world.list_files() == [FileState(output.id, "ready", job.id, len(CONTENT), True)]
-    measured = await world.database.fetch("SELECT file_bytes FROM job_outputs")
-    assert [record["file_bytes"] for record in measured] == [len(CONTENT)]
+    measured = await world.database.fetch("SELECT output_file_bytes AS size FROM jobs")
+    assert [record["size"] for record in measured] == [len(CONTENT)]
     assert await world.sweep() == 0
     assert await read_all(world.objects, file_key(world.tenant, output.id)) == CONTENT
 

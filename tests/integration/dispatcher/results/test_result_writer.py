@@ -48,7 +48,7 @@ async def test_much_json_that_cannot_be_saved_delays_no_other_end(
     database: Database, writer: ResultWriter, tenant: UUID
 ) -> None:
     await database.fetch(STICK)
-    await database.fetch(STUCK_OUTPUTS.format("job_outputs"))
+    await database.fetch(STUCK_OUTPUTS.format("jobs"))
     large = [await claim(database, await submit(database, tenant)) for _ in range(3)]
     small = [await claim(database, await submit(database, tenant)) for _ in range(3)]
     stuck = [asyncio.create_task(writer.end(new_end(job, outputs=BIG))) for job in large]

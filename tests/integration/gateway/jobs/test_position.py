@@ -20,8 +20,10 @@ WITH flooding AS (
   SELECT gen_random_uuid(), 'flood ' || number, '' FROM generate_series(1, $1) number
   RETURNING id
 )
-INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay, traceparent)
-SELECT overlay(gen_random_uuid()::text placing '00' from 1)::uuid, id, 'echo', 'normal', 'queued', 3, 600, 1, 300, ''
+INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay, traceparent,
+                  tensors)
+SELECT overlay(gen_random_uuid()::text placing '00' from 1)::uuid, id, 'echo', 'normal', 'queued', 3, 600, 1, 300, '',
+       ''
 FROM flooding, generate_series(1, $2)
 """
 

@@ -62,7 +62,9 @@ async def test_a_callback_is_pending_until_its_last_event_is_delivered(
     assert await webhook_status(store, job, tenant) == "pending"
     await end(database, job)
     assert await webhook_status(store, job, tenant) == "pending"
-    await database.fetch("UPDATE deliveries SET status = 'succeeded', next_at = NULL, finished_at = now()")
+    await database.fetch(
+        "UPDATE deliveries SET status = 'succeeded', next_at = NULL, generation = 1, finished_at = now()"
+    )
     assert await webhook_status(store, job, tenant) == "succeeded"
 
 

@@ -51,7 +51,7 @@ async def test_payloads_are_stored_byte_for_byte(database: Database, tenant: UUI
         callback_events=["job.failed"],
     )
     await submit_jobs(database, [job])
-    (row,) = await database.fetch("SELECT * FROM job_inputs WHERE job_id = $1", job.id)
+    (row,) = await database.fetch("SELECT * FROM jobs WHERE id = $1", job.id)
     assert (row["tensors"], row["parameters"], row["metadata"]) == (b"\x00\xff", odd, odd)
     assert (row["callback_url"], row["callback_events"]) == ("https://a", ["job.failed"])
 

@@ -225,6 +225,6 @@ async def test_a_reason_is_not_that_of_a_dead_dispatcher(database: Database, sto
 
 async def test_an_ended_job_waits_for_nothing(database: Database, stores: Stores, tenant: UUID) -> None:
     job = await submit(database, tenant)
-    await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now()")
+    await database.fetch("UPDATE jobs SET status = 'canceled', generation = 1, finished_at = now()")
     assert await explain(database, job, tenant) is None
     assert (await look(database, job)).status is Status.CANCELED

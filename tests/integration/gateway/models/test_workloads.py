@@ -14,10 +14,10 @@ from tests.integration.stores import Stores
 ENDED = """
 WITH new AS (
   INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay,
-                    traceparent, created_at, run_at, started_at, finished_at, inference_ms)
+                    traceparent, created_at, run_at, started_at, finished_at, generation, inference_ms, tensors)
   SELECT gen_random_uuid(), $1, 'echo', 'normal', 'succeeded', 3, 600, 1, 300, '',
          now() - $3::interval, now() - $3::interval, now() - $3::interval + number * interval '1 millisecond', now(),
-         10 * number
+         current_generation(), 10 * number, ''
   FROM generate_series(1, $2::integer) number
   RETURNING id
 )

@@ -118,7 +118,8 @@ async def test_a_later_event_is_not_forgotten_if_the_earlier_one_is_canceled(
     await steps.take(*job)
     assert len(await steps.claim()) == 1
     await database.fetch(
-        "UPDATE deliveries SET status = 'canceled', next_at = NULL, lease_until = NULL, finished_at = now() "
+        "UPDATE deliveries SET status = 'canceled', next_at = NULL, lease_until = NULL, generation = 1, "
+        "finished_at = now() "
         "WHERE event_id = $1",
         job.started,
     )

@@ -10,12 +10,11 @@ from common.postgres.database import Database
 from services.gateway.webhooks.store import WebhookStore
 from services.notifier.cleanup.store import (
     delete_expired_secrets,
-    delete_old_events,
     delete_old_recoveries,
     delete_unused_endpoints,
 )
 from tests.integration.deliveries import CALLBACK, add_event, subscribe
-from tests.integration.notifier.steps import GIVEN_UP, OK, Steps
+from tests.integration.notifier.steps import OK, Steps
 from tests.integration.waiting import DEADLINE
 
 OLD = 60.0  # seconds
@@ -30,24 +29,6 @@ def steps(database: Database) -> Steps:
 async def make_old(database: Database, table: str) -> None:
     change = f"UPDATE {table} SET created_at = created_at - interval '1 hour'"  # noqa: S608 -- a constant of the callers
     await database.fetch(change)
-
-
-async def test_operational_events_are_deleted_when_old_and_delivered(
-    database: Database, tenant: UUID, steps: Steps
-) -> None:
-    await subscribe(database, tenant, events=["*"])
-    await steps.schedule(job_event := await add_event(database, tenant))
-    await steps.attempt(GIVEN_UP)
-    (exhausted,) = await database.fetch("SELECT id FROM events WHERE type = 'delivery.exhausted'")
-    await make_old(database, "events")
-    assert await delete_old_events(database, OLD, 10) == 0  # its delivery is new
-    await steps.schedule(exhausted["id"])
-    assert await delete_old_events(database, OLD, 10) == 0  # pending
-    await steps.attempt(OK)
-    assert await delete_old_events(database, 2 * HOUR, 10) == 0  # younger than that
-    assert await delete_old_events(database, OLD, 10) == 1
-    assert [record["id"] for record in await database.fetch("SELECT id FROM events")] == [job_event]
-    assert len(await database.fetch("SELECT id FROM deliveries")) == 1
 
 
 async def test_callback_endpoints_are_deleted_after_their_last_delivery(

@@ -8,7 +8,6 @@ import pytest
 from common import ids
 from common.jobs.cancel import lock_job
 from common.jobs.erase import erase_job, lock_events
-from common.jobs.remove import remove_old_jobs
 from common.postgres.database import Database
 from services.gateway.jobs.store import JobStore
 from services.gateway.webhooks.deliveries.store import DeliveryFilter, DeliveryStore
@@ -17,6 +16,7 @@ from services.notifier.cleanup.store import delete_unused_endpoints
 from services.notifier.ended_subscriptions.sweep import BATCH
 from services.notifier.new_deliveries.store import NewDeliveryStore
 from tests.integration.deliveries import add_due, add_event, examine, look_at, subscribe
+from tests.integration.forgetting import forget
 from tests.integration.jobs import add_tenant
 from tests.integration.notifier.steps import FAILED, GONE, LEASE, Steps
 from tests.integration.waiting import DEADLINE, until
@@ -238,7 +238,7 @@ async def test_an_erasure_and_the_deletion_do_not_wait_for_each_other(
     await steps.schedule(await add_event(database, tenant))
     await steps.schedule(kept := await add_event(database, tenant))
     (row,) = await database.fetch("SELECT id, job_id FROM events WHERE id <> $1", kept)
-    await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now()")
+    await database.fetch("UPDATE jobs SET status = 'canceled', generation = 1, finished_at = now()")
     await delete(database, tenant, webhook)
     async with database.transaction() as connection, asyncio.timeout(DEADLINE):
         assert await lock_job(connection, row["job_id"], tenant)
@@ -253,11 +253,13 @@ async def test_jobs_are_removed_when_their_deliveries_have_ended(
     database: Database, tenant: UUID, webhook: UUID, steps: Steps
 ) -> None:
     await add_due(database, tenant, webhook, 3)
-    await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now() - interval '1 hour'")
+    await database.fetch("UPDATE jobs SET status = 'canceled', generation = 1, finished_at = now() - interval '1 hour'")
     await delete(database, tenant, webhook)
-    assert (await remove_old_jobs(database, 60.0, 10)).removed == 0
+    assert await forget(database) == 1
+    assert len(await database.fetch("SELECT FROM jobs")) == 1
     await steps.ended_subscriptions.advance()
-    assert (await remove_old_jobs(database, 60.0, 10)).removed == 1
+    assert await forget(database) == 1
+    assert await database.fetch("SELECT FROM jobs") == []
 
 
 async def test_a_delivery_that_is_taken_while_its_subscription_is_disabled_is_canceled(

@@ -4,12 +4,12 @@ from uuid import UUID
 
 import pytest
 
-from common.jobs.remove import remove_old_jobs
 from common.postgres.database import Database
 from services.notifier.overdue_deliveries import sweep
 from services.notifier.overdue_deliveries.store import exhaust_deliveries, find_overdue
 from services.notifier.overdue_deliveries.sweep import BATCH
 from tests.integration.deliveries import add_due, subscribe
+from tests.integration.forgetting import forget
 from tests.integration.notifier.steps import SCHEDULE, Steps
 
 WHOLE = sum(SCHEDULE) * 1.2
@@ -45,11 +45,13 @@ async def test_all_overdue_deliveries_end_in_small_batches(
 
 async def test_their_jobs_can_be_removed_at_once(database: Database, tenant: UUID, webhook: UUID) -> None:
     await add_due(database, tenant, webhook, BATCH + 1)
-    await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now() - interval '1 hour'")
+    await database.fetch("UPDATE jobs SET status = 'canceled', generation = 1, finished_at = now() - interval '1 hour'")
     await make_overdue(database)
-    assert (await remove_old_jobs(database, 60.0, 10)).removed == 0
+    assert await forget(database) == 1
+    assert len(await database.fetch("SELECT FROM jobs")) == 1
     await Steps(database).overdue.exhaust()
-    assert (await remove_old_jobs(database, 60.0, 10)).removed == 1
+    assert await forget(database) == 1
+    assert await database.fetch("SELECT FROM jobs") == []
 
 
 async def test_a_success_after_the_search_keeps_the_deliveries(database: Database, tenant: UUID, webhook: UUID) -> None:

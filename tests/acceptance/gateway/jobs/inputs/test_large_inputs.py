@@ -30,9 +30,7 @@ VALUES = [float(value) for value in range(1000)]
 LIMIT = {"CHARONIA_INLINE_OUTPUT": "1024"}
 SMALL = {"model": "echo", "inputs": {"x": [[1.0]]}}
 LARGE = {"model": "echo", "inputs": {"x": [VALUES]}}
-LARGEST_ROW = (
-    "SELECT max(octet_length(i.tensors)) FROM job_inputs i JOIN jobs j ON j.id = i.job_id WHERE j.tenant_id = $1"
-)
+LARGEST_ROW = "SELECT max(octet_length(tensors)) FROM jobs WHERE tenant_id = $1"
 
 
 class Tenant(NamedTuple):
@@ -91,7 +89,7 @@ async def api(stack: Stack, tenant: Tenant, limited: Service) -> AsyncIterator[A
 async def hold_commits(tenant: Tenant) -> AsyncIterator[None]:
     """Let no job be added."""
     async with tenant.database.transaction():
-        await tenant.database.execute("LOCK TABLE job_inputs IN SHARE MODE")
+        await tenant.database.execute("LOCK TABLE live_jobs IN SHARE MODE")
         yield
 
 

@@ -10,11 +10,11 @@ from common import ids
 from common.job_states import Status
 from common.jobs.end import end_jobs
 from common.jobs.erase import erase_job, lock_events
-from common.jobs.remove import remove_old_jobs
 from common.postgres.database import Database
 from services.dispatcher.maintenance.files.store import UnneededFileStore
 from services.dispatcher.maintenance.retention import own_retention
 from services.dispatcher.maintenance.retention.store import RetentionStore
+from tests.integration.forgetting import forget
 from tests.integration.jobs import claim, new_end, submit
 
 HOUR = 3600.0
@@ -27,7 +27,7 @@ PAST = "UPDATE jobs SET finished_at = now() - $1::interval, ended_xid = NULL WHE
 
 
 async def remove_old(database: Database, _job: UUID) -> None:
-    assert (await remove_old_jobs(database, HOUR, 100)).removed == 1
+    assert await forget(database) == 1
 
 
 async def remove_by_own_retention(database: Database, _job: UUID) -> None:
@@ -62,7 +62,7 @@ async def test_a_file_of_an_erased_job_goes_although_another_job_reads_it(databa
     await database.fetch(ADD, file_id, tenant, job)
     await end_jobs(database, [new_end(await claim(database, job), Status.SUCCEEDED)])
     other = await submit(database, tenant)
-    await database.fetch("INSERT INTO job_files (job_id, file_id) VALUES ($1, $2)", other, file_id)
+    await database.fetch("UPDATE jobs SET input_files = ARRAY[$2::uuid] WHERE id = $1", other, file_id)
     await erase(database, job)
     (expired,) = await UnneededFileStore(database).claim(10, 60)
     assert (expired.id, expired.expired) == (file_id, True)

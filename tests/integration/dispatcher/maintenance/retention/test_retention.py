@@ -1,4 +1,4 @@
-"""Old jobs are removed completely, and nothing else is."""
+"""Keys, audit entries and batches are removed when they are old, and nothing else is."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -7,93 +7,21 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.job_states import Status
-from common.jobs.end import end_jobs
-from common.jobs.remove import remove_old_jobs
-from common.jobs.requeue import requeue_jobs
 from common.jobs.submit import insert_jobs
 from common.postgres.audit_log import AuditEntry, add_entries
 from common.postgres.database import Database
-from services.dispatcher.maintenance.retention import retention
 from services.gateway.auth.authentication import hash_key
 from services.gateway.auth.store import KeyStore, RateLimitStore
-from tests.integration.jobs import claim, new_end, new_job, new_requeue, submit
+from tests.integration.jobs import new_job, submit
 from tests.integration.stores import Stores
 from tests.integration.waiting import until_blocked
 
 DAY = 86_400.0
-UNDER_WAY = {
-    kind: f"""
-        WITH endpoint AS (
-          INSERT INTO endpoints (id, tenant_id, origin) SELECT id, tenant_id, 'https://a' FROM events WHERE job_id = $1
-        )
-        INSERT INTO deliveries (event_id, tenant_id, job_id, url, event_type, endpoint_id, traceparent, next_at)
-        SELECT id, tenant_id, job_id, 'https://a', type, id, '', {due} FROM events WHERE job_id = $1
-    """  # noqa: S608 -- constants
-    for kind, due in {"delivery new": "NULL", "delivery pending": "now()"}.items()
-}
-TABLES = ["jobs", "job_inputs", "job_outputs", "job_attempts", "events"]
 
 
 @pytest.fixture
 def stores(database: Database) -> Stores:
     return Stores(database)
-
-
-async def end_long_ago(database: Database, stores: Stores, tenant: UUID, days: int) -> UUID:
-    job = await claim(database, await submit(database, tenant))
-    await requeue_jobs(database, [new_requeue(job)])
-    job = await claim(database, job.id)
-    await end_jobs(database, [new_end(job, Status.SUCCEEDED)])
-    past = "UPDATE jobs SET finished_at = now() - $2::interval, ended_xid = NULL WHERE id = $1"
-    await database.fetch(past, job.id, timedelta(days=days))
-    return job.id
-
-
-async def count(database: Database, table: str) -> int:
-    (row,) = await database.fetch(f"SELECT count(*) FROM {table}")  # noqa: S608 -- a table of the schema
-    found: int = row[0]
-    return found
-
-
-async def test_old_jobs_are_removed_with_all_their_rows(database: Database, stores: Stores, tenant: UUID) -> None:
-    await end_long_ago(database, stores, tenant, days=9)
-    recent = await end_long_ago(database, stores, tenant, days=1)
-    await submit(database, tenant)
-    before = {table: await count(database, table) for table in TABLES}
-    assert (await remove_old_jobs(database, 7 * DAY, 100)).removed == 1
-    assert {table: await count(database, table) for table in TABLES} == {
-        table: rows - 1 for table, rows in before.items()
-    }
-    assert await database.fetch("SELECT 1 FROM job_outputs WHERE job_id = $1", recent)
-    assert (await remove_old_jobs(database, 7 * DAY, 100)).removed == 0
-
-
-async def test_the_oldest_jobs_are_removed_first(database: Database, stores: Stores, tenant: UUID) -> None:
-    jobs = [await end_long_ago(database, stores, tenant, days) for days in (9, 30, 10)]
-    assert (await remove_old_jobs(database, 7 * DAY, 2)).removed == 2
-    (left,) = await database.fetch("SELECT id FROM jobs")
-    assert left["id"] == jobs[0]
-
-
-@pytest.mark.parametrize("under_way", UNDER_WAY.values(), ids=list(UNDER_WAY))
-async def test_a_job_with_pending_webhooks_stays_and_blocks_no_other(
-    database: Database, stores: Stores, tenant: UUID, monkeypatch: pytest.MonkeyPatch, under_way: str
-) -> None:
-    monkeypatch.setattr(retention, "BATCH", 1)
-    jobs = [await end_long_ago(database, stores, tenant, days) for days in (30, 10, 9)]
-    await database.fetch(under_way, jobs[0])
-    async with asyncio.timeout(20):
-        assert await retention.remove_old_jobs(database, 7 * DAY) == 2
-    assert [row["id"] for row in await database.fetch("SELECT id FROM jobs")] == jobs[:1]
-
-
-async def test_a_locked_job_is_removed_in_the_next_pass(database: Database, stores: Stores, tenant: UUID) -> None:
-    job = await end_long_ago(database, stores, tenant, days=9)
-    async with asyncio.timeout(10), database.transaction() as holder:
-        await holder.execute("SELECT 1 FROM jobs WHERE id = $1 FOR UPDATE", job)
-        assert await retention.remove_old_jobs(database, 7 * DAY) == 0
-    assert await retention.remove_old_jobs(database, 7 * DAY) == 1
 
 
 async def test_idempotency_keys_are_removed_after_a_day(database: Database, stores: Stores, tenant: UUID) -> None:

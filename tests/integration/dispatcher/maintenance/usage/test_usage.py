@@ -86,7 +86,7 @@ async def test_a_job_erased_before_it_is_counted_counts_without_its_outputs(worl
 async def test_outputs_in_files_are_counted(database: Database, tenant: UUID) -> None:
     job = await submit(database, tenant)
     await end(database, job)
-    await database.fetch("UPDATE job_outputs SET file_bytes = 1000 WHERE job_id = $1", job)
+    await database.fetch("UPDATE jobs SET output_file_bytes = 1000 WHERE id = $1", job)
     await count_all(database, 1)
     assert await list_used(database, tenant) == [("echo", 1, 0, len(PACKED), len(OUTPUTS) + 1000, 0.25)]
 

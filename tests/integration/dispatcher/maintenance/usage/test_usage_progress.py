@@ -11,10 +11,11 @@ from prometheus_client import REGISTRY
 from common import ids
 from common.jobs.end import end_jobs
 from common.postgres.database import Database
-from services.dispatcher.maintenance.retention import own_retention, retention
+from services.dispatcher.maintenance.retention import own_retention
 from services.dispatcher.maintenance.retention.store import RetentionStore
 from services.dispatcher.maintenance.usage import usage_counter
 from services.dispatcher.maintenance.usage.store import roll_up
+from tests.integration.forgetting import forget
 from tests.integration.jobs import add_tenant, claim, new_end, submit, take
 from tests.integration.transactions import OpenTransaction
 from tests.integration.usage import count_all, end, list_used
@@ -105,11 +106,12 @@ async def test_a_job_is_not_removed_before_it_is_counted(database: Database, ten
     for retain in (None, 3600.0):
         await end(database, await submit(database, tenant, retain=retain))
     await database.fetch("UPDATE jobs SET finished_at = finished_at - $1::interval", timedelta(days=2))
-    assert await retention.remove_old_jobs(database, 86_400) == 0
+    assert await forget(database, counted=False) == 0
     assert await own_retention.remove_retained(own) == 0
     await count_all(database, 2)
     assert await own_retention.remove_retained(own) == 1
-    assert await retention.remove_old_jobs(database, 86_400) == 1
+    assert await forget(database, counted=False) == 2
+    assert await database.fetch("SELECT FROM jobs") == []
 
 
 async def test_after_a_restore_into_a_server_with_smaller_ids_nothing_counts_twice(
@@ -127,7 +129,7 @@ async def test_after_a_restore_into_a_server_with_smaller_ids_nothing_counts_twi
     await end(database, await submit(database, tenant))
     await count_all(database, 1)
     assert [used[:2] for used in await list_used(database, tenant)] == [("echo", 2), ("small", 1)]
-    assert await retention.remove_old_jobs(database, -60.0) == 3
+    assert await forget(database, counted=False) == 1
 
 
 async def test_an_end_during_a_roll_up_is_counted_by_the_next(database: Database, tenant: UUID) -> None:

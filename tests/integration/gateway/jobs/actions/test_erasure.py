@@ -12,7 +12,6 @@ from common import ids
 from common.job_states import Failure, Status
 from common.jobs.end import end_jobs
 from common.jobs.new_event import NewEvent
-from common.jobs.remove import remove_old_jobs
 from common.jobs.requeue import requeue_jobs
 from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
@@ -25,6 +24,7 @@ from services.gateway.jobs.store import JobStore
 from services.notifier.delivery_attempts.result import AttemptError, AttemptResult
 from services.notifier.delivery_attempts.retry_schedule import Exhausted, Rescheduled
 from tests.integration.deliveries import subscribe
+from tests.integration.forgetting import forget
 from tests.integration.jobs import TRACEPARENT, add_tenant, claim, new_end, new_job, new_requeue, submit
 from tests.integration.notifier.steps import OK, Steps
 from tests.integration.world import World
@@ -93,9 +93,9 @@ async def test_no_column_of_any_table_has_the_payload(
     await steps.schedule(about[0])  # the delivery of the other event is new
     await steps.attempt((ANSWERED, Rescheduled(60.0)))
     before = set(await find_columns(connection, SECRET))
-    everywhere = {"job_inputs.tensors", "job_inputs.parameters", "job_inputs.metadata", "job_inputs.callback_url"}
+    everywhere = {"jobs.tensors", "jobs.parameters", "jobs.metadata", "jobs.callback_url"}
     everywhere |= {
-        "job_inputs.output_location",
+        "jobs.output_location",
         "events.body",
         "attempts.response",
         "deliveries.response",
@@ -103,7 +103,7 @@ async def test_no_column_of_any_table_has_the_payload(
         "job_attempts.error_message",
         "job_steps.outputs",
     }
-    everywhere |= {"job_outputs.outputs"} if status is Status.SUCCEEDED else {"jobs.error_message"}
+    everywhere |= {"jobs.outputs"} if status is Status.SUCCEEDED else {"jobs.error_message"}
     assert before == everywhere
 
     assert await eraser.erase(tenant, job)
@@ -189,4 +189,4 @@ async def test_an_erased_job_is_removed_after_its_retention(world: World, eraser
     assert await eraser.erase(world.tenant, job)
     await world.pass_time(timedelta(days=1).total_seconds())
     await world.database.fetch("UPDATE jobs SET ended_xid = NULL")  # its usage is counted
-    assert (await remove_old_jobs(world.database, 3600.0, 10)).removed == 1
+    assert await forget(world.database) == 1

@@ -25,7 +25,7 @@ __all__ = ["eraser", "world"]
 
 END_AND_ERASE = """
 UPDATE jobs
-SET status = 'canceled', finished_at = now(), lease_until = NULL, session = NULL, erased_at = now()
+SET status = 'canceled', generation = 1, finished_at = now(), lease_until = NULL, session = NULL, erased_at = now()
 WHERE id = $1
 """
 

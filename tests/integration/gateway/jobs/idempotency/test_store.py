@@ -8,7 +8,6 @@ import pytest
 from common import ids
 from common.jobs.end import end_jobs
 from common.jobs.job import Job
-from common.jobs.remove import remove_old_jobs
 from common.postgres.database import Database
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
@@ -20,6 +19,7 @@ from services.gateway.jobs.idempotency.keys import parse_request_key
 from services.gateway.jobs.idempotency.store import IdempotencyStore
 from services.gateway.jobs.schemas import SubmitJob
 from services.gateway.jobs.submit import Submitter
+from tests.integration.forgetting import forget
 from tests.integration.jobs import TRACEPARENT, claim, new_end
 from tests.integration.stores import Stores
 from tests.integration.submitters import new_body_lease, new_submitter
@@ -92,8 +92,7 @@ async def test_a_key_outlives_its_job(database: Database, wake_ups: WakeUpPublis
     stores = Stores(database)
     ended = new_end(await claim(database, first.id))
     await end_jobs(database, [ended])
-    await database.fetch("UPDATE jobs SET finished_at = now() - interval '1 hour', ended_xid = NULL")
-    assert (await remove_old_jobs(database, 60.0, 10)).removed == 1
+    assert await forget(database) == 1
     assert await stores.retention.remove_keys(10) == 0
     assert await submit(submitter, tenant) == (first, True)
     assert await database.fetch("SELECT FROM jobs") == []

@@ -43,7 +43,8 @@ async def other_submit(database_url: str) -> "AsyncIterator[asyncpg.Connection[a
 
 
 async def list_uses(database: Database) -> set[tuple[UUID, UUID]]:
-    return {(record[0], record[1]) for record in await database.fetch("SELECT job_id, file_id FROM job_files")}
+    uses = await database.fetch("SELECT id, unnest(input_files) FROM jobs")
+    return {(record[0], record[1]) for record in uses}
 
 
 async def end(database: Database, job: UUID) -> None:
@@ -174,7 +175,7 @@ async def test_who_deletes_sees_a_submit_that_was_committed_before_its_lock(data
     for _ in range(10):
         pairs = [(file, job_with(tenant, file)) for file in [await add_file(database, tenant) for _ in range(4)]]
         await asyncio.gather(*(race(*pair) for pair in pairs))
-    lost = "SELECT FROM job_files used JOIN files f ON f.id = used.file_id WHERE f.status <> 'ready'"
+    lost = "SELECT FROM jobs j JOIN files f ON f.id = ANY(j.input_files) WHERE f.status <> 'ready'"
     assert await database.fetch(lost) == []
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +14,6 @@ from common.job_states import Status
 from common.jobs import submit
 from common.jobs.input_files import LargeInputsLost
 from common.jobs.new_job import NewJob
-from common.jobs.remove import remove_old_jobs
 from common.object_store.pauses import FIRST_SECONDS, Pauses
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
@@ -36,7 +34,8 @@ from services.gateway.jobs.parse import parse_job
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
 from tests.integration.common.object_store.streams import list_keys
-from tests.integration.gateway.jobs.inputs.large_inputs import HOUR, LARGE, SMALL, Killed, World, content, write_body
+from tests.integration.forgetting import forget
+from tests.integration.gateway.jobs.inputs.large_inputs import LARGE, SMALL, Killed, World, content, write_body
 from tests.integration.jobs import TRACEPARENT
 from tests.integration.stores import Stores
 from tests.integration.submitters import new_submitter
@@ -62,7 +61,7 @@ async def world(database: Database, tenant: UUID, url: str) -> AsyncIterator[Wor
 async def test_a_large_input_is_a_file_of_its_job(world: World) -> None:
     job = (await world.submit()).row.id
     assert await world.list_rows() == [("ready", True)]
-    (record,) = await world.database.fetch("SELECT octet_length(tensors) AS size FROM job_inputs")
+    (record,) = await world.database.fetch("SELECT octet_length(tensors) AS size FROM jobs")
     assert record["size"] < 100
     await world.expire()
     assert await world.sweep() == 0
@@ -172,9 +171,7 @@ async def erase(world: World, job: UUID) -> None:
 
 
 async def remove_old(world: World, _job: UUID) -> None:
-    past = "UPDATE jobs SET finished_at = now() - $1::interval, ended_xid = NULL"
-    await world.database.fetch(past, timedelta(hours=2))
-    assert (await remove_old_jobs(world.database, HOUR, 100)).removed == 1
+    assert await forget(world.database) == 1
 
 
 @pytest.mark.parametrize("remove", [erase, remove_old])

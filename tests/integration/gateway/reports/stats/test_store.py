@@ -18,9 +18,9 @@ from tests.integration.transactions import OpenTransaction
 
 ENDED = """
 INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay, traceparent,
-                  created_at, run_at, started_at, finished_at, inference_ms, error_code)
+                  created_at, run_at, started_at, finished_at, generation, inference_ms, error_code, tensors)
 SELECT gen_random_uuid(), $1, 'echo', 'low', $4, 3, 600, 1, 300, '', at, at, at + number * interval '1 millisecond', at,
-       10 * number, CASE WHEN $4 = 'failed' THEN 'x' END
+       current_generation(), 10 * number, CASE WHEN $4 = 'failed' THEN 'x' END, ''
 FROM (
   SELECT number, now() - make_interval(mins => $3) - number * interval '1 second' AS at
   FROM generate_series(1, $2::integer) number
@@ -30,11 +30,12 @@ END = "SELECT date_bin('1 minute', now(), 'epoch') + interval '1 minute' AS at" 
 # A job that was due, started and finished so many minutes before a time.
 JOB = """
 INSERT INTO jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay, traceparent,
-                  created_at, run_at, started_at, finished_at, lease_until, worker, error_code)
+                  created_at, run_at, started_at, finished_at, lease_until, worker, error_code, generation, tensors)
 SELECT gen_random_uuid(), $2, 'echo', 'low', $6, 3, 600, 1, 300, '', now() - interval '1 day',
        $1::timestamptz - $3::float8 * minute, $1::timestamptz - $4::float8 * minute,
        $1::timestamptz - $5::float8 * minute, CASE WHEN $6 = 'processing' THEN now() END,
-       CASE WHEN $6 = 'processing' THEN 'worker' END, CASE WHEN $6 = 'failed' THEN 'x' END
+       CASE WHEN $6 = 'processing' THEN 'worker' END, CASE WHEN $6 = 'failed' THEN 'x' END,
+       CASE WHEN $5::float8 IS NULL THEN 0 ELSE current_generation() END, ''
 FROM (SELECT interval '1 minute' AS minute) unit
 """
 MINUTE = timedelta(minutes=1)

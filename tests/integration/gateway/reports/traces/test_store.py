@@ -72,7 +72,7 @@ async def test_each_attempt_keeps_when_it_was_due(database: Database, tenant: UU
 
 async def test_a_retry_of_a_job_that_never_ran_is_found(database: Database, tenant: UUID) -> None:
     job, store = await submit(database, tenant), TraceStore(database)
-    await database.fetch("UPDATE jobs SET status = 'canceled', finished_at = now()")
+    await database.fetch("UPDATE jobs SET status = 'canceled', generation = 1, finished_at = now()")
     assert await retry_jobs(database, tenant, [job], [Status.CANCELED], None)
     waiting = await store.find_job(job, tenant)
     assert waiting is not None

@@ -1,0 +1,1 @@
+"""Keeps what has ended for its retention: begins and empties generations."""
