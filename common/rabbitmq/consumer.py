@@ -96,7 +96,7 @@ class Consumer:
             raise ConnectionError("no queue can be consumed")
 
     async def _probe(self, connection: AbstractConnection) -> None:
-        """Check some queues. Consume those without a consumer again. Raise BrokerUnavailable if none can be consumed."""
+        """Check some queues. Consume those again that lost their consumer. Raise BrokerUnavailable if all are lost."""
         if self._stopping or self._pool is None or not self._subscriptions:
             return
         if not self._pool.consumed:
