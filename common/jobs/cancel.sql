@@ -12,10 +12,12 @@ WITH ended AS (
   SET status = 'canceled', finished_at = :at, generation = current_generation(), ended_xid = pg_current_xact_id(),
       scheduled_at = NULL
   WHERE id = :job AND generation = 0
-  RETURNING id, tenant_id, model, claim
+  RETURNING id, tenant_id, model, claim, callback_url, callback_events
 )
-INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent, sequence, claim)
-SELECT :event_id, tenant_id, id, model, :event_type, :at, :body, :traceparent, :sequence, claim FROM ended;
+INSERT INTO events (id, tenant_id, job_id, model, type, created_at, body, traceparent, sequence, claim, callback_url)
+SELECT :event_id, tenant_id, id, model, :event_type, :at, :body, :traceparent, :sequence, claim,
+       CASE WHEN callback_events && event_patterns(:event_type) THEN callback_url END
+FROM ended;
 
 -- name: cancel_running
 -- Marks a locked, running :job as canceling. The request follows the responses so far: they have even numbers. The lock

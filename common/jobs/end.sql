@@ -57,15 +57,16 @@ WITH done AS (
       scheduled_at = NULL
   FROM chosen
   WHERE j.id = chosen.id AND j.generation = 0
-  RETURNING j.id, j.tenant_id, j.model
+  RETURNING j.id, j.tenant_id, j.model, j.callback_url, j.callback_events
 ), stored AS (
   UPDATE files f
   SET status = 'ready', created_at = now(), expires_at = 'infinity', job_id = chosen.id
   FROM held JOIN chosen USING (event_id)
   WHERE f.id = held.id AND f.status = 'uploading'
 ), recorded AS (
-  INSERT INTO events (id, tenant_id, job_id, model, sequence, type, created_at, body, claim, traceparent)
-  SELECT event_id, tenant_id, ended.id, model, sequence, event_type, finished_at, event_body, claim, traceparent
+  INSERT INTO events (id, tenant_id, job_id, model, sequence, type, created_at, body, claim, traceparent, callback_url)
+  SELECT event_id, tenant_id, ended.id, model, sequence, event_type, finished_at, event_body, claim, traceparent,
+         CASE WHEN callback_events && event_patterns(event_type) THEN callback_url END
   FROM ended JOIN chosen USING (id)
 )
 SELECT event_id FROM ended JOIN chosen USING (id);

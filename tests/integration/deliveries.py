@@ -27,7 +27,9 @@ WHERE id = $6
 RETURNING id
 """
 EVENT = """
-INSERT INTO events (id, tenant_id, job_id, model, type, body, traceparent) VALUES ($1, $2, $3, $4, $5, '{}', '')
+INSERT INTO events (id, tenant_id, job_id, model, type, body, traceparent, callback_url)
+VALUES ($1, $2, $3, $4, $5, '{}', '',
+        (SELECT callback_url FROM jobs WHERE id = $3 AND callback_events && event_patterns($5)))
 """
 # A test event gets no deliveries of its own.
 DUE_EVENTS = """

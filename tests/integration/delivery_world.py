@@ -21,8 +21,9 @@ from tests.integration.notifier.steps import LEASE, OK, Result, Steps
 
 CONCURRENCY = 2
 EVENT = """
-INSERT INTO events (id, tenant_id, job_id, model, sequence, type, body, traceparent)
-SELECT $1, tenant_id, id, model, $3, 'job.succeeded', '{}', ''
+INSERT INTO events (id, tenant_id, job_id, model, sequence, type, body, traceparent, callback_url)
+SELECT $1, tenant_id, id, model, $3, 'job.succeeded', '{}', '',
+       CASE WHEN callback_events && event_patterns('job.succeeded') THEN callback_url END
 FROM jobs
 WHERE id = $2 AND erased_at IS NULL
 FOR KEY SHARE

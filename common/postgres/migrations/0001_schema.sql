@@ -599,6 +599,7 @@ CREATE TABLE events (
   type text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now(),
   body bytea NOT NULL, -- the webhook's body, byte for byte
+  callback_url text, -- of its job's callback, if that wants such events
   traceparent text NOT NULL,
   xid xid8 NOT NULL DEFAULT pg_current_xact_id() -- the transaction that recorded it, for the order of the feed
 ) PARTITION BY LIST (generation);
@@ -829,19 +830,20 @@ CALL add_generations('attempts', 'delivery_id, number', '{}');
 CREATE FUNCTION add_deliveries() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
-  INSERT INTO endpoints (id, tenant_id, origin)
-  SELECT derive_id(event_id, tenant_id), tenant_id, origin
-  FROM (
-    SELECT DISTINCT ON (2, 3) e.id AS event_id, e.tenant_id, url_origin(i.callback_url) AS origin
-    FROM new_events e
-    JOIN jobs i ON i.id = e.job_id
-    WHERE i.callback_events && event_patterns(e.type)
-    ORDER BY 2, 3
-  ) callback
-  WHERE NOT EXISTS (
-    SELECT FROM endpoints e WHERE e.tenant_id = callback.tenant_id AND e.origin = callback.origin FOR KEY SHARE
-  )
-  ON CONFLICT (tenant_id, origin) DO NOTHING;
+  IF EXISTS (SELECT FROM new_events WHERE callback_url IS NOT NULL) THEN
+    INSERT INTO endpoints (id, tenant_id, origin)
+    SELECT derive_id(event_id, tenant_id), tenant_id, origin
+    FROM (
+      SELECT DISTINCT ON (2, 3) id AS event_id, tenant_id, url_origin(callback_url) AS origin
+      FROM new_events
+      WHERE callback_url IS NOT NULL
+      ORDER BY 2, 3
+    ) callback
+    WHERE NOT EXISTS (
+      SELECT FROM endpoints e WHERE e.tenant_id = callback.tenant_id AND e.origin = callback.origin FOR KEY SHARE
+    )
+    ON CONFLICT (tenant_id, origin) DO NOTHING;
+  END IF;
 
   INSERT INTO live_deliveries (event_id, event_generation, event_type, tenant_id, job_id, endpoint_id, webhook_id, url,
                                traceparent)
@@ -855,10 +857,9 @@ BEGIN
       AND w.events && event_patterns(e.type)
       AND (w.models IS NULL OR e.model IS NULL OR e.model = ANY(w.models))
     UNION ALL
-    SELECT known.id, NULL, i.callback_url
-    FROM jobs i
-    JOIN endpoints known ON known.tenant_id = e.tenant_id AND known.origin = url_origin(i.callback_url)
-    WHERE i.id = e.job_id AND i.callback_events && event_patterns(e.type)
+    SELECT known.id, NULL, e.callback_url
+    FROM endpoints known
+    WHERE known.tenant_id = e.tenant_id AND known.origin = url_origin(e.callback_url)
   ) r
   JOIN endpoints ON endpoints.id = r.endpoint_id AND endpoints.webhook_id IS NOT DISTINCT FROM r.webhook_id
   WHERE e.type <> 'webhook.test'

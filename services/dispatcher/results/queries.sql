@@ -7,10 +7,15 @@ WITH given AS (
               $9::bytea[], $10::text[])
     AS t(id, tenant_id, job_id, claim, model, sequence, type, created_at, body, traceparent)
 ), running AS ( -- so that an end comes before or after
-  SELECT id, claim FROM live_jobs WHERE id = ANY($3::uuid[]) AND lease_until IS NOT NULL ORDER BY id FOR KEY SHARE
+  SELECT id, claim, callback_url, callback_events
+  FROM live_jobs
+  WHERE id = ANY($3::uuid[]) AND lease_until IS NOT NULL
+  ORDER BY id
+  FOR KEY SHARE
 )
-INSERT INTO events (id, tenant_id, job_id, model, sequence, type, created_at, body, traceparent)
-SELECT given.id, tenant_id, job_id, model, sequence, type, created_at, body, traceparent
+INSERT INTO events (id, tenant_id, job_id, model, sequence, type, created_at, body, traceparent, callback_url)
+SELECT given.id, tenant_id, job_id, model, sequence, type, created_at, body, traceparent,
+       CASE WHEN callback_events && event_patterns(type) THEN callback_url END
 FROM given
 JOIN running ON running.id = given.job_id AND running.claim = given.claim;
 
