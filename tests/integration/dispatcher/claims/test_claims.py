@@ -8,6 +8,7 @@ import pytest
 
 from common import ids
 from common.job_states import Priority, Status
+from common.jobs import claim as claim_module
 from common.jobs.claim import claim_jobs
 from common.jobs.end import end_jobs
 from common.jobs.job import ClaimedJob
@@ -132,7 +133,10 @@ async def test_a_wake_up_waits_for_a_job_that_another_transaction_holds(database
     assert await claims.claim(model, Priority.NORMAL) is None
 
 
-async def test_a_claim_knows_of_late_jobs_that_it_leaves(database: Database, stores: Stores, tenant: UUID) -> None:
+async def test_a_claim_knows_of_late_jobs_that_it_leaves(
+    database: Database, stores: Stores, tenant: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim_module, "LATE_SECONDS", 60.0)
     model, claims = (
         ServedModel("echo", asyncio.Event()),
         Claims(database, RunLimits(stores.limits, list), worker="w", lease=LEASE),
@@ -145,12 +149,12 @@ async def test_a_claim_knows_of_late_jobs_that_it_leaves(database: Database, sto
     for _ in range(3):
         await submit(database, tenant)
     assert not await claim_some(1), "the messages of new jobs are on their way"
-    await let_wait(database, 1.0)
+    await let_wait(database, 100.0)
     assert await claim_some(1), "one late job is left"
     assert not await claim_some(1)
     for _ in range(3):
         await submit(database, tenant)
-    await let_wait(database, 1.0)
+    await let_wait(database, 100.0)
     await database.fetch("INSERT INTO model_limits (model, max_running) VALUES ('echo', 4)")
     limited = Claims(database, RunLimits(stores.limits, list), worker="w", lease=LEASE)
     await asyncio.gather(*(limited.claim(model, Priority.NORMAL) for _ in range(2)))
