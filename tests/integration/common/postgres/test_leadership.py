@@ -17,6 +17,7 @@ from common.postgres.leadership import (
     LeaseStore,
     Loops,
 )
+from tests.integration.transactions import OpenTransaction
 from tests.support.waiting import eventually
 
 ROLE = "maintenance"
@@ -244,6 +245,16 @@ async def test_a_clock_of_the_database_that_was_set_back_does_not_prolong_a_leas
     assert (await ask(database)).held
     await database.fetch(AHEAD, ROLE)
     assert (await ask(database)).held
+
+
+async def test_a_candidate_that_asked_before_a_renewal_takes_no_lease(database: Database) -> None:
+    """Its transaction began before that of the leader, so the lease ends later than a new one of its own would."""
+    leader = LeaseStore(database, ROLE)
+    async with database.transaction() as connection:
+        await connection.execute("SELECT now()")
+        assert (await leader.acquire()).held
+        assert not (await LeaseStore(OpenTransaction(connection), ROLE).acquire()).held
+    assert (await leader.acquire()).held
 
 
 async def test_a_candidate_that_stops_ends_no_lease_of_another(database: Database) -> None:
