@@ -4,22 +4,19 @@ The rows that lead to it are written past the proxy.
 """
 
 import contextlib
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import httpx
 
 from common import ids
 from common.jobs import input_files
-from common.jobs.keep import keep_jobs
 from common.jobs.rescue import find_beside
 from common.object_store.store import ObjectStore
 from common.postgres.leadership import LeaseStore
 from services.dispatcher.maintenance.files import expired_files
 from services.dispatcher.maintenance.files.store import UnneededFileStore
-from services.dispatcher.maintenance.history.store import NIL, HistoryStore
 from services.dispatcher.maintenance.retention import own_retention
 from services.dispatcher.maintenance.retention.store import RetentionStore
 from services.dispatcher.maintenance.usage.store import roll_up
@@ -31,26 +28,12 @@ from services.gateway.events.feed.store import FeedStore
 from services.gateway.events.store import EventPosition, EventStore
 from services.gateway.jobs.store import JobStore
 from tests.support.api.model_inputs import tokens
+from tests.support.lost_answers.history_steps import repeat_history
 from tests.support.lost_answers.job_scenarios import ECHO, ONCE
 from tests.support.lost_answers.world import World, parse, repeat
 from tests.support.waiting import eventually
 
 DAYS = 86_400.0
-# A job and a delivery that never are due, and a file of a job that is gone.
-LIVE_JOB = """
-INSERT INTO live_jobs (id, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay,
-                       traceparent, tensors, run_at, scheduled_at)
-VALUES (gen_random_uuid(), $1, 'echo', 'normal', 'queued', 1, 1, 0, 0, '', '', 'infinity', 'infinity')
-RETURNING id
-"""
-LIVE_DELIVERY = """
-INSERT INTO live_deliveries (event_id, event_generation, event_type, tenant_id, endpoint_id, url, traceparent, next_at)
-VALUES (gen_random_uuid(), 1, 'never', $1, gen_random_uuid(), '', '', 'infinity')
-"""
-FILE_OF_GONE_JOB = """
-INSERT INTO files (id, tenant_id, status, content_type, size, sha256, kept, job_id, expires_at)
-VALUES (gen_random_uuid(), $1, 'ready', 'text/plain', 1, '', 60, gen_random_uuid(), 'infinity')
-"""
 LONG = timedelta(days=400)
 PAUSED_IMAGE = {"image": {"base64": "AAAA"}}
 
@@ -120,26 +103,6 @@ async def remove_old(world: World) -> None:
             return not await own.fetch("SELECT FROM jobs WHERE tenant_id = $1", world.removed_id)
 
         await eventually(all_removed, "all jobs are removed", 45)
-
-
-async def repeat_history(world: World, jobs: Sequence[UUID]) -> None:
-    """Every step for these ended jobs, but only a generation is old that has nothing: the check wants the rest."""
-    own, tenant = world.own, world.removed_id
-    live = await own.fetchval(LIVE_JOB, tenant)
-    await own.execute(LIVE_DELIVERY, tenant)
-    await own.execute(FILE_OF_GONE_JOB, tenant)
-    await own.execute("UPDATE generations SET began_at = now(), ended_at = now() WHERE number = 8")
-    async with world.database() as database:
-        store = HistoryStore(database)
-        await repeat(lambda: store.begin_next(0.0))
-        await repeat(lambda: keep_jobs(database, 1, jobs))
-        await repeat(lambda: store.keep_for_deliveries(8, (NIL,), 100))
-        await repeat(lambda: store.keep_for_jobs(8, (NIL,), 100))
-        await repeat(lambda: store.find_old(0.0))
-        await repeat(lambda: store.empty(8, 0.0))
-        await repeat(lambda: store.release_files((NIL, NIL), 100))
-    await own.execute("DELETE FROM jobs WHERE id = $1", live)
-    await own.execute("DELETE FROM deliveries WHERE event_type = 'never'")
 
 
 async def sweep_files(world: World) -> None:
