@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import httpx
 
@@ -10,7 +11,6 @@ from deploy.local.processes.ports import HOST
 from deploy.local.stack import Stack
 from tests.support.api.api_client import Api
 from tests.support.api.model_inputs import work
-from tests.support.stacks.own_dispatcher import replace_dispatcher
 from tests.support.telemetry.scraped_metrics import read_metric
 from tests.support.waiting import eventually
 
@@ -42,13 +42,21 @@ async def hold_queue(stack: Stack) -> AsyncIterator[None]:
             await asyncio.wait(requests)
 
 
-async def test_jobs_for_a_full_queue_are_seldom_tried(breakable: Stack, api: Api) -> None:
-    async with replace_dispatcher(breakable) as dispatcher, hold_queue(breakable):
+async def test_jobs_for_a_full_queue_are_seldom_tried_and_use_no_attempt(stack: Stack, api: Api) -> None:
+    tries = partial(
+        read_metric,
+        f"{stack.dispatchers[0].url}/metrics",
+        "charonia_attempts_total",
+        model=MODEL,
+        result="returned",
+    )
+    before = await tries()
+    async with hold_queue(stack):
         jobs = [await api.submit(MODEL, work(0), retry=ONCE) for _ in range(JOBS)]
         ended = [await api.wait(job.id, within=60) for job in jobs]  # the other client's requests have ended by then
-        labels = {"model": MODEL, "result": "returned"}
-        tries = await read_metric(f"{dispatcher.url}/metrics", "charonia_attempts_total", **labels)
+    assert 0 < await tries() - before <= MOST_TRIES
     assert [(job.status, job.attempt) for job in ended] == [("succeeded", 1)] * JOBS
-    assert tries <= MOST_TRIES
     for job in jobs:
-        assert [each.status for each in await api.list_attempts(job.id)] in (["succeeded"], ["returned", "succeeded"])
+        *returned, last = [(each.status, each.error_code) for each in await api.list_attempts(job.id)]
+        assert last == ("succeeded", None)
+        assert returned in ([], [("returned", "triton_queue_full")])

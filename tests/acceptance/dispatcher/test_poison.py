@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
 
-from deploy.local.servers.triton import Triton
+from common import ids
 from deploy.local.stack import Stack
-from services.dispatcher.failures.retry_policy import MAX_INTERRUPTIONS
+from services.dispatcher.failures.retry_policy import MAX_INTERRUPTIONS, find_probation
 from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api, Job
 from tests.support.api.model_inputs import fault, work
@@ -54,17 +55,14 @@ async def test_job_that_kills_triton_fails_without_failing_others(
 async def test_fresh_poison_of_one_tenant_fails_no_job_of_another(
     supervised: Stack, api: Api, other_tenant: Api
 ) -> None:
-    innocent = await other_tenant.submit("work", work(12_000), retry=ONCE)
-    while await count_interruptions(supervised, innocent) < MAX_INTERRUPTIONS:
-        await other_tenant.wait(innocent.id, "processing", within=60)
-        await asyncio.to_thread(supervised.triton.kill)
-        await eventually(lambda: is_ready(supervised.triton), "Triton is started again", within=60)
-    await other_tenant.wait(innocent.id, "processing", within=60)  # now it is a suspect
-    poisons = [await api.submit("faulty", fault("crash_server"), retry=ONCE) for _ in range(2)]
-    for poison in poisons:
-        failed = await api.wait(poison.id, "failed", within=240)
-        assert failed.error is not None
-        assert failed.error.code == "triton_unavailable"
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    innocent = await other_tenant.submit("work", work(12_000), retry=ONCE, run_at=soon.isoformat())
+    await interrupt(supervised, innocent, MAX_INTERRUPTIONS)
+    await other_tenant.wait(innocent.id, "processing", within=60)  # it is a suspect
+    poison = await api.submit("faulty", fault("crash_server"), retry=ONCE)
+    failed = await api.wait(poison.id, "failed", within=240)
+    assert failed.error is not None
+    assert failed.error.code == "triton_unavailable"
     ended = await other_tenant.wait(innocent.id, within=240)
     assert (ended.status, ended.attempt, ended.error) == ("succeeded", 1, None)
 
@@ -72,8 +70,10 @@ async def test_fresh_poison_of_one_tenant_fails_no_job_of_another(
 async def test_job_that_kills_dispatchers_fails_without_failing_others(breakable: Stack, api: Api) -> None:
     """Nothing in a job can kill a dispatcher, so the test does it whenever the job runs."""
     dispatcher = breakable.dispatchers[0]
-    others = [await api.submit("work", work(1500), retry=ONCE) for _ in range(10)]
-    poison = await api.submit("faulty", fault("hang", 5000), retry=ONCE)
+    others = [await api.submit("work", work(1500), retry=ONCE) for _ in range(3)]
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    poison = await api.submit("faulty", fault("hang", 5000), retry=ONCE, run_at=soon.isoformat())
+    await interrupt(breakable, poison, RETURNED - 1)  # each further one takes a new dispatcher
     kills = 0
     while (await api.wait(poison.id, "processing", "failed", within=60)).status == "processing":
         await asyncio.to_thread(dispatcher.kill)
@@ -81,27 +81,26 @@ async def test_job_that_kills_dispatchers_fails_without_failing_others(breakable
         kills += 1
         await wait_for_requeue(api, poison.id, kills)
     failed = await api.get(poison.id)
-    assert (failed.attempt, failed.error and failed.error.code, kills) == (1, "worker_lost", RETURNED + 1)
+    assert (failed.attempt, failed.error and failed.error.code, kills) == (1, "worker_lost", 2)
     attempts = [(each.status, each.error_code) for each in await api.list_attempts(poison.id)]
-    assert attempts == [("returned", "worker_lost")] * RETURNED + [("failed", "worker_lost")]
+    assert attempts == [("returned", "worker_lost"), ("failed", "worker_lost")]
     ends = [await api.wait(job.id, within=60) for job in others]
     assert [(job.status, job.attempt, job.error) for job in ends] == [("succeeded", 1, None)] * len(others)
 
 
-async def is_ready(triton: Triton) -> bool:
-    return triton.process.running and await asyncio.to_thread(triton.probe)
-
-
-async def count_interruptions(stack: Stack, job: Job) -> int:
-    """Return how often in a row an inference of the job was interrupted. One that Triton refused does not count."""
+async def interrupt(stack: Stack, job: Job, count: int) -> None:
+    """Let a job that waits have been interrupted this often, as if Triton had died each time."""
     connection = await asyncpg.connect(stack.postgres.url)
     try:
-        count: int = await connection.fetchval(
-            "SELECT interruptions FROM jobs WHERE traceparent LIKE $1", f"00-{job.trace_id}-%"
+        changed = await connection.execute(
+            "UPDATE live_jobs SET interruptions = $2, probation = $3 WHERE id = $1 AND status = 'queued'",
+            ids.parse(ids.Kind.JOB, job.id),
+            count,
+            find_probation(count),
         )
     finally:
         await connection.close()
-    return count
+    assert changed == "UPDATE 1"
 
 
 async def wait_for_requeue(api: Api, job: str, attempts: int) -> None:

@@ -82,22 +82,24 @@ async def check_run_again(api: Api, jobs: Sequence[Job], lost: int) -> None:
     assert sum(at < latest for at in taken_back) >= lost, f"not until {latest}: {taken_back}"
 
 
-async def test_jobs_of_a_killed_dispatcher_run_again_at_once(dispatcher: Service, second: Service, api: Api) -> None:
-    await wait_for_metric(f"{dispatcher.url}/metrics", "charonia_leader", 1, role="maintenance")
-    await asyncio.to_thread(second.start)
+async def test_a_frozen_dispatcher_keeps_its_jobs_and_those_of_a_killed_one_run_again_at_once(
+    breakable: Stack, dispatcher: Service, second: Service, api: Api
+) -> None:
+    await check_kept_while_frozen(breakable, dispatcher, second, api)
+
+    # The second one leads since the freeze. Of the jobs, the first one may run some.
+    await wait_for_metric(f"{second.url}/metrics", "charonia_leader", 1, role="maintenance")
     jobs = [await api.submit("work", work(4000), retry=RETRY) for _ in range(8)]
-    # The other one must first become the leader, which takes the jobs back. It may run some of them.
-    await check_run_again(api, await kill(dispatcher, api, jobs), lost=1)
+    # The first one must become the leader, which takes the jobs back.
+    await check_run_again(api, await kill(second, api, jobs), lost=1)
 
     jobs = [await api.submit("work", work(2000), retry=RETRY) for _ in range(JOBS)]
-    running = await kill(second, api, jobs)  # now the only one
-    await asyncio.to_thread(second.start)
+    running = await kill(dispatcher, api, jobs)  # now the only one
+    await asyncio.to_thread(dispatcher.start)
     await check_run_again(api, running, lost=len(running))
 
 
-async def test_a_frozen_dispatcher_keeps_its_jobs(
-    breakable: Stack, dispatcher: Service, second: Service, api: Api
-) -> None:
+async def check_kept_while_frozen(breakable: Stack, dispatcher: Service, second: Service, api: Api) -> None:
     job = await api.submit("work", work(5000), retry=RETRY)  # it still runs when the dispatcher is frozen
     await wait_for_metric(breakable.triton.metrics_url, "work_executions_total", 1, request_id=job.id)
     await asyncio.to_thread(dispatcher.freeze)
@@ -108,16 +110,3 @@ async def test_a_frozen_dispatcher_keeps_its_jobs(
         await asyncio.to_thread(dispatcher.thaw)
     ended = await api.wait(job.id)
     assert (ended.status, ended.attempt, await count_executions(breakable, job.id)) == ("succeeded", 1, 1)
-
-
-async def test_a_restart_of_the_database_takes_no_job_from_its_dispatcher(
-    breakable: Stack, dispatcher: Service, second: Service, api: Api
-) -> None:
-    await asyncio.to_thread(second.start)
-    await wait_for_database(breakable, HELD, 2)
-    jobs = [await api.submit("work", work(4000), retry=RETRY) for _ in range(8)]
-    await asyncio.gather(*(api.wait(job.id, "processing") for job in jobs))
-    await asyncio.to_thread(breakable.postgres.restart)
-    for job in jobs:
-        ended = await api.wait(job.id)
-        assert (ended.status, ended.attempt, await count_executions(breakable, job.id)) == ("succeeded", 1, 1)
