@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from deploy.local.processes.ports import HOST, free_ports
-from deploy.local.services import DEVELOPMENT_KEY
+from deploy.local.services import DEVELOPMENT_KEY, REPOSITORY_KEY
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
 from tests.support.lost_answers import (
@@ -51,25 +51,41 @@ SCENARIOS: Sequence[Scenario] = (
 
 
 @pytest.fixture(scope="module")
-def loser_and_stack(tmp_path_factory: pytest.TempPathFactory, s3: S3) -> Iterator[tuple[AnswerLoser, Stack]]:
-    s3.create_bucket("own")
-    s3.create_bucket("tenants")
-    settings = Settings.private(tmp_path_factory.mktemp("lost_answers"))
-    (port,) = free_ports(1)
-    url = Stack(settings).postgres.url.replace(f"{HOST}:{settings.postgres_port}", f"{HOST}:{port}")
-    environment = ENVIRONMENT | s3.environment | {"CHARONIA_STORE_URL": "s3://own/files", "CHARONIA_DATABASE_URL": url}
-    stack = Stack(replace(settings, environment=environment))
-    try:
-        with AnswerLoser(settings.postgres_port, port, list_statements()) as loser, stack:
-            wait_for_broker(*stack.gateways)
-            yield loser, stack
-    finally:
-        stack.postgres.delete()
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings.private(tmp_path_factory.mktemp("lost_answers"))
 
 
 @pytest.fixture(scope="module")
-def stack(loser_and_stack: tuple[AnswerLoser, Stack]) -> Stack:
-    return loser_and_stack[1]
+def loser(settings: Settings) -> Iterator[AnswerLoser]:
+    (port,) = free_ports(1)
+    with AnswerLoser(settings.postgres_port, port, list_statements()) as loser:
+        yield loser
+
+
+@pytest.fixture(scope="module")
+def stack(stack: Stack, settings: Settings, loser: AnswerLoser, s3: S3) -> Iterator[Stack]:
+    """A PostgreSQL and services of their own. They share the other servers with all tests."""
+    s3.create_bucket("own")
+    s3.create_bucket("tenants")
+    shared = {
+        "CHARONIA_AMQP_URL": stack.rabbitmq.create_vhost("lost_answers"),
+        "CHARONIA_TRITON_URL": stack.triton.grpc_address,
+        REPOSITORY_KEY: stack.triton.repository_key,
+    }
+    url = Stack(settings).postgres.url.replace(f"{HOST}:{settings.postgres_port}", f"{HOST}:{loser.port}")
+    places = {"CHARONIA_STORE_URL": "s3://own/files", "CHARONIA_DATABASE_URL": url}
+    own = Stack(replace(settings, environment=ENVIRONMENT | s3.environment | shared | places))
+    own.rabbitmq, own.triton = stack.rabbitmq, stack.triton
+    try:
+        own.postgres.start()
+        own.migrate()
+        own.start_services()
+        wait_for_broker(*own.gateways)
+        yield own
+    finally:
+        for member in (*own.services, own.postgres):
+            member.stop()
+        own.postgres.delete()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -82,8 +98,7 @@ def credentials(s3: S3) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-async def world(loser_and_stack: tuple[AnswerLoser, Stack], receiver: Receiver) -> AsyncIterator[World]:
-    loser, stack = loser_and_stack
+async def world(loser: AnswerLoser, stack: Stack, receiver: Receiver) -> AsyncIterator[World]:
     own = await asyncpg.create_pool(stack.postgres.url, min_size=1, max_size=4)
     for paused in ("ocr", "ocr_stream"):
         await own.execute(
