@@ -38,7 +38,7 @@ FROM deliveries d
 JOIN attempts a ON a.delivery_id = d.id AND a.number = d.attempt
 WHERE d.endpoint_id = ANY($1::uuid[]) AND d.lease_until IS NULL
 """
-DELIVERIES, ENDPOINTS, BUCKETS = 1000, 100, 10
+DELIVERIES, ENDPOINTS, BUCKETS = 400, 40, 10
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ async def test_jump_forward_delivers_each_due_webhook_once(
         assert hanging_receiver.most_connections <= 2 * ENDPOINT_CONCURRENCY  # hanging claims expire once
 
 
-async def test_retries_of_a_thousand_deliveries_are_spread_over_the_jitter(
+async def test_retries_of_many_deliveries_are_spread_over_the_jitter(
     services: FakeClockServices, backlog: Backlog, receiver: Receiver
 ) -> None:
     """Check this after the first attempt, then after the second, once the clock has jumped over the wait."""
@@ -130,7 +130,7 @@ async def test_retries_of_a_thousand_deliveries_are_spread_over_the_jitter(
             assert all(0 <= wait - shortest < 2 * SCHEDULE[tries] * JITTER + SOON for wait in waits)
             buckets = Counter(int((wait - shortest) / (2 * SCHEDULE[tries] * JITTER) * BUCKETS) for wait in waits)
             assert len(buckets) >= BUCKETS
-            assert max(buckets.values()) < 2 * DELIVERIES / BUCKETS  # ten standard deviations above an even spread
+            assert max(buckets.values()) < 2 * DELIVERIES / BUCKETS  # six standard deviations above an even spread
 
 
 async def test_jump_back_delays_only_what_waits_and_repeats_no_delivery(
