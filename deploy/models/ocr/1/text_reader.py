@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 PIXELS = 40_000_000  # of the decoded image; a small file can claim a gigantic one
 SOUGHT = 960  # pixels of the longer side
@@ -28,18 +29,23 @@ class Line:
 
 
 class Reader:
-    """One engine; not for use by several threads at once."""
+    """One engine, which the first image loads; not for use by several threads at once."""
 
     def __init__(self, threads: int = 1, score: float = 0.5) -> None:
         cv2.setNumThreads(threads)
-        self._engine = RapidOCR(
-            intra_op_num_threads=threads,
-            inter_op_num_threads=threads,
+        self._threads = threads
+        self._score = score
+
+    @cached_property
+    def _engine(self) -> RapidOCR:
+        """It takes half a second of a core, which each start of a server would take for both models."""
+        return RapidOCR(
+            intra_op_num_threads=self._threads,
+            inter_op_num_threads=self._threads,
             # Lines are sought in an image of at most this size; the default enlarges small ones, at a cost.
             det_limit_type="max",
             det_limit_side_len=SOUGHT,
         )
-        self._score = score
 
     def read(self, content: bytes) -> Iterator[Line]:
         """Yield each line, from top to bottom, as soon as it is recognised.
