@@ -19,7 +19,6 @@ SIZE = 12 * MEGABYTE  # of a large result
 READERS = 14
 LIMIT = 64 * MEGABYTE
 GROWTH = 150 * MEGABYTE  # of a gateway's memory; without a limit it is half as much again
-PATHS = ["/v1/jobs/{}", "/v1/jobs/{}/outputs", "/v1/jobs/{}/events"]
 
 
 async def make_large(stack: Stack, api: Api, size: int) -> str:
@@ -35,11 +34,6 @@ async def read_nothing(port: int, path: str, key: str = DEVELOPMENT_KEY) -> asyn
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n\r\n".encode())
     return writer
-
-
-async def read_all(api: Api, job_id: str) -> list[httpx.Response]:
-    """Read a large job in each way, one after the other."""
-    return [await api.http.get(path.format(job_id), timeout=30) for path in PATHS]
 
 
 async def test_readers_of_a_large_result_take_a_bounded_amount_of_memory(stack: Stack, api: Api) -> None:
@@ -63,29 +57,6 @@ async def test_readers_of_a_large_result_take_a_bounded_amount_of_memory(stack: 
             assert statuses.count(200) >= 3
             grown = measure_peak(gateway) - before
             assert grown < GROWTH, f"grew by {grown // MEGABYTE} MB"
-
-
-async def test_a_tenant_whose_readers_are_slow_leaves_room_for_another(stack: Stack, api: Api) -> None:
-    job_id = await make_large(stack, api, SIZE)
-    async with AsyncExitStack() as cleanup:
-        # Its readers keep their room.
-        limits = {"CHARONIA_MAX_RESPONSES": f"{4 * SIZE}", "CHARONIA_SEND_TIMEOUT": "300"}
-        gateway = await cleanup.enter_async_context(another_gateway(stack, **limits))
-        other = await cleanup.enter_async_context(open_client(stack, await make_key(stack, "reader"), gateway.url))
-        own = await cleanup.enter_async_context(open_client(stack, DEVELOPMENT_KEY, gateway.url))
-        theirs = await make_large(stack, other, SIZE)
-        for path in PATHS:
-            writer = await read_nothing(gateway.port, path.format(job_id))
-            cleanup.callback(writer.transport.abort)
-        await own.run("echo", {"x": [[1.0]]})  # all requests have come
-        late, answers = await asyncio.gather(
-            asyncio.gather(*(own.http.get(path.format(job_id), timeout=30) for path in PATHS)), read_all(other, theirs)
-        )
-        for answer in late:  # a slow reader of their own tenant may be cut in time for them
-            refused = answer.status_code == 503
-            assert refused or len(answer.content) > SIZE
-            assert {"urn:charonia:problem:overloaded" in answer.text, "retry-after" in answer.headers} == {refused}
-        assert [len(answer.content) > SIZE for answer in answers] == [True] * len(PATHS)
 
 
 async def test_two_tenants_whose_readers_do_not_read_leave_room_for_all(stack: Stack, api: Api) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 from deploy.local.services import Service
 from deploy.local.stack import Stack
 from tests.support.api.api_client import Api, Job, read
-from tests.support.api.triton_client import KEY, InferenceServer, echo_input, gateway_and_triton
+from tests.support.api.triton_client import KEY, InferenceServer
 from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.stacks.own_gateway import another_gateway
-from tests.support.telemetry.scraped_metrics import read_metric, wait_for_metric
+from tests.support.telemetry.scraped_metrics import wait_for_metric
 from tests.support.waiting import eventually
 
 INFER = "/v2/models/work/infer"
@@ -89,23 +89,6 @@ async def test_running_job_is_canceled_when_its_caller_disconnects(stack: Stack,
     assert (await api.get(job_id)).status == "canceled"
 
 
-async def test_queued_job_is_canceled_when_its_caller_disconnects(
-    breakable: Stack, api: Api, receiver: Receiver
-) -> None:
-    inbox = receiver.inbox()
-    await asyncio.to_thread(breakable.dispatchers[0].stop)
-    async with api.subscribed(inbox.url, models=["work"]) as subscription:
-        accepted = f"{breakable.url}/metrics", "charonia_jobs_submitted_total"
-        before = await read_metric(*accepted)
-        async with httpx.AsyncClient(base_url=breakable.url, headers=KEY, timeout=60) as http:
-            inferring = asyncio.create_task(http.post(INFER, json=build_request(1)))
-            await wait_for_metric(*accepted, before + 1)
-            await disconnect(inferring)
-        (delivery,) = await inbox.wait()
-    event = delivery.verify(subscription.secret or "")
-    assert (event.type, event.data.attempt) == ("job.canceled", 0)
-
-
 async def test_waiting_calls_free_their_body_budget(breakable: Stack) -> None:
     ms = np.zeros(1, np.int32).tobytes()
     head = b'{"inputs":[{"name":"ms","shape":[1,1],"datatype":"INT32","parameters":{"binary_data_size":4}}]}'
@@ -122,20 +105,3 @@ async def test_waiting_calls_free_their_body_budget(breakable: Stack) -> None:
             await wait_for_metric(f"{other.url}/metrics", "charonia_jobs_submitted_total", number)
         await asyncio.to_thread(breakable.dispatchers[0].start)
         assert [response.status_code for response in await asyncio.gather(*inferring)] == [200] * 5
-
-
-async def test_infer_call_waits_while_triton_is_down(breakable: Stack) -> None:
-    gateway, _ = gateway_and_triton(breakable)
-    accepted = (f"{breakable.url}/metrics", "charonia_jobs_submitted_total")
-
-    async def poll() -> bool:
-        return not await gateway.call(lambda client: client.is_model_ready("echo", headers=dict(KEY)))
-
-    await asyncio.to_thread(breakable.triton.kill)
-    await eventually(poll, "the gateway knows that the model is down")
-    before = await read_metric(*accepted)
-    inferring = asyncio.create_task(gateway.infer("echo", [echo_input(1)]))
-    await wait_for_metric(*accepted, before + 1)
-    assert not inferring.done()
-    await asyncio.to_thread(breakable.triton.start)
-    assert (await inferring).as_numpy("y").item() == 2.0

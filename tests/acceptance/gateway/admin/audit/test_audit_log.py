@@ -9,7 +9,7 @@ from deploy.local.stack import Stack
 from tests.acceptance.conftest import open_client
 from tests.support.api.api_client import Api
 from tests.support.receivers.webhook_receiver import Receiver
-from tests.support.stacks.key_command import make_key, run_command, run_keys
+from tests.support.stacks.key_command import make_key, revoke_key, run_command, run_keys_here
 from tests.support.waiting import eventually
 
 HEADER, QUERY = "hidden-header", "token=hidden-query"
@@ -106,8 +106,8 @@ async def test_operators_read_the_log_of_a_tenant_and_of_all(stack: Stack) -> No
     assert (await run_command(stack, "limits", "tenant", "inspected", "--retention", "60")).returncode == 0
     assert (await run_command(stack, "limits", "model", "inspected", "--max-running", "3")).returncode == 0
     assert (await run_command(stack, "limits", "model", "inspected", "--max-running", "none")).returncode == 0
-    listed = json.loads((await run_keys(stack, "list", "inspected", "--json")).stdout)
-    assert (await run_keys(stack, "revoke", listed[0]["id"])).returncode == 0
+    listed = json.loads(await run_keys_here(stack, "list", "inspected", "--json"))
+    await revoke_key(stack, listed[0]["id"])
 
     shown = await run_command(stack, "audit", "--tenant", "inspected")
     assert (shown.returncode, shown.stderr) == (0, "")
