@@ -14,7 +14,7 @@ from tests.support.stacks.own_dispatcher import replace_dispatcher
 
 MIB = 1024 * 1024
 GROWTH = 64 * MIB
-SIZE = 128 * MIB  # twice as much as the dispatcher may grow by
+SIZE = 80 * MIB  # more than the dispatcher may grow by
 BLOCK, DOUBLED = (struct.pack("<f", value) * (MIB // 4) for value in (0.5, 1.0))
 TIMEOUT = 60.0  # seconds, of one call
 
