@@ -23,7 +23,7 @@ from tests.support.telemetry.otlp_collector import Collector
 
 SUPERVISION_SECONDS = 0.2
 WHOLE = threading.Lock()  # held while a test breaks the shared stack
-RECOVERY_RATE = 500  # deliveries a second
+RECOVERY_RATE = 200  # deliveries a second
 ENVIRONMENT = {
     "CHARONIA_INPUT_NETWORKS": "127.0.0.0/8,::1/128",  # for servers of tests; by default, inputs come from the internet
     "CHARONIA_DELIVERY_SCHEDULE": "0,0.5,1,0.5,0.5",

@@ -8,8 +8,8 @@ from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.telemetry.scraped_metrics import read_metric
 from tests.support.waiting import eventually
 
-PENDING = 10_000
-HEALTHY = 100  # endpoints
+PENDING = 2_000
+HEALTHY = 40  # endpoints
 EVENTS = 3  # for each endpoint
 WITHIN = 60.0  # seconds
 

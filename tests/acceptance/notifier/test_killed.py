@@ -16,7 +16,7 @@ from tests.support.database.backlog import ENDPOINT_CONCURRENCY, open_backlog, r
 from tests.support.receivers.webhook_receiver import Delivery, Inbox, Receiver
 from tests.support.waiting import eventually
 
-KILLS = int(os.environ.get("KILLS", "3"))
+KILLS = int(os.environ.get("KILLS", "2"))
 SEED = int(os.environ.get("SEED", "19"))
 ENDPOINTS = 4
 # New events for each run of the notifier: more than it may have in flight.

@@ -22,7 +22,7 @@ from tests.support.database.seed import Subscriber, add_pending
 from tests.support.receivers.webhook_receiver import Inbox, Receiver
 from tests.support.waiting import eventually
 
-FAILED = 2_500
+FAILED = 1_000
 OTHERS = 20  # deliveries that failed before and after the outage
 WITHIN = 60.0  # seconds
 # Of ten deliveries in $1, eight were given up, one was canceled, and one is due in an hour.

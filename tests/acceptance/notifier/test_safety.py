@@ -1,25 +1,23 @@
-"""No receiver can make the notifier connect to a forbidden address, send to a wrong server, hang or grow."""
+"""No receiver can make the notifier connect to a forbidden address, or grow.
+
+tests/integration/notifier/deliveries/transport has what it does about redirects, certificates and slow receivers.
+"""
 
 import asyncio
-import socket
-import ssl
 import time
-import warnings
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack
-from pathlib import Path
 
 import pytest
 
 from deploy.local.stack import Stack
 from tests.support.api.api_client import Api
 from tests.support.receivers.certificate_authority import Authority
-from tests.support.receivers.misbehaving_receivers import DRIPS, FLOODS, LIMIT, MisbehavingReceiver
+from tests.support.receivers.misbehaving_receivers import FLOODS, LIMIT, MisbehavingReceiver
 from tests.support.receivers.raw_server import RawServer
 from tests.support.receivers.special_addresses import NOT_PUBLIC, ODD_LITERALS
 from tests.support.stacks.restricted_services import (
     ALLOWED,
-    DEADLINE,
     FORBIDDEN,
     RestrictedServices,
     send,
@@ -145,51 +143,6 @@ async def check_moving_names(services: RestrictedServices, restricted_api: Api) 
         assert services.read_connections()[before:] == [ALLOWED]  # once: the second delivery uses the same connection
         assert (inside.connections, receiver.connections) == (0, 1)
     return True
-
-
-async def test_redirect_to_cloud_metadata_is_not_followed(services: RestrictedServices, restricted_api: Api) -> None:
-    def redirect(path: str, connection: socket.socket) -> None:
-        head = f"HTTP/1.1 {path[1:]} Go\r\nLocation: http://169.254.169.254/latest/meta-data/\r\n"
-        connection.sendall(f"{head}Content-Length: 0\r\n\r\n".encode())
-
-    before = len(services.read_connections())
-    with RawServer(redirect) as receiver:
-        async with subscribe(restricted_api, [f"{receiver.url}/{status}" for status in REDIRECTS]) as ids:
-            attempts = [await send(restricted_api, each) for each in ids]
-    assert [(each.error, each.status_code) for each in attempts] == [("http_status", status) for status in REDIRECTS]
-    assert set(services.read_connections()[before:]) == {ALLOWED}
-    assert b"".join(receiver.received).count(b"POST /") == len(REDIRECTS)  # a request may come in pieces
-
-
-async def test_nothing_is_sent_to_a_server_without_a_valid_certificate(
-    restricted_api: Api, authority: Authority, tmp_path: Path
-) -> None:
-    outdated = authority.serve(host=ALLOWED)
-    outdated.set_ciphers("ALL:@SECLEVEL=0")
-    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-        outdated.maximum_version = ssl.TLSVersion.TLSv1_1
-    contexts = {
-        "tls_expired": authority.serve(days=-1),
-        "tls_hostname": authority.serve(host=FORBIDDEN),
-        "tls_untrusted": Authority(tmp_path).serve_itself(),
-        "tls_protocol": outdated,
-        None: authority.serve(),
-    }
-    with ExitStack() as stack:
-        servers = [stack.enter_context(RawServer(context=context)) for context in contexts.values()]
-        async with subscribe(restricted_api, [server.url for server in servers]) as ids:
-            assert [each.error for each in await send_all(restricted_api, ids)] == list(contexts)
-    assert [bool(server.received) for server in servers] == [False, False, False, False, True]
-    assert [len(server.tls_errors) for server in servers] == [1, 1, 1, 1, 0]
-
-
-async def test_one_deadline_limits_receivers_that_hang_or_send_slowly(restricted_api: Api) -> None:
-    with RawServer(MisbehavingReceiver()) as server:
-        async with subscribe(restricted_api, [server.url + path for path in DRIPS]) as ids:
-            attempts = await send_all(restricted_api, ids)
-    for path, attempt in zip(DRIPS, attempts, strict=True):
-        assert (path, attempt.error) == (path, "timeout")
-        assert DEADLINE * 900 < attempt.latency_ms < (DEADLINE + MARGIN) * 1000
 
 
 async def test_memory_does_not_grow_with_the_size_of_responses(
