@@ -20,7 +20,7 @@ from tests.integration.notifier.steps import FAILED, GIVEN_UP, GONE, INTERNAL, L
 T = TypeVar("T")
 HOUR = 3600.0
 SETTINGS = settings(
-    max_examples=24,
+    max_examples=14,
     stateful_step_count=40,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],
