@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 POLL_SECONDS = 0.03  # between two polls at first
-MAX_POLL_SECONDS = 0.3
+MAX_POLL_SECONDS = 0.6
 SHARE = 0.1  # of the wait so far; each poll takes CPU from the tests beside this one
 
 T = TypeVar("T")
