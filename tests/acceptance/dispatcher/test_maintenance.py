@@ -88,26 +88,14 @@ async def test_a_leader_without_a_broker_holds_up_no_job(breakable: Stack, deaf_
     await eventually(lambda: is_candidate(deaf_leader), f"{deaf_leader.name} does not lead any more")
 
 
-async def test_jobs_expire_while_no_dispatcher_runs(breakable: Stack, maintenance: Service, api: Api) -> None:
-    (dispatcher,) = breakable.dispatchers
-    await wait_for_leader(dispatcher)
-    await asyncio.to_thread(maintenance.start)
-    assert not (await is_leader(maintenance) and await is_leader(dispatcher))
-    await asyncio.to_thread(dispatcher.stop)
-    await wait_for_leader(maintenance)
-    job = await api.submit("echo", ECHO, expires_in=1)
-    assert (await api.wait(job.id)).status == "expired"
-    await wait_for_counts(maintenance)
-    assert await asyncio.to_thread(maintenance.stop) == 0
-    await asyncio.to_thread(dispatcher.start)
-    await wait_for_leader(dispatcher)
-
-
-async def test_another_process_takes_over_from_a_frozen_leader(breakable: Stack, maintenance: Service) -> None:
+async def test_another_process_takes_over_from_a_frozen_leader_and_expires_jobs(
+    breakable: Stack, maintenance: Service, api: Api
+) -> None:
     (dispatcher,) = breakable.dispatchers
     await wait_for_leader(dispatcher)
     await wait_for_counts(dispatcher)
     await asyncio.to_thread(maintenance.start)
+    assert not (await is_leader(maintenance) and await is_leader(dispatcher))
     await asyncio.to_thread(dispatcher.freeze)
     try:
         await wait_for_leader(maintenance)
@@ -120,3 +108,10 @@ async def test_another_process_takes_over_from_a_frozen_leader(breakable: Stack,
 
     await eventually(has_lost, f"{dispatcher.name} knows that it does not lead any more")
     assert await is_leader(maintenance)
+
+    await asyncio.to_thread(dispatcher.stop)
+    job = await api.submit("echo", ECHO, expires_in=1)
+    assert (await api.wait(job.id)).status == "expired"
+    assert await asyncio.to_thread(maintenance.stop) == 0
+    await asyncio.to_thread(dispatcher.start)
+    await wait_for_leader(dispatcher)

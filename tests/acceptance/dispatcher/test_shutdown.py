@@ -48,7 +48,7 @@ async def test_job_of_a_killed_dispatcher_completes_in_another_attempt(
     await wait_for_tree(collector, job.trace_id, KILLED)
 
 
-async def test_stopping_dispatcher_finishes_its_job(breakable: Stack, api: Api) -> None:
+async def test_stopping_dispatcher_finishes_its_job_and_others_wait_in_order(breakable: Stack, api: Api) -> None:
     executions = breakable.triton.metrics_url, "work_executions_total"
     submitted = await api.submit("work", work(1000))
     await wait_for_metric(*executions, 1, request_id=submitted.id)
@@ -57,13 +57,10 @@ async def test_stopping_dispatcher_finishes_its_job(breakable: Stack, api: Api) 
     assert code == 0
     assert (job.status, job.attempt, job.output("slept")) == ("succeeded", 1, [1000])
 
-
-async def test_jobs_wait_in_order_while_no_dispatcher_runs(breakable: Stack, api: Api) -> None:
-    assert await asyncio.to_thread(breakable.dispatchers[0].stop) == 0
-    submitted = [await api.submit("echo", {"x": [[value]]}) for value in (1.0, 2.0)]
-    assert [(await api.get(job.id)).queue_position for job in submitted] == [1, 2]
+    waiting = [await api.submit("echo", {"x": [[value]]}) for value in (1.0, 2.0)]
+    assert [(await api.get(job.id)).queue_position for job in waiting] == [1, 2]
     await asyncio.to_thread(breakable.dispatchers[0].start)
-    jobs = [await api.wait(job.id) for job in submitted]
+    jobs = [await api.wait(job.id) for job in waiting]
     assert [(job.status, job.attempt, job.output("y")) for job in jobs] == [
         ("succeeded", 1, [2.0]),
         ("succeeded", 1, [4.0]),

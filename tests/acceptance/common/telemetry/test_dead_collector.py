@@ -1,4 +1,4 @@
-"""The trace collector may be down or hang. No job fails because of it, and one log line reports it."""
+"""The trace collector may hang. No job fails because of it, and one log line reports it."""
 
 import threading
 from collections.abc import Iterator
@@ -14,7 +14,6 @@ from tests.support.api.api_client import Api
 from tests.support.receivers.threaded_server import Listener, ReceivedRequest
 from tests.support.stacks.own_gateway import another_gateway
 from tests.support.telemetry.service_logs import count_events, wait_for_event
-from tests.support.waiting import eventually
 
 SPANS_LOST = "tracing.spans_lost"
 JOBS = 10  # their spans, three each, exceed the queue
@@ -22,7 +21,7 @@ SMALL = {
     "OTEL_BSP_MAX_QUEUE_SIZE": "16",
     "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "8",
     "OTEL_BSP_SCHEDULE_DELAY": "50",  # ms
-    "OTEL_EXPORTER_OTLP_TIMEOUT": "1",  # seconds
+    "OTEL_EXPORTER_OTLP_TIMEOUT": "60",  # seconds
 }
 
 
@@ -53,36 +52,10 @@ def hanging() -> Iterator[HangingCollector]:
     collector.close()
 
 
-async def test_collector_that_is_down_fails_no_job_and_gets_spans_when_it_is_back(stack: Stack) -> None:
-    (port,) = free_ports(1)
-    requests: list[ReceivedRequest] = []
-
-    def receive(request: ReceivedRequest) -> int:
-        requests.append(request)
-        return HTTPStatus.OK
-
-    async with another_gateway(stack, **SMALL, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://{HOST}:{port}") as gateway:
-        before = count_events(gateway, SPANS_LOST)
-        await run_jobs(stack, gateway)
-        await wait_for_event(gateway, SPANS_LOST, before)
-        await run_jobs(stack, gateway)
-        listener = Listener(receive, port)
-        try:
-
-            async def poll() -> bool:
-                await run_jobs(stack, gateway)
-                return bool(requests)
-
-            await eventually(poll, "the collector gets spans")
-        finally:
-            listener.close()
-        assert count_events(gateway, SPANS_LOST) == before + 1
-
-
 async def test_hanging_collector_fails_no_job_and_does_not_delay_shutdown(
     stack: Stack, hanging: HangingCollector
 ) -> None:
-    variables = SMALL | {"OTEL_EXPORTER_OTLP_TIMEOUT": "60", "OTEL_EXPORTER_OTLP_ENDPOINT": hanging.url}
+    variables = SMALL | {"OTEL_EXPORTER_OTLP_ENDPOINT": hanging.url}
     async with another_gateway(stack, **variables) as gateway:
         before = count_events(gateway, SPANS_LOST)
         await run_jobs(stack, gateway)
