@@ -28,6 +28,8 @@ SUBMIT_SECONDS = 3.0  # seconds for a submit; one that waits for the broker woul
 INTERVAL = 0.2  # seconds between two submits
 ECHO = {"x": [[1.5]]}
 
+Fault = Callable[[Stack], Awaitable[None]]
+
 
 async def kill(stack: Stack) -> None:
     await asyncio.to_thread(stack.rabbitmq.kill)
@@ -47,10 +49,6 @@ async def hang(stack: Stack) -> None:
                 await eventually(has_noticed, f"{service.name} has noticed")
     finally:
         stack.rabbitmq.thaw()
-
-
-async def cut_off(stack: Stack) -> None:
-    await asyncio.to_thread(stack.rabbitmq.close_connections)
 
 
 async def block(stack: Stack) -> None:
@@ -91,11 +89,7 @@ async def check_outcomes(jobs: Sequence[Job], api: Api, inbox: Inbox) -> None:
     await inbox.wait_for(jobs, await api.callback_secret(), within=SOON)
 
 
-@pytest.mark.parametrize("fault", [kill, hang, cut_off, block])
-async def test_jobs_during_a_broker_fault_run_once_and_send_their_webhooks(
-    breakable: Stack, api: Api, receiver: Receiver, fault: Callable[[Stack], Awaitable[None]]
-) -> None:
-    inbox = receiver.inbox()
+async def check_jobs_during(fault: Fault, breakable: Stack, api: Api, inbox: Inbox) -> None:
     executions = breakable.triton.metrics_url, "work_executions_total"
     running = await api.submit("work", work(1000), webhook={"url": inbox.url})
     await wait_for_metric(*executions, 1, request_id=running.id)
@@ -104,12 +98,20 @@ async def test_jobs_during_a_broker_fault_run_once_and_send_their_webhooks(
     assert await read_metric(*executions, request_id=running.id) == 1
 
 
-async def test_jobs_after_an_outage_do_not_wait_for_the_reconciler(
+@pytest.mark.parametrize("fault", [hang, block])
+async def test_jobs_during_a_broker_fault_run_once_and_send_their_webhooks(
+    breakable: Stack, api: Api, receiver: Receiver, fault: Fault
+) -> None:
+    await check_jobs_during(fault, breakable, api, receiver.inbox())
+
+
+async def test_jobs_during_and_after_the_death_of_the_broker_run_once_and_send_their_webhooks(
     breakable: Stack, api: Api, receiver: Receiver
 ) -> None:
+    """Those after it do not wait for the reconciler."""
     inbox, (dispatcher,) = receiver.inbox(), breakable.dispatchers
     connected = {service: count_events(service, "broker.connected") for service in breakable.services}
-    await kill(breakable)
+    await check_jobs_during(kill, breakable, api, receiver.inbox())
     for service, count in connected.items():  # each has two connections
         await wait_for_event(service, "broker.connected", count + 1)
     repeated = f"{dispatcher.url}/metrics", "charonia_wake_ups_repeated_total"
@@ -125,7 +127,7 @@ async def test_running_job_does_not_run_again_when_its_wake_up_may_be_redelivere
     executions = breakable.triton.metrics_url, "work_executions_total"
     running = await api.submit("work", work(30_000))
     await wait_for_metric(*executions, 1, request_id=running.id)
-    await cut_off(breakable)
+    await asyncio.to_thread(breakable.rabbitmq.close_connections)
     later = await api.submit("work", work(30_000))
     try:
         await api.wait(later.id, "processing", within=SOON)  # redelivered messages come before it
@@ -136,14 +138,6 @@ async def test_running_job_does_not_run_again_when_its_wake_up_may_be_redelivere
         for each in (later, running):
             await api.http.post(f"/v1/jobs/{each.id}/cancel")
             await api.wait(each.id)
-
-
-async def test_deleted_queues_are_recreated_at_once(breakable: Stack, api: Api, receiver: Receiver) -> None:
-    inbox = receiver.inbox()
-    for queue in ("jobs.echo.normal", topology.NOTIFIER_QUEUE):
-        await asyncio.to_thread(breakable.rabbitmq.delete_queue, queue)
-    job = await api.submit("echo", ECHO, webhook={"url": inbox.url})
-    await check_outcomes([job], api, inbox)
 
 
 async def test_wake_ups_lost_with_their_queues_are_sent_again(breakable: Stack, api: Api, receiver: Receiver) -> None:

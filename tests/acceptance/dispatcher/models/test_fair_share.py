@@ -5,9 +5,9 @@ from tests.support.api.api_shapes import BatchAccepted
 from tests.support.api.batches import wait_for_batch
 from tests.support.api.model_inputs import work
 
-BACKLOG = 240  # jobs, of which eight run at once
-JOB_MS = 300  # so that the backlog lasts nine seconds
-PROBES = 4  # jobs, one after the other; all while the backlog lasts
+BACKLOG = 120  # jobs, of which eight run at once
+JOB_MS = 300  # so that the backlog lasts more than four seconds
+PROBES = 2  # jobs, one after the other; all while the backlog lasts
 SLOTS = 16  # backlog jobs that run at once
 MOST_STARTED_BEFORE = 3 * SLOTS  # by order of submission it would be all that wait
 

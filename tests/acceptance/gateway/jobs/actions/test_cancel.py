@@ -7,7 +7,6 @@ from deploy.local.stack import Stack
 from tests.support.api.api_client import TERMINAL, Api, Job, read
 from tests.support.api.model_inputs import work
 from tests.support.receivers.webhook_receiver import Receiver
-from tests.support.stacks.own_dispatcher import replace_dispatcher
 from tests.support.telemetry.scraped_metrics import read_metric, wait_for_metric
 
 LONG_WORK = work(30_000)
@@ -61,14 +60,6 @@ async def test_canceled_job_holds_up_no_job_of_its_batch(api: Api) -> None:
     await cancel(api, long.id)
     assert (await api.wait(short.id, within=20)).status == "succeeded"
     assert (await api.wait(long.id)).status == "canceled"
-
-
-async def test_cancel_does_not_wait_for_the_next_heartbeat(breakable: Stack, api: Api) -> None:
-    async with replace_dispatcher(breakable, CHARONIA_LEASE="3600"):
-        job = await api.submit("work", LONG_WORK)
-        await api.wait(job.id, "processing")
-        assert (await cancel(api, job.id)).status == "canceling"
-        assert (await api.wait(job.id)).status == "canceled"
 
 
 async def test_second_cancel_changes_nothing_and_late_cancel_is_a_conflict(api: Api, other_tenant: Api) -> None:
