@@ -20,6 +20,7 @@ from tests.support.database.standby import NAME, Standby
 from tests.support.database.temporary import Databases, open_databases
 
 TEMPLATE = "migrated"
+VHOSTS = 3  # at once: as many as most workers need
 
 
 @pytest.fixture(scope="session")
@@ -68,9 +69,20 @@ async def schema(databases: Databases, template: str) -> "AsyncIterator[asyncpg.
         await connection.close()
 
 
+@pytest.fixture(scope="session")
+def vhosts(rabbitmq: RabbitMQ) -> Iterator[str]:
+    """The URLs of virtual hosts that nobody uses, without end."""
+
+    def create() -> Iterator[str]:
+        while True:
+            yield from rabbitmq.create_vhosts([f"test_{uuid4().hex}" for _ in range(VHOSTS)])
+
+    return create()
+
+
 @pytest.fixture(scope="module")
-def amqp_url(rabbitmq: RabbitMQ) -> str:
-    return rabbitmq.create_vhost(f"test_{uuid4().hex}")
+def amqp_url(vhosts: Iterator[str]) -> str:
+    return next(vhosts)
 
 
 @pytest.fixture

@@ -95,16 +95,21 @@ class RabbitMQ(Server):
 
     def create_vhost(self, name: str) -> str:
         """Create a virtual host that guest may use, which takes half a second; return its URL."""
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-            raise ValueError(f"invalid name of a virtual host: {name!r}")
-        every = '<<".*">>'
-        # One eval instead of two commands, because each command starts an Erlang machine.
+        return self.create_vhosts([name])[0]
+
+    def create_vhosts(self, names: Sequence[str]) -> list[str]:
+        """Create virtual hosts that guest may use, which takes hardly longer than one; return their URLs."""
+        for name in names:
+            if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+                raise ValueError(f"invalid name of a virtual host: {name!r}")
+        every, listed = '<<".*">>', ", ".join(f'<<"{name}">>' for name in names)
+        # One eval instead of two commands for each, because each command starts an Erlang machine.
         self.ctl(
             "eval",
-            f'ok = rabbit_vhost:add(<<"{name}">>, <<"charonia">>), ok = rabbit_auth_backend_internal:set_permissions('
-            f'<<"guest">>, <<"{name}">>, {every}, {every}, {every}, <<"charonia">>).',
+            '[begin ok = rabbit_vhost:add(Name, <<"charonia">>), ok = rabbit_auth_backend_internal:set_permissions('
+            f'<<"guest">>, Name, {every}, {every}, {every}, <<"charonia">>) end || Name <- [{listed}]].',
         )
-        return self.url_of(name)
+        return [self.url_of(name) for name in names]
 
     def delete_vhost(self, name: str) -> None:
         """Delete a virtual host with its queues."""
