@@ -1,6 +1,7 @@
 """Private servers for the tests. Each worker has one set, started by the first test that needs it."""
 
 import contextlib
+import gc
 import os
 import shutil
 import tempfile
@@ -40,6 +41,17 @@ def pytest_configure() -> None:
     """Give each worker ports of its own."""
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         use_share(int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while tests are found, and never among them: they stay to the end, and are many."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -73,14 +73,20 @@ def read_files(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-@pytest.mark.parametrize("python", find_pythons(), ids=lambda program: Path(program).name)
-def test_it_installs_and_runs(distributions: Path, stack: Stack, tmp_path: Path, python: str) -> None:
+def test_it_installs_and_runs(distributions: Path, stack: Stack, tmp_path: Path) -> None:
+    for python in find_pythons():
+        folder = tmp_path / Path(python).name
+        folder.mkdir()
+        install_and_run(python, distributions, stack, folder)
+
+
+def install_and_run(python: str, distributions: Path, stack: Stack, folder: Path) -> None:
     (package,) = distributions.glob("*.whl")
-    run([python, "-m", "venv", "--without-pip", "venv"], tmp_path)
-    own = str(tmp_path / "venv" / "bin" / "python")
+    run([python, "-m", "venv", "--without-pip", "venv"], folder)
+    own = str(folder / "venv" / "bin" / "python")
     pip = [sys.executable, "-m", "pip", "--python", own]  # an own one would take most of the test
-    run([*pip, "install", "--quiet", "--no-compile", "--disable-pip-version-check", str(package)], tmp_path)
-    environment = {"CHARONIA_URL": stack.url, "CHARONIA_KEY": DEVELOPMENT_KEY, "HOME": str(tmp_path)}
+    run([*pip, "install", "--quiet", "--no-compile", "--disable-pip-version-check", str(package)], folder)
+    environment = {"CHARONIA_URL": stack.url, "CHARONIA_KEY": DEVELOPMENT_KEY, "HOME": str(folder)}
     image = ROOT / "deploy" / "local" / "demo.png"
-    found = run([own, "-W", "error", "-c", PROGRAM, str(image)], tmp_path, environment)
+    found = run([own, "-W", "error", "-c", PROGRAM, str(image)], folder, environment)
     assert found.splitlines() == [str(LINES), "['a', ' b']", "[0.0, 2.0, 4.0]", "[[2.0, 4.0]] None", "True True"]
