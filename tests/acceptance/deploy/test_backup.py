@@ -1,4 +1,4 @@
-"""A busy stack loses all of its servers. Its services go on with the dump of its database, restored by the guide."""
+"""A busy stack loses its database and its broker. Its services go on with a dump, restored by the guide."""
 
 import asyncio
 import os
@@ -25,6 +25,7 @@ from tests.support.api.input_files import upload_file
 from tests.support.api.model_inputs import work
 from tests.support.receivers.webhook_receiver import Delivery, Receiver
 from tests.support.stacks.broker_connection import wait_for_broker
+from tests.support.stacks.guest_stack import GuestStack
 from tests.support.stacks.key_command import make_key
 from tests.support.stacks.restored_stack import (
     make_successor,
@@ -74,10 +75,10 @@ class Lost(NamedTuple):
 
 
 @pytest.fixture
-async def stacks(tmp_path: Path) -> AsyncIterator[tuple[Stack, Stack]]:
+async def stacks(stack: Stack, tmp_path: Path) -> AsyncIterator[tuple[Stack, Stack]]:
     """A running stack, and one with empty servers that can take its place."""
     settings = Settings.private(tmp_path / "old")
-    old = Stack(replace(settings, environment=ENVIRONMENT | OWN))
+    old = GuestStack(stack, replace(settings, environment=ENVIRONMENT | OWN))
     new = make_successor(old, tmp_path / "new")
     try:
         await asyncio.to_thread(old.start)
@@ -85,9 +86,9 @@ async def stacks(tmp_path: Path) -> AsyncIterator[tuple[Stack, Stack]]:
         await asyncio.to_thread(wait_for_broker, *old.gateways)
         yield old, new
     finally:
-        for stack in (old, new):
-            await asyncio.to_thread(stack.stop)
-            await asyncio.to_thread(stack.postgres.delete)
+        for each in (old, new):
+            await asyncio.to_thread(each.stop)
+            await asyncio.to_thread(each.postgres.delete)
 
 
 async def test_services_go_on_after_a_restore_into_an_empty_server(

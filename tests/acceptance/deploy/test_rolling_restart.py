@@ -21,6 +21,7 @@ from tests.support.api.model_inputs import work
 from tests.support.cluster.load_balancer import open_balanced_client
 from tests.support.load import Load
 from tests.support.receivers.webhook_receiver import Receiver
+from tests.support.stacks.guest_stack import GuestStack
 from tests.support.telemetry.scraped_metrics import read_metric
 from tests.support.waiting import eventually
 
@@ -40,24 +41,23 @@ ENVIRONMENT = {
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def pairs(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack with two processes of each service."""
     settings = Settings.private(tmp_path_factory.mktemp("pairs"), gateways=2, dispatchers=2, notifiers=2)
-    stack = Stack(replace(settings, environment=ENVIRONMENT))
+    pairs = GuestStack(stack, replace(settings, environment=ENVIRONMENT))
     try:
-        with stack:
-            yield stack
+        with pairs:
+            yield pairs
     finally:
-        stack.postgres.delete()
+        pairs.postgres.delete()
 
 
 @pytest.fixture
 async def api(pairs: Stack) -> AsyncIterator[Api]:
-    """A client behind a load balancer. The stack is healthy before and after the test."""
+    """A client behind a load balancer. The stack is healthy before the test."""
     await asyncio.to_thread(restore_stack, pairs)
     async with open_balanced_client([gateway.url for gateway in pairs.gateways], DEVELOPMENT_KEY) as client:
         yield Api(client)
-    await asyncio.to_thread(restore_stack, pairs)
 
 
 async def stop(service: Service) -> tuple[int | None, bool]:

@@ -10,17 +10,18 @@ from deploy.local.servers.postgres import DATABASE, find_programs, role_password
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 from tests.support.guides import find_blocks
+from tests.support.stacks.guest_stack import GuestStack
 
 GUIDE = ROOT / "docs" / "how-to" / "backup.md"
 KEPT = ("CHARONIA_ENCRYPTION_KEYS", "CHARONIA_URL_KEYS", "CHARONIA_STORE_URL")  # what has a backup of its own
 COMMAND_SECONDS = 120
 
 
-def make_successor(stack: Stack, folder: Path) -> Stack:
-    """Return a stack with empty servers, on the ports of a stack that has stopped."""
+def make_successor(stack: GuestStack, folder: Path) -> Stack:
+    """Return a stack with an empty database server and broker, on the ports of a stack that has stopped."""
     kept = {name: stack.environment[name] for name in KEPT}
     environment = {**stack.settings.environment, **kept}
-    return Stack(replace(stack.settings, stack_dir=folder, environment=environment))
+    return GuestStack(stack.host, replace(stack.settings, stack_dir=folder, environment=environment))
 
 
 def start_empty_servers(stack: Stack) -> None:
