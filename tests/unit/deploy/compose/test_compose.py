@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -46,11 +47,11 @@ def read_lock(file: Path) -> dict[str, str]:
     return {found[1]: line for line in joined.splitlines() if (found := PIN.match(line))}
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_the_file_is_what_the_compose_specification_says(file: str, tmp_path: Path) -> None:
-    copy = tmp_path / "compose.json"
-    copy.write_bytes(msgspec.json.encode(read(file)))
-    argv = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(copy)]
+def test_each_file_is_what_the_compose_specification_says(tmp_path: Path) -> None:
+    copies = [tmp_path / f"{file.replace('/', '-')}.json" for file in FILES]
+    for file, copy in zip(FILES, copies, strict=True):
+        copy.write_bytes(msgspec.json.encode(read(file)))
+    argv = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", *map(str, copies)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout
 
@@ -130,13 +131,18 @@ def test_an_image_holds_what_its_service_needs_as_it_is_locked(service: str) -> 
     )
 
 
+@pytest.fixture(scope="module")
+def owners() -> Mapping[str, list[str]]:
+    """The distributions that have each module."""
+    return metadata.packages_distributions()
+
+
 @pytest.mark.parametrize("service", SERVICES)
-def test_an_image_holds_what_its_service_imports(service: str) -> None:
+def test_an_image_holds_what_its_service_imports(service: str, owners: Mapping[str, list[str]]) -> None:
     """A distribution that the lock lacks is one that others import if they find it, or the service would not start."""
     code = f"import sys, services.{service}.__main__; print(*sys.modules)"
     command = [sys.executable, "-W", "ignore", "-c", code]
     modules = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout.split()
-    owners = metadata.packages_distributions()
     imported = {name for module in modules if "." not in module for name in owners.get(module, ())}
     missing = {normalise(name) for name in imported} - read_lock(COMPOSE / "requirements" / f"{service}.txt").keys()
     assert missing <= USED_IF_PRESENT
