@@ -60,16 +60,16 @@ def test_each_item_gets_its_line(charonia: CommandLine, tmp_path: Path) -> None:
 
 
 def test_a_command_that_is_killed_goes_on(charonia: CommandLine, tmp_path: Path) -> None:
-    write_items(tmp_path, *({"ms": 40} for _ in range(100)))
+    write_items(tmp_path, *({"ms": 40} for _ in range(60)))
     command = make_command("work", "--concurrency=24")
     kill_at(charonia, tmp_path, 1, *command)
     with (tmp_path / RESULTS).open("a") as file:
-        file.write('{"index": 99, "status": "succ')  # as if killed while it wrote
-    kill_at(charonia, tmp_path, 40, *command)
+        file.write('{"index": 59, "status": "succ')  # as if killed while it wrote
+    kill_at(charonia, tmp_path, 30, *command)
     (summary,) = charonia.read(*command)
-    assert (summary["items"], summary["failed"]) == (100, 0)
+    assert (summary["items"], summary["failed"]) == (60, 0)
     lines = read_results(tmp_path)
-    assert len(lines) == 100
+    assert len(lines) == 60
     assert {line["job"] for line in lines} == count_jobs(charonia)
     again = charonia.run(*command)
     assert (again.returncode, "--restart" in again.stderr) == (2, True)
@@ -143,19 +143,13 @@ def test_ctrl_c_names_the_command_that_cancels_the_jobs(charonia: CommandLine, t
     assert len(charonia.read("cancel", *re.findall(r"charonia cancel (bat_\w+)", terminal.text))) == 4
 
 
-def test_a_killed_gateway_and_an_outage_of_the_database_are_waited_for(
-    supervised: Stack, charonia: CommandLine, tmp_path: Path
-) -> None:
-    write_items(tmp_path, *({"ms": 60} for _ in range(120)))
+def test_a_killed_gateway_is_waited_for(breakable: Stack, charonia: CommandLine, tmp_path: Path) -> None:
+    write_items(tmp_path, *({"ms": 60} for _ in range(48)))
     process = charonia.start(*make_command("work", "--concurrency=24"))
     wait_until(lambda: count_lines(tmp_path / RESULTS) >= 1)
-    supervised.gateways[0].kill()
-    supervised.gateways[0].start()
-    before = count_lines(tmp_path / RESULTS)
-    wait_until(lambda: count_lines(tmp_path / RESULTS) > before)
+    breakable.gateways[0].kill()
     assert process.poll() is None
-    supervised.postgres.stop()
-    supervised.postgres.start()
+    breakable.gateways[0].start()
     assert process.wait(timeout=120) == 0
     process.communicate()
     assert {line["job"] for line in read_results(tmp_path)} == count_jobs(charonia)
