@@ -10,7 +10,7 @@ from common import ids
 from common.job_states import Priority
 from common.rabbitmq import messages, topology
 from common.rabbitmq.consumer import Consumer
-from common.rabbitmq.messages import JobsQueued, Message
+from common.rabbitmq.messages import JobsQueued, Message, QueuedJob
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.subscription import Subscription
 from common.settings import QueueType
@@ -88,7 +88,7 @@ async def publish(url: str, queue_type: QueueType, seconds: float) -> int:
     running = asyncio.create_task(publisher.connection.run())
     await until(lambda: publisher.connection.is_up, "the publisher is connected")
     keys = [topology.job_key(priority, model) for model in name_models() for priority in Priority]
-    body, count = messages.encode(JobsQueued(1)), int(seconds * RATE)
+    body, count = messages.encode(JobsQueued([QueuedJob(ids.new(), ids.new())])), int(seconds * RATE)
     begin = time.monotonic()
     for number in range(count):
         await asyncio.sleep(begin + number / RATE - time.monotonic())

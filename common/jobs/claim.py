@@ -1,6 +1,6 @@
-"""Claims queued jobs for a worker."""
+"""Finds jobs that wait, and claims them for a worker."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -13,14 +13,31 @@ from common.postgres import statements
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Database, Settled
 from common.postgres.statements import Executor
+from common.rabbitmq.messages import QueuedJob
 
 STATEMENTS = statements.load("common.jobs", "claim.sql")
 MOVES = (Moves("claim_jobs", [Move(Status.QUEUED, Status.PROCESSING)]),)
-LATE_SECONDS = 0.25  # after which the message of a waiting job is lost, or waits behind others
+SEARCHED_TENANTS = 60
+SEARCHED_JOBS = 50  # of each tenant
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs to claim, and for whom. `lease` is in seconds."""
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """Which waiting jobs to find, in the order of whose turns. `running` are the jobs of each tenant that count."""
+
+    model: str
+    priority: Priority
+    count: int
+    last_tenant: UUID
+    """The tenant served last."""
+    running: Mapping[UUID, int]
+    closed_tenants: Collection[UUID] = ()
+    """Tenants whose jobs may not start."""
+    on_probation: Collection[UUID] = ()
+    """Tenants of whose jobs only suspects may start."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """For whom to claim how many jobs of a queue. `lease` is in seconds."""
 
     model: str
     priority: Priority
@@ -29,10 +46,6 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     session: int | None = None
     """The worker's, while it holds the lock."""
     lease: float
-    last_tenant: UUID
-    """The tenant served last."""
-    closed_tenants: Collection[UUID] = ()
-    """Tenants that get none."""
     on_probation: Collection[UUID] = ()
     """Tenants that get only suspects."""
     max_bytes: int = MAX_BATCH_BYTES
@@ -41,48 +54,72 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Of small jobs that pass those that do not fit."""
 
 
+class LimitedRoom(NamedTuple):
+    """How many jobs of a model with limits may start, and of which tenants."""
+
+    jobs: int
+    per_tenant: int | None
+    closed_tenants: Collection[UUID]
+    running: Mapping[UUID, int]
+
+
 class ClaimBatch(NamedTuple):
     """Claimed jobs in the order of their turns.
 
-    `contended`: more may be queued, but other transactions hold them. `next_bytes` are those of the inputs of the next
-    job whose turn it is, if it did not fit. `late`: more could be claimed at once, and no message announces them.
+    `waiting` are those of the offered jobs that still wait. `contended`: more of them could start, but other
+    transactions hold them. `next_bytes` are those of the inputs of the next job whose turn it is, if it did not fit.
+    `is_limited`: the limits of the model allow no more jobs.
     """
 
-    jobs: list[JobToRun]
-    contended: bool
+    jobs: Sequence[JobToRun] = ()
+    waiting: Collection[UUID] = ()
+    contended: bool = False
     next_bytes: int | None = None
-    late: bool = False
+    is_limited: bool = False
 
 
-async def claim_jobs(executor: Executor, turn: Turn, running: Mapping[UUID, int]) -> ClaimBatch:
-    """Claim jobs fairly. `running` is the number of jobs of each tenant that count as running."""
-    return await _claim(executor, turn, running)
-
-
-async def claim_within_limits(database: Database, turn: Turn) -> ClaimBatch:
-    """Claim as many of the jobs as the limits of the model allow, over all dispatchers."""
-    async with database.transaction() as connection:
-        await STATEMENTS["lock_limits"].run(connection, model=turn.model)
-        (room,) = await STATEMENTS["find_room"].run(connection, model=turn.model, wanted=turn.count)
-        if room["jobs"] == 0:
-            return ClaimBatch([], contended=False)
-        running = dict(zip(room["tenants"] or (), room["running"] or (), strict=True))
-        closed = {*(room["closed"] or ()), *turn.closed_tenants}
-        allowed = msgspec.structs.replace(turn, count=room["jobs"], closed_tenants=closed)
-        claimed = await _claim(Settled(connection), allowed, running, per_tenant=room["per_tenant"])
-        return claimed._replace(late=claimed.late and room["jobs"] == turn.count)
-
-
-async def _claim(
-    executor: Executor, turn: Turn, running: Mapping[UUID, int], per_tenant: int | None = None
-) -> ClaimBatch:
-    found = await STATEMENTS["claim_jobs"].run(
+async def find_waiting(executor: Executor, search: Search) -> list[QueuedJob]:
+    """Return waiting jobs in the order of their turns."""
+    values = {name: value for name, value in msgspec.structs.asdict(search).items() if name != "running"}
+    found = await STATEMENTS["find_waiting"].run(
         executor,
-        **msgspec.structs.asdict(turn),
-        busy_tenants=running.keys(),
-        busy_jobs=running.values(),
-        per_tenant=per_tenant,
-        late_seconds=LATE_SECONDS,
+        **values,
+        busy_tenants=search.running.keys(),
+        busy_jobs=search.running.values(),
+        tenants=SEARCHED_TENANTS,
+        per_tenant=SEARCHED_JOBS,
     )
-    jobs = [read_job(JobToRun, dict(record)) for record in found if record["id"]]
-    return ClaimBatch(jobs, found[0]["contended"], found[0]["next_bytes"], found[0]["late"])
+    return [QueuedJob(record["tenant_id"], record["id"]) for record in found]
+
+
+async def find_room(executor: Executor, model: str, wanted: int) -> LimitedRoom:
+    """Return how many of the `wanted` jobs of a model may start."""
+    (room,) = await STATEMENTS["find_room"].run(executor, model=model, wanted=wanted)
+    running = dict(zip(room["tenants"] or (), room["running"] or (), strict=True))
+    return LimitedRoom(room["jobs"], room["per_tenant"], room["closed"] or (), running)
+
+
+async def claim_jobs(executor: Executor, claim: Claim, jobs: Sequence[UUID]) -> ClaimBatch:
+    """Claim as many of these jobs as are wanted, the first ones first."""
+    if not jobs:
+        return ClaimBatch()
+    found = await STATEMENTS["claim_jobs"].run(executor, **msgspec.structs.asdict(claim), jobs=jobs)
+    claimed = [read_job(JobToRun, dict(record)) for record in found if record["id"]]
+    return ClaimBatch(claimed, found[0]["waiting"] or (), found[0]["contended"], found[0]["next_bytes"])
+
+
+async def claim_within_limits(
+    database: Database, claim: Claim, choose: Callable[[LimitedRoom], Sequence[UUID]]
+) -> ClaimBatch:
+    """Claim as many jobs as the limits of the model allow, over all dispatchers.
+
+    `choose` returns the jobs to choose from, given the room for them.
+    """
+    async with database.transaction() as connection:
+        await STATEMENTS["lock_limits"].run(connection, model=claim.model)
+        room = await find_room(connection, claim.model, claim.count)
+        if room.jobs == 0:
+            return ClaimBatch(is_limited=True)
+        allowed = msgspec.structs.replace(claim, count=room.jobs)
+        claimed = await claim_jobs(Settled(connection), allowed, choose(room))
+        return claimed._replace(is_limited=len(claimed.jobs) == room.jobs)

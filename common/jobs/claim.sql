@@ -1,43 +1,54 @@
--- name: claim_jobs
--- Claims up to :count jobs of a :model and a :priority for a :worker in a :session, leased for :lease seconds.
+-- name: find_waiting
+-- Finds up to :count jobs of a :model and a :priority that may be claimed, and returns them in the order of their turns.
 --
 -- Tenants share a model fairly. The tenant that runs the fewest jobs here goes first (:busy_tenants, :busy_jobs).
 -- Tenants that run equally many take turns, beginning after :last_tenant, which was served last. Within a tenant, the
--- oldest job goes first. The search is bounded. It passes over :closed_tenants, and leaves no tenant with more than
--- :per_tenant jobs.
---
--- Locked jobs are skipped. `contended` says that there may be more jobs than were claimed. The inputs have at most
--- :max_bytes together. Small jobs with at most :max_passing_bytes together pass those that do not fit. `next_bytes` are
--- those of the first job that did not fit. `late` says that a job was left that could have been claimed, and has waited
--- for :late_seconds. Of tenants :on_probation only suspects are claimed.
+-- oldest job goes first. The search is bounded: it looks at up to :per_tenant jobs of each of up to :tenants. It passes
+-- over :closed_tenants. Of tenants :on_probation it finds only suspects.
 WITH tenants AS MATERIALIZED (
   SELECT *
-  FROM waiting_tenants(:model, :priority, :last_tenant, :count + 10, :closed_tenants)
-    WITH ORDINALITY AS tenant(id, turn)
-), candidates AS MATERIALIZED ( -- more than wanted: others may be locked, or not fit
-  SELECT job.id, job.input_bytes, job.run_at,
-    row_number() OVER (ORDER BY coalesce(busy.jobs, 0) + job.place, tenant.turn) AS number
-  FROM tenants tenant
-  LEFT JOIN unnest(:busy_tenants::uuid[], :busy_jobs::integer[]) AS busy(id, jobs) ON busy.id = tenant.id
-  CROSS JOIN LATERAL claimable_jobs(
-    :model, :priority, tenant.id, least(2 * :count::integer, :per_tenant::integer - coalesce(busy.jobs, 0))
+  FROM waiting_tenants(:model, :priority, :last_tenant, :tenants, :closed_tenants) WITH ORDINALITY AS tenant(id, turn)
+)
+SELECT tenant.id AS tenant_id, job.id
+FROM tenants tenant
+LEFT JOIN unnest(:busy_tenants::uuid[], :busy_jobs::integer[]) AS busy(id, jobs) ON busy.id = tenant.id
+CROSS JOIN LATERAL claimable_jobs(:model, :priority, tenant.id, :per_tenant) job
+WHERE job.suspected OR NOT tenant.id = ANY(:on_probation::uuid[])
+ORDER BY coalesce(busy.jobs, 0) + job.place, tenant.turn
+LIMIT :count;
+
+-- name: claim_jobs
+-- Claims up to :count of these :jobs of a :model and a :priority, the first ones first, for a :worker in a :session,
+-- leased for :lease seconds.
+--
+-- Locked jobs are skipped. `waiting` are those of the jobs that still wait. `contended` says that more of them could
+-- start, but others hold their rows. The inputs have at most :max_bytes together. Small jobs with at most
+-- :max_passing_bytes together pass those that do not fit. `next_bytes` are those of the first job that did not fit. Of
+-- tenants :on_probation only suspects are claimed.
+WITH offered AS MATERIALIZED (
+  SELECT job.id, job.input_bytes, offer.number
+  FROM unnest(:jobs::uuid[]) WITH ORDINALITY AS offer(id, number)
+  CROSS JOIN LATERAL (
+    SELECT id, input_bytes
+    FROM live_jobs
+    -- Written so that only the primary key fits this condition, and no partial index.
+    WHERE id = offer.id AND model = :model AND priority = :priority
+      AND coalesce(status = 'queued' AND scheduled_at IS NULL, false)
+      AND (expires_at IS NULL OR expires_at > now() OR started_at IS NOT NULL)
+      AND (probation IS NOT NULL OR NOT tenant_id = ANY(:on_probation::uuid[]))
   ) job
-  WHERE job.suspected OR NOT tenant.id = ANY(:on_probation::uuid[])
-  ORDER BY number
-  LIMIT 2 * :count::integer + 20
 ), sized AS MATERIALIZED (
   SELECT *, sum(input_bytes) OVER turns <= :max_bytes::bigint AS fits,
     input_bytes <= :max_passing_bytes AND
       sum(input_bytes) FILTER (WHERE input_bytes <= :max_passing_bytes::bigint) OVER turns <= :max_passing_bytes
       AS passes
-  FROM candidates
+  FROM offered
   WINDOW turns AS (ORDER BY number)
 ), locked AS MATERIALIZED (
   SELECT id, number, NOT fits AS passed
   FROM sized
   CROSS JOIN LATERAL (
     SELECT FROM live_jobs
-    -- Written so that only the primary key fits this condition, and no partial index.
     WHERE id = sized.id AND model = :model AND priority = :priority
       AND coalesce(status = 'queued' AND scheduled_at IS NULL, false)
     FOR UPDATE SKIP LOCKED
@@ -58,16 +69,14 @@ WITH tenants AS MATERIALIZED (
 SELECT search.*, claimed.*
 FROM (
   SELECT
-    jobs < :count
-      AND (jobs < count(*) FILTER (WHERE fits OR passes) OR (SELECT count(*) FROM tenants) > :count + 9) AS contended,
-    (array_agg(input_bytes ORDER BY number)
-      FILTER (WHERE NOT fits AND NOT passes AND (jobs < :count OR number < last)))[1]
-      AS next_bytes,
-    coalesce(bool_or(
-      (fits OR passes) AND number > last AND run_at <= now() - make_interval(secs => :late_seconds::double precision)
-    ), false) AS late
+    array_agg(sized.id) FILTER (WHERE locked.id IS NULL) AS waiting,
+    count(locked.id) < least(:count, count(*) FILTER (WHERE fits OR passes)) AS contended,
+    (array_agg(input_bytes ORDER BY sized.number)
+      FILTER (WHERE NOT fits AND NOT passes AND (jobs < :count OR sized.number < last)))[1]
+      AS next_bytes
   FROM (SELECT count(*) AS jobs, max(number) AS last FROM locked) found
   LEFT JOIN sized ON true
+  LEFT JOIN locked ON locked.id = sized.id
   GROUP BY jobs, last
 ) search
 LEFT JOIN claimed ON true

@@ -1,13 +1,12 @@
 """Makes scheduled jobs claimable that are due."""
 
-import asyncpg
-
-from common.job_states import Priority, Status
+from common.job_states import Status
+from common.jobs.announced import read_wake_up
 from common.jobs.moves import Moves, stay
 from common.postgres import statements
 from common.postgres.database import Database, Settled
 from common.postgres.statements import Executor
-from common.rabbitmq.wake_ups import WakeUp, job_wake_up
+from common.rabbitmq.wake_ups import WakeUp
 
 STATEMENTS = statements.load("common.jobs", "promote.sql")
 MOVES = tuple(
@@ -40,7 +39,3 @@ async def promote_suspect(database: Database, probation: float, interruptions: i
         await STATEMENTS["suspect_jobs"].run(connection, **values)
         promoted = await Settled(connection).fetch(STATEMENTS["promote_suspect"].text)
         return [read_wake_up(each) for each in promoted]
-
-
-def read_wake_up(record: asyncpg.Record) -> WakeUp:
-    return job_wake_up(Priority(record["priority"]), record["model"], record["traceparent"])

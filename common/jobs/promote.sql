@@ -11,7 +11,7 @@ WITH due AS (
 UPDATE live_jobs
 SET scheduled_at = NULL
 WHERE id IN (SELECT id FROM due)
-RETURNING model, priority, traceparent;
+RETURNING tenant_id, id, model, priority, traceparent;
 
 -- name: find_suspect
 -- Returns whether a suspected poison job is due, or a tenant is on probation.
@@ -101,4 +101,4 @@ WITH first AS MATERIALIZED (
 UPDATE live_jobs
 SET scheduled_at = NULL
 WHERE id = (SELECT id FROM chosen) AND scheduled_at <= now() -- not canceled in the meantime
-RETURNING model, priority, traceparent;
+RETURNING tenant_id, id, model, priority, traceparent;

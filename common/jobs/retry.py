@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from common.job_states import Priority, Status
+from common.job_states import Status
+from common.jobs.announced import read_wake_up
 from common.jobs.moves import Move, Moves
 from common.postgres import statements
 from common.postgres.statements import Executor
-from common.rabbitmq.wake_ups import WakeUp, job_wake_up
+from common.rabbitmq.wake_ups import WakeUp
 
 STATEMENTS = statements.load("common.jobs", "retry.sql")
 MOVES = (
@@ -21,4 +22,4 @@ async def retry_jobs(
     """Queue those of a tenant's jobs that have one of these statuses. Return their wake-ups, to be announced."""
     values = {"tenant": tenant_id, "jobs": jobs, "statuses": statuses, "model": model}
     found = await STATEMENTS["retry_jobs"].run(executor, **values)
-    return {each["id"]: job_wake_up(Priority(each["priority"]), each["model"], each["traceparent"]) for each in found}
+    return {each["id"]: read_wake_up(each) for each in found}

@@ -60,8 +60,8 @@ WITH ended AS (
       output_file_bytes = 0
   FROM ended
   WHERE j.id = ended.id AND j.generation > 0
-  RETURNING j.id, j.model, j.priority, j.traceparent, j.claim
+  RETURNING j.tenant_id, j.id, j.model, j.priority, j.traceparent, j.claim
 ), step AS (
   INSERT INTO job_steps (job_id, claim, number, type) SELECT id, claim, 0, 'job.queued' FROM retried
 )
-SELECT id, model, priority, traceparent FROM retried;
+SELECT tenant_id, id, model, priority, traceparent FROM retried;

@@ -11,7 +11,7 @@ A message is a wake-up: it names a row and carries no state of its own. It can b
 harm.
 """
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -19,10 +19,17 @@ import msgspec
 from common.errors import Reject
 
 
-class JobsQueued(msgspec.Struct, frozen=True, tag="jobs.queued/1"):
-    """Jobs of the queue's model can be claimed: any of them, so a count is enough."""
+class QueuedJob(NamedTuple):
+    """A job that can be claimed, and its tenant."""
 
-    count: Annotated[int, msgspec.Meta(ge=1, le=1000)]
+    tenant_id: UUID
+    id: UUID
+
+
+class JobsQueued(msgspec.Struct, frozen=True, tag="jobs.queued/1"):
+    """Jobs of the queue's model can be claimed. Each announcement starts one of the jobs that wait, if there is one."""
+
+    jobs: Annotated[list[QueuedJob], msgspec.Meta(min_length=1, max_length=1000)]
 
 
 class EventsRecorded(msgspec.Struct, frozen=True, tag="events.recorded/1"):

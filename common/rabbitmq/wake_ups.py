@@ -15,7 +15,7 @@ from common import ids
 from common.errors import BrokerUnavailable, Unroutable
 from common.job_states import Priority
 from common.rabbitmq import messages, topology
-from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued
+from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued, QueuedJob
 from common.rabbitmq.publisher import Publisher
 from common.telemetry import tracing
 from common.telemetry.logs import Log
@@ -42,13 +42,13 @@ class WakeUp(msgspec.Struct, frozen=True):
     max_per_message: int = 1
 
 
-def job_wake_up(priority: Priority, model: str, traceparent: str, max_per_message: int = 1) -> WakeUp:
+def job_wake_up(job: QueuedJob, priority: Priority, model: str, traceparent: str, max_per_message: int = 1) -> WakeUp:
     """Return the wake-up for a job that can be claimed.
 
     `max_per_message` is the model's batch size: more jobs could wait in one dispatcher while another is idle.
     """
     limit = min(max_per_message, MAX_JOBS_PER_MESSAGE)
-    return WakeUp(topology.JOBS_EXCHANGE, topology.job_key(priority, model), JobsQueued(1), traceparent, limit)
+    return WakeUp(topology.JOBS_EXCHANGE, topology.job_key(priority, model), JobsQueued([job]), traceparent, limit)
 
 
 def event_wake_up(event_id: UUID, event_type: str, traceparent: str) -> WakeUp:
@@ -79,11 +79,12 @@ def group_wake_ups(wake_ups: Iterable[WakeUp]) -> Iterator[list[WakeUp]]:
 
 def merge_messages(group: Sequence[WakeUp]) -> JobsQueued | EventsRecorded | CancelJob:
     """Return one message for wake-ups of one kind."""
-    jobs, events = 0, []
+    jobs: list[QueuedJob] = []
+    events: list[tuple[UUID, str]] = []
     for wake_up in group:
         match wake_up.message:
-            case JobsQueued(count):
-                jobs += count
+            case JobsQueued(queued):
+                jobs += queued
             case EventsRecorded(recorded):
                 events += recorded
             case CancelJob() as cancel:

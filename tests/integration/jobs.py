@@ -9,7 +9,7 @@ from common import ids, tensors
 from common.event_types import number_event
 from common.job_states import Failure, Priority, Status
 from common.jobs import promote
-from common.jobs.claim import Turn, claim_jobs
+from common.jobs.claim import Claim, ClaimBatch, Search, claim_jobs, find_waiting
 from common.jobs.end import JobEnd
 from common.jobs.job import ClaimedJob, JobToRun
 from common.jobs.new_event import NewEvent
@@ -17,6 +17,8 @@ from common.jobs.new_job import NewJob
 from common.jobs.requeue import Requeue
 from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
+from common.postgres.statements import Executor
+from common.rabbitmq.messages import QueuedJob
 from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 from common.tensors import Datatype, Tensor
 from services.dispatcher.failures.retry_policy import MAX_INTERRUPTIONS, PROBATION_SECONDS
@@ -27,6 +29,8 @@ TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 PACKED = tensors.pack([Tensor("x", Datatype.FP32, [1, 1], bytes(4))])
 TRANSIENT = Failure("inference_failed", "try again", True)
 LEASE = 60.0
+QUEUE: dict[str, Any] = {"model": "echo", "priority": Priority.NORMAL}
+FIRST_TURN = {"last_tenant": NIL, "running": dict[UUID, int]()}
 
 
 async def add_tenant(database: Database, name: str) -> UUID:
@@ -57,7 +61,7 @@ def new_job(tenant: UUID, **changes: Any) -> NewJob:
         "callback_url": None,
         "callback_events": None,
     } | changes
-    wake_up = job_wake_up(values["priority"], values["model"], TRACEPARENT)
+    wake_up = job_wake_up(QueuedJob(tenant, values["id"]), values["priority"], values["model"], TRACEPARENT)
     return NewJob(**{"wake_up": wake_up} | values)
 
 
@@ -67,21 +71,19 @@ async def submit(database: Database, tenant: UUID, **changes: Any) -> UUID:
     return job.id
 
 
-def make_turn(count: int = 1, **changes: Any) -> Turn:
-    values: dict[str, Any] = {
-        "model": "echo",
-        "priority": Priority.NORMAL,
-        "last_tenant": NIL,
-        "worker": "w",
-        "lease": LEASE,
-    }
-    return Turn(count=count, **values | changes)
+async def claim_next(executor: Executor, count: int = 1, **changes: Any) -> ClaimBatch:
+    """Claim the jobs whose turn it is, as a dispatcher does that knows none yet."""
+    queue: dict[str, Any] = {name: changes.pop(name, value) for name, value in QUEUE.items()}
+    turns: dict[str, Any] = {name: changes.pop(name, value) for name, value in FIRST_TURN.items()}
+    found = await find_waiting(executor, Search(count=2 * count, **queue, **turns))
+    values: dict[str, Any] = {"worker": "w", "lease": LEASE} | changes
+    claim = Claim(count=count, **queue, **values)
+    return await claim_jobs(executor, claim, [job.id for job in found])
 
 
-async def take(database: Database, count: int = 1, **changes: Any) -> list[JobToRun]:
-    """Claim jobs as after `count` wake-ups."""
-    running = changes.pop("running", {})
-    return (await claim_jobs(database, make_turn(count, **changes), running)).jobs
+async def take(executor: Executor, count: int = 1, **changes: Any) -> list[JobToRun]:
+    """Return the jobs whose turn it is, claimed."""
+    return [*(await claim_next(executor, count, **changes)).jobs]
 
 
 ASIDE = """
@@ -169,11 +171,6 @@ async def trace(database: Database, job_id: UUID) -> Traces:
     events = await database.fetch("SELECT type FROM events WHERE job_id = $1 ORDER BY type", job_id)
     outputs = await database.fetch("SELECT outputs FROM jobs WHERE id = $1 AND outputs IS NOT NULL", job_id)
     return Traces(*([record[0] for record in found] for found in (events, outputs)))
-
-
-async def let_wait(database: Database, seconds: float) -> None:
-    """Let all jobs have been claimable for so much longer."""
-    await database.fetch("UPDATE jobs SET run_at = run_at - make_interval(secs => $1)", seconds)
 
 
 async def lapse(database: Database, job_id: UUID) -> None:

@@ -1,8 +1,8 @@
 """A queue with claimable jobs has wake-ups, or the reconciler finds them missing. A lost wake-up strands no job."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Coroutine
+from collections import defaultdict
+from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, get_args
 from uuid import UUID
@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from common.job_states import Priority
 from common.jobs.job import JobToRun
 from common.postgres.database import Database
+from common.rabbitmq.messages import QueuedJob
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.models.served_model import ServedModel
@@ -43,9 +44,15 @@ class Dispatcher:
     def __init__(self, world: World) -> None:
         self.claims = Claims(world.database, RunLimits(world.stores.limits, list), worker="w", lease=LEASE)
         self.models = {name: ServedModel(name, asyncio.Event()) for name in ("echo", "small")}
+        for model in self.models.values():
+            model.available.set()
 
-    async def answer(self, queue: Queue) -> JobToRun | None:
-        return await self.claims.claim(self.models[queue[0]], queue[1])
+    async def answer(self, queue: Queue, job: QueuedJob, slots: int) -> JobToRun | None:
+        """Claim a job as after a message. Without slots, jobs compete."""
+        model = self.models[queue[0]]
+        model.concurrency.limit = float(slots)
+        self.claims.note_announced(model, queue[1], [job])
+        return await self.claims.claim(model, queue[1])
 
 
 class WakeUps(RuleBasedStateMachine):
@@ -55,7 +62,7 @@ class WakeUps(RuleBasedStateMachine):
         self.dispatchers = [Dispatcher(world) for _ in range(2)]
         self.jobs: list[UUID] = []
         self.claimed: list[JobToRun] = []
-        self.queues: Counter[Queue] = Counter()  # the wake-ups in the broker
+        self.queues = defaultdict[Queue, list[QueuedJob]](list)  # the wake-ups in the broker
 
     def do(self, call: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(call)
@@ -78,15 +85,15 @@ class WakeUps(RuleBasedStateMachine):
         for _ in range(number):
             self.jobs.append(self.do(submit(self.world.database, self.tenants[tenant], **options)))
             if not scheduled:
-                self.queues["echo", priority] += 1
+                self.queues["echo", priority].append(QueuedJob(self.tenants[tenant], self.jobs[-1]))
 
-    @rule(number=st.integers(1, 4))
-    def answer(self, number: int) -> None:
+    @rule(number=st.integers(1, 4), slots=st.integers(0, 1))
+    def answer(self, number: int, slots: int) -> None:
         """Two dispatchers answer wake-ups at the same time."""
 
         async def run() -> None:
-            queues = self.take_wake_ups(number)
-            answers = [self.dispatchers[index % 2].answer(queue) for index, queue in enumerate(queues)]
+            wake_ups = self.take_wake_ups(number)
+            answers = [self.dispatchers[index % 2].answer(*each, slots) for index, each in enumerate(wake_ups)]
             self.claimed += [job for job in await asyncio.gather(*answers) if job is not None]
 
         self.do(run())
@@ -104,7 +111,7 @@ class WakeUps(RuleBasedStateMachine):
             self.do(self.world.cancel(job))
             if again:
                 self.do(self.world.retry(job))
-            self.queues.update(self.world.wake_ups.take_jobs())
+            self.add_wake_ups(self.world.wake_ups.take_jobs())
 
     @rule(seconds=st.sampled_from([1.0, 5.0, 55.0, LEASE + 1]))
     def wait(self, seconds: float) -> None:
@@ -117,38 +124,42 @@ class WakeUps(RuleBasedStateMachine):
     @rule(number=st.integers(1, 8))
     def lose(self, number: int) -> None:
         """The broker loses messages."""
-        for queue in list(self.queues):
-            self.queues[queue] = max(0, self.queues[queue] - number)
+        for jobs in self.queues.values():
+            del jobs[:number]
 
     @rule()
     def reconcile(self) -> None:
         found = self.do(self.world.find_lost_wake_ups())
-        self.queues.update({queue: jobs for queue, jobs in found.items() if not self.queues[queue]})
+        self.add_wake_ups({queue: jobs for queue, jobs in found.items() if not self.queues[queue]})
 
     @invariant()
     def the_reconciler_sees_every_queue_with_claimable_jobs(self) -> None:
-        self.queues.update(self.world.wake_ups.take_jobs())
+        self.add_wake_ups(self.world.wake_ups.take_jobs())
         claimable = self.do(self.world.database.fetch(CLAIMABLE))
         found = self.do(self.world.find_lost_wake_ups())
         for model, priority, jobs in claimable:
-            assert found[model, Priority(priority)] >= jobs
+            assert len(found[model, Priority(priority)]) >= jobs
 
     def teardown(self) -> None:
         """Check that no claimable job is left when all wake-ups are answered, lost ones after reconciling."""
         self.do(self.world.sweep())
-        self.queues.update(self.world.wake_ups.take_jobs())
+        self.add_wake_ups(self.world.wake_ups.take_jobs())
         for _ in range(1000):
             if not self.do(self.world.database.fetch(CLAIMABLE)):
                 return
             self.reconcile()
-            self.answer(4)
+            self.answer(4, 1)
         raise AssertionError("claimable jobs are left")
 
-    def take_wake_ups(self, number: int) -> list[Queue]:
+    def add_wake_ups(self, jobs: Mapping[Queue, list[QueuedJob]]) -> None:
+        for queue, announced in jobs.items():
+            self.queues[queue] += announced
+
+    def take_wake_ups(self, number: int) -> list[tuple[Queue, QueuedJob]]:
         """Take up to `number` wake-ups of each queue."""
-        taken = Counter({queue: min(number, count) for queue, count in self.queues.items()})
-        self.queues.subtract(taken)
-        return list(taken.elements())
+        taken = [(queue, job) for queue, jobs in self.queues.items() for job in jobs[:number]]
+        self.lose(number)
+        return taken
 
 
 def test_no_claimable_job_is_left_without_a_wake_up(database_url: str) -> None:

@@ -4,7 +4,6 @@ There is no broker: wake-ups are recorded.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -20,6 +19,7 @@ from common.jobs.renew import renew_leases
 from common.jobs.requeue import requeue_jobs
 from common.postgres.database import TRANSACTION_SECONDS, Connection, Database
 from common.rabbitmq.change_publisher import ChangePublisher
+from common.rabbitmq.messages import QueuedJob
 from common.rabbitmq.publisher import Publisher
 from common.tensors import Datatype, Signature
 from common.views.job import JobUrls
@@ -45,7 +45,7 @@ from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelStore
 from tests.integration.jobs import LEASE, TRACEPARENT, TRANSIENT, new_job, new_requeue, take
 from tests.integration.stores import Stores
-from tests.support.recorded_wake_ups import Queue, RecordedWakeUps, read_queue
+from tests.support.recorded_wake_ups import Queue, RecordedWakeUps, read_jobs
 from tests.support.result_recorder import make_recorder
 
 PERMANENT = Failure("invalid_input", "never", False)
@@ -163,13 +163,16 @@ class World:
         """Claim as a dispatcher does after one wake-up for each job. Nobody holds the lock of the session."""
         counts = await self.database.fetch(WAKE_UP_COUNTS, jobs)
         queues = {(each["model"], Priority(each["priority"])): each["count"] for each in counts}
-        return await self.answer(queues, session)
+        return await self._claim(queues, session)
 
-    async def answer(self, wake_ups: Mapping[Queue, int], session: int | None = None) -> list[JobToRun]:
+    async def answer(self, wake_ups: Mapping[Queue, Sequence[QueuedJob]], session: int | None = None) -> list[JobToRun]:
         """Claim as a dispatcher does after wake-ups."""
+        return await self._claim({queue: len(announced) for queue, announced in wake_ups.items()}, session)
+
+    async def _claim(self, counts: Mapping[Queue, int], session: int | None) -> list[JobToRun]:
         claimed = [
             job
-            for (model, priority), count in wake_ups.items()
+            for (model, priority), count in counts.items()
             for job in await take(self.database, count, model=model, priority=priority, session=session)
         ]
         for job in claimed:
@@ -240,11 +243,11 @@ class World:
         assert row is not None
         return str(row["row"])
 
-    async def find_lost_wake_ups(self) -> Counter[Queue]:
-        """Return the wake-ups that the reconciler finds missing when the broker has lost all messages."""
+    async def find_lost_wake_ups(self) -> dict[Queue, list[QueuedJob]]:
+        """Return the jobs of the wake-ups that the reconciler finds missing when the broker has lost all messages."""
         queues = await find_waiting_queues(self.database, 0.0, 100)
 
         async def count_ready(names: Sequence[str]) -> dict[str, int]:
             return dict.fromkeys(names, 0)
 
-        return Counter(map(read_queue, list_wake_ups(await find_silent(queues, count_ready))))
+        return read_jobs(list_wake_ups(await find_silent(queues, count_ready)))

@@ -1,10 +1,10 @@
 """Wake-ups that are kept instead of published."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 
 from common.job_states import Priority
-from common.rabbitmq.messages import JobsQueued
+from common.rabbitmq.messages import JobsQueued, QueuedJob
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUp, WakeUpPublisher
 
@@ -29,11 +29,16 @@ class RecordedWakeUps(WakeUpPublisher):
         taken, self.announced = self.announced, []
         return taken
 
-    def take_jobs(self) -> Counter[Queue]:
-        """Return the number of jobs announced for each queue since the last call."""
-        return Counter(read_queue(wake_up) for wake_up in self.take() if isinstance(wake_up.message, JobsQueued))
+    def take_jobs(self) -> dict[Queue, list[QueuedJob]]:
+        """Return the jobs announced for each queue since the last call."""
+        return read_jobs(self.take())
 
 
-def read_queue(wake_up: WakeUp) -> Queue:
-    _, priority, model = wake_up.routing_key.split(".", 2)
-    return model, Priority(priority)
+def read_jobs(wake_ups: Iterable[WakeUp]) -> dict[Queue, list[QueuedJob]]:
+    """Return the announced jobs of each queue."""
+    found = defaultdict[Queue, list[QueuedJob]](list)
+    for wake_up in wake_ups:
+        if isinstance(wake_up.message, JobsQueued):
+            _, priority, model = wake_up.routing_key.split(".", 2)
+            found[model, Priority(priority)] += wake_up.message.jobs
+    return found

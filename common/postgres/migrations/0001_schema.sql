@@ -448,11 +448,11 @@ $$;
 -- Return the first claimable jobs of a tenant in their order, at most `count`. The statement that calls it is planned with
 -- it, so it costs nothing.
 CREATE FUNCTION claimable_jobs(model text, priority text, tenant uuid, count integer)
-RETURNS TABLE (id uuid, input_bytes integer, run_at timestamptz, suspected boolean, place bigint)
+RETURNS TABLE (id uuid, suspected boolean, place bigint)
 LANGUAGE sql STABLE AS $$
-  SELECT first.id, first.input_bytes, first.run_at, first.suspected, row_number() OVER (ORDER BY first.id)
+  SELECT first.id, first.suspected, row_number() OVER (ORDER BY first.id)
   FROM (
-    SELECT j.id, j.input_bytes, j.run_at, j.probation IS NOT NULL AS suspected
+    SELECT j.id, j.probation IS NOT NULL AS suspected
     FROM live_jobs j
     WHERE j.model = claimable_jobs.model AND j.priority = claimable_jobs.priority AND j.tenant_id >= tenant
       AND j.tenant_id <= tenant AND j.status = 'queued' AND j.scheduled_at IS NULL

@@ -10,13 +10,12 @@ from common.jobs.job import JobToRun
 from common.jobs.requeue import Requeue, requeue_jobs
 from common.postgres.statements import Executor
 from common.rabbitmq.change_publisher import ChangePublisher
-from common.rabbitmq.messages import JobsQueued, Message
+from common.rabbitmq.messages import JobsQueued, Message, QueuedJob
 from common.telemetry.logs import Log
 from services.dispatcher import metrics
 from services.dispatcher.attempts.attempts import Attempts
 from services.dispatcher.attempts.running_job import RunningJob, RunningJobs
 from services.dispatcher.attempts.slot import Slot
-from services.dispatcher.attempts.slot_filler import SlotFiller
 from services.dispatcher.attempts.suspects import Suspects
 from services.dispatcher.claims.claims import Claims, NoRoom
 from services.dispatcher.models.served_model import ServedModel
@@ -49,11 +48,12 @@ class Runner:
         self._suspects = suspects
         self._changes = changes
         self._starting: set[asyncio.Task[bool]] = set()
-        self._filler = SlotFiller(claims, self._start_in_slot)
 
     async def handle(self, model: ServedModel, priority: Priority, message: Message, traceparent: str | None) -> None:
         """Start a job for each job that the message announces. Raises Retry or Reject."""
-        starts = [self._start_one(model, priority, traceparent) for _ in range(count_jobs(message))]
+        jobs = read_jobs(message)
+        self._claims.note_announced(model, priority, jobs)
+        starts = [self._start_one(model, priority, traceparent) for _ in jobs]
         for error in await asyncio.gather(*starts, return_exceptions=True):  # concurrently, so that all wait from now
             if error is not None:
                 raise error
@@ -100,7 +100,6 @@ class Runner:
         finally:
             if job is None:
                 model.release(probe=probe)
-        self._filler.note_claim(model, priority)
         if job is None:
             metrics.stale_messages.inc()
             return True
@@ -119,7 +118,6 @@ class Runner:
 
     async def stop(self, grace: float) -> None:
         """Let running jobs end within `grace` seconds, then give the others back to the queue."""
-        self._filler.stop()
         self._suspects.stop()
         if self._starting:
             await asyncio.wait(self._starting, timeout=grace)
@@ -148,8 +146,8 @@ async def wait_until(deadline: float, waiting: Awaitable[T], what: str) -> T:
         raise Retry(f"no {what} became free within {HOLD_SECONDS:g} s") from None
 
 
-def count_jobs(message: Message) -> int:
-    """Return how many jobs a message announces. Raises Reject for a message of another kind."""
+def read_jobs(message: Message) -> Sequence[QueuedJob]:
+    """Return the jobs that a message announces. Raises Reject for a message of another kind."""
     if not isinstance(message, JobsQueued):
         raise Reject(f"a {type(message).__name__} does not belong in a queue of jobs")
-    return message.count
+    return message.jobs

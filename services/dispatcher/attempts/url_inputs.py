@@ -8,8 +8,9 @@ from typing import NamedTuple, TypeVar
 
 from common.tensors import Tensor
 from services.dispatcher.attempts.running_job import RunningJob
-from services.dispatcher.claims.claims import Claims, name_fetched
+from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.fetch_permits import USUAL, FetchParty
+from services.dispatcher.claims.input_budget import name_fetched
 from services.dispatcher.inputs.fetched import FetchedContent, waits
 from services.dispatcher.inputs.url_fetcher import UrlFetcher
 

@@ -1,40 +1,55 @@
-"""Claims the jobs of a queue in the order of their turns, whichever job a wake-up was sent for."""
+"""Claims jobs of a queue: the one that a message announces, or the one whose turn it is if jobs compete for slots."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from enum import Enum
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from uuid import UUID
+
+import msgspec
 
 from common.errors import CharoniaError, Retry
 from common.job_states import Priority
-from common.jobs.claim import ClaimBatch, Turn, claim_jobs, claim_within_limits
+from common.jobs.claim import (
+    Claim,
+    ClaimBatch,
+    Search,
+    claim_jobs,
+    claim_within_limits,
+    find_room,
+    find_waiting,
+)
 from common.jobs.job import JobToRun
 from common.postgres.batcher import Batcher
 from common.postgres.database import Database
+from common.rabbitmq.messages import QueuedJob
+from services.dispatcher.claims.candidates import Candidates
 from services.dispatcher.claims.fetch_permits import FetchPermits
-from services.dispatcher.claims.input_budget import InputBudget, Queue, Room
+from services.dispatcher.claims.input_budget import InputBudget, Room, measure
 from services.dispatcher.claims.limits import RunLimits
+from services.dispatcher.claims.no_job import NoJob, explain
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.settings import MAX_FETCHES, MAX_INPUTS
 
-BATCH = 50  # claims in one statement, which examines as many tenants and twice as many jobs of each
+BATCH = 50  # claims in one statement
+SPARE = 20  # candidates beyond twice as many, for those that others have taken, or that do not fit
 MAX_TRIES = 50
 RETRY_SECONDS = 0.02  # while other transactions hold all queued jobs; most of them commit within this time
-
-
-class NoJob(Enum):
-    """Why a claim got no job."""
-
-    QUEUE_EMPTY = "the queue is empty, or its jobs may not start now"
-    LOCKED = "other transactions hold all queued jobs"
-    NO_ROOM = "the inputs of running jobs leave no room"
-
 
 ClaimResult = JobToRun | NoJob
 
 
 class NoRoom(CharoniaError):
     """The inputs of running jobs leave no room for the next job."""
+
+
+class ClaimQueue(msgspec.Struct, frozen=True):
+    """What claims of a model and a priority share. An item of `claims` is the time of the loop when it was wanted."""
+
+    candidates: Candidates
+    claims: Batcher[float, ClaimResult]
+    searches: Batcher[None, None]
 
 
 class Claims:
@@ -61,21 +76,29 @@ class Claims:
         self._worker = worker
         self._lease = lease
         self._read_session = read_session
-        self._batchers: dict[tuple[str, Priority], Batcher[None, ClaimResult]] = {}
-        self._late: set[Queue] = set()  # whose last claim left jobs that no message announces
+        self._queues: dict[tuple[str, Priority], ClaimQueue] = {}
+
+    def note_announced(self, model: ServedModel, priority: Priority, jobs: Sequence[QueuedJob]) -> None:
+        """Record which jobs a message announces."""
+        candidates = self._get_queue(model, priority).candidates
+        candidates.competing |= model.count_free() < len(jobs)
+        for job in jobs:
+            candidates.add(job)
 
     async def claim(self, model: ServedModel, priority: Priority) -> JobToRun | None:
         """Claim the next job of a model and class. None if the queue is empty, or its jobs may not start now.
 
         Raises Unavailable, NoRoom, or Retry if for too long other transactions hold all queued jobs.
         """
-        key = model.name, priority
-        if key not in self._batchers:
-            self._batchers[key] = Batcher(partial(self.claim_batch, model, priority), name="claims", limit=BATCH)
+        queue, began = self._get_queue(model, priority), time.monotonic()
+        if queue.candidates.is_stale():
+            await queue.searches.submit(None)
         for _ in range(MAX_TRIES):
-            match await self._batchers[key].submit(None):
+            match await queue.claims.submit(began):
                 case JobToRun() as job:
                     return job
+                case NoJob.UNKNOWN:
+                    await queue.searches.submit(None)
                 case NoJob.QUEUE_EMPTY:
                     return None
                 case NoJob.NO_ROOM:
@@ -83,10 +106,6 @@ class Claims:
                 case NoJob.LOCKED:
                     await asyncio.sleep(RETRY_SECONDS)
         raise Retry(NoJob.LOCKED.value)
-
-    def has_late(self, model: ServedModel, priority: Priority) -> bool:
-        """Return whether the last claim left jobs that may start, and that no message announces."""
-        return (model.name, priority) in self._late
 
     async def wait_for_room(self, model: ServedModel, priority: Priority) -> None:
         """Wait until the next job may fit, but not for long: by then a smaller job of another tenant may be next."""
@@ -98,59 +117,88 @@ class Claims:
         model.turns.note_end(job.tenant_id)
         self._limits.note_end(model.name)
 
-    async def claim_batch(self, model: ServedModel, priority: Priority, claims: list[None]) -> list[ClaimResult]:
-        """Claim up to one job for each item in one statement, as far as there is room for their inputs."""
-        turns, queue = model.turns, (model.name, priority)
-        limits, waiting = await self._limits.get(), self.fetch_permits.list_waiting(model.name)
-        is_limited = model.name in limits.models
-        room, loaded = self.inputs.reserve(queue), Room(0, 0)
-        try:
-            turn = Turn(
+    def _get_queue(self, model: ServedModel, priority: Priority) -> ClaimQueue:
+        key = model.name, priority
+        if key not in self._queues:
+            claims = Batcher(partial(self._claim_batch, model, priority), name="claims", limit=BATCH)
+            searches = Batcher(partial(self._search, model, priority), name="searches")
+            self._queues[key] = ClaimQueue(Candidates(), claims, searches)
+        return self._queues[key]
+
+    async def _search(self, model: ServedModel, priority: Priority, callers: list[None]) -> list[None]:
+        """Look for jobs that wait, once for all callers."""
+        candidates, limits = self._get_queue(model, priority).candidates, await self._limits.get()
+        candidates.passed_over = waiting = self.fetch_permits.list_waiting(model.name)
+
+        async def find(count: int) -> list[QueuedJob]:
+            closed, running = waiting.union(limits.paused_tenants), model.turns.count_running(priority)
+            if model.name in limits.models:
+                room = await find_room(self._database, model.name, count)
+                closed, running = waiting.union(room.closed_tenants), Counter(room.running)
+            search = Search(
                 model=model.name,
                 priority=priority,
-                count=len(claims),
-                worker=self._worker,
-                session=self._read_session(),
-                lease=self._lease,
-                last_tenant=turns.last_tenant[priority],
-                closed_tenants=waiting if is_limited else limits.paused_tenants | waiting,
+                count=count,
+                last_tenant=model.turns.last_tenant[priority],
+                running=running,
+                closed_tenants=closed,
                 on_probation=limits.on_probation.get(model.name, ()),
-                max_bytes=room.in_turn,
-                max_passing_bytes=room.passing,
             )
-            if is_limited:
-                claimed = await claim_within_limits(self._database, turn)
-            else:
-                claimed = await claim_jobs(self._database, turn, turns.count_running(priority))
+            return await find_waiting(self._database, search)
+
+        await candidates.search(find)
+        return callers
+
+    async def _claim_batch(self, model: ServedModel, priority: Priority, wanted: list[float]) -> list[ClaimResult]:
+        """Claim up to one job for each item in one statement, as far as there is room for their inputs."""
+        key, candidates = (model.name, priority), self._get_queue(model, priority).candidates
+        waiting = self.fetch_permits.list_waiting(model.name)
+        room, loaded = self.inputs.reserve(key), Room(0, 0)
+        try:
+            claimed = await self._claim_some(model, priority, len(wanted), room, waiting)
             loaded = measure(claimed.jobs)
         finally:
-            self.inputs.release(queue, Room(room.in_turn - loaded.in_turn, room.passing - loaded.passing))
-        self.inputs.note_next(queue, claimed.next_bytes)
+            self.inputs.release(key, Room(room.in_turn - loaded.in_turn, room.passing - loaded.passing))
+        self.inputs.note_next(key, claimed.next_bytes)
         model.lacks_room = claimed.next_bytes is not None
-        (self._late.add if claimed.late else self._late.discard)(queue)
+        candidates.competing |= claimed.contended or model.lacks_room
         for job in claimed.jobs:
-            turns.note_start(job.tenant_id, priority, passed=job.passed)
-        reason, without = explain(claimed), len(claims) - len(claimed.jobs)
-        if reason is NoJob.QUEUE_EMPTY and without:
-            self.fetch_permits.note_skipped(model.name, waiting, without)
-        return [*claimed.jobs, *[reason] * without]
+            model.turns.note_start(job.tenant_id, priority, passed=job.passed)
+        reasons = [explain(claimed, candidates, asked_at) for asked_at in wanted[len(claimed.jobs) :]]
+        if empty := reasons.count(NoJob.QUEUE_EMPTY):
+            self.fetch_permits.note_skipped(model.name, waiting.union(candidates.passed_over), empty)
+        return [*claimed.jobs, *reasons]
 
+    async def _claim_some(
+        self, model: ServedModel, priority: Priority, count: int, room: Room, closed: Collection[UUID]
+    ) -> ClaimBatch:
+        """Claim up to `count` of the candidates in the order of their turns, but none of closed tenants."""
+        candidates, limits = self._get_queue(model, priority).candidates, await self._limits.get()
+        last_tenant, offered = model.turns.last_tenant[priority], list[QueuedJob]()
+        claim = Claim(
+            model=model.name,
+            priority=priority,
+            count=count,
+            worker=self._worker,
+            session=self._read_session(),
+            lease=self._lease,
+            on_probation=limits.on_probation.get(model.name, ()),
+            max_bytes=room.in_turn,
+            max_passing_bytes=room.passing,
+        )
 
-def explain(claimed: ClaimBatch) -> NoJob:
-    """Return why a claim got no more jobs."""
-    if claimed.contended:
-        return NoJob.LOCKED
-    return NoJob.QUEUE_EMPTY if claimed.next_bytes is None else NoJob.NO_ROOM
+        def choose(running: Mapping[UUID, int], others: Collection[UUID], per_tenant: int | None) -> list[UUID]:
+            chosen = candidates.choose(2 * count + SPARE, running, last_tenant, {*closed, *others}, per_tenant)
+            offered.extend(chosen)
+            return [job.id for job in chosen]
 
-
-def measure(jobs: Iterable[JobToRun]) -> Room:
-    """Return the bytes of the inputs of claimed jobs."""
-    sizes = {False: 0, True: 0}
-    for job in jobs:
-        sizes[job.passed] += job.input_bytes
-    return Room(sizes[False], sizes[True])
-
-
-def name_fetched(job: JobToRun) -> Queue:
-    """Return the queue of what a job fetched after its claim."""
-    return job.model, job.priority, "fetched"
+        if model.name in limits.models:
+            candidates.competing = True  # over all dispatchers
+            claimed = await claim_within_limits(
+                self._database, claim, lambda room: choose(room.running, room.closed_tenants, room.per_tenant)
+            )
+        else:
+            jobs = choose(model.turns.count_running(priority), limits.paused_tenants, None)
+            claimed = await claim_jobs(self._database, claim, jobs)
+        candidates.settle(offered, claimed.waiting)
+        return claimed

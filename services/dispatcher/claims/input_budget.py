@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
 from common.fair_budget import FairBudget
 from common.job_states import Priority
+from common.jobs.job import JobToRun
 from common.postgres.batcher import MAX_BATCH_BYTES
 from services.dispatcher.settings import MAX_INPUTS
 
@@ -125,3 +127,16 @@ class InputBudget:
 
     def _passing_room(self, queue: Queue) -> int:
         return max(0, self._largest_passing - self._budget.held((queue, True)))
+
+
+def measure(jobs: Iterable[JobToRun]) -> Room:
+    """Return the bytes of the inputs of claimed jobs."""
+    sizes = {False: 0, True: 0}
+    for job in jobs:
+        sizes[job.passed] += job.input_bytes
+    return Room(sizes[False], sizes[True])
+
+
+def name_fetched(job: JobToRun) -> Queue:
+    """Return the queue of what a job fetched after its claim."""
+    return job.model, job.priority, "fetched"

@@ -7,11 +7,11 @@ SELECT
   ARRAY(SELECT id FROM tenants WHERE paused_at IS NOT NULL) AS paused_tenants;
 
 -- name: find_next_jobs
--- Finds up to $2 claimable jobs of each priority ($3) of a model ($1). Returns their priorities and traceparents.
-SELECT class.priority, job.traceparent
+-- Finds up to $2 claimable jobs of each priority ($3) of a model ($1). Returns what their wake-ups need.
+SELECT job.*
 FROM unnest($3::text[]) AS class(priority)
 CROSS JOIN LATERAL (
-  SELECT traceparent
+  SELECT tenant_id, id, model, priority, traceparent
   FROM live_jobs
   WHERE model = $1 AND priority = class.priority AND status = 'queued' AND scheduled_at IS NULL
   ORDER BY tenant_id, id

@@ -6,9 +6,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.job_states import Priority
+from common.jobs.announced import read_wake_up
 from common.postgres import sql
 from common.postgres.database import Database
-from common.rabbitmq.wake_ups import WakeUp, job_wake_up
+from common.rabbitmq.wake_ups import WakeUp
 
 QUERIES = sql.load("services.dispatcher.claims")
 
@@ -37,4 +38,4 @@ class LimitStore:
     async def find_next_jobs(self, model: str, count: int) -> list[WakeUp]:
         """Return wake-ups for up to `count` claimable jobs of each priority of a model."""
         found = await self._database.fetch(QUERIES["find_next_jobs"], model, count, list(Priority))
-        return [job_wake_up(Priority(record["priority"]), model, record["traceparent"]) for record in found]
+        return [read_wake_up(record) for record in found]

@@ -9,7 +9,6 @@ from common.job_states import Priority
 
 # Ageing: a waiter that has waited this many seconds longer is equal to a new waiter of the class above.
 AGEING_SECONDS = {Priority.HIGH: 0.0, Priority.NORMAL: 10.0, Priority.LOW: 60.0}
-LAST_SECONDS = 1e9  # longer than anybody waits
 QUICK_SECONDS = 0.2  # for quicker inferences the limit may exceed the size: the wait at the server stays short
 
 
@@ -32,18 +31,14 @@ class ConcurrencyLimit:
         self._waiters: list[tuple[float, int, asyncio.Future[None]]] = []
         self._arrivals = 0
 
-    async def acquire(self, priority: Priority, *, last: bool = False) -> None:
-        """Return with a slot held. The highest class goes first, and within a class the oldest waiter.
-
-        `last`: all others go first.
-        """
-        if self.used < int(self.limit) and not self._waiters:
+    async def acquire(self, priority: Priority) -> None:
+        """Return with a slot held. The highest class goes first, and within a class the oldest waiter."""
+        if self.count_free():
             self.used += 1
             return
         turn = asyncio.get_running_loop().create_future()
         self._arrivals += 1
-        turn_at = self._clock() + AGEING_SECONDS[priority] + (LAST_SECONDS if last else 0.0)
-        heapq.heappush(self._waiters, (turn_at, self._arrivals, turn))
+        heapq.heappush(self._waiters, (self._clock() + AGEING_SECONDS[priority], self._arrivals, turn))
         try:
             await turn
         except asyncio.CancelledError:
@@ -51,11 +46,9 @@ class ConcurrencyLimit:
                 self.release()  # this waiter got the slot just before it was cancelled
             raise
 
-    def take_free(self, most: int) -> int:
-        """Take up to `most` slots that nobody waits for. Return how many."""
-        count = 0 if self._waiters else max(0, min(most, int(self.limit) - self.used))
-        self.used += count
-        return count
+    def count_free(self) -> int:
+        """Return how many slots are free that nobody waits for."""
+        return 0 if self._waiters else max(0, int(self.limit) - self.used)
 
     def release(self) -> None:
         self.used -= 1

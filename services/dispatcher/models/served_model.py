@@ -39,15 +39,16 @@ class ServedModel:
         self.lacks_room = False  # for the inputs of the next job, as of the last claim
         self._described_at: dict[str, float] = {}
 
-    async def acquire(self, priority: Priority, *, last: bool = False) -> bool:
-        """Return with a slot held while the model is available. Return whether the job is a probe of its breaker.
+    def count_free(self) -> int:
+        """Return how many jobs may start at once."""
+        return self.concurrency.count_free() if self.available.is_set() and self.breaker.may_start else 0
 
-        `last`: all others that wait for a slot go first.
-        """
+    async def acquire(self, priority: Priority) -> bool:
+        """Return with a slot held while the model is available. Return whether the job is a probe of its breaker."""
         while True:
             await self.available.wait()
             await self.breaker.wait()
-            await self.concurrency.acquire(priority, last=last)
+            await self.concurrency.acquire(priority)
             try:
                 await self.backoff.wait()
             except asyncio.CancelledError:

@@ -15,6 +15,7 @@ from common.errors import AddressRefused
 from common.jobs.new_job import JobFile, NewJob
 from common.locations.location import InvalidLocation, Location
 from common.locations.outputs import parse_output_location
+from common.rabbitmq.messages import QueuedJob
 from common.rabbitmq.wake_ups import job_wake_up
 from common.security.ssrf import AddressPolicy, check_url
 from common.settings import INLINE_OUTPUT
@@ -242,7 +243,9 @@ def build_job(
         callback_events=expand(request.webhook.events) if request.webhook else None,
         retain=request.retain,
         output_location=request.output.location if request.output else None,
-        wake_up=job_wake_up(request.priority, request.model, traceparent, max_per_message),
+        wake_up=job_wake_up(
+            QueuedJob(tenant_id, job_id), request.priority, request.model, traceparent, max_per_message
+        ),
     )
 
 

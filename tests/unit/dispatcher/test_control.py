@@ -4,7 +4,7 @@ import pytest
 
 from common import ids
 from common.errors import Reject
-from common.rabbitmq.messages import CancelJob, JobsQueued, WaitersPresent
+from common.rabbitmq.messages import CancelJob, JobsQueued, QueuedJob, WaitersPresent
 from services.dispatcher.attempts.lease_renewer import LeaseRenewer
 from services.dispatcher.control import PRESENCE_SECONDS, REPEAT_SECONDS, ControlHandler, WaiterPresence
 from tests.unit.fake_database import FakeDatabase
@@ -32,7 +32,7 @@ async def test_a_message_of_waiters_is_noted() -> None:
 async def test_another_message_is_rejected() -> None:
     handler = ControlHandler(LeaseRenewer(FakeDatabase(), {}, 60.0), WaiterPresence())
     with pytest.raises(Reject):
-        await handler.handle(JobsQueued(1), None)
+        await handler.handle(JobsQueued([QueuedJob(JOB, JOB)]), None)
 
 
 def test_waiters_are_assumed_until_no_message_has_come_for_long() -> None:

@@ -35,12 +35,12 @@ class Announcements:
 
     def is_due(self, queue: WaitingQueue) -> bool:
         last = self._last.get((queue.model, queue.priority))
-        return last is None or self._is_over(last) or last.is_used(queue.ids)
+        return last is None or self._is_over(last) or last.is_used(job.id for job in queue.jobs)
 
     def note(self, queue: WaitingQueue) -> None:
         """Record that these jobs are announced now."""
         self._last = {key: last for key, last in self._last.items() if not self._is_over(last)}
-        self._last[queue.model, queue.priority] = Announcement(self._clock(), frozenset(queue.ids))
+        self._last[queue.model, queue.priority] = Announcement(self._clock(), frozenset(job.id for job in queue.jobs))
 
     def clear(self) -> None:
         """Forget all, because the broker may have lost the messages."""

@@ -1,5 +1,5 @@
 -- name: find_waiting_queues
--- Finds the queues with jobs that have been claimable for $1 seconds. Returns the traceparents and ids of these jobs,
+-- Finds the queues with jobs that have been claimable for $1 seconds. Returns the tenants, ids and traceparents of these jobs,
 -- up to $2, and whether the model is in the catalogue. Leaves out what may not start: jobs of paused models and tenants, and jobs
 -- beyond the limits of their model.
 WITH RECURSIVE queues AS (
@@ -22,17 +22,17 @@ WITH RECURSIVE queues AS (
   ) next
 )
 SELECT
-  queues.model, queues.priority, waiting.traceparents, waiting.ids,
+  queues.model, queues.priority, waiting.tenants, waiting.ids, waiting.traceparents,
   EXISTS (SELECT FROM models WHERE models.name = queues.model) AS known
 FROM queues
 CROSS JOIN LATERAL model_room(queues.model, $2) room
 CROSS JOIN LATERAL (
-  SELECT array_agg(first.traceparent) AS traceparents, array_agg(first.id) AS ids
+  SELECT array_agg(first.tenant_id) AS tenants, array_agg(first.id) AS ids, array_agg(first.traceparent) AS traceparents
   FROM (
-    SELECT job.traceparent, job.id
+    SELECT job.*
     FROM waiting_tenants(queues.model, queues.priority, $3, sign(room.jobs)::integer * $2, room.closed) tenant
     CROSS JOIN LATERAL (
-      SELECT traceparent, id
+      SELECT tenant_id, id, traceparent
       FROM live_jobs
       WHERE model = queues.model AND priority = queues.priority AND tenant_id >= tenant AND tenant_id <= tenant
         AND status = 'queued' AND scheduled_at IS NULL

@@ -1,7 +1,7 @@
 """Publishes wake-ups for queues whose jobs wait without a message, and fails jobs whose model is gone.
 
 A wake-up is lost if a process dies after its commit, if the broker is away, or if the broker loses it. No row remembers
-its wake-up. A wake-up claims any job of its queue, so counts are enough.
+its wake-up.
 """
 
 import asyncio
@@ -101,4 +101,8 @@ async def find_silent(
 
 def list_wake_ups(queues: Sequence[WaitingQueue]) -> list[WakeUp]:
     """Return a wake-up for each waiting job."""
-    return [job_wake_up(queue.priority, queue.model, traceparent) for queue in queues for traceparent in queue.jobs]
+    return [
+        job_wake_up(job, queue.priority, queue.model, traceparent)
+        for queue in queues
+        for job, traceparent in zip(queue.jobs, queue.traceparents, strict=True)
+    ]

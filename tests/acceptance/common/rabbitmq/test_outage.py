@@ -13,7 +13,7 @@ import pytest
 
 from common import ids
 from common.rabbitmq import messages, topology
-from common.rabbitmq.messages import CancelJob, JobsQueued
+from common.rabbitmq.messages import CancelJob, JobsQueued, QueuedJob
 from deploy.local.stack import Stack
 from tests.support.api.api_client import Api, Job
 from tests.support.api.model_inputs import work
@@ -167,8 +167,8 @@ async def test_late_or_repeated_wake_ups_change_nothing(stack: Stack, api: Api) 
         channel = await connection.channel()
         for name, key, message in (
             (topology.CONTROL_EXCHANGE, "job.cancel", CancelJob(job_id)),  # left over from an earlier cancellation
-            (topology.JOBS_EXCHANGE, "job.normal.work", JobsQueued(1)),
-            (topology.JOBS_EXCHANGE, "job.normal.echo", JobsQueued(1)),
+            (topology.JOBS_EXCHANGE, "job.normal.work", JobsQueued([QueuedJob(ids.new(), job_id)])),
+            (topology.JOBS_EXCHANGE, "job.normal.echo", JobsQueued([QueuedJob(ids.new(), ids.new())])),
         ):
             exchange = await channel.get_exchange(name, ensure=False)
             await exchange.publish(aio_pika.Message(messages.encode(message)), key)

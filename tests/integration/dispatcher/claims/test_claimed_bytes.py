@@ -9,7 +9,6 @@ import pytest
 
 from common import ids
 from common.job_states import Priority
-from common.jobs.claim import claim_jobs
 from common.jobs.job import JobToRun
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Database
@@ -19,7 +18,7 @@ from services.dispatcher.claims.input_budget import Room
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import LimitStore
 from services.dispatcher.models.served_model import ServedModel
-from tests.integration.jobs import LEASE, add_tenant, make_turn, submit, take
+from tests.integration.jobs import LEASE, add_tenant, claim_next, submit, take
 from tests.support.waiting import eventually
 
 MEGABYTE = 1024 * 1024
@@ -63,7 +62,7 @@ async def test_a_job_that_does_not_fit_is_not_claimed_but_reported(database: Dat
     jobs = await submit_sizes(database, tenant, [100, 5000, 10])
 
     async def look(max_bytes: int) -> tuple[list[UUID], bool, int | None]:
-        found = await claim_jobs(database, make_turn(50, max_bytes=max_bytes), {})
+        found = await claim_next(database, 50, max_bytes=max_bytes)
         return [job.id for job in found.jobs], found.contended, found.next_bytes
 
     assert await look(1000) == (jobs[:1], False, 5000)
@@ -226,7 +225,7 @@ async def test_small_jobs_pass_within_their_own_bytes(database: Database, tenant
 
     async def look(room: Room) -> tuple[list[tuple[UUID, bool]], int | None]:
         limits = {"max_bytes": room.in_turn, "max_passing_bytes": room.passing}
-        found = await claim_jobs(database, make_turn(50, **limits), {})
+        found = await claim_next(database, 50, **limits)
         return [(job.id, job.passed) for job in found.jobs], found.next_bytes
 
     assert await look(Room(1000, 300)) == ([(jobs[0], False), (jobs[2], True), (jobs[3], True)], 5000)

@@ -8,8 +8,7 @@ import pytest
 
 from common import ids
 from common.job_states import Priority, Status
-from common.jobs import claim as claim_module
-from common.jobs.claim import claim_jobs
+from common.jobs.claim import Claim, claim_jobs
 from common.jobs.end import end_jobs
 from common.jobs.job import ClaimedJob
 from common.jobs.promote import promote_jobs
@@ -17,18 +16,19 @@ from common.jobs.renew import HeldClaim, renew_leases
 from common.jobs.requeue import requeue_jobs
 from common.jobs.rescue import find_overdue
 from common.postgres.database import Database
-from services.dispatcher.claims.claims import Claims, NoJob
+from services.dispatcher.claims.claims import RETRY_SECONDS, Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.jobs import (
     LEASE,
     PACKED,
+    QUEUE,
+    add_tenant,
     claim,
+    claim_next,
     lapse,
-    let_wait,
     make_claimable,
-    make_turn,
     new_end,
     new_requeue,
     submit,
@@ -81,6 +81,26 @@ async def test_only_due_and_unexpired_jobs_are_claimed(database: Database, store
     assert await take(database, 9) == []
 
 
+async def test_an_offered_job_is_claimed_only_if_it_may_start(database: Database, tenant: UUID) -> None:
+    """Messages name jobs, and much may have happened to them since."""
+    wanted = await submit(database, tenant)
+    scheduled = await submit(database, tenant, run_at=datetime.now(UTC) + timedelta(hours=1))
+    expired = await submit(database, tenant, expires_in=100.0)
+    await database.fetch("UPDATE jobs SET expires_at = now() - interval '1 ms' WHERE id = $1", expired)
+    other_model, urgent = (
+        await submit(database, tenant, model="other"),
+        await submit(database, tenant, priority=Priority.HIGH),
+    )
+    running = (await claim(database, await submit(database, tenant))).id
+    proven = await submit(database, on_probation := await add_tenant(database, "on probation"))
+    suspect = await submit(database, on_probation)
+    await database.fetch("UPDATE jobs SET interruptions = 1, probation = 5 WHERE id = $1", suspect)
+    turn = Claim(**QUEUE, count=9, worker="w", lease=LEASE, on_probation=[on_probation])
+    offered = [scheduled, expired, other_model, urgent, running, proven, ids.new(), wanted, suspect]
+    found = await claim_jobs(database, turn, offered)
+    assert ([job.id for job in found.jobs], found.waiting, found.contended) == ([wanted, suspect], (), False)
+
+
 async def test_any_wake_up_may_claim_an_announced_job(database: Database, stores: Stores, tenant: UUID) -> None:
     """A job whose own wake-up claimed another one is claimed by the next wake-up."""
     await stores.models.save_models([(ModelVersion("echo", "1", False, 0, 1, [], []), True)])
@@ -107,11 +127,11 @@ async def test_a_job_that_another_claim_holds_is_skipped(database: Database, ten
     held, free = sorted([await submit(database, tenant) for _ in range(2)])
 
     async def look(count: int) -> tuple[list[UUID], bool]:
-        found = await claim_jobs(database, make_turn(count, worker="second"), {})
+        found = await claim_next(database, count, worker="second")
         return [job.id for job in found.jobs], found.contended
 
     async with database.transaction() as first:
-        found = await claim_jobs(first, make_turn(worker="first"), {})
+        found = await claim_next(first, worker="first")
         assert [job.id for job in found.jobs] == [held]
         assert await look(2) == ([free], True)
     assert await look(2) == ([], False)
@@ -126,39 +146,11 @@ async def test_a_wake_up_waits_for_a_job_that_another_transaction_holds(database
     async with database.transaction() as other:
         await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", job)
         claiming = asyncio.create_task(claims.claim(model, Priority.NORMAL))
-        assert (await claims.claim_batch(model, Priority.NORMAL, [None])) == [NoJob.LOCKED]
+        assert not (await asyncio.wait([claiming], timeout=5 * RETRY_SECONDS))[0]
     claimed = await claiming
     assert claimed is not None
     assert claimed.id == job
     assert await claims.claim(model, Priority.NORMAL) is None
-
-
-async def test_a_claim_knows_of_late_jobs_that_it_leaves(
-    database: Database, stores: Stores, tenant: UUID, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(claim_module, "LATE_SECONDS", 60.0)
-    model, claims = (
-        ServedModel("echo", asyncio.Event()),
-        Claims(database, RunLimits(stores.limits, list), worker="w", lease=LEASE),
-    )
-
-    async def claim_some(count: int) -> bool:
-        await asyncio.gather(*(claims.claim(model, Priority.NORMAL) for _ in range(count)))
-        return claims.has_late(model, Priority.NORMAL)
-
-    for _ in range(3):
-        await submit(database, tenant)
-    assert not await claim_some(1), "the messages of new jobs are on their way"
-    await let_wait(database, 100.0)
-    assert await claim_some(1), "one late job is left"
-    assert not await claim_some(1)
-    for _ in range(3):
-        await submit(database, tenant)
-    await let_wait(database, 100.0)
-    await database.fetch("INSERT INTO model_limits (model, max_running) VALUES ('echo', 4)")
-    limited = Claims(database, RunLimits(stores.limits, list), worker="w", lease=LEASE)
-    await asyncio.gather(*(limited.claim(model, Priority.NORMAL) for _ in range(2)))
-    assert not limited.has_late(model, Priority.NORMAL), "the limit of the model leaves them"
 
 
 async def test_a_claimed_job_knows_whether_its_start_is_wanted(

@@ -8,8 +8,6 @@ import pytest
 
 from common import ids
 from common.job_states import Priority
-from common.jobs.claim import ClaimBatch, claim_jobs
-from common.jobs.expire import find_expired
 from common.jobs.job import JobToRun
 from common.jobs.submit import submit_jobs
 from common.postgres.database import Database
@@ -17,7 +15,7 @@ from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import LimitStore
 from services.dispatcher.models.served_model import ServedModel
-from tests.integration.jobs import LEASE, add_tenant, make_turn, new_job, submit, take
+from tests.integration.jobs import LEASE, add_tenant, new_job, submit, take
 
 MANY = 12  # jobs of a tenant
 
@@ -76,8 +74,8 @@ async def test_tenants_that_run_equally_many_jobs_take_turns(
     model, claims = ServedModel("echo", asyncio.Event()), Claims(database, limits, worker="w", lease=LEASE)
     served: list[UUID] = []
     while len(served) < 12:
-        found = await claims.claim_batch(model, Priority.NORMAL, [None] * (1 if alone else 4))
-        jobs = [job for job in found if isinstance(job, JobToRun)]
+        found = await asyncio.gather(*(claims.claim(model, Priority.NORMAL) for _ in range(1 if alone else 4)))
+        jobs = [job for job in found if job is not None]
         served += [job.tenant_id for job in jobs]
         for job in jobs:
             model.turns.note_end(job.tenant_id)
@@ -98,15 +96,11 @@ async def test_no_tenant_is_left_out_if_there_are_more_than_a_claim_examines(dat
 
 
 async def test_expired_jobs_of_many_tenants_do_not_hide_the_others(database: Database) -> None:
-    """The claim reports contention until a sweeper has ended them."""
     tenants = await add_tenants(database, 20)
     for tenant in tenants[:-1]:
         await submit(database, tenant, expires_in=100.0)
     await submit(database, tenants[-1])
     await database.fetch("UPDATE jobs SET expires_at = now() WHERE expires_at IS NOT NULL")
-    assert await claim_jobs(database, make_turn(), {}) == ClaimBatch([], True)
-    for job, _ in await find_expired(database, 20):
-        await database.fetch("DELETE FROM jobs WHERE id = $1", job.id)
     assert count(await take(database)) == {tenants[-1]: 1}
 
 

@@ -7,9 +7,10 @@ import pytest
 from common.job_states import Priority, Status
 from common.jobs.expire import find_unserved
 from common.postgres.database import Database
+from common.rabbitmq.messages import QueuedJob
 from common.tensors import Datatype, Signature
 from services.dispatcher.maintenance.reconciler.reconciler import Reconciler
-from services.dispatcher.maintenance.reconciler.store import find_waiting_queues
+from services.dispatcher.maintenance.reconciler.store import WaitingQueue, find_waiting_queues
 from services.dispatcher.models.store import ModelStore
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.models.store import ModelStore as Catalogue
@@ -71,8 +72,8 @@ async def test_the_reconciler_knows_the_queues_of_retired_models(
     served, retired = [await submit(database, tenant, model=model) for model in ("echo", "gone")]
     await stores.models.save_models([(NEW, True)])
     assert await find_waiting_queues(database, 0.0, 10) == [
-        ("echo", Priority.NORMAL, [TRACEPARENT], [served], True),
-        ("gone", Priority.NORMAL, [TRACEPARENT], [retired], False),
+        WaitingQueue("echo", Priority.NORMAL, [QueuedJob(tenant, served)], [TRACEPARENT], known=True),
+        WaitingQueue("gone", Priority.NORMAL, [QueuedJob(tenant, retired)], [TRACEPARENT], known=False),
     ]
     assert [job.id for job, _ in await find_unserved(database, ["gone"], 10)] == [retired]
     await claim(database, retired)

@@ -5,15 +5,15 @@ from uuid import UUID
 
 import pytest
 
-from common.job_states import Failure, Status
+from common.job_states import Failure, Priority, Status
 from common.jobs.end import end_jobs
 from common.jobs.expire import find_expired
 from common.jobs.promote import promote_jobs
 from common.jobs.requeue import requeue_jobs
 from common.jobs.rescue import Beside, find_abandoned, find_beside, find_overdue
 from common.postgres.database import Database
-from common.rabbitmq.messages import JobsQueued
-from services.dispatcher.maintenance.reconciler.store import find_waiting_queues
+from common.rabbitmq.messages import JobsQueued, QueuedJob
+from services.dispatcher.maintenance.reconciler.store import WaitingQueue, find_waiting_queues
 from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.jobs.store import JobStore
 from tests.integration.jobs import LEASE, TRACEPARENT, claim, lapse, look, make_due, new_end, new_requeue, submit, take
@@ -162,7 +162,7 @@ async def test_a_scheduled_job_becomes_claimable_when_it_is_due(
     assert await take(database) == []
     await make_due(database, job)
     (wake_up,) = await promote_jobs(database, 10)
-    assert (wake_up.message, wake_up.routing_key) == (JobsQueued(1), "job.normal.echo")
+    assert (wake_up.message, wake_up.routing_key) == (JobsQueued([QueuedJob(tenant, job)]), "job.normal.echo")
     assert await promote_jobs(database, 10) == []
     assert [job.id for job in await take(database)] == [job]
 
@@ -172,7 +172,8 @@ async def test_a_waiting_job_is_not_written(database: Database, stores: Stores, 
     job = await submit(database, tenant)
     version = "SELECT xmin FROM jobs WHERE id = $1"
     before = await database.fetch(version, job)
-    assert await find_waiting_queues(database, 0.0, 10) == [("echo", "normal", [TRACEPARENT], [job], True)]
+    (waiting,) = await find_waiting_queues(database, 0.0, 10)
+    assert waiting == WaitingQueue("echo", Priority.NORMAL, [QueuedJob(tenant, job)], [TRACEPARENT], known=True)
     assert await promote_jobs(database, 10) == []
     assert await database.fetch(version, job) == before
 

@@ -4,11 +4,14 @@ import asyncio
 
 import pytest
 
+from common import ids
 from common.job_states import Priority
+from common.rabbitmq.messages import QueuedJob
 from common.rabbitmq.wake_ups import CHUNK_SIZE, MAX_WAITING, WakeUp, WakeUpPublisher, job_wake_up
 from tests.unit.fake_publisher import FakePublisher
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+JOB = QueuedJob(ids.new(), ids.new())
 
 
 class SlowPublisher(FakePublisher):
@@ -38,7 +41,7 @@ def wake_ups(publisher: SlowPublisher) -> WakeUpPublisher:
 
 
 def make(count: int) -> list[WakeUp]:
-    return [job_wake_up(Priority.NORMAL, "echo", TRACE) for _ in range(count)]
+    return [job_wake_up(JOB, Priority.NORMAL, "echo", TRACE) for _ in range(count)]
 
 
 async def test_many_wake_ups_are_published_in_chunks(wake_ups: WakeUpPublisher, publisher: SlowPublisher) -> None:

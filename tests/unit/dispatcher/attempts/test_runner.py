@@ -9,7 +9,7 @@ from common import ids
 from common.errors import DatabaseUnavailable, Reject, Retry
 from common.job_states import Priority
 from common.rabbitmq.change_publisher import ChangePublisher
-from common.rabbitmq.messages import CancelJob, JobsQueued
+from common.rabbitmq.messages import CancelJob, JobsQueued, QueuedJob
 from common.rabbitmq.publisher import Publisher
 from services.dispatcher.attempts import runner as module
 from services.dispatcher.attempts.attempts import Attempts
@@ -21,7 +21,7 @@ from services.dispatcher.claims.store import Limits, LimitStore
 from services.dispatcher.models.served_model import ServedModel
 from tests.unit.fake_database import FakeDatabase
 
-JOB = ids.new()
+JOBS = [QueuedJob(ids.new(), ids.new()) for _ in range(3)]
 
 
 @pytest.fixture
@@ -39,11 +39,14 @@ class FakeStore(FakeDatabase):
         self.away = away
         self.calls: list[tuple[object, ...]] = []
 
+    async def find_waiting(self, **_: object) -> list[Any]:
+        return [{"tenant_id": job.tenant_id, "id": job.id} for job in JOBS]
+
     async def claim_jobs(self, model: str, priority: Priority, count: int, **_: object) -> list[Any]:
         self.calls.append((model, priority, count))
         if self.away:
             raise DatabaseUnavailable
-        return [{"id": None, "contended": False, "next_bytes": None, "late": False}]
+        return [{"id": None, "waiting": None, "contended": False, "next_bytes": None}]
 
 
 class NoLimits(LimitStore):
@@ -75,13 +78,13 @@ async def test_a_message_goes_back_while_the_database_is_away(
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
     store = FakeStore(away=True)
     with pytest.raises(Retry):
-        await build(store).handle(model, Priority.HIGH, JobsQueued(1), None)
+        await build(store).handle(model, Priority.HIGH, JobsQueued(JOBS[:1]), None)
     assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 1)], 0)
 
 
 async def test_a_message_without_a_job_to_claim_is_done(model: ServedModel) -> None:
     store = FakeStore(away=False)
-    await build(store).handle(model, Priority.HIGH, JobsQueued(1), None)
+    await build(store).handle(model, Priority.HIGH, JobsQueued(JOBS[:1]), None)
     assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 1)], 0)
 
 
@@ -90,7 +93,7 @@ async def test_a_message_goes_back_if_no_slot_becomes_free(model: ServedModel, m
     model.available.clear()
     store = FakeStore(away=False)
     with pytest.raises(Retry):
-        await build(store).handle(model, Priority.HIGH, JobsQueued(1), None)
+        await build(store).handle(model, Priority.HIGH, JobsQueued(JOBS[:1]), None)
     assert store.calls == []
 
 
@@ -102,16 +105,16 @@ async def test_a_message_for_several_jobs_claims_as_many_as_there_are_slots(
     model.concurrency.resize(2)
     store = FakeStore(away=True)  # so each claim holds its slot for a while
     with pytest.raises(Retry):
-        await build(store).handle(model, Priority.HIGH, JobsQueued(3), None)
+        await build(store).handle(model, Priority.HIGH, JobsQueued(JOBS), None)
     assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 2)], 0)
 
 
 async def test_a_message_for_several_jobs_is_done_after_all_claims(model: ServedModel) -> None:
     store = FakeStore(away=False)
-    await build(store).handle(model, Priority.HIGH, JobsQueued(3), None)
+    await build(store).handle(model, Priority.HIGH, JobsQueued(JOBS), None)
     assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 3)], 0)
 
 
 async def test_another_message_is_rejected(model: ServedModel) -> None:
     with pytest.raises(Reject):
-        await build(FakeStore(away=False)).handle(model, Priority.HIGH, CancelJob(JOB), None)
+        await build(FakeStore(away=False)).handle(model, Priority.HIGH, CancelJob(JOBS[0].id), None)

@@ -13,9 +13,9 @@ from common.tensors import Tensor
 from services.dispatcher.attempts import url_inputs
 from services.dispatcher.attempts.running_job import RunningJob
 from services.dispatcher.attempts.url_inputs import UrlInputs
-from services.dispatcher.claims.claims import Claims, name_fetched
+from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.fetch_permits import USUAL
-from services.dispatcher.claims.input_budget import Room
+from services.dispatcher.claims.input_budget import Room, name_fetched
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.claims.store import LimitStore
 from services.dispatcher.inputs.fetched import FetchedContent

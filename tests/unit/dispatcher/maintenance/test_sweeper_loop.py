@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from common import ids
 from common.errors import DatabaseUnavailable
 from common.rabbitmq.change_publisher import ChangePublisher
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
@@ -20,6 +21,7 @@ from tests.unit.fake_database import FakeDatabase
 from tests.unit.fake_publisher import FakePublisher
 
 HOUR = 3600.0
+JOB = ids.new()
 
 
 class FakeStore(FakeDatabase):
@@ -41,7 +43,7 @@ class FakeStore(FakeDatabase):
         count = self.due.pop(0)
         if count is None:
             raise self.error
-        return [{"priority": "normal", "model": "echo", "traceparent": ""}] * count
+        return [{"priority": "normal", "model": "echo", "tenant_id": JOB, "id": JOB, "traceparent": ""}] * count
 
     async def find_suspect(self) -> list[Any]:
         return [{"found": False}]

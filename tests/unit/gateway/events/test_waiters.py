@@ -10,7 +10,7 @@ import pytest
 from common import ids
 from common.errors import Reject
 from common.job_states import Status
-from common.rabbitmq.messages import JobsQueued
+from common.rabbitmq.messages import JobsQueued, QueuedJob
 from services.gateway.auth.store import Key
 from services.gateway.events import waiters as module
 from services.gateway.events.store import JobSnapshot
@@ -150,4 +150,4 @@ async def test_no_tenant_takes_all_places(waiters: Waiters, monkeypatch: pytest.
 
 async def test_an_unexpected_message_is_rejected(waiters: Waiters) -> None:
     with pytest.raises(Reject):
-        await waiters.handle(JobsQueued(1), None)
+        await waiters.handle(JobsQueued([QueuedJob(ids.new(), ids.new())]), None)

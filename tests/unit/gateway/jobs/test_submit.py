@@ -10,7 +10,7 @@ import pytest
 from common import ids, tensors
 from common.job_states import Status
 from common.jobs.submit import JobTimes
-from common.rabbitmq.messages import JobsQueued
+from common.rabbitmq.messages import JobsQueued, QueuedJob
 from common.tensors import Datatype, Tensor
 from services.gateway.jobs.parse import MAX_METADATA, MAX_PARAMETER_BYTES, build_job, find_option_errors
 from services.gateway.jobs.schemas import Callback, RetryRule, SubmitJob
@@ -80,7 +80,7 @@ def test_every_error_is_reported_at_once() -> None:
 
 def test_a_job_has_a_message_with_its_id() -> None:
     job = build_job(TENANT, request(priority="high"), [X], TRACEPARENT)
-    assert job.wake_up.message == JobsQueued(1)
+    assert job.wake_up.message == JobsQueued([QueuedJob(TENANT, job.id)])
     assert (job.wake_up.exchange, job.wake_up.routing_key) == ("charonia.jobs", "job.high.echo")
     assert job.wake_up.traceparent == TRACEPARENT
 

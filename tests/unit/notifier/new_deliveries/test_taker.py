@@ -8,7 +8,7 @@ import pytest
 
 from common import ids
 from common.errors import DatabaseUnavailable, Reject, Retry
-from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued, KeysRevoked, Message
+from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued, KeysRevoked, Message, QueuedJob
 from services.notifier.claims.store import ClaimStore
 from services.notifier.deliveries.worker import DeliveryWorker
 from services.notifier.endpoints.due_endpoints import DueEndpoints
@@ -56,7 +56,9 @@ async def test_it_is_retried_while_the_database_is_unavailable(
         await taker.handle(message, None)
 
 
-@pytest.mark.parametrize("message", [JobsQueued(1), CancelJob(ids.new()), KeysRevoked()])
+@pytest.mark.parametrize(
+    "message", [JobsQueued([QueuedJob(ids.new(), ids.new())]), CancelJob(ids.new()), KeysRevoked()]
+)
 async def test_another_kind_of_message_is_rejected(taker: NewDeliveries, message: Message) -> None:
     with pytest.raises(Reject):
         await taker.handle(message, None)
