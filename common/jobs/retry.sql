@@ -1,8 +1,9 @@
 -- name: retry_jobs
 -- Queues those of a :tenant's :jobs again that have one of these :statuses, on another :model if given. The raised
--- claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry. A suspect stays
--- one on the same model: otherwise each retry could stop Triton three more times. A sweeper makes it claimable. What the
--- jobs have of history moves to the current generation: theirs may be emptied right now.
+-- claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry. An end that is
+-- not counted in the tenant's usage yet is counted now. A suspect stays one on the same model: otherwise each retry
+-- could stop Triton three more times. A sweeper makes it claimable. What the jobs have of history moves to the current
+-- generation: theirs may be emptied right now.
 WITH ended AS (
   SELECT *, coalesce(:model, model) = model AS same_model
   FROM jobs
@@ -10,6 +11,8 @@ WITH ended AS (
     AND erased_at IS NULL
   ORDER BY id
   FOR UPDATE
+), counted AS MATERIALIZED (
+  SELECT count_before_retry(array_agg(id)) FROM ended
 ), last_attempts AS (
   INSERT INTO job_attempts (job_id, claim, attempt, model, worker, due_at, started_at, finished_at, status, error_code,
                             error_message)
@@ -58,7 +61,7 @@ WITH ended AS (
       inference_ms = NULL,
       outputs = NULL,
       output_file_bytes = 0
-  FROM ended
+  FROM ended CROSS JOIN counted
   WHERE j.id = ended.id AND j.generation > 0
   RETURNING j.tenant_id, j.id, j.model, j.priority, j.traceparent, j.claim
 ), step AS (

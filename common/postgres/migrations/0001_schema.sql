@@ -613,7 +613,7 @@ CALL add_generations('events', 'id', ARRAY[
 -- Usage ---------------------------------------------------------------------------------------------------------------
 
 -- What tenants used, by day (UTC) and model of the ends of jobs. A job that is retried ends again, and counts again: see
--- services/dispatcher/maintenance/usage.sql.
+-- services/dispatcher/maintenance/usage/queries.sql.
 CREATE TABLE usage (
   tenant_id uuid NOT NULL REFERENCES tenants,
   day date NOT NULL,
@@ -635,6 +635,46 @@ CREATE TABLE usage_progress (
   counted_before xid8 NOT NULL DEFAULT '0'
 );
 INSERT INTO usage_progress DEFAULT VALUES;
+
+-- What the jobs that have ended used, for sums of it.
+CREATE VIEW ended_usage AS
+SELECT
+  id, ended_xid, tenant_id, timezone('UTC', finished_at)::date AS day, model,
+  (status = 'succeeded')::integer AS succeeded, (status = 'failed')::integer AS failed,
+  (status = 'canceled')::integer AS canceled, (status = 'expired')::integer AS expired,
+  coalesce(inference_ms, 0) / 1000 AS inference_seconds, input_bytes AS bytes_in,
+  coalesce(octet_length(outputs), 0) + output_file_bytes AS bytes_out
+FROM jobs
+WHERE generation > 0;
+
+-- Add the ends of these jobs to `usage`, as far as they are not counted: a retry is about to hide them. A count that runs
+-- is waited for. It runs with the rights of the owner, because gateways retry jobs, and may not write usage.
+CREATE FUNCTION count_before_retry(retried uuid[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+BEGIN
+  PERFORM FROM ended_usage WHERE id = ANY(retried) AND ended_xid >= (SELECT counted_before FROM usage_progress);
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  PERFORM FROM usage_progress FOR SHARE;
+  INSERT INTO usage AS u (tenant_id, day, model, succeeded, failed, canceled, expired, inference_seconds, bytes_in,
+                          bytes_out)
+  SELECT tenant_id, day, model, sum(succeeded), sum(failed), sum(canceled), sum(expired), sum(inference_seconds),
+         sum(bytes_in), sum(bytes_out)
+  FROM ended_usage
+  WHERE id = ANY(retried) AND ended_xid >= (SELECT counted_before FROM usage_progress)
+  GROUP BY tenant_id, day, model
+  ORDER BY tenant_id, day, model
+  ON CONFLICT (tenant_id, day, model) DO UPDATE
+  SET succeeded = u.succeeded + excluded.succeeded,
+      failed = u.failed + excluded.failed,
+      canceled = u.canceled + excluded.canceled,
+      expired = u.expired + excluded.expired,
+      inference_seconds = u.inference_seconds + excluded.inference_seconds,
+      bytes_in = u.bytes_in + excluded.bytes_in,
+      bytes_out = u.bytes_out + excluded.bytes_out;
+END
+$$;
 
 
 -- Webhooks, endpoints, deliveries -------------------------------------------------------------------------------------
@@ -1020,6 +1060,7 @@ GRANT SELECT ON models TO charonia_gateway, charonia_dispatcher, charonia_operat
 GRANT SELECT, INSERT, UPDATE, DELETE ON quarantines TO charonia_dispatcher;
 GRANT SELECT ON usage TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE ON usage TO charonia_dispatcher;
+GRANT SELECT ON ended_usage TO charonia_dispatcher;
 GRANT SELECT, UPDATE ON usage_progress TO charonia_dispatcher;
 GRANT SELECT, UPDATE ON orphan_sweep TO charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON served_models TO charonia_dispatcher;

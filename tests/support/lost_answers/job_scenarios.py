@@ -107,12 +107,10 @@ async def retry_failed(world: World) -> None:
         await client.wait(job, "failed")
     await client.get(f"/v1/jobs/{failed[0]}/attempts")
     await client.get("/v1/dead-letters")
-    await world.wait_until_counted()  # a job that is retried earlier counts only with its next end
     await world.limited.call("POST", f"/v1/jobs/{failed[0]}/retry", 202, 409)
     ids = [failed[1], other]  # the other one is no dead letter
     await client.call("POST", "/v1/dead-letters/replay", 202, json={"ids": ids, "target_model": "faulty"})
     await client.wait(failed[1], "failed")
-    await world.wait_until_counted()
     await client.call("POST", "/v1/dead-letters/replay", 202, json={"filter": {"model": "faulty"}})
     for job in failed:
         await client.wait(job, "failed")

@@ -34,14 +34,12 @@ FROM oldest;
 -- how many jobs it has.
 WITH sums AS (
   SELECT
-    tenant_id, timezone('UTC', finished_at)::date AS day, model,
-    count(*) FILTER (WHERE status = 'succeeded') AS succeeded, count(*) FILTER (WHERE status = 'failed') AS failed,
-    count(*) FILTER (WHERE status = 'canceled') AS canceled, count(*) FILTER (WHERE status = 'expired') AS expired,
-    coalesce(sum(inference_ms), 0) / 1000 AS inference_seconds, sum(input_bytes) AS bytes_in,
-    coalesce(sum(octet_length(outputs) + output_file_bytes), 0) AS bytes_out, count(*) AS jobs
-  FROM jobs
-  WHERE generation > 0 AND ended_xid >= $1::xid8 AND ended_xid < $2::xid8
-  GROUP BY 1, 2, 3
+    tenant_id, day, model, sum(succeeded) AS succeeded, sum(failed) AS failed, sum(canceled) AS canceled,
+    sum(expired) AS expired, sum(inference_seconds) AS inference_seconds, sum(bytes_in) AS bytes_in,
+    sum(bytes_out) AS bytes_out, count(*) AS jobs
+  FROM ended_usage
+  WHERE ended_xid >= $1::xid8 AND ended_xid < $2::xid8
+  GROUP BY tenant_id, day, model
 ), added AS (
   INSERT INTO usage AS u (tenant_id, day, model, succeeded, failed, canceled, expired, inference_seconds, bytes_in,
                           bytes_out)

@@ -10,10 +10,7 @@ UsageCursor = Annotated[str, Meta(extra_json_schema={"pattern": CURSOR})]
 
 
 class EndedJobs(msgspec.Struct, frozen=True):
-    """How many jobs ended, by status. A job that is retried ends again, and counts again.
-
-    A job that is retried within seconds of its end counts only with the next one.
-    """
+    """How many jobs ended, by status. A job that is retried ends again, and counts again."""
 
     succeeded: int
     """The jobs that ended as `succeeded`."""

@@ -18,7 +18,7 @@ from services.dispatcher.maintenance.usage.store import roll_up
 from services.gateway.jobs.actions.retry import RETRYABLE
 from tests.integration.jobs import PACKED, add_tenant, claim, new_end, new_requeue, submit
 from tests.integration.usage import OUTPUTS, count_all, end, list_used
-from tests.integration.waiting import until
+from tests.integration.waiting import until, until_blocked
 from tests.integration.world import World
 
 
@@ -57,14 +57,28 @@ async def test_attempts_are_not_counted_but_each_end_is(database: Database, tena
     assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 1, 1)]
 
 
-async def test_a_job_retried_before_it_is_counted_counts_with_its_last_end(database: Database, tenant: UUID) -> None:
+async def test_a_job_retried_before_it_is_counted_is_counted_at_once(database: Database, tenant: UUID) -> None:
     job = await submit(database, tenant)
     await end(database, job, Status.FAILED)
     await retry_jobs(database, tenant, [job], RETRYABLE, None)
+    assert await list_used(database, tenant) == [("echo", 0, 1, len(PACKED), 0, 0.0)]
     assert await roll_up(database, 100) == []
     await end(database, job)
     await count_all(database, 1)
-    assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 1, 0)]
+    assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 1, 1)]
+
+
+async def test_a_retry_waits_for_the_count_that_may_see_the_end(database: Database, tenant: UUID) -> None:
+    job = await submit(database, tenant)
+    await end(database, job, Status.FAILED)
+    async with database.transaction() as holder:
+        await holder.execute("INSERT INTO usage VALUES ($1, current_date, 'echo', 0, 0, 0, 0, 0, 0, 0)", tenant)
+        counting = asyncio.create_task(roll_up(database, 100))
+        await until_blocked(database)
+        retrying = asyncio.create_task(retry_jobs(database, tenant, [job], RETRYABLE, None))
+        await until_blocked(database, 2)
+    await asyncio.gather(counting, retrying)
+    assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 0, 1)]
 
 
 async def test_a_late_end_of_a_lost_claim_is_not_counted(database: Database, tenant: UUID) -> None:
