@@ -17,7 +17,7 @@ MISTAKE := $(if $(GIVEN),$(shell $(PYTHON) -m deploy.local.variables --given $(c
 $(if $(MISTAKE),$(error $(MISTAKE)))
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo key reload restart run test test-fast check docs dist bench bundle bundle-test images compose-test newest-test storm cluster-storm mutants migrate ci lock clean screenshots
+.PHONY: help up demo key reload restart run test test-fast check docs dist bench bundle bundle-test images compose-test newest-test storm cluster-storm upgrade-test mutants migrate ci lock clean screenshots
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -102,6 +102,10 @@ cluster-storm: $(STAMP) ## the storm on three RabbitMQ nodes and PostgreSQL with
 	@$(RUN) -m deploy.local prepare --tests
 	@exec $(RUN) -m tests.cluster_storm $(ARGS)
 
+upgrade-test: $(STAMP) ## replaces the services of the last release by this tree's, one after the other, under load
+	@$(RUN) -m deploy.local prepare
+	@exec $(RUN) -m tests.upgrade $(ARGS)
+
 mutants: $(STAMP) ## puts seeded bugs into copies of the code; a named test must catch each (twenty minutes)
 	@$(RUN) -m deploy.local prepare --tests
 	@exec $(RUN) -m tests.mutants $(ARGS)
@@ -129,7 +133,7 @@ clean: ## removes what make has made, data of the stacks included
 	rm -rf $(VENV) .charonia .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .cache build *.egg-info
 
 # What a first run installs besides the Python packages. Targets that need no stack install no more than those.
-up demo bench storm: INSTALL := --stack
+up demo bench storm upgrade-test: INSTALL := --stack
 test test-fast cluster-storm mutants ci screenshots: INSTALL := --stack --tests
 
 $(STAMP): requirements.txt client/pyproject.toml

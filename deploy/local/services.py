@@ -6,6 +6,7 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from deploy.local.processes.log import Listener
 from deploy.local.processes.ports import HOST
@@ -30,6 +31,16 @@ DEVELOPMENT = {
 }
 
 
+class Installation(NamedTuple):
+    """A version of Charonia that can be started: its files, and the Python that has its libraries."""
+
+    tree: Path = ROOT
+    python: str = sys.executable
+
+
+OWN = Installation()
+
+
 class Service(Server):
     """One instance of a service; `kind` is gateway, dispatcher or notifier.
 
@@ -50,36 +61,47 @@ class Service(Server):
         address: str = HOST,
         wrapper: Sequence[str] = (),
         on_line: Listener | None = None,
+        installation: Installation = OWN,
     ) -> None:
         self.kind = kind
         self.port = port
         self.address = address
         self.url = f"http://{address}:{port}"
-        name = name or kind
         env = {"OTEL_SERVICE_NAME": f"charonia-{kind}"} | dict(environment) | {"CHARONIA_PORT": str(port)}
         env |= {} if address == HOST else {"CHARONIA_HOST": address}
         env["CHARONIA_DATABASE_URL"] = connect_as(kind, env["CHARONIA_DATABASE_URL"])
-        self.process = Process(
-            name,
-            [*wrapper, sys.executable, "-m", f"services.{kind}"],
-            env=env,
-            cwd=ROOT,
-            log=log_dir / f"{name}.log",
-            on_line=on_line,
-        )
+        self._name = name or kind
+        self._wrapper = wrapper
+        self._env = env
+        self._log = log_dir / f"{self._name}.log"
+        self._on_line = on_line
+        self.process = self._prepare(installation)
+
+    def install(self, installation: Installation) -> None:
+        """Run this installation from the next start on. It must not be running."""
+        self.process = self._prepare(installation)
 
     def probe(self) -> bool:
         """Return whether the service says that it is ready."""
         return answers_200(self.port, "/readyz", self.address)
 
+    def _prepare(self, installation: Installation) -> Process:
+        command = [*self._wrapper, installation.python, "-m", f"services.{self.kind}"]
+        return Process(self._name, command, env=self._env, cwd=installation.tree, log=self._log, on_line=self._on_line)
 
-def migrate(environment: Mapping[str, str], log_dir: Path, on_line: Listener | None = None) -> None:
+
+def migrate(
+    environment: Mapping[str, str],
+    log_dir: Path,
+    on_line: Listener | None = None,
+    installation: Installation = OWN,
+) -> None:
     """Migrate the database; raise ProcessDied, with the end of the log, if that fails."""
     process = Process(
         "migrate",
-        [sys.executable, "-m", "common.postgres.migrate"],
+        [installation.python, "-m", "common.postgres.migrate"],
         env={"CHARONIA_ROLE_PASSWORDS": role_passwords(environment["CHARONIA_DATABASE_URL"])} | dict(environment),
-        cwd=ROOT,
+        cwd=installation.tree,
         log=log_dir / "migrate.log",
         on_line=on_line,
     )

@@ -14,7 +14,15 @@ from deploy.local.servers.rabbitmq import RabbitMQ
 from deploy.local.servers.repositories import check_models
 from deploy.local.servers.server import Server
 from deploy.local.servers.triton import Triton
-from deploy.local.services import REPOSITORY_KEY, Service, environment_for, migrate, repository_key
+from deploy.local.services import (
+    OWN,
+    REPOSITORY_KEY,
+    Installation,
+    Service,
+    environment_for,
+    migrate,
+    repository_key,
+)
 from deploy.local.settings import Settings
 
 
@@ -24,8 +32,10 @@ class Stack:
     Its methods block: from asyncio, use asyncio.to_thread. Use it as a context manager, or always call stop().
     """
 
-    def __init__(self, settings: Settings, on_line: Listener | None = None) -> None:
+    def __init__(self, settings: Settings, on_line: Listener | None = None, installation: Installation = OWN) -> None:
+        """`installation` is what migrations and services are started from."""
         self.settings = settings
+        self.installation = installation
         self.log_dir = settings.stack_dir.absolute() / "log"
         self._on_line = on_line
         self._lock = Lock(settings.stack_dir)
@@ -107,7 +117,7 @@ class Stack:
 
     def migrate(self) -> None:
         """Bring the database to the newest schema; raise ProcessDied, with the end of the log, if that fails."""
-        migrate(self.environment, self.log_dir, self._on_line)
+        migrate(self.environment, self.log_dir, self._on_line, self.installation)
 
     def start_services(self) -> None:
         """Start the services at the same time; the database must be migrated."""
@@ -137,7 +147,15 @@ class Stack:
     def _services(self, kind: str, count: int, port: int) -> list[Service]:
         names = [kind] if count == 1 else [f"{kind}-{index + 1}" for index in range(count)]
         return [
-            Service(kind, port + index, self.environment, self.log_dir, name=name, on_line=self._on_line)
+            Service(
+                kind,
+                port + index,
+                self.environment,
+                self.log_dir,
+                name=name,
+                on_line=self._on_line,
+                installation=self.installation,
+            )
             for index, name in enumerate(names)
         ]
 

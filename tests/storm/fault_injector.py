@@ -68,6 +68,14 @@ class FaultInjector:
                 await locks.enter_async_context(self._locks[member.name])
             yield
 
+    async def restart(self, member: Server, prepare: Callable[[], object]) -> None:
+        """Stop a member as an operator does, call `prepare`, and start it again."""
+        async with self.reserve([member]):
+            began, pid = time.time(), member.process.pid or 0
+            await asyncio.to_thread(member.stop)
+            await asyncio.to_thread(prepare)
+            await asyncio.to_thread(self._record_fault, "restart", member, pid, began)
+
     async def _inject_faults(self, schedule: FaultSchedule, until: float) -> None:
         for count, fault in enumerate(schedule.plan()):
             if count >= schedule.minimum and time.monotonic() >= until:

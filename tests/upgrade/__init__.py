@@ -1,0 +1,1 @@
+"""An upgrade from the last release under load, one service after the other."""
