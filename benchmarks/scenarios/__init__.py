@@ -15,6 +15,7 @@ NAMES = (
     "big",
     "retention",
     "sustained",
+    "many",
     "fairness",
     "waiting",
     "feed",
