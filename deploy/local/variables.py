@@ -26,7 +26,9 @@ OWN = {
     "restart": ("SERVICE", *RUNNING),
     "run": ("SERVICE", *RUNNING),
     "migrate": ("CHARONIA_DATABASE_URL", "CHARONIA_ROLE_PASSWORDS"),
-    **dict.fromkeys(("test", "test-fast", "bench", "images", "storm", "cluster-storm", "mutants", "ci"), ("ARGS",)),
+    **dict.fromkeys(
+        ("test", "test-fast", "bench", "images", "storm", "cluster-storm", "upgrade-test", "mutants", "ci"), ("ARGS",)
+    ),
 }
 
 
