@@ -36,6 +36,13 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """Tenants of whose jobs only suspects may start."""
 
 
+class Found(NamedTuple):
+    """Jobs that wait, in the order of their turns. `is_all`: there are no others, but for those left out."""
+
+    jobs: Sequence[QueuedJob]
+    is_all: bool
+
+
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """For whom to claim how many jobs of a queue. `lease` is in seconds."""
 
@@ -78,7 +85,7 @@ class ClaimBatch(NamedTuple):
     is_limited: bool = False
 
 
-async def find_waiting(executor: Executor, search: Search) -> list[QueuedJob]:
+async def find_waiting(executor: Executor, search: Search) -> Found:
     """Return waiting jobs in the order of their turns."""
     values = {name: value for name, value in msgspec.structs.asdict(search).items() if name != "running"}
     found = await STATEMENTS["find_waiting"].run(
@@ -89,7 +96,9 @@ async def find_waiting(executor: Executor, search: Search) -> list[QueuedJob]:
         tenants=SEARCHED_TENANTS,
         per_tenant=SEARCHED_JOBS,
     )
-    return [QueuedJob(record["tenant_id"], record["id"]) for record in found]
+    jobs = [QueuedJob(*record.values()) for record in found if record["id"]]
+    tenants = {record["tenant_id"] for record in found}
+    return Found(jobs, is_all=len(jobs) < SEARCHED_JOBS and len(tenants) < SEARCHED_TENANTS)
 
 
 async def find_room(executor: Executor, model: str, wanted: int) -> LimitedRoom:

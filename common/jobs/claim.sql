@@ -4,7 +4,7 @@
 -- Tenants share a model fairly. The tenant that runs the fewest jobs here goes first (:busy_tenants, :busy_jobs).
 -- Tenants that run equally many take turns, beginning after :last_tenant, which was served last. Within a tenant, the
 -- oldest job goes first. The search is bounded: it looks at up to :per_tenant jobs of each of up to :tenants. It passes
--- over :closed_tenants. Of tenants :on_probation it finds only suspects.
+-- over :closed_tenants. Of tenants :on_probation it finds only suspects. A tenant without such a job has a row without one.
 WITH tenants AS MATERIALIZED (
   SELECT *
   FROM waiting_tenants(:model, :priority, :last_tenant, :tenants, :closed_tenants) WITH ORDINALITY AS tenant(id, turn)
@@ -12,8 +12,8 @@ WITH tenants AS MATERIALIZED (
 SELECT tenant.id AS tenant_id, job.id
 FROM tenants tenant
 LEFT JOIN unnest(:busy_tenants::uuid[], :busy_jobs::integer[]) AS busy(id, jobs) ON busy.id = tenant.id
-CROSS JOIN LATERAL claimable_jobs(:model, :priority, tenant.id, :per_tenant) job
-WHERE job.suspected OR NOT tenant.id = ANY(:on_probation::uuid[])
+LEFT JOIN LATERAL claimable_jobs(:model, :priority, tenant.id, :per_tenant) job
+  ON job.suspected OR NOT tenant.id = ANY(:on_probation::uuid[])
 ORDER BY coalesce(busy.jobs, 0) + job.place, tenant.turn
 LIMIT :count;
 

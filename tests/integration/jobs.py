@@ -78,7 +78,7 @@ async def claim_next(executor: Executor, count: int = 1, **changes: Any) -> Clai
     found = await find_waiting(executor, Search(count=2 * count, **queue, **turns))
     values: dict[str, Any] = {"worker": "w", "lease": LEASE} | changes
     claim = Claim(count=count, **queue, **values)
-    return await claim_jobs(executor, claim, [job.id for job in found])
+    return await claim_jobs(executor, claim, [job.id for job in found.jobs])
 
 
 async def take(executor: Executor, count: int = 1, **changes: Any) -> list[JobToRun]:

@@ -648,7 +648,9 @@ FROM jobs
 WHERE generation > 0;
 
 -- Add the ends of these jobs to `usage`, as far as they are not counted: a retry is about to hide them. A count that runs
--- is waited for. It runs with the rights of the owner, because gateways retry jobs, and may not write usage.
+-- is waited for: services/dispatcher/maintenance/usage/queries.sql takes the same lock. Transactions of the future are
+-- those of a dump from a server with larger ids, and their ends are counted. The function runs with the rights of the
+-- owner, because gateways retry jobs, and may not write usage.
 CREATE FUNCTION count_before_retry(retried uuid[]) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
@@ -656,13 +658,14 @@ BEGIN
   IF NOT FOUND THEN
     RETURN;
   END IF;
-  PERFORM FROM usage_progress FOR SHARE;
+  PERFORM pg_advisory_xact_lock_shared(1431519559);
   INSERT INTO usage AS u (tenant_id, day, model, succeeded, failed, canceled, expired, inference_seconds, bytes_in,
                           bytes_out)
   SELECT tenant_id, day, model, sum(succeeded), sum(failed), sum(canceled), sum(expired), sum(inference_seconds),
          sum(bytes_in), sum(bytes_out)
   FROM ended_usage
   WHERE id = ANY(retried) AND ended_xid >= (SELECT counted_before FROM usage_progress)
+    AND ended_xid < pg_snapshot_xmax(pg_current_snapshot())
   GROUP BY tenant_id, day, model
   ORDER BY tenant_id, day, model
   ON CONFLICT (tenant_id, day, model) DO UPDATE

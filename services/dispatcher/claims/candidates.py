@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from uuid import UUID
 
-from common.jobs.claim import SEARCHED_JOBS
+from common.jobs.claim import Found
 from common.rabbitmq.messages import QueuedJob
 
 MAX_CANDIDATES = 2000  # of a queue; a search finds the rest
@@ -85,26 +85,30 @@ class Candidates:
 
     def is_stale(self) -> bool:
         """Whether to search before a claim."""
-        return self.competing and self._clock() - self._began_at > SEARCH_SHARE * self._search_seconds
+        waited = self._clock() - self._began_at
+        return self.competing and not self._searching and waited > SEARCH_SHARE * self._search_seconds
 
     def was_searched_since(self, moment: float) -> bool:
         """Return whether a search has ended that began at this time of the clock, or later."""
         return self._found_at >= moment
 
-    async def search(self, find: Callable[[int], Awaitable[Collection[QueuedJob]]]) -> None:
-        """Replace the jobs by what `find` finds, and by what becomes known meanwhile. It takes the greatest number."""
+    async def search(self, find: Callable[[int], Awaitable[Found]], *, passing_over: Collection[UUID] = ()) -> None:
+        """Replace the jobs by what `find` finds, and by what becomes known meanwhile. It takes the greatest number.
+
+        `passing_over`: tenants whose jobs it leaves out for now.
+        """
         self._began_at, self._searching = self._clock(), True
         try:
             found = await find(SEARCHED_SLOWLY if self._search_seconds > SLOW_SECONDS else SEARCHED)
             self._jobs.clear()
             self._count = 0
-            for job in (*found, *self._added):
+            for job in (*found.jobs, *self._added):
                 if job.id not in self._taken:
                     self._insert(job)
-            self._found_at, self.found_all = self._began_at, len(found) < SEARCHED_JOBS
-            self._search_seconds = self._clock() - self._began_at
+            self._found_at, self.found_all, self.passed_over = self._began_at, found.is_all, passing_over
             self._note_rest()
         finally:
+            self._search_seconds = self._clock() - self._began_at
             self._searching = False
             self._added.clear()
             self._taken.clear()

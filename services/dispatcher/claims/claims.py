@@ -4,16 +4,18 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from uuid import UUID
 
 import msgspec
 
-from common.errors import CharoniaError, Retry
+from common.errors import CharoniaError, Retry, Unavailable
 from common.job_states import Priority
 from common.jobs.claim import (
     Claim,
     ClaimBatch,
+    Found,
     Search,
     claim_jobs,
     claim_within_limits,
@@ -91,8 +93,8 @@ class Claims:
         Raises Unavailable, NoRoom, or Retry if for too long other transactions hold all queued jobs.
         """
         queue, began = self._get_queue(model, priority), time.monotonic()
-        if queue.candidates.is_stale():
-            await queue.searches.submit(None)
+        with suppress(Unavailable):  # jobs that are known can still be claimed
+            await self._refresh(queue)
         for _ in range(MAX_TRIES):
             match await queue.claims.submit(began):
                 case JobToRun() as job:
@@ -105,7 +107,13 @@ class Claims:
                     raise NoRoom
                 case NoJob.LOCKED:
                     await asyncio.sleep(RETRY_SECONDS)
+                    await self._refresh(queue)
         raise Retry(NoJob.LOCKED.value)
+
+    async def _refresh(self, queue: ClaimQueue) -> None:
+        """Search if jobs compete that may not be known."""
+        if queue.candidates.is_stale():
+            await queue.searches.submit(None)
 
     async def wait_for_room(self, model: ServedModel, priority: Priority) -> None:
         """Wait until the next job may fit, but not for long: by then a smaller job of another tenant may be next."""
@@ -128,9 +136,9 @@ class Claims:
     async def _search(self, model: ServedModel, priority: Priority, callers: list[None]) -> list[None]:
         """Look for jobs that wait, once for all callers."""
         candidates, limits = self._get_queue(model, priority).candidates, await self._limits.get()
-        candidates.passed_over = waiting = self.fetch_permits.list_waiting(model.name)
+        waiting = self.fetch_permits.list_waiting(model.name)
 
-        async def find(count: int) -> list[QueuedJob]:
+        async def find(count: int) -> Found:
             closed, running = waiting.union(limits.paused_tenants), model.turns.count_running(priority)
             if model.name in limits.models:
                 room = await find_room(self._database, model.name, count)
@@ -146,7 +154,7 @@ class Claims:
             )
             return await find_waiting(self._database, search)
 
-        await candidates.search(find)
+        await candidates.search(find, passing_over=waiting)
         return callers
 
     async def _claim_batch(self, model: ServedModel, priority: Priority, wanted: list[float]) -> list[ClaimResult]:

@@ -11,7 +11,7 @@ class NoJob(Enum):
 
     UNKNOWN = "no known job may start: search"
     QUEUE_EMPTY = "the queue is empty, or its jobs may not start now"
-    LOCKED = "other transactions hold all queued jobs"
+    LOCKED = "other transactions hold all queued jobs, or have just taken them"
     NO_ROOM = "the inputs of running jobs leave no room"
 
 
@@ -25,4 +25,4 @@ def explain(claimed: ClaimBatch, candidates: Candidates, asked_at: float) -> NoJ
         return NoJob.UNKNOWN
     if claimed.next_bytes is not None:
         return NoJob.NO_ROOM
-    return NoJob.QUEUE_EMPTY if candidates.found_all else NoJob.UNKNOWN
+    return NoJob.QUEUE_EMPTY if candidates.found_all else NoJob.LOCKED

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from common.job_states import Priority
-from services.dispatcher.maintenance.reconciler.store import WaitingQueue
+from services.dispatcher.maintenance.reconciler.store import Queue, WaitingQueue
 
 USED_PART = 8  # a wake-up in eight that starts one of the announced jobs is enough
 
@@ -31,16 +30,16 @@ class Announcements:
         """`clock` returns seconds."""
         self._seconds = seconds
         self._clock = clock
-        self._last: dict[tuple[str, Priority], Announcement] = {}
+        self._last: dict[Queue, Announcement] = {}
 
     def is_due(self, queue: WaitingQueue) -> bool:
-        last = self._last.get((queue.model, queue.priority))
+        last = self._last.get(queue.key)
         return last is None or self._is_over(last) or last.is_used(job.id for job in queue.jobs)
 
     def note(self, queue: WaitingQueue) -> None:
         """Record that these jobs are announced now."""
         self._last = {key: last for key, last in self._last.items() if not self._is_over(last)}
-        self._last[queue.model, queue.priority] = Announcement(self._clock(), frozenset(job.id for job in queue.jobs))
+        self._last[queue.key] = Announcement(self._clock(), frozenset(job.id for job in queue.jobs))
 
     def clear(self) -> None:
         """Forget all, because the broker may have lost the messages."""

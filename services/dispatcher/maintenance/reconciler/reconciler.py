@@ -7,6 +7,7 @@ its wake-up.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
 
 from common.jobs.expire import find_unserved
 from common.postgres.statements import Executor
@@ -17,7 +18,7 @@ from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics
 from services.dispatcher.maintenance.reconciler.announcements import Announcements
-from services.dispatcher.maintenance.reconciler.store import WaitingQueue, find_waiting_queues
+from services.dispatcher.maintenance.reconciler.store import Queue, WaitingQueue, find_waiting_queues
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.store import NotStored
 
@@ -49,6 +50,7 @@ class Reconciler:
         self._publisher = publisher
         self._wake_ups = wake_ups
         self._announcements = Announcements(REPEAT_SECONDS, clock)
+        self._last_tenants: dict[Queue, UUID] = {}  # whose jobs of a queue were announced last
 
     async def run(self) -> None:
         """Reconcile at intervals, and without waiting for old jobs when the broker is back, until cancelled."""
@@ -67,11 +69,14 @@ class Reconciler:
         """
         if age == 0:
             self._announcements.clear()
-        queues = await find_waiting_queues(self._database, age, MAX_WAKE_UPS)
+        queues = await find_waiting_queues(self._database, age, MAX_WAKE_UPS, self._last_tenants)
+        waiting = {queue.key for queue in queues}
+        self._last_tenants = {key: tenant for key, tenant in self._last_tenants.items() if key in waiting}
         due = [queue for queue in queues if queue.known and self._announcements.is_due(queue)]
         silent = await find_silent(due, self._publisher.count_ready)
         for queue in silent:
             self._announcements.note(queue)
+            self._last_tenants[queue.key] = queue.last_tenant
         wake_ups = list_wake_ups(silent)
         await self._wake_ups.announce_many(wake_ups)  # the next round counts them
         if wake_ups:

@@ -1,14 +1,21 @@
 """Finds queues whose jobs wait."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
+from uuid import UUID
 
 from common.job_states import Priority
 from common.postgres import sql
+from common.postgres.database import to_columns
 from common.postgres.statements import Executor
 from common.rabbitmq.messages import QueuedJob
 from services.dispatcher.models.tenant_load import NIL
 
 QUERIES = sql.load("services.dispatcher.maintenance.reconciler")
+
+
+Queue = tuple[str, Priority]  # a model and a priority
+NO_TENANTS: Mapping[Queue, UUID] = {}
 
 
 class WaitingQueue(NamedTuple):
@@ -20,10 +27,25 @@ class WaitingQueue(NamedTuple):
     traceparents: list[str]
     known: bool
 
+    @property
+    def key(self) -> Queue:
+        return self.model, self.priority
 
-async def find_waiting_queues(executor: Executor, age: float, limit: int) -> list[WaitingQueue]:
-    """Return the queues with jobs that have been claimable for `age` seconds, and may start. Read up to `limit`."""
-    found = await executor.fetch(QUERIES["find_waiting_queues"], age, limit, NIL)
+    @property
+    def last_tenant(self) -> UUID:
+        """The last of the tenants, in the order of their turns."""
+        return [*dict.fromkeys(job.tenant_id for job in self.jobs)][-1]
+
+
+async def find_waiting_queues(
+    executor: Executor, age: float, limit: int, last_tenants: Mapping[Queue, UUID] = NO_TENANTS
+) -> list[WaitingQueue]:
+    """Return the queues with jobs that have been claimable for `age` seconds, and may start.
+
+    Read up to `limit` jobs of each. Tenants take turns, beginning after the last one of a queue.
+    """
+    last = [(*queue, tenant) for queue, tenant in last_tenants.items()]
+    found = await executor.fetch(QUERIES["find_waiting_queues"], age, limit, *to_columns(last, 3), NIL)
     return [
         WaitingQueue(model, Priority(priority), list(map(QueuedJob, tenants, ids)), *rest)
         for model, priority, tenants, ids, *rest in found

@@ -9,6 +9,11 @@ SELECT counted_before, pg_current_xact_id() AS own_id
 FROM usage_progress
 FOR UPDATE SKIP LOCKED;
 
+-- name: wait_for_retries
+-- Waits for retries that count the ends that they hide: count_before_retry takes this lock, shared. Later retries wait until
+-- this transaction ends, so they cannot starve it.
+SELECT pg_advisory_xact_lock(1431519559);
+
 -- name: find_usage_bound
 -- Returns before which transaction to count, from a given one ($1) on: the oldest that is open. If there are more than $2
 -- ends, it returns the one after the transaction of the $2-th.

@@ -35,6 +35,7 @@ async def roll_up(database: Database, limit: int) -> list[UsageSum]:
         progress = await connection.fetchrow(QUERIES["lock_usage_progress"])
         if progress is None:
             return []
+        await connection.fetch(QUERIES["wait_for_retries"])
         start, own_id = progress["counted_before"], progress["own_id"]
         bound = await connection.fetchval(QUERIES["find_usage_bound"], start, limit)
         # If it was restored from a dump of a server with larger ids: count what that one had not.

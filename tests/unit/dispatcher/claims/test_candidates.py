@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.jobs.claim import SEARCHED_JOBS
+from common.jobs.claim import Found
 from common.rabbitmq.messages import QueuedJob
 from services.dispatcher.claims.candidates import (
     MAX_CANDIDATES,
@@ -100,13 +100,16 @@ def competes(candidates: Candidates) -> bool:
 
 
 def finds(
-    *jobs: QueuedJob, meanwhile: Callable[[], object] = lambda: None, counts: list[int] | None = None
-) -> Callable[[int], Awaitable[Sequence[QueuedJob]]]:
-    async def find(count: int) -> Sequence[QueuedJob]:
+    *jobs: QueuedJob,
+    is_all: bool = True,
+    meanwhile: Callable[[], object] = lambda: None,
+    counts: list[int] | None = None,
+) -> Callable[[int], Awaitable[Found]]:
+    async def find(count: int) -> Found:
         if counts is not None:
             counts.append(count)
         meanwhile()
-        return jobs
+        return Found(jobs, is_all)
 
     return find
 
@@ -145,8 +148,14 @@ def test_a_queue_knows_a_bounded_number_of_jobs() -> None:
 async def test_competing_jobs_are_searched_for_a_small_part_of_the_time(clock: Clock) -> None:
     candidates = Candidates(clock)
     assert candidates.is_stale()
-    many = [make(0, number) for number in range(SEARCHED_JOBS)]
-    await candidates.search(finds(*many, meanwhile=lambda: setattr(clock, "now", clock.now + 0.5)))
+    stale_meanwhile = list[bool]()
+
+    def go_on() -> None:
+        clock.now += 0.5
+        stale_meanwhile.append(candidates.is_stale())
+
+    await candidates.search(finds(make(0, 1), is_all=False, meanwhile=go_on))
+    assert stale_meanwhile == [False]
     assert not candidates.is_stale()
     clock.now += 0.5 * (SEARCH_SHARE - 1)
     assert not candidates.is_stale()
@@ -163,10 +172,9 @@ async def test_jobs_compete_no_longer_when_all_that_a_search_found_have_started(
     assert not competes(candidates)
     clock.now += 1000.0
     assert not candidates.is_stale()
-    many = [make(0, number) for number in range(SEARCHED_JOBS)]
     candidates.competing = True
-    await candidates.search(finds(*many))
-    candidates.settle(many, [])
+    await candidates.search(finds(*jobs, is_all=False))
+    candidates.settle(jobs, [])
     assert competes(candidates), "the search may have left some out"
 
 
@@ -185,14 +193,17 @@ async def test_a_slow_search_finds_more_the_next_time(clock: Clock) -> None:
     assert counts == [SEARCHED, SEARCHED_SLOWLY, SEARCHED]
 
 
-async def test_a_search_that_fails_changes_nothing() -> None:
-    candidates = Candidates()
+async def test_a_search_that_fails_changes_nothing_but_how_soon_the_next_one_is(clock: Clock) -> None:
+    candidates = Candidates(clock)
     candidates.add(make(0, 1))
 
-    async def fail(_: int) -> Sequence[QueuedJob]:
+    async def fail(_: int) -> Found:
+        clock.now += 1.0
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
         await candidates.search(fail)
     assert list_all(candidates) == {make(0, 1)}
-    assert candidates.competing
+    assert competes(candidates)
+    clock.now += SEARCH_SHARE - 1.5
+    assert not candidates.is_stale()

@@ -17,10 +17,11 @@ from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from services.dispatcher.maintenance.reconciler.announcements import USED_PART
 from services.dispatcher.maintenance.reconciler.reconciler import AGE_SECONDS, MAX_WAKE_UPS, REPEAT_SECONDS, Reconciler
+from services.dispatcher.maintenance.reconciler.store import find_waiting_queues
 from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.brokers import connected, publishing
 from tests.integration.handlers import declare_model_queues
-from tests.integration.jobs import new_job
+from tests.integration.jobs import add_tenant, new_job, take
 from tests.integration.world import World
 
 JOBS = 10 * MAX_WAKE_UPS
@@ -105,3 +106,32 @@ async def test_jobs_that_dispatchers_leave_queued_are_not_announced_at_once(
         await database.fetch(START, MAX_WAKE_UPS // USED_PART)  # many of them start, so the others may too
         assert [await reconcile() for _ in range(3)] == [MAX_WAKE_UPS, 0, 0]
         assert await reconcile(0.0) == MAX_WAKE_UPS  # the broker was away
+
+
+async def test_a_backlog_of_many_tenants_without_messages_is_started_without_a_pause(
+    database: Database, tenant: UUID, amqp_url: str, model: str
+) -> None:
+    """Claims take turns, so wake-ups do too. Otherwise few announced jobs start, and the next ones wait for long."""
+    world = World(database, tenant)
+    tenants = [tenant, *[await add_tenant(database, f"tenant {number}") for number in range(19)]]
+    await submit_jobs(database, [new_job(each, model=model) for each in tenants for _ in range(10)])
+    await world.stores.models.save_models([(ModelVersion(model, "1", False, 0, 1, [], []), True)])
+    await database.fetch(WAITED_LONG)
+    left = len(tenants) * 10
+    async with reconciling(world, amqp_url, model) as broker:
+        while left:
+            assert await broker.reconciler.reconcile(AGE_SECONDS) == min(left, MAX_WAKE_UPS)
+            await broker.wake_ups.drain(10)
+            await broker.channel_queue.purge()
+            left -= len(await take(database, MAX_WAKE_UPS, model=model))
+
+
+async def test_each_of_very_many_tenants_is_announced_in_turn(database: Database) -> None:
+    tenants = sorted([await add_tenant(database, f"tenant {number}") for number in range(7)])
+    await submit_jobs(database, [new_job(each) for each in tenants])
+    announced, last = list[UUID](), dict[tuple[str, Priority], UUID]()
+    for _ in range(3):
+        (queue,) = await find_waiting_queues(database, 0.0, 3, last)
+        announced += [job.tenant_id for job in queue.jobs]
+        last = {queue.key: queue.last_tenant}
+    assert announced == [*tenants, *tenants[:2]]

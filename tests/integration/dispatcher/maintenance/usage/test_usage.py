@@ -68,6 +68,27 @@ async def test_a_job_retried_before_it_is_counted_is_counted_at_once(database: D
     assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 1, 1)]
 
 
+async def test_a_job_of_a_dump_is_not_counted_again_by_its_retry(database: Database, tenant: UUID) -> None:
+    """Its end was counted on a server with larger transaction ids."""
+    job = await submit(database, tenant)
+    await end(database, job, Status.FAILED)
+    await count_all(database, 1)
+    await database.fetch("UPDATE jobs SET ended_xid = '9000000000000' WHERE id = $1", job)
+    await retry_jobs(database, tenant, [job], RETRYABLE, None)
+    assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 0, 1)]
+
+
+async def test_a_count_waits_for_a_retry_that_counts(database: Database, tenant: UUID) -> None:
+    job = await submit(database, tenant)
+    await end(database, job, Status.FAILED)
+    async with database.transaction() as retrying:
+        await retry_jobs(retrying, tenant, [job], RETRYABLE, None)
+        counting = asyncio.create_task(roll_up(database, 100))
+        await until_blocked(database)
+    await counting
+    assert [used[:3] for used in await list_used(database, tenant)] == [("echo", 0, 1)]
+
+
 async def test_a_retry_waits_for_the_count_that_may_see_the_end(database: Database, tenant: UUID) -> None:
     job = await submit(database, tenant)
     await end(database, job, Status.FAILED)
