@@ -62,14 +62,20 @@ async def until_loaded(client: TritonClient, expected: Mapping[str, str]) -> Non
 
     Loads that take long go on after the start. On a busy machine these are all of them.
     """
+    seen: object = None
 
     async def poll() -> bool:
+        nonlocal seen
         ready = await client.list_ready()
         reasons = {name: reason for (name, _), reason in client.unloaded.items()}
+        seen = ready, reasons
         begins = [reasons.get(name, "").startswith(begin) for name, begin in expected.items()]
         return ready == {("echo", "1")} and reasons.keys() == expected.keys() and all(begins)
 
-    await until(poll, f"only echo runs, and of the others: {expected}", LOAD_SECONDS)
+    try:
+        await until(poll, f"only echo runs, and of the others: {expected}", LOAD_SECONDS)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; it was {seen}") from None
 
 
 async def test_broken_models_stop_no_other_and_have_reasons(server: Server, repository: Path) -> None:
