@@ -16,6 +16,7 @@ from common.jobs.renew import HeldClaim, renew_leases
 from common.jobs.requeue import requeue_jobs
 from common.jobs.rescue import find_overdue
 from common.postgres.database import Database
+from common.rabbitmq.messages import QueuedJob
 from services.dispatcher.claims.claims import RETRY_SECONDS, Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.models.served_model import ServedModel
@@ -151,6 +152,20 @@ async def test_a_wake_up_waits_for_a_job_that_another_transaction_holds(database
     assert claimed is not None
     assert claimed.id == job
     assert await claims.claim(model, Priority.NORMAL) is None
+
+
+async def test_a_wake_up_whose_job_is_locked_starts_another_one(database: Database, tenant: UUID) -> None:
+    limits = RunLimits(Stores(database).limits, list)
+    model, claims = ServedModel("echo", asyncio.Event()), Claims(database, limits, worker="w", lease=LEASE)
+    model.available.set()
+    assert await claims.claim(model, Priority.NORMAL) is None  # from now on, no jobs compete
+    locked, free = [await submit(database, tenant) for _ in range(2)]
+    claims.note_announced(model, Priority.NORMAL, [QueuedJob(tenant, locked)])
+    async with database.transaction() as other:
+        await other.fetch("SELECT FROM jobs WHERE id = $1 FOR UPDATE", locked)
+        claimed = await claims.claim(model, Priority.NORMAL)
+    assert claimed is not None
+    assert claimed.id == free
 
 
 async def test_a_claimed_job_knows_whether_its_start_is_wanted(
