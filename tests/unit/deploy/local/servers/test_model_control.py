@@ -1,8 +1,12 @@
 """The models of a server that starts."""
 
+import itertools
 import threading
 
-from deploy.local.servers.model_control import UNKNOWN, IndexEntry, ModelControl
+import pytest
+
+from deploy.local.servers import model_control
+from deploy.local.servers.model_control import READY, UNKNOWN, IndexEntry, ModelControl, NoAnswer
 
 
 class HangingLoads(ModelControl):
@@ -27,3 +31,67 @@ def test_loads_of_a_server_that_has_died_are_not_waited_for() -> None:
     models.load_new(lambda: not models.begun.is_set())
     assert not models.answered.is_set()
     models.ended.set()
+
+
+class BlockedThread(HangingLoads):
+    """A server whose first call of each kind waits behind a load that never ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+        self.state = UNKNOWN
+
+    def _post(self, what: str, seconds: float) -> str:
+        self.calls.append(what)
+        if self.calls.count(what) == 1:
+            raise NoAnswer("no answer")
+        return "[]"
+
+    def list_models(self) -> list[IndexEntry]:
+        return [IndexEntry("good", "1", self.state, "")]
+
+    def load(self, model: str, seconds: float = 0.0) -> None:
+        self.calls.append(model)
+        if self.calls.count(model) == 1:
+            self.ended.wait(5.0)
+            self.answered.set()
+        self.state = READY
+
+
+class LoadsThatNeverBegin(HangingLoads):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+        self._clock = map(float, itertools.count()).__next__
+
+    def _begin_load(self, model: str) -> threading.Thread:
+        self.calls += 1
+        return threading.current_thread()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_control, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(model_control, "POLL_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_load_that_waits_behind_another_one_is_sent_again() -> None:
+    models = BlockedThread()
+    models.load_new()
+    assert models.state == READY
+    assert not models.answered.is_set()
+    models.ended.set()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_load_that_never_begins_is_sent_a_few_times_only() -> None:
+    models = LoadsThatNeverBegin()
+    models.load_new()
+    assert models.calls == model_control.CALLS
+
+
+def test_an_index_that_waits_behind_a_load_is_read_again() -> None:
+    models = BlockedThread()
+    assert ModelControl.list_models(models) == []
+    assert models.calls == ["index", "index"]
