@@ -113,7 +113,9 @@ mutants: $(STAMP) ## puts seeded bugs into copies of the code; a named test must
 migrate: $(STAMP) ## brings the database of CHARONIA_DATABASE_URL to the newest schema
 	@exec $(RUN) -m common.postgres.migrate
 
-ci: check test docs ## everything that CI runs; the storm on a cluster needs root
+ci: $(STAMP) ## everything that CI runs; the storm on a cluster needs root
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check docs # each needs one core for most of its time
+	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory cluster-storm ARGS="--seed 23 --minutes 0.5 --faults 5"
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
