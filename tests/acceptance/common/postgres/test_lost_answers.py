@@ -1,8 +1,9 @@
 """PostgreSQL commits a statement, and its answer is lost. That happens to every statement of the services."""
 
 import asyncio
+import contextlib
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.s3.server import S3
 from tests.support.stacks.broker_connection import wait_for_broker
 from tests.support.stacks.key_command import make_key
+from tests.support.waiting import eventually
 
 ENVIRONMENT = {
     "CHARONIA_DELIVERY_SCHEDULE": "0,0.3,0.3",
@@ -135,7 +137,7 @@ async def test_no_lost_answer_breaks_a_promise(world: World) -> None:
     world.loser.arm(statements)
     await run(world, SCENARIOS)
     await world.client.get("/v1/usage")
-    assert world.loser.list_missing(statements) == []
+    await wait_until_lost(world, statements)
     await check_promises(world)
 
 
@@ -145,6 +147,17 @@ async def test_silence_breaks_no_promise(world: World) -> None:
     await job_scenarios.submit_many(world)
     await check_promises(world)
     assert world.loser.list_missing(SILENT) == []
+
+
+async def wait_until_lost(world: World, statements: Collection[str]) -> None:
+    """Wait for services that do something by themselves after the scenarios."""
+
+    async def is_lost() -> bool:
+        return not world.loser.list_missing(statements)
+
+    with contextlib.suppress(AssertionError):
+        await eventually(is_lost, "an answer of each statement is lost")
+    assert world.loser.list_missing(statements) == []
 
 
 async def run(world: World, scenarios: Sequence[Scenario]) -> None:
