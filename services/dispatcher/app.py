@@ -222,7 +222,7 @@ class Dispatcher:
         metrics.init_model(model.name)
         metrics.slots_limit.labels(model.name).set_function(lambda: model.concurrency.limit)
         metrics.model_ready.labels(model.name).set_function(model.available.is_set)
-        metrics.model_paused.labels(model.name).set_function(lambda: model.breaker.is_open)
+        metrics.model_circuit_open.labels(model.name).set_function(lambda: model.breaker.is_open)
         queue_type = self._settings.queue_type
         for priority in Priority:
             await self._consumer.subscribe(

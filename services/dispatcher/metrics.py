@@ -26,7 +26,9 @@ tenant_bytes = Counter(
 )
 triton_ready = Gauge("charonia_triton_ready", "Whether Triton answers and is live.")
 model_ready = Gauge("charonia_model_ready", "Whether Triton can run a version of the model.", ["model"])
-model_paused = Gauge("charonia_model_paused", "Whether the model runs one job at a time until it answers.", ["model"])
+model_circuit_open = Gauge(
+    "charonia_model_circuit_open", "Whether the model runs one job at a time until it answers.", ["model"]
+)
 slots_used = Gauge("charonia_slots_used", "Inferences that run now.", ["model"])
 slots_limit = Gauge("charonia_slots_limit", "Inferences that may run at once.", ["model"])
 input_bytes = Gauge("charonia_input_bytes", "Bytes of the inputs of running jobs, and of claims under way.")

@@ -68,7 +68,7 @@ class Breaker:
         self._timed_out.clear()
         if self.is_open:
             self.is_open = False
-            log.info("model.resumed", model=self._model)
+            log.info("model.circuit_closed", model=self._model)
             self._wake()
 
     def note_crash(self) -> None:
@@ -91,7 +91,7 @@ class Breaker:
         self._timed_out.clear()
         if not self.is_open:
             self.is_open, self._delay = True, FIRST_SECONDS
-            log.warning("model.paused", model=self._model, reason=reason)
+            log.warning("model.circuit_opened", model=self._model, reason=reason)
             self._schedule_probe(self._delay)
 
     def _schedule_probe(self, delay: float) -> None:

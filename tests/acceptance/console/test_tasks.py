@@ -109,7 +109,7 @@ async def test_replay_a_class_of_dead_letters_on_another_model(overview: Console
     dead = []
     for _ in range(3):
         dead.append(await overview.api.run("work", work(2_000), timeout=1, retry=ONCE))
-        await overview.api.run("work", work(1))  # two timeouts in a row would pause the model
+        await overview.api.run("work", work(1))  # two timeouts in a row would open its circuit
     assert [job.status for job in dead] == ["failed"] * 3
     other = await overview.api.run("faulty", fault("invalid"), retry=ONCE)
     with timed("replay a class of dead letters on another model"):
