@@ -39,8 +39,8 @@ dead_letters = Gauge("charonia_dead_letters", "Failed jobs that are kept.")
 new_deliveries = Gauge("charonia_new_deliveries", "Deliveries that no notifier has taken yet.")
 new_deliveries_oldest = Gauge("charonia_new_deliveries_oldest_seconds", "Age of the oldest of them.")
 delivery_lag = Gauge("charonia_delivery_lag_seconds", "How long the oldest due delivery has been due.")
-endpoints_disabled = Gauge("charonia_endpoints_disabled", "Subscriptions that were disabled after failures.")
-circuits_open = Gauge("charonia_circuits_open", "Endpoints with at most one attempt at a time.")
+subscriptions_disabled = Gauge("charonia_subscriptions_disabled", "Subscriptions that were disabled after failures.")
+endpoint_circuits_open = Gauge("charonia_endpoint_circuits_open", "Endpoints with at most one attempt at a time.")
 metrics_seconds = Gauge("charonia_database_metrics_seconds", "Duration of the latest count.")
 metrics_time = Gauge("charonia_database_metrics_time_seconds", "Unix time of the latest count.")
 
@@ -50,8 +50,8 @@ _WITHOUT_LABELS = (
     new_deliveries,
     new_deliveries_oldest,
     delivery_lag,
-    endpoints_disabled,
-    circuits_open,
+    subscriptions_disabled,
+    endpoint_circuits_open,
     metrics_seconds,
 )
 
@@ -152,8 +152,8 @@ def _set_totals(totals: asyncpg.Record) -> None:
     new_deliveries.set(totals["new_deliveries"])
     new_deliveries_oldest.set(_to_age(totals["new_seconds"]))
     delivery_lag.set(_to_age(totals["due_seconds"]))
-    endpoints_disabled.set(totals["disabled"])
-    circuits_open.set(totals["open"])
+    subscriptions_disabled.set(totals["disabled"])
+    endpoint_circuits_open.set(totals["open"])
 
 
 def _to_age(seconds: float | None) -> float:

@@ -44,7 +44,7 @@ class Publisher:
     async def _probe(self, connection: AbstractConnection) -> None:
         channel = await connection.channel()
         dead_letters = await channel.declare_queue(topology.DEAD_LETTERS, passive=True)
-        metrics.messages_dead.set(dead_letters.declaration_result.message_count or 0)
+        metrics.broker_dead_messages.set(dead_letters.declaration_result.message_count or 0)
         await channel.close()
 
     async def count_ready(self, queues: Iterable[str]) -> dict[str, int]:

@@ -9,8 +9,8 @@ from services.notifier.delivery_attempts.result import AttemptError
 ResultLabel = Literal["succeeded", "failed", "postponed", "exhausted"]
 
 events_taken = Counter("charonia_events_taken", "Events whose deliveries a notifier claimed or scheduled.")
-deliveries = Counter("charonia_deliveries", "Delivery attempts, by result.", ["result"])
-delivery_errors = Counter("charonia_delivery_errors", "Failed delivery attempts, by error.", ["error"])
+delivery_attempts = Counter("charonia_delivery_attempts", "Delivery attempts, by result.", ["result"])
+delivery_errors = Counter("charonia_delivery_errors", "Failed delivery attempts, by error.", ["code"])
 deliveries_in_flight = Gauge("charonia_deliveries_in_flight", "Delivery attempts in flight.")
 first_attempt_seconds = Histogram(
     "charonia_first_attempt_seconds",
@@ -25,6 +25,6 @@ delivery_seconds = Histogram(
 
 # Start every series at 0: Prometheus sees no increase in a series that starts at 1.
 for label in get_args(ResultLabel):
-    deliveries.labels(label)
+    delivery_attempts.labels(label)
 for error in AttemptError:
     delivery_errors.labels(error)

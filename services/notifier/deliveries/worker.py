@@ -205,7 +205,7 @@ class DeliveryWorker:
 
 def report(claim: ClaimedDelivery, result: AttemptResult, label: ResultLabel, recorded: bool) -> None:
     """Count and log one attempt."""
-    metrics.deliveries.labels(label).inc()
+    metrics.delivery_attempts.labels(label).inc()
     if result.error is not None:
         metrics.delivery_errors.labels(result.error).inc()
     write = log.info if label == "succeeded" else log.warning

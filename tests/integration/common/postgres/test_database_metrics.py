@@ -141,7 +141,7 @@ async def test_webhooks_are_counted_and_the_lag_is_that_of_closed_circuits(world
     await add_event(database, tenant, **CALLBACK)
     await database.fetch("UPDATE deliveries SET created_at = now() - $1::interval WHERE next_at IS NULL", OLD)
     await database_metrics.count(database)
-    assert (count("charonia_endpoints_disabled"), count("charonia_circuits_open")) == (1, 1)
+    assert (count("charonia_subscriptions_disabled"), count("charonia_endpoint_circuits_open")) == (1, 1)
     assert count("charonia_new_deliveries") == 1
     lag, waiting = count("charonia_delivery_lag_seconds"), count("charonia_new_deliveries_oldest_seconds")
     assert lag is not None

@@ -33,7 +33,7 @@ async def test_dead_messages_are_counted_listed_and_requeued(amqp_url: str, monk
 
     await until(arrived, "both are there")
     async with publishing(amqp_url):
-        await until(lambda: process_metrics.count("charonia_messages_dead") == 2, "they are counted")
+        await until(lambda: process_metrics.count("charonia_broker_dead_messages") == 2, "they are counted")
     listed = await dead_messages.list_dead(amqp_url, 100)
     assert f"{queue}: of a newer version: b'new'" in listed
     assert any("unknown queue" in line and "b'lost'" in line for line in listed)
