@@ -23,8 +23,8 @@ _SERVER_URLS = {
 }
 QueueType = Literal["classic", "quorum"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-INLINE_OUTPUT = 256 * 1024  # bytes of a job's inputs, and of an output, that stay in the database
-InlineOutput = Annotated[int, Meta(ge=1024, le=1024 * 1024)]
+INLINE_SIZE = 256 * 1024  # bytes of a job's inputs, and of an output, that stay in the database
+InlineSize = Annotated[int, Meta(ge=1024, le=1024 * 1024)]
 # A folder, or a bucket and a prefix in it. Without a query, which obstore would ignore.
 StoreUrl = Annotated[str, Meta(pattern=r"^(file:///[^?#]+|(s3|gs|az)://[^/?#]+(/[^?#]*)?)$")]
 EgressProxy = Annotated[str, Meta(pattern=r"^(https?://[^/\s]+/?)?$")]

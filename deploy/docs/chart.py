@@ -43,7 +43,7 @@ OF_THE_CHART = {
     "triton_url",
     "models",
     "fetch_folder",
-    "max_fetched",
+    "max_fetched_bytes",
     "pod_name",
     "service_account",
     "worker",

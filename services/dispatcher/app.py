@@ -104,7 +104,7 @@ def open_fetcher(settings: DispatcherSettings) -> UrlFetcher:
         policy, timeout=settings.fetch_timeout, concurrency=settings.max_fetches, proxy=settings.egress_proxy
     )
     limits = FetchLimits(settings.max_tensor, settings.fetch_timeout)
-    return UrlFetcher(client, policy, limits, FetchFolder(settings.fetch_folder, settings.max_fetched))
+    return UrlFetcher(client, policy, limits, FetchFolder(settings.fetch_folder, settings.max_fetched_bytes))
 
 
 def find_deletion_cost(settings: DispatcherSettings, count_jobs: Callable[[], int]) -> PodDeletionCost | None:
@@ -156,7 +156,7 @@ class Dispatcher:
             worker=settings.worker,
             lease=settings.lease,
             read_session=lambda: self._session_lock.session,
-            max_inputs=settings.max_inputs,
+            max_inputs=settings.max_inputs_bytes,
             max_fetches=settings.max_fetches,
         )
         file_urls = FileUrls(self._input_objects, signer, settings.gateway_url or settings.public_url)
@@ -164,7 +164,7 @@ class Dispatcher:
         self._url_inputs = UrlInputs(open_fetcher(settings), claimer)
         self._buckets = BucketReader(allowed, Buckets(INPUT_SECONDS))
         inputs = InputReader(self._input_objects, file_urls, self._buckets)
-        requests = RequestReader(inputs, self._url_inputs, settings.max_outputs, settings.inline_output)
+        requests = RequestReader(inputs, self._url_inputs, settings.max_outputs_bytes, settings.inline_output)
         suspects = Suspects(self._jobs)
         attempts = Attempts(self._triton, requests, self._recorder, suspects)
         self._runner = Runner(database, claimer, attempts, self._jobs, suspects, changes)

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from common.errors import SettingsError
-from common.settings import INLINE_OUTPUT, EgressProxy, InlineOutput, Seconds, Settings, StoreUrl, TraceUrl
+from common.settings import INLINE_SIZE, EgressProxy, InlineSize, Seconds, Settings, StoreUrl, TraceUrl
 from common.tensors import MAX_INPUT_BYTES
 
 MAX_INPUTS = 128 * 1024 * 1024
@@ -71,17 +71,17 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     """Seconds without any Triton that has a model. Then it leaves the catalogue, and its queued jobs fail."""
     slots: Annotated[int, Meta(ge=0, le=10_000)] = 0
     """Concurrent inferences of one model. 0 means instances × largest batch × 2, and up to twice that if it is fast."""
-    max_inputs: Annotated[int, Meta(ge=1024)] = MAX_INPUTS
+    max_inputs_bytes: Annotated[int, Meta(ge=1024)] = MAX_INPUTS
     """Bytes of the inputs of running jobs. One queue gets three quarters at most, but one job of it always runs."""
     max_tensor: Annotated[int, Meta(ge=1024, le=MAX_INPUT_BYTES)] = 512 * 1024 * 1024
-    """The same limit of one input as the gateway has. It holds for what is fetched from URLs."""
+    """Bytes of one input, the same as the gateway has. It limits what is fetched from URLs."""
     max_fetches: Annotated[int, Meta(ge=1, le=10_000)] = MAX_FETCHES
     """Jobs that fetch inputs from URLs at a time. One tenant gets three quarters at most, but always a first one."""
     fetch_timeout: Seconds = 60.0
     """Seconds to fetch all inputs of a job from URLs, if its `timeout` is not shorter."""
     fetch_folder: str = "/var/tmp"  # noqa: S108 -- the files have no name
     """A folder on a disk for fetched inputs. They stay there until there is memory for them."""
-    max_fetched: Annotated[int, Meta(ge=2048)] = 4 * 1024**3
+    max_fetched_bytes: Annotated[int, Meta(ge=2048)] = 4 * 1024**3
     """Bytes in that folder, at least twice `CHARONIA_MAX_TENSOR`. One tenant gets three quarters at most."""
     input_networks: tuple[str, ...] = ()
     """Networks that inputs by URL may use although they are not public, such as `10.1.0.0/16`. Everyone who may submit
@@ -93,10 +93,10 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     private networks."""
     max_message: Annotated[int, Meta(ge=1024, le=2**31 - 1)] = 64 * 1024 * 1024
     """Raw bytes of all of Triton's responses to one request. More fails the job as `too_large`."""
-    inline_output: InlineOutput = INLINE_OUTPUT
+    inline_output: InlineSize = INLINE_SIZE
     """Raw bytes of an output that a job shows as JSON. A larger one becomes a file. Once a job shows four times that,
     outputs over an eighth of it become files too."""
-    max_outputs: Annotated[int, Meta(ge=1024, le=64 * 1024 * 1024)] = 16 * 1024 * 1024
+    max_outputs_bytes: Annotated[int, Meta(ge=1024, le=64 * 1024 * 1024)] = 16 * 1024 * 1024
     """Bytes of a job's outputs as JSON, without those in files. More fails the job as `too_large`, such as a stream of
     very many small responses. PostgreSQL must be able to store this much within 15 s."""
     pod_name: Annotated[str, Meta(pattern=r"^([a-z0-9][a-z0-9.-]*)?$")] = ""
@@ -109,7 +109,8 @@ class DispatcherSettings(MaintenanceSettings, frozen=True, kw_only=True):
     random, and the log has it with host and process id."""
 
     def __post_init__(self) -> None:
-        if self.max_fetched < 2 * self.max_tensor:
+        least = 2 * self.max_tensor
+        if self.max_fetched_bytes < least:
             raise SettingsError(
-                f"CHARONIA_MAX_FETCHED is wrong: expected at least twice CHARONIA_MAX_TENSOR, {2 * self.max_tensor}"
+                f"CHARONIA_MAX_FETCHED_BYTES is wrong: expected at least twice CHARONIA_MAX_TENSOR, {least}"
             )

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from common.settings import INLINE_OUTPUT, InlineOutput, Seconds, Settings, StoreUrl, TraceUrl
+from common.settings import INLINE_SIZE, InlineSize, Seconds, Settings, StoreUrl, TraceUrl
 from common.tensors import MAX_INPUT_BYTES
 from services.gateway.auth.rate_limits import MAX_RATE
 from services.gateway.jobs.queue_limits.limits import MAX_LIMIT
@@ -34,14 +34,14 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     """Where to look at traces: a URL with `{trace_id}` in it, or the address of Jaeger."""
     max_body: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 16 * 1024 * 1024
     """Bytes of one job's request body. Other calls take 256 KiB at most. A larger body gets 413."""
-    max_bodies: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024
+    max_bodies_bytes: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024
     """Bytes of all request bodies in memory at a time, of which a tenant gets three quarters at most. More gets 503."""
-    max_responses: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024
+    max_responses_bytes: Annotated[int, Meta(ge=1024)] = 128 * 1024 * 1024
     """Bytes of outputs over 256 KiB that all responses hold at a time. One tenant has half of it at most, and two leave
     a third. Without room within 10 s, a request gets 503 with `Retry-After`. While one waits, clients that read less
     than 1 MiB a second for 5 s lose their connection. A response takes up to three times its bytes for a moment."""
-    max_batch: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 64 * 1024 * 1024
-    """Bytes of a batch sent as JSON lines. Each line, and a batch sent as a list, is limited by `max_body`."""
+    max_batch_bytes: Annotated[int, Meta(ge=1024, le=512 * 1024 * 1024)] = 64 * 1024 * 1024
+    """Bytes of a batch sent as JSON lines. Each line, and a batch sent as a list, is limited by `CHARONIA_MAX_BODY`."""
     metrics_port: Annotated[int, Meta(ge=0, le=65535)] = 0
     """The port of `/metrics`, if only some may read it. 0: that of the API, to whoever reaches it."""
     drain: Annotated[float, Meta(ge=0, le=600)] = 5.0
@@ -67,11 +67,11 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     `Retry-After`."""
     max_tensor: Annotated[int, Meta(ge=1024, le=MAX_INPUT_BYTES)] = 512 * 1024 * 1024
     """Bytes of one input from a file or URL. A dispatcher holds them while the job runs, and gRPC copies them once."""
-    inline_output: InlineOutput = INLINE_OUTPUT
+    inline_input: InlineSize = INLINE_SIZE
     """Bytes of a job's inline inputs that stay in PostgreSQL. The largest inputs beyond go to the object store."""
     max_file: Annotated[int, Meta(ge=1024, le=64 * 1024**3)] = 5 * 1024**3
     """Bytes of one file."""
-    max_stored: Annotated[int, Meta(ge=1024)] = 100 * 1024**3
+    max_stored_bytes: Annotated[int, Meta(ge=1024)] = 100 * 1024**3
     """Bytes of all files of a tenant, with the large inputs and outputs of its jobs. More get 429."""
     max_files: Annotated[int, Meta(ge=1, le=1_000_000)] = 100_000
     """Files of a tenant. More get 429."""

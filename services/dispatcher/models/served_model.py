@@ -17,7 +17,7 @@ DESCRIBE_SECONDS = 10.0  # a version that becomes ready again within this time i
 
 QUEUE_FULL = "Triton refuses more: its own queue of the model was full; see max_queue_size in the model's config.pbtxt"
 BREAKER_OPEN = "the model crashed or did not answer, so one job at a time tests it"
-NO_ROOM = "the inputs of running jobs leave no room in a dispatcher for the next one; see CHARONIA_MAX_INPUTS"
+NO_ROOM = "the inputs of running jobs leave no room in a dispatcher for the next one; see CHARONIA_MAX_INPUTS_BYTES"
 
 log = Log("catalogue")
 

@@ -8,7 +8,7 @@ from tritonclient.grpc import service_pb2 as pb
 
 from common import tensors
 from common.locations.location import Location
-from common.settings import INLINE_OUTPUT
+from common.settings import INLINE_SIZE
 from common.tensors import Tensor
 from services.dispatcher.triton.request_bytes import WrittenRequest
 
@@ -32,7 +32,7 @@ class InferenceRequest(msgspec.Struct, frozen=True):
     max_outputs: int
     message: bytes | None = None
     spent: float = 0.0
-    inline: int = INLINE_OUTPUT
+    inline: int = INLINE_SIZE
     folder: Location | None = None
 
 

@@ -54,14 +54,14 @@ def build(settings: GatewaySettings, connections: Connections) -> Gateway:
     """Compose the gateway around its open connections."""
     drain, deadlines = DrainState(), BodyDeadlines()
     app = make_app(settings, compose(settings, connections, drain))
-    budget = BodyBudget(settings.max_bodies)
+    budget = BodyBudget(settings.max_bodies_bytes)
     sockets = [route.path_format for route in app.routes if isinstance(route, WebSocketRoute)]
     # Around Litestar, to see requests that match no route; the last is the outermost.
     asgi: ASGIApp = RateLimitHeadersMiddleware(app)
     asgi = UnknownSocketMiddleware(asgi, sockets)
     asgi = HeadMiddleware(asgi)
     asgi = BodyLimitsMiddleware(asgi, budget, deadlines)
-    asgi = ResponseLimitsMiddleware(asgi, ResponseBudget(settings.max_responses))
+    asgi = ResponseLimitsMiddleware(asgi, ResponseBudget(settings.max_responses_bytes))
     asgi = DrainMiddleware(asgi, drain)
     asgi = TelemetryMiddleware(asgi)
     return Gateway(app, asgi, drain, deadlines)
@@ -76,7 +76,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
             events.make_router(services.events),
             feed.make_router(services.feed),
             models.make_router(services.models),
-            batches.make_router(services.batches, settings.max_batch),
+            batches.make_router(services.batches, settings.max_batch_bytes),
             files.make_router(services.files),
             webhooks.make_router(services.webhooks),
             traces.make_router(services.traces),

@@ -214,8 +214,8 @@ def compose_jobs(
 
 def compose_large_inputs(settings: GatewaySettings, connections: Connections) -> LargeInputWriter:
     store = InputStore(connections.database)
-    limit = StoredLimit(store, settings.max_stored)
-    return LargeInputWriter(connections.database, store, connections.objects, limit, settings.inline_output)
+    limit = StoredLimit(store, settings.max_stored_bytes)
+    return LargeInputWriter(connections.database, store, connections.objects, limit, settings.inline_input)
 
 
 def compose_batches(settings: GatewaySettings, connections: Connections, services: JobServices) -> BatchServices:
@@ -232,7 +232,7 @@ def compose_batches(settings: GatewaySettings, connections: Connections, service
 
 
 def compose_files(settings: GatewaySettings, connections: Connections, services: JobServices) -> FileServices:
-    store = FileStore(connections.database, Quota(settings.max_files, settings.max_stored))
+    store = FileStore(connections.database, Quota(settings.max_files, settings.max_stored_bytes))
     limits = UploadLimits(settings.max_file, settings.file_retention, settings.max_file_retention)
     return FileServices(
         authenticator=services.authenticator,

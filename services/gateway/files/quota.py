@@ -25,10 +25,12 @@ class Quota(NamedTuple):
 def check_quota(quota: Quota, usage: Usage, size: int) -> None:
     """Raise Problem if there is no room for a file of `size` bytes: 413 if it never fits, 429 if it may later."""
     if size > quota.size:
-        text = f"the file exceeds all that your files may have, {quota.size} bytes (CHARONIA_MAX_STORED)"
+        text = f"the file exceeds all that your files may have, {quota.size} bytes (CHARONIA_MAX_STORED_BYTES)"
         raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", text)
     if usage.size + size > quota.size:
-        raise exceeded(f"your files and jobs have {usage.size} bytes, and may have {quota.size} (CHARONIA_MAX_STORED)")
+        raise exceeded(
+            f"your files and jobs have {usage.size} bytes, and may have {quota.size} (CHARONIA_MAX_STORED_BYTES)"
+        )
     if usage.files >= quota.files:
         raise exceeded(f"you have {usage.files} files, and may have {quota.files} (CHARONIA_MAX_FILES)")
 

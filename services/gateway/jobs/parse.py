@@ -18,7 +18,7 @@ from common.locations.outputs import parse_output_location
 from common.rabbitmq.messages import QueuedJob
 from common.rabbitmq.wake_ups import job_wake_up
 from common.security.ssrf import AddressPolicy, check_url
-from common.settings import INLINE_OUTPUT
+from common.settings import INLINE_SIZE
 from common.tensors import MAX_INPUT_BYTES, FileContent, ObjectContent, Tensor
 from services.gateway.auth.model_permissions import Allowed, check_model
 from services.gateway.events.event_types import expand, find_event_errors
@@ -72,7 +72,7 @@ class SubmitContext(NamedTuple):
     request_key: RequestKey | None = None
     allowed: Allowed = None
     files: KnownFiles | None = None
-    max_inline: int = INLINE_OUTPUT  # bytes of the inputs that stay in the job's row
+    max_inline: int = INLINE_SIZE  # bytes of the inputs that stay in the job's row
     max_tensor: int = 0  # bytes
     input_policy: AddressPolicy = AddressPolicy()  # of URLs of inputs; `policy` is that of webhooks
 

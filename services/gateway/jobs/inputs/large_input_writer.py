@@ -17,7 +17,7 @@ from common.object_store.keys import file_key
 from common.object_store.pauses import Pauses
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
-from common.settings import INLINE_OUTPUT
+from common.settings import INLINE_SIZE
 from common.telemetry import tracing
 from common.telemetry.logs import Log
 from services.gateway.jobs.inputs.store import InputStore
@@ -41,7 +41,7 @@ class LargeInputWriter:
         store: InputStore,
         objects: ObjectStore,
         limit: StoredLimit,
-        max_inline: int = INLINE_OUTPUT,
+        max_inline: int = INLINE_SIZE,
         pauses: Pauses | None = None,
     ) -> None:
         """`max_inline` are the bytes of a job's inputs that stay in its row."""

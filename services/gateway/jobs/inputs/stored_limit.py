@@ -15,7 +15,7 @@ from services.gateway.http.problems import Problem
 from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.models import freshness
 
-SETTING = "CHARONIA_MAX_STORED"
+SETTING = "CHARONIA_MAX_STORED_BYTES"
 RETRY_SECONDS = 60
 MAX_TENANTS = 10_000  # that are remembered
 

@@ -35,6 +35,7 @@ from tests.support.waiting import eventually
 ENVIRONMENT = {
     "CHARONIA_DELIVERY_SCHEDULE": "0,0.3,0.3",
     "CHARONIA_DELIVERY_TIMEOUT": "1",
+    "CHARONIA_INLINE_INPUT": "2048",
     "CHARONIA_INLINE_OUTPUT": "2048",
     "CHARONIA_LEASE": "3",
     "CHARONIA_LOG_FORMAT": "json",

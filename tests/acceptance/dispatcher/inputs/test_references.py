@@ -31,7 +31,7 @@ async def test_a_reference_counts_towards_no_limit_of_bytes(breakable: Stack) ->
     key = await make_key(breakable, f"inputs-{uuid.uuid4().hex[:8]}")
     async with (
         another_gateway(breakable, **limits) as gateway,
-        replace_dispatcher(breakable, CHARONIA_MAX_INPUTS="1024", CHARONIA_GATEWAY_URL=gateway.url),
+        replace_dispatcher(breakable, CHARONIA_MAX_INPUTS_BYTES="1024", CHARONIA_GATEWAY_URL=gateway.url),
         open_client(breakable, key, gateway.url) as owner,
     ):
         file = await upload_file(owner, CONTENT)

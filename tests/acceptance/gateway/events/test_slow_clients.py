@@ -33,7 +33,7 @@ UPGRADE = {
 async def impatient_gateway(stack: Stack) -> AsyncIterator[Service]:
     """A gateway with short heartbeats, a short send timeout, and a budget for one large body."""
     async with another_gateway(
-        stack, CHARONIA_HEARTBEAT="0.1", CHARONIA_SEND_TIMEOUT="4", CHARONIA_MAX_BODIES="65536"
+        stack, CHARONIA_HEARTBEAT="0.1", CHARONIA_SEND_TIMEOUT="4", CHARONIA_MAX_BODIES_BYTES="65536"
     ) as other:
         yield other
 

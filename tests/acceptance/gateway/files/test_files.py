@@ -112,7 +112,7 @@ async def test_mistakes_are_named_and_nothing_is_kept(owner: Api) -> None:
 
 async def test_limits_are_named(stack: Stack) -> None:
     key = await make_key(stack, f"files-{uuid.uuid4().hex[:8]}")
-    limits = {"CHARONIA_MAX_FILE": str(2 * MIB), "CHARONIA_MAX_STORED": str(3 * MIB)}
+    limits = {"CHARONIA_MAX_FILE": str(2 * MIB), "CHARONIA_MAX_STORED_BYTES": str(3 * MIB)}
     async with another_gateway(stack, **limits) as gateway, open_client(stack, key, gateway.url) as api:
         for content in (b"x" * (2 * MIB + 1), in_parts(b"x" * (2 * MIB + 1))):
             large = await upload(api, content, 413)
@@ -123,7 +123,7 @@ async def test_limits_are_named(stack: Stack) -> None:
             assert code_of(full) == "quota_exceeded"
             assert f"may have {3 * MIB}" in full["detail"]
         await upload(api, b"x" * MIB)
-        assert "CHARONIA_MAX_STORED" in (await upload(api, b"x", 429))["detail"]
+        assert "CHARONIA_MAX_STORED_BYTES" in (await upload(api, b"x", 429))["detail"]
         assert (await api.http.delete(f"/v1/files/{file['id']}")).status_code == 204
 
 

@@ -41,7 +41,7 @@ async def owner(stack: Stack, on_s3: Service) -> AsyncIterator[Api]:
 @pytest.fixture(scope="module")
 async def sending(stack: Stack, bucket: dict[str, str]) -> AsyncIterator[Service]:
     """A gateway that sends files itself, and lets a tenant have as many bytes as the content."""
-    limits = {"CHARONIA_MAX_STORED": str(len(CONTENT)), "CHARONIA_STORE_REDIRECTS": "false"}
+    limits = {"CHARONIA_MAX_STORED_BYTES": str(len(CONTENT)), "CHARONIA_STORE_REDIRECTS": "false"}
     async with another_gateway(stack, name="gateway-sending", **limits, **bucket) as own:
         yield own
 

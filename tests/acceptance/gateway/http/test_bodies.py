@@ -25,7 +25,7 @@ ECHO = {"model": "echo", "inputs": {"x": [[1.0]]}}
 @pytest.fixture(scope="module")
 async def small_gateway(stack: Stack) -> AsyncIterator[Service]:
     """A gateway with little memory for bodies."""
-    async with another_gateway(stack, CHARONIA_MAX_BODIES=f"{BUDGET}") as gateway:
+    async with another_gateway(stack, CHARONIA_MAX_BODIES_BYTES=f"{BUDGET}") as gateway:
         yield gateway
 
 
@@ -50,7 +50,7 @@ async def read_status(reader: asyncio.StreamReader) -> int:
 
 async def test_bodies_that_never_come_hold_no_memory(stack: Stack) -> None:
     async with AsyncExitStack() as opened, open_client(stack, DEVELOPMENT_KEY) as api:
-        for _ in range(9):  # 8 of them would fill the default of CHARONIA_MAX_BODIES
+        for _ in range(9):  # 8 of them would fill the default of CHARONIA_MAX_BODIES_BYTES
             reader, _writer = await opened.enter_async_context(announce(stack.settings.gateway_port, DEVELOPMENT_KEY))
             assert await read_status(reader) == 100
         for _ in range(30):

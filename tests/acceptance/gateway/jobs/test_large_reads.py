@@ -39,7 +39,7 @@ async def read_nothing(port: int, path: str, key: str = DEVELOPMENT_KEY) -> asyn
 async def test_readers_of_a_large_result_take_a_bounded_amount_of_memory(stack: Stack, api: Api) -> None:
     job_id = await make_large(stack, api, SIZE)
     async with (
-        another_gateway(stack, CHARONIA_MAX_RESPONSES=f"{LIMIT}") as gateway,
+        another_gateway(stack, CHARONIA_MAX_RESPONSES_BYTES=f"{LIMIT}") as gateway,
         open_client(stack, DEVELOPMENT_KEY, gateway.url) as client,
     ):
         await client.run("echo", {"x": [[1.0]]})
@@ -63,7 +63,7 @@ async def test_two_tenants_whose_readers_do_not_read_leave_room_for_all(stack: S
     """Before the gateway notices that a connection takes nothing."""
     job_id = await make_large(stack, api, SIZE)
     async with AsyncExitStack() as cleanup:
-        limits = {"CHARONIA_MAX_RESPONSES": f"{2 * SIZE + 1024}", "CHARONIA_SEND_TIMEOUT": "300"}  # room for two
+        limits = {"CHARONIA_MAX_RESPONSES_BYTES": f"{2 * SIZE + 1024}", "CHARONIA_SEND_TIMEOUT": "300"}  # room for two
         gateway = await cleanup.enter_async_context(another_gateway(stack, **limits))
         own = await cleanup.enter_async_context(open_client(stack, DEVELOPMENT_KEY, gateway.url))
         keys = [await make_key(stack, name) for name in ("stalled", "patient")]

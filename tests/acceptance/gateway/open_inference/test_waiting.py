@@ -96,7 +96,7 @@ async def test_waiting_calls_free_their_body_budget(breakable: Stack) -> None:
     headers = KEY | {"Inference-Header-Content-Length": str(len(head))}
     await asyncio.to_thread(breakable.dispatchers[0].stop)
     async with (
-        another_gateway(breakable, CHARONIA_MAX_BODIES="50000") as other,
+        another_gateway(breakable, CHARONIA_MAX_BODIES_BYTES="50000") as other,
         httpx.AsyncClient(base_url=other.url, headers=headers, timeout=60) as http,
     ):
         inferring = []

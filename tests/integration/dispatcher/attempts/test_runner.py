@@ -12,7 +12,7 @@ from common.job_states import Priority, Status
 from common.postgres import database as database_module
 from common.postgres.database import Database
 from common.rabbitmq.messages import CancelJob, JobsQueued, QueuedJob
-from common.settings import INLINE_OUTPUT
+from common.settings import INLINE_SIZE
 from services.dispatcher.attempts.attempts import Attempts
 from services.dispatcher.attempts.lease_renewer import LeaseRenewer
 from services.dispatcher.attempts.request_reader import RequestReader
@@ -71,7 +71,7 @@ class LocalDispatcher:
         self.leases, suspects = LeaseRenewer(database, self.jobs, lease), Suspects(self.jobs)
         self.control = ControlHandler(self.leases, WaiterPresence())
         self.claims = Claims(database, limits, worker="w", lease=lease, max_inputs=max_inputs)
-        requests = RequestReader(NoFiles(), NoUrls(), MAX_OUTPUTS, INLINE_OUTPUT)
+        requests = RequestReader(NoFiles(), NoUrls(), MAX_OUTPUTS, INLINE_SIZE)
         attempts = Attempts(self.triton, requests, self.world.recorder, suspects)
         self.runner = Runner(database, self.claims, attempts, self.jobs, suspects, self.world.changes)
 

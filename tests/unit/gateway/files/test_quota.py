@@ -16,8 +16,8 @@ def test_what_fits_is_accepted(usage: tuple[int, int], size: int) -> None:
 @pytest.mark.parametrize(
     ("usage", "size", "status", "code", "limit"),
     [
-        ((0, 0), 101, 413, "body_too_large", "CHARONIA_MAX_STORED"),
-        ((1, 61), 40, 429, "quota_exceeded", "CHARONIA_MAX_STORED"),
+        ((0, 0), 101, 413, "body_too_large", "CHARONIA_MAX_STORED_BYTES"),
+        ((1, 61), 40, 429, "quota_exceeded", "CHARONIA_MAX_STORED_BYTES"),
         ((3, 0), 0, 429, "quota_exceeded", "CHARONIA_MAX_FILES"),
     ],
 )

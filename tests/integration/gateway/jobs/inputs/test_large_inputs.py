@@ -270,10 +270,10 @@ async def test_inputs_beyond_the_quota_are_refused(database: Database, world: Wo
     small = world._replace(submitter=submitter)
     for _ in range(2):
         await small.submit()
-    with pytest.raises(Problem, match="CHARONIA_MAX_STORED") as caught:
+    with pytest.raises(Problem, match="CHARONIA_MAX_STORED_BYTES") as caught:
         await small.submit()
     assert (caught.value.status, caught.value.code) == (429, "quota_exceeded")
-    with pytest.raises(Problem, match="CHARONIA_MAX_STORED") as caught:
+    with pytest.raises(Problem, match="CHARONIA_MAX_STORED_BYTES") as caught:
         await small.submit(2501)
     assert (caught.value.status, caught.value.code) == (413, "body_too_large")
     await small.submit(SMALL)
