@@ -10,7 +10,7 @@ from charonia.errors import InvalidResponse
 from charonia.schemas import BatchData, Failure, JobData, Output, Status
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     """What is new about a job before its end."""
 
     id: str
@@ -52,10 +52,13 @@ class JobEvent(BaseEvent, frozen=True, kw_only=True):
     data: JobData
 
 
-class StepEvent(BaseEvent, frozen=True, kw_only=True):
-    """A job was queued, started, sent a partial output or is being canceled; only in streams."""
+class ProgressEvent(BaseEvent, frozen=True, kw_only=True):
+    """A job was queued, started, sent a partial output or is being canceled: in streams.
 
-    data: Step
+    After an erasure it stands for any event of the job.
+    """
+
+    data: JobProgress
 
 
 class BatchEvent(BaseEvent, frozen=True, kw_only=True):
@@ -82,9 +85,9 @@ class UnknownEvent(BaseEvent, frozen=True, kw_only=True):
     data: dict[str, Any]
 
 
-Event: TypeAlias = JobEvent | StepEvent | BatchEvent | DeliveryEvent | WebhookEvent | UnknownEvent
+Event: TypeAlias = JobEvent | ProgressEvent | BatchEvent | DeliveryEvent | WebhookEvent | UnknownEvent
 JOB_ENDS = frozenset({"job.succeeded", "job.failed", "job.canceled", "job.expired"})
-STEPS = frozenset({"job.queued", "job.started", "job.output", "job.canceling"})
+PROGRESS = frozenset({"job.queued", "job.started", "job.output", "job.canceling"})
 _KINDS: dict[str, type[Event]] = {
     **dict.fromkeys((*JOB_ENDS, "job.started"), JobEvent),
     "batch.completed": BatchEvent,
@@ -110,7 +113,7 @@ def parse_fed(position: str, body: str | bytes) -> Event:
 
 def parse_streamed(event_id: str, body: str | bytes) -> Event:
     """Return an event of a stream. Raise InvalidResponse if it is none."""
-    return _parse(body, event_id, _KINDS | dict.fromkeys(STEPS, StepEvent))
+    return _parse(body, event_id, _KINDS | dict.fromkeys(PROGRESS, ProgressEvent))
 
 
 def _parse(body: str | bytes, event_id: str, kinds: dict[str, type[Event]]) -> Event:
@@ -127,4 +130,4 @@ def _decode(body: str | bytes, kind: type[Event]) -> Event:
     except msgspec.ValidationError:
         if kind is UnknownEvent:
             raise
-        return msgspec.json.decode(body, type=StepEvent)  # the payload of the job was erased since
+        return msgspec.json.decode(body, type=ProgressEvent)  # the payload of the job was erased since

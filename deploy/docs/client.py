@@ -18,7 +18,7 @@ SHOWN = {
     "_sync/webhooks.py": ["Webhooks", "Deliveries"],
     "_sync/keys.py": ["Keys"],
     "webhook_signatures.py": ["verify"],
-    "events.py": ["JobEvent", "StepEvent", "BatchEvent", "DeliveryEvent", "WebhookEvent", "UnknownEvent"],
+    "events.py": ["JobEvent", "ProgressEvent", "BatchEvent", "DeliveryEvent", "WebhookEvent", "UnknownEvent"],
     "references.py": ["FileId", "Url"],
     "requests.py": ["Options", "OutputTarget", "Retry", "Webhook"],
 }

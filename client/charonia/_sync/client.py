@@ -37,7 +37,7 @@ from charonia.calls import (
     submit,
 )
 from charonia.errors import ConfigurationError, Forbidden, InvalidInput, InvalidRequest, KnownJob
-from charonia.events import JOB_ENDS, JobEvent, StepEvent
+from charonia.events import JOB_ENDS, JobEvent, ProgressEvent
 from charonia.inputs import MAX_BODY, encode_body, encode_inputs, encode_unchecked
 from charonia.journal import open_journal
 from charonia.journal_records import Beginning
@@ -181,11 +181,11 @@ class Charonia:
         attempt, index, end, has_parts = 0, 0, None, False
         with KnownJob() as known:
             for event in self._transport.follow(call, deadline):
-                if isinstance(event, (StepEvent, JobEvent)):
+                if isinstance(event, (ProgressEvent, JobEvent)):
                     known.job_id = event.data.id
-                if isinstance(event, StepEvent) and event.type == "job.started":
+                if isinstance(event, ProgressEvent) and event.type == "job.started":
                     attempt, index = event.data.attempt or attempt + 1, 0
-                elif isinstance(event, StepEvent) and event.type == "job.output":
+                elif isinstance(event, ProgressEvent) and event.type == "job.output":
                     outputs = self._download(event.data.outputs, event.data.id, deadline)
                     yield Part(outputs, index, attempt)
                     index, has_parts = index + 1, True

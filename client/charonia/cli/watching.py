@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from charonia import Job, JobEvent, StepEvent
+from charonia import Job, JobEvent, ProgressEvent
 from charonia.cli.session import Session
 from charonia.cli.terminal.state_line import StateLine
 from charonia.events import JOB_ENDS, Event
@@ -39,9 +39,9 @@ class Watch:
         self._session.print_text(Outputs(tensors).text, raw=self._as_text)
 
     def _take(self, event: Event) -> None:
-        if isinstance(event, StepEvent) and event.type == "job.output":
+        if isinstance(event, ProgressEvent) and event.type == "job.output":
             self._print_part(event.data.outputs)
-        elif isinstance(event, (StepEvent, JobEvent)):
+        elif isinstance(event, (ProgressEvent, JobEvent)):
             attempt = event.data.attempt or 1
             if event.type == "job.started":
                 self._begin(attempt)

@@ -105,7 +105,7 @@ def test_a_job_is_canceled_retried_and_erased(client: Charonia) -> None:
         job.refresh().result()
     with pytest.raises(charonia.Conflict):
         job.cancel()
-    assert isinstance(list(job.events())[-1], charonia.StepEvent)
+    assert isinstance(list(job.events())[-1], charonia.ProgressEvent)
 
 
 def test_a_failure_says_why(client: Charonia) -> None:
