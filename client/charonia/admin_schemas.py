@@ -1,11 +1,11 @@
-"""What the API answers about webhooks, keys, statistics and usage. Fields that a newer gateway adds are ignored."""
+"""What the API answers about webhooks, keys, statistics and usage."""
 
 from datetime import date, datetime
 from typing import Any, Literal
 
 import msgspec
 
-from charonia.schemas import FieldError, Percentiles, Priority
+from charonia.schemas import FieldError, Percentiles
 
 Scope = Literal["submit", "read", "admin"]
 
@@ -19,10 +19,10 @@ class WebhookData(msgspec.Struct, frozen=True, kw_only=True):
     models: list[str] | None
     description: str | None
     headers: dict[str, str | None] | None
-    signing: Literal["hmac", "ed25519"]
+    signing: str
     rate_limit: int | None
     ordered: bool = False
-    status: Literal["enabled", "disabled"]
+    status: str
     disabled_at: datetime | None
     disabled_reason: str | None
     created_at: datetime
@@ -65,7 +65,7 @@ class DeliveryData(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str | None
     webhook_id: str | None
     url: str
-    status: Literal["pending", "succeeded", "exhausted", "canceled"]
+    status: str
     created_at: datetime
     next_attempt_at: datetime | None
     finished_at: datetime | None
@@ -100,7 +100,7 @@ class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How the deliveries of a subscription went. With `counted_since`, only those created since then count."""
 
     webhook_id: str
-    circuit: Literal["closed", "open"]
+    circuit: str
     failing_since: datetime | None
     pending: int
     oldest_due_at: datetime | None
@@ -116,7 +116,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     webhook_id: str
     since: datetime
     until: datetime
-    status: Literal["running", "done"]
+    status: str
     recovered: int
 
 
@@ -128,7 +128,7 @@ class KeyData(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    scopes: list[Scope]
+    scopes: list[str]
     models: list[str] | None
     rate_limit: int | None
     created_at: datetime
@@ -154,7 +154,7 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     """Your jobs of one model and priority. `scheduled` ones are among those `waiting`."""
 
     model: str
-    priority: Priority
+    priority: str
     waiting: int
     scheduled: int
     running: int

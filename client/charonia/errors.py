@@ -180,7 +180,12 @@ BY_STATUS: dict[int, type[APIError]] = {
     429: RateLimited,
     503: Unavailable,
 }
-BY_JOB_STATUS: dict[str, type[JobError]] = {"failed": JobFailed, "canceled": JobCanceled, "expired": JobExpired}
+_BY_JOB_STATUS: dict[str, type[JobError]] = {"failed": JobFailed, "canceled": JobCanceled, "expired": JobExpired}
+
+
+def make_job_error(job: JobData) -> JobError:
+    """Return the error of a job that has ended without a result."""
+    return _BY_JOB_STATUS.get(job.status, JobError)(job)
 
 
 class KnownJob:

@@ -1,5 +1,6 @@
 """Events of jobs, batches and webhooks, as streams and webhooks carry them."""
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -7,14 +8,14 @@ import msgspec
 
 from charonia.admin_schemas import DeliveryData
 from charonia.errors import InvalidResponse
-from charonia.schemas import BatchData, Failure, JobData, Output, Status
+from charonia.schemas import BatchData, Failure, JobData, Output
 
 
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     """What is new about a job before its end."""
 
     id: str
-    status: Status
+    status: str
     attempt: int | None = None
     model: str | None = None
     error: Failure | None = None
@@ -79,9 +80,14 @@ class WebhookEvent(BaseEvent, frozen=True, kw_only=True):
     data: WebhookNote
 
 
-class UnknownEvent(BaseEvent, frozen=True, kw_only=True):
-    """An event of a type that this version of the library does not know."""
+class UnknownEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event of a type or in a form that this version of the library does not know; `data` is as it came."""
 
+    id: str = ""
+    position: str = ""
+    type: str
+    timestamp: datetime | None
+    sequence: int | None = None
     data: dict[str, Any]
 
 
@@ -97,37 +103,54 @@ _KINDS: dict[str, type[Event]] = {
 }
 
 
-class _Type(msgspec.Struct, frozen=True):
-    type: str
+class _Body(msgspec.Struct, frozen=True):
+    """What every form of an event has, or may have."""
+
+    type: Any = None
+    timestamp: Any = None
+    sequence: Any = None
+    data: Any = None
+    object: Any = None
 
 
 def parse_webhook(message_id: str, body: bytes) -> Event:
-    """Return the event in the body of a webhook. Raise InvalidResponse if it is none."""
+    """Return the event in the body of a webhook. Raise InvalidResponse if that is no JSON object."""
     return _parse(body, message_id, _KINDS)
 
 
 def parse_fed(position: str, body: str | bytes) -> Event:
-    """Return an event of the feed of all events. Raise InvalidResponse if it is none."""
+    """Return an event of the feed of all events. Raise InvalidResponse if it is no JSON object."""
     return msgspec.structs.replace(_parse(body, position.partition(".")[0], _KINDS), position=position)
 
 
 def parse_streamed(event_id: str, body: str | bytes) -> Event:
-    """Return an event of a stream. Raise InvalidResponse if it is none."""
+    """Return an event of a stream. Raise InvalidResponse if it is no JSON object."""
     return _parse(body, event_id, _KINDS | dict.fromkeys(PROGRESS, ProgressEvent))
 
 
 def _parse(body: str | bytes, event_id: str, kinds: dict[str, type[Event]]) -> Event:
     try:
-        kind = kinds.get(msgspec.json.decode(body, type=_Type).type, UnknownEvent)
-        return msgspec.structs.replace(_decode(body, kind), id=event_id)
-    except msgspec.DecodeError as error:
+        found = msgspec.json.decode(body, type=_Body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidResponse(f"not an event of Charonia: {error}") from error
+    name = _read(found.type, str, "")
+    kind = None if found.object == "event" else kinds.get(name)  # of OpenAI's form, whose types may be named as ours
+    for each in (JobEvent, ProgressEvent) if kind is JobEvent else (kind,):  # the second after an erasure
+        with suppress(msgspec.ValidationError):
+            if each is not None:
+                return msgspec.structs.replace(msgspec.json.decode(body, type=each), id=event_id)
+    return UnknownEvent(
+        id=event_id,
+        type=name,
+        timestamp=_read(found.timestamp, datetime, None),
+        sequence=_read(found.sequence, int, None),
+        data=_read(found.data, dict[str, Any], {}),
+    )
 
 
-def _decode(body: str | bytes, kind: type[Event]) -> Event:
+def _read(value: Any, kind: Any, default: Any) -> Any:
+    """Return a part of an event, or the default if it is something else than expected."""
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        if kind is UnknownEvent:
-            raise
-        return msgspec.json.decode(body, type=ProgressEvent)  # the payload of the job was erased since
+        return default

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from charonia.contents import decode_elements, get_content
-from charonia.errors import BY_JOB_STATUS, CharoniaError, InvalidRequest, NotFound
+from charonia.errors import CharoniaError, InvalidRequest, NotFound, make_job_error
 from charonia.schemas import BatchLine, ItemProblem, JobData, Output
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def make_done(index: int, item: Any, line: BatchLine) -> Done | None:
         return Done(index, item, None, kind(status, code, problem.detail, problem.errors))
     if not job.has_ended:
         return None
-    return Done(index, item, job, BY_JOB_STATUS[job.status](job) if job.status in BY_JOB_STATUS else None)
+    return Done(index, item, job, None if job.status == "succeeded" else make_job_error(job))
 
 
 def _make_array(output: Output) -> "Array":

@@ -1,4 +1,4 @@
-"""What the API answers. Fields that a newer gateway adds are ignored."""
+"""What the API answers. A newer gateway may add fields, which are ignored, and values such as a status."""
 
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
@@ -7,7 +7,8 @@ import msgspec
 
 Status = Literal["queued", "processing", "canceling", "succeeded", "failed", "canceled", "expired"]
 Priority = Literal["high", "normal", "low"]
-TERMINAL = frozenset({"succeeded", "failed", "canceled", "expired"})
+_OPEN = frozenset({"queued", "processing", "canceling"})
+_TERMINAL = frozenset({"succeeded", "failed", "canceled", "expired"})
 
 Item = TypeVar("Item")
 
@@ -75,10 +76,10 @@ class JobData(msgspec.Struct, frozen=True, kw_only=True):
     """A job as the API shows it."""
 
     id: str
-    status: Status
+    status: str
     model: str
     version: str | None
-    priority: Priority
+    priority: str
     attempt: int
     max_attempts: int
     created_at: datetime
@@ -99,7 +100,7 @@ class JobData(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_ended(self) -> bool:
-        return self.status in TERMINAL
+        return self.finished_at is not None
 
 
 class JobOutputs(msgspec.Struct, frozen=True):
@@ -232,7 +233,7 @@ class BatchData(msgspec.Struct, frozen=True, kw_only=True):
     """A batch, and its jobs by status."""
 
     id: str
-    status: Literal["processing", "completed"]
+    status: str
     total: int
     accepted: int
     counts: dict[str, int]
@@ -241,8 +242,14 @@ class BatchData(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> int:
-        """How many items have a final result; refused items count."""
-        return self.total - sum(count for status, count in self.counts.items() if status not in TERMINAL)
+        """How many items have a final result; refused items count.
+
+        Jobs in a state of a newer gateway count once the batch is completed.
+        """
+        return self.total - sum(count for status, count in self.counts.items() if self._is_open(status))
+
+    def _is_open(self, status: str) -> bool:
+        return status in _OPEN or (self.finished_at is None and status not in _TERMINAL)
 
 
 class ItemError(msgspec.Struct, frozen=True, kw_only=True):

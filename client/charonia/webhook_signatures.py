@@ -29,7 +29,8 @@ def verify(
     with several, any of them may have signed. Without it, CHARONIA_WEBHOOK_SECRET is used. A public key needs
     `charonia[ed25519]`. `tolerance` is how old the webhook may be, in seconds.
 
-    Raise InvalidSignature unless the webhook is genuine and fresh, and ConfigurationError for a wrong secret.
+    Raise InvalidSignature unless the webhook is genuine and fresh, and ConfigurationError for a wrong secret. A
+    genuine webhook that this version cannot read is an UnknownEvent; InvalidResponse means that it is no JSON object.
     """
     content = body.encode() if isinstance(body, str) else bytes(body)
     lower = {name.lower(): value for name, value in headers.items()}

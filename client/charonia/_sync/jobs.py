@@ -15,13 +15,13 @@ from charonia.admin_schemas import DeliveryData, Trace
 from charonia.calls import MAX_WAIT, Call, Deadline, choose_patience, extend, get, post
 from charonia.contents import encode_content
 from charonia.errors import (
-    BY_JOB_STATUS,
     CharoniaError,
     Conflict,
     DeadlineExceeded,
     InvalidInput,
     KnownJob,
     known_outputs,
+    make_job_error,
 )
 from charonia.events import Event
 from charonia.requests import DEFAULT_WAIT
@@ -36,8 +36,6 @@ from charonia.schemas import (
     JobOutputs,
     Output,
     Page,
-    Priority,
-    Status,
     WaitingFor,
 )
 from charonia.sources import OnProgress, ignore_progress
@@ -58,7 +56,7 @@ class Job:
         return self.data.id
 
     @property
-    def status(self) -> Status:
+    def status(self) -> str:
         return self.data.status
 
     @property
@@ -66,7 +64,7 @@ class Job:
         return self.data.model
 
     @property
-    def priority(self) -> Priority:
+    def priority(self) -> str:
         return self.data.priority
 
     @property
@@ -160,7 +158,7 @@ class Job:
         self._wait(deadline)
         data = self.data
         if data.status != "succeeded":
-            raise BY_JOB_STATUS[data.status](data)
+            raise make_job_error(data)
         if data.outputs is None and data.outputs_omitted == "erased":
             with KnownJob(self.id):
                 raise CharoniaError(f"the outputs of {self.id} were erased; submit the job again")

@@ -83,7 +83,7 @@ class FakeBatches(httpx.MockTransport):
     def _make_line(self, index: int, value: float) -> BatchLine:
         job = make_succeeded([Output("y", "FP64", [1], [2 * value]), Output("t", "BYTES", [1], [f"<{value:g}>"])])
         if value in self.held:
-            job = msgspec.structs.replace(job, status="queued", outputs=None)
+            job = msgspec.structs.replace(job, status="queued", finished_at=None, outputs=None)
         return BatchLine(index=index, custom_id=None, job=job, error=None)
 
 

@@ -28,7 +28,10 @@ HOSTILE = "a\x1b]52;c;aGk=\x07\x9b2J\x7f\u202e\b\r[link=http://b]c"
 VISIBLE = r"a\x1b]52;c;aGk=\x07\x9b2J\x7f\u202e\x08\r[link=http://b]c"
 TIME = "2026-11-22T00:00:00Z"
 OUTPUT = {"name": HOSTILE, "datatype": "BYTES", "shape": [1], "data": [HOSTILE], "response": 0}
-JOB = {"status": "succeeded", "outputs": [OUTPUT], "outputs_url": None, "attempt": 1}
+KNOWN: dict[type, dict[str, Any]] = {  # what commands decide by
+    JobData: {"status": "succeeded", "outputs": [OUTPUT], "outputs_url": None, "attempt": 1},
+    Recovery: {"status": "done"},
+}
 PAGES = {
     "models": ModelInfo,
     "jobs": JobData,
@@ -63,11 +66,9 @@ def make(kind: inspect.Type) -> Any:
     match kind:
         case inspect.StructType():
             made = {each.encode_name: make(each.type) for each in kind.fields if each.name != "next_cursor"}
-            return made | JOB if kind.cls is JobData else made
+            return made | KNOWN.get(kind.cls, {})
         case inspect.StrType() | inspect.AnyType() | inspect.RawType():
             return HOSTILE
-        case inspect.LiteralType():
-            return "done" if "done" in kind.values else kind.values[0]
         case inspect.ListType() | inspect.VarTupleType():
             return [make(kind.item_type)]
         case inspect.DictType():

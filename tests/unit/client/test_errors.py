@@ -40,7 +40,7 @@ SIMPLE: tuple[type[errors.CharoniaError], ...] = (
     errors.InvalidResponse,
     errors.InvalidSignature,
 )
-OF_JOBS: tuple[type[errors.JobError], ...] = (errors.JobError, *errors.BY_JOB_STATUS.values())
+OF_JOBS: tuple[type[errors.JobError], ...] = (errors.JobError, errors.JobFailed, errors.JobCanceled, errors.JobExpired)
 OF_ANSWERS: tuple[type[errors.APIError], ...] = (
     errors.APIError,
     errors.ServerError,

@@ -62,7 +62,7 @@ def verify_saved(
     if session.as_json:
         session.print_json({"id": event.id, **msgspec.json.decode(content)})
     else:
-        print_event(session, event, msgspec.json.decode(content)["data"])
+        print_event(session, event, msgspec.json.decode(content).get("data"))
     age = find_age(given)
     if age > USUAL_TOLERANCE:
         session.note(f"the webhook is {show_seconds(age)} old; a receiver refuses it after {USUAL_TOLERANCE / 60:.0f}m")

@@ -29,7 +29,7 @@ class EventLines:
         if self._session.as_json:
             self._session.print_json(event.to_json())
         else:
-            self._print(event.timestamp.astimezone(), event, describe_subject(event))
+            self._print((event.timestamp or datetime.now()).astimezone(), event, describe_subject(event))
 
     def show_delivery(self, delivery: Delivery, answer: Answer, is_given_up: bool) -> None:
         """Show a try: the one that was accepted, the first one that failed, and the last one."""

@@ -23,9 +23,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Body(msgspec.Struct, frozen=True):
-    type: str
-    timestamp: datetime
-    data: msgspec.Raw
+    type: str = ""
+    timestamp: datetime | None = None
+    data: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class FedEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class FedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     position: str
     type: str
-    timestamp: datetime
+    timestamp: datetime | None
     subject: Subject
     body: bytes
 

@@ -147,7 +147,8 @@ def choose_columns(width: int) -> list[str]:
 def summarize(snapshot: Snapshot) -> Text:
     """Return the sums in two lines."""
     items = snapshot.items
-    waiting = {each: sum(item.waiting for item in items if item.priority == each) for each in ("high", "normal", "low")}
+    names = dict.fromkeys(["high", "normal", "low", *(each.priority for each in items)])
+    waiting = {name: sum(each.waiting for each in items if each.priority == name) for name in names}
     scheduled = sum(each.scheduled for each in items)
     failed = sum(each.last_5_minutes.failed_per_minute for each in items)
     ended = sum(each.last_5_minutes.ended_per_minute for each in items)
