@@ -103,6 +103,17 @@ _KINDS: dict[str, type[Event]] = {
 }
 
 
+def is_of(event: Event, job_id: str | None) -> bool:
+    """Return whether an event is one of this job. A stream may also have those of other jobs, such as its steps."""
+    return (event.data.get("id") if isinstance(event, UnknownEvent) else event.data.id) == job_id
+
+
+def is_end(event: Event) -> bool:
+    """Return whether an event of a job is its end, also one in a state that this version does not know."""
+    is_unknown_end = isinstance(event, UnknownEvent) and event.data.get("finished_at") is not None
+    return event.type in JOB_ENDS or is_unknown_end
+
+
 class _Body(msgspec.Struct, frozen=True):
     """What every form of an event has, or may have."""
 

@@ -172,10 +172,11 @@ class AsyncJob:
         """Yield the events of the job as they come, from its beginning, until it has ended.
 
         A broken connection is opened again, and no event is lost or repeated. `after` is the id of an event to go on
-        after. Raise DeadlineExceeded after `timeout` seconds.
+        after. A newer gateway may send events of other jobs too, such as those of its steps: `event.data.id` tells.
+        Raise DeadlineExceeded after `timeout` seconds.
         """
-        with KnownJob(self.id):
-            async for event in self._transport.follow(get(self._path("/events")), Deadline(timeout), after):
+        with KnownJob(self.id) as known:
+            async for event in self._transport.follow(get(self._path("/events")), Deadline(timeout), known, after):
                 yield event
 
     async def cancel(self) -> "AsyncJob":

@@ -37,7 +37,7 @@ from charonia.calls import (
     submit,
 )
 from charonia.errors import ConfigurationError, Forbidden, InvalidInput, InvalidRequest, KnownJob
-from charonia.events import JOB_ENDS, JobEvent, ProgressEvent
+from charonia.events import JobEvent, ProgressEvent, is_of
 from charonia.inputs import MAX_BODY, encode_body, encode_inputs, encode_unchecked
 from charonia.journal import open_journal
 from charonia.journal_records import Beginning
@@ -180,17 +180,19 @@ class Charonia:
         call = self._plan(fields, {**(inputs or {}), **named_inputs}, idempotency_key, deadline)
         attempt, index, end, has_parts = 0, 0, None, False
         with KnownJob() as known:
-            for event in self._transport.follow(call, deadline):
-                if isinstance(event, (ProgressEvent, JobEvent)):
-                    known.job_id = event.data.id
+            for event in self._transport.follow(call, deadline, known):
+                if not is_of(event, known.job_id):
+                    continue
                 if isinstance(event, ProgressEvent) and event.type == "job.started":
                     attempt, index = event.data.attempt or attempt + 1, 0
                 elif isinstance(event, ProgressEvent) and event.type == "job.output":
                     outputs = self._download(event.data.outputs, event.data.id, deadline)
                     yield Part(outputs, index, attempt)
                     index, has_parts = index + 1, True
-                elif isinstance(event, JobEvent) and event.type in JOB_ENDS:
+                elif isinstance(event, JobEvent):
                     end = event.data
+            if end is None and known.job_id is not None:  # it is erased, or ended in a state of a newer gateway
+                end = (self.jobs.get(known.job_id)).data
         if end is not None and (end.status != "succeeded" or not has_parts):
             job = Job(self._transport, end)
             result = job.result(deadline.left, download=False)  # which raises if it failed

@@ -173,10 +173,11 @@ class Job:
         """Yield the events of the job as they come, from its beginning, until it has ended.
 
         A broken connection is opened again, and no event is lost or repeated. `after` is the id of an event to go on
-        after. Raise DeadlineExceeded after `timeout` seconds.
+        after. A newer gateway may send events of other jobs too, such as those of its steps: `event.data.id` tells.
+        Raise DeadlineExceeded after `timeout` seconds.
         """
-        with KnownJob(self.id):
-            yield from self._transport.follow(get(self._path("/events")), Deadline(timeout), after)
+        with KnownJob(self.id) as known:
+            yield from self._transport.follow(get(self._path("/events")), Deadline(timeout), known, after)
 
     def cancel(self) -> "Job":
         """Cancel the job, and return it. A running job is `canceling` until its model has stopped.

@@ -24,8 +24,8 @@ from charonia.calls import (
     to_query,
 )
 from charonia.contact import Contact
-from charonia.errors import ConfigurationError
-from charonia.events import JOB_ENDS, Event, parse_streamed
+from charonia.errors import ConfigurationError, KnownJob
+from charonia.events import Event, is_end, is_of, parse_streamed
 from charonia.retry import choose_delay
 from charonia.sse import Parser, ServerSentEvent
 
@@ -141,11 +141,11 @@ class Transport:
             except httpx.TransportError:
                 return
 
-    def follow(self, call: Call, deadline: Deadline, last_id: str = "") -> Iterator[Event]:
-        """Yield the events of a job's stream until it ends, and reconnect after the last one whenever it breaks.
+    def follow(self, call: Call, deadline: Deadline, job: KnownJob, last_id: str = "") -> Iterator[Event]:
+        """Yield the events of a job's stream until the job ends, and reconnect after the last one whenever it breaks.
 
-        `call` is the first one: a GET of the stream, or a submit. Raise DeadlineExceeded at the deadline, or, if
-        the stream was opened long before, at the gateway's next keep-alive.
+        `call` is the first one: a GET of the stream, or a submit, whose answer names the job. Raise DeadlineExceeded
+        at the deadline, or, if the stream was opened long before, at the gateway's next keep-alive.
         """
         has_ended, failures = False, 0
         while True:
@@ -154,11 +154,14 @@ class Transport:
                 if response.status_code == NO_CONTENT:
                     return
                 if location := response.headers.get("location"):
-                    call = get(f"{location}/events")
+                    job.job_id = location.rpartition("/")[2]
+                    call = get(f"/v1/jobs/{job.job_id}/events")
                 for found in read_events(response, parser):
                     if found is not None:
                         event = parse_streamed(found.id, found.data)
-                        last_id, has_ended, failures = found.id, event.type in JOB_ENDS, 0
+                        last_id, failures = found.id, 0
+                        if is_of(event, job.job_id):
+                            has_ended = is_end(event)
                         yield event
                     deadline.check("the events")
             if has_ended:

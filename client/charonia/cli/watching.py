@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from charonia import Job, JobEvent, ProgressEvent
 from charonia.cli.session import Session
 from charonia.cli.terminal.state_line import StateLine
-from charonia.events import JOB_ENDS, Event
+from charonia.events import Event, is_end, is_of
 from charonia.results import Outputs, Result
 from charonia.schemas import Output
 
@@ -39,6 +39,8 @@ class Watch:
         self._session.print_text(Outputs(tensors).text, raw=self._as_text)
 
     def _take(self, event: Event) -> None:
+        if not is_of(event, self._job.id):
+            return
         if isinstance(event, ProgressEvent) and event.type == "job.output":
             self._print_part(event.data.outputs)
         elif isinstance(event, (ProgressEvent, JobEvent)):
@@ -47,7 +49,7 @@ class Watch:
                 self._begin(attempt)
             number = f", attempt {attempt}" if attempt > 1 else ""
             self._line.show(f"{event.data.id} {event.data.status}{number}", waits=event.data.status == "queued")
-            if event.type in JOB_ENDS:
+            if is_end(event):
                 self._line.stop()
                 if event.type != "job.succeeded":
                     self.rest = None

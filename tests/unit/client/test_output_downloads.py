@@ -76,7 +76,7 @@ def answer(request: httpx.Request) -> httpx.Response:
         body = msgspec.json.encode(BatchLine(index=0, custom_id=None, job=JOB, error=None)) + b"\n"
     elif path.startswith("/v1/jobs"):
         body = make_stream(request.headers["accept"]) or body
-    return httpx.Response(200, content=body)
+    return httpx.Response(200, headers={"Location": f"/v1/jobs/{JOB.id}"}, content=body)
 
 
 @pytest.fixture

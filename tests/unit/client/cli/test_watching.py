@@ -33,8 +33,8 @@ class WatchedJob:
         return self._events
 
 
-def make_event(kind: str, *, attempt: int = 1, outputs: Sequence[Output] = ()) -> Event:
-    data = {**to_builtins(JOB), "attempt": attempt, "outputs": outputs}
+def make_event(kind: str, *, job_id: str = "job_1", attempt: int = 1, outputs: Sequence[Output] = ()) -> Event:
+    data = {**to_builtins(JOB), "id": job_id, "attempt": attempt, "outputs": outputs}
     return parse_streamed("1", json.encode({"type": kind, "timestamp": BEGINNING, "data": data}))
 
 
@@ -56,6 +56,14 @@ def test_a_failed_job_has_no_rest(capsys: pytest.CaptureFixture[str]) -> None:
     watch = make_watch(*parts, make_event("job.failed"))
     watch.run(1)
     assert (watch.rest, capsys.readouterr().out) == (None, "a\n")
+
+
+def test_another_job_is_not_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [make_event("job.output", outputs=[each]) for each in (WORDS[0], LARGE)]
+    other = make_event("job.output", job_id="job_other", outputs=[WORDS[2]])
+    watch = make_watch(other, *parts, make_event("job.failed", job_id="job_other"))
+    watch.run(1)
+    assert (watch.rest, capsys.readouterr().out) == (1, "a")
 
 
 def test_a_job_whose_outputs_cannot_be_read_is_not_said_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
