@@ -8,6 +8,7 @@ import msgspec
 from charonia.schemas import FieldError, Percentiles
 
 Scope = Literal["submit", "read", "admin"]
+"""What a key may do."""
 
 
 class WebhookData(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +33,7 @@ class WebhookData(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[FieldError] = []
 
 
-class Secret(msgspec.Struct, frozen=True):
+class WebhookSecret(msgspec.Struct, frozen=True):
     """The tenant's secret, which signs the webhooks of single jobs."""
 
     secret: str
@@ -138,7 +139,7 @@ class KeyData(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
+class JobWindow(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs that ended in the last `seconds`. Times are those of jobs that succeeded."""
 
     seconds: float
@@ -159,8 +160,8 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     scheduled: int
     running: int
     oldest_waiting_at: datetime | None
-    last_5_minutes: Window
-    last_60_minutes: Window
+    last_5_minutes: JobWindow
+    last_60_minutes: JobWindow
 
 
 class Stats(msgspec.Struct, frozen=True):

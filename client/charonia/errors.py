@@ -34,7 +34,7 @@ class ResumeError(CharoniaError):
     def __init__(self, reason: str, path: object = None) -> None:
         super().__init__(reason if path is None else f"{reason}, or delete {path} to begin anew")
         self.reason = reason
-        self.can_restart = path is not None
+        self.can_restart: bool = path is not None
 
 
 class InvalidInput(CharoniaError, ValueError):
@@ -42,7 +42,7 @@ class InvalidInput(CharoniaError, ValueError):
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
         super().__init__("; ".join(map(str, errors)))
-        self.errors = list(errors)
+        self.errors: list[FieldError] = list(errors)
 
 
 class ConnectionFailed(CharoniaError, ConnectionError):
@@ -62,7 +62,10 @@ class InvalidSignature(CharoniaError):
 
 
 class JobError(CharoniaError):
-    """A job ended without a result. `job` is its state, `attempts` how often it ran."""
+    """A job ended without a result. `job` is its state, `attempts` how often it ran.
+
+    It is of this class itself if it ended in a state that this version does not know.
+    """
 
     def __init__(self, job: JobData) -> None:
         code = job.error.code if job.error else job.status
@@ -70,9 +73,9 @@ class JobError(CharoniaError):
         super().__init__(f"{job.id} {job.status}: {message} ({code}, attempt {job.attempt} of {job.max_attempts})")
         self.job_id = job.id
         self.job = job
-        self.code = code
-        self.message = message
-        self.attempts = job.attempt
+        self.code: str = code
+        self.message: str = message
+        self.attempts: int = job.attempt
 
 
 class JobFailed(JobError):
@@ -110,7 +113,7 @@ class APIError(CharoniaError):
         self.status = status
         self.code = code
         self.detail = detail
-        self.errors = list(errors)
+        self.errors: list[FieldError] = list(errors)
         self.retry_after = retry_after
         self.trace_id = trace_id
 

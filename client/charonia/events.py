@@ -35,10 +35,7 @@ class WebhookNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BaseEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` is the same however often the event arrives. A later event of a job has a greater `sequence`.
-
-    `position` is where the feed of all events goes on after this one.
-    """
+    """What all known events have."""
 
     id: str = ""
     position: str = ""
@@ -92,6 +89,11 @@ class UnknownEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Event: TypeAlias = JobEvent | ProgressEvent | BatchEvent | DeliveryEvent | WebhookEvent | UnknownEvent
+"""What streams, the feed and `verify` return. Ask with `isinstance` which it is.
+
+`id` is the same however often the event arrives. A later event of a job has a greater `sequence`. `position` is where
+the feed of all events goes on after this one.
+"""
 JOB_ENDS = frozenset({"job.succeeded", "job.failed", "job.canceled", "job.expired"})
 PROGRESS = frozenset({"job.queued", "job.started", "job.output", "job.canceling"})
 _KINDS: dict[str, type[Event]] = {

@@ -37,7 +37,7 @@ class Outputs(Mapping[str, Any]):
     """
 
     def __init__(self, outputs: Sequence[Output]) -> None:
-        self.tensors = list(outputs)
+        self.tensors: list[Output] = list(outputs)
 
     def __getitem__(self, name: str) -> Any:
         found = [_nest(decode_elements(each), each.shape) for each in self._find(name)]

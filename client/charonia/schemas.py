@@ -6,7 +6,9 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 Status = Literal["queued", "processing", "canceling", "succeeded", "failed", "canceled", "expired"]
+"""The states of a job to ask for."""
 Priority = Literal["high", "normal", "low"]
+"""Which jobs run first."""
 _OPEN = frozenset({"queued", "processing", "canceling"})
 _TERMINAL = frozenset({"succeeded", "failed", "canceled", "expired"})
 
@@ -24,7 +26,9 @@ class FieldError(msgspec.Struct, frozen=True):
 
 
 class Output(msgspec.Struct, frozen=True):
-    """An output tensor; `data` is flat and row-major. `response` numbers those of a streaming model from 0.
+    """An output tensor; `data` is flat and row-major.
+
+    `response` numbers those of a streaming model from 0. For any other model it is -1.
 
     A large one has no `data`. It is in a `file` of `size` bytes, and the `url` of that needs no key for 7 days.
     `content` is that of the file once it is downloaded: raw elements, row-major and little-endian. If the submit named
@@ -100,6 +104,7 @@ class JobData(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_ended(self) -> bool:
+        """Whether it is in its final state, whatever that is."""
         return self.finished_at is not None
 
 
@@ -156,28 +161,37 @@ class Page(msgspec.Struct, Generic[Item], frozen=True):
 
 
 class FileData(msgspec.Struct, frozen=True, kw_only=True):
-    """A file. It may be an input of jobs. `sha256` is in hexadecimal; None if only the object store read the file."""
+    """A file. It may be an input of jobs. `sha256` is in hexadecimal; None if only the object store read the file.
+
+    Without `expires_at`, it is kept as long as its job.
+    """
 
     id: str
     size: int
     sha256: str | None
     content_type: str
     created_at: datetime
-    expires_at: datetime | None  # None: with its job
+    expires_at: datetime | None
 
 
 class TensorInfo(msgspec.Struct, frozen=True):
-    """An input or output of a model. -1 in the shape is any size; a batch dimension is included."""
+    """An input or output of a model. -1 in the shape is any size; a batch dimension is included.
+
+    With `reference`, the model reads a file itself, so the input must be one. `max_bytes` is the most that a file for
+    this input may have.
+    """
 
     name: str
     datatype: str
     shape: list[int]
     optional: bool = False
-    reference: bool = False  # the model reads a file itself, so the input must be one
-    max_bytes: int | None = None  # of a file for this input
+    reference: bool = False
+    max_bytes: int | None = None
 
 
 class VersionInfo(msgspec.Struct, frozen=True):
+    """A version of a model, and why it is not ready."""
+
     version: str
     ready: bool
     reason: str | None = None
@@ -190,7 +204,7 @@ class Percentiles(msgspec.Struct, frozen=True):
     p95: int | None
 
 
-class Recent(msgspec.Struct, frozen=True):
+class RecentJobs(msgspec.Struct, frozen=True):
     """Your latest jobs of a model that succeeded: how many these are, how long they waited and ran."""
 
     jobs: int
@@ -225,7 +239,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
     max_running: int | None = None
     max_running_per_tenant: int | None = None
-    recent: Recent | None = None
+    recent: RecentJobs | None = None
     triton: TritonTimes | None = None
 
 

@@ -1,7 +1,8 @@
 """The reference of the Python client, from its docstrings. It reads the source, and imports nothing of it."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from deploy.local.settings import ROOT
 
@@ -18,11 +19,24 @@ SHOWN = {
     "_sync/webhooks.py": ["Webhooks", "Deliveries"],
     "_sync/keys.py": ["Keys"],
     "webhook_signatures.py": ["verify"],
-    "events.py": ["JobEvent", "ProgressEvent", "BatchEvent", "DeliveryEvent", "WebhookEvent", "UnknownEvent"],
     "references.py": ["FileId", "Url"],
     "requests.py": ["Options", "OutputTarget", "Retry", "Webhook"],
+    "schemas.py": [
+        *("Status", "Priority", "JobData", "Output", "Failure", "Metrics", "WaitingFor", "Input", "AttemptData"),
+        *("ModelInfo", "TensorInfo", "VersionInfo", "RecentJobs", "Percentiles", "TritonTimes", "FileData"),
+        *("BatchData", "BatchAccepted", "ItemError", "BatchLine", "ItemProblem", "Replayed", "Skipped", "FieldError"),
+    ],
+    "inputs.py": ["EncodedItem"],
+    "admin_schemas.py": [
+        *("Scope", "KeyData", "WebhookData", "WebhookSecret", "WebhookHealth", "DeliveryWindow", "AttemptLatency"),
+        *("DeliveryData", "DeliveryAttempt", "TestedDelivery", "Recovery", "Trace", "Span"),
+        *("Stats", "QueueStats", "JobWindow", "HourStats", "MinuteStats", "UsageData", "AuditEntry"),
+    ],
+    "events.py": [
+        *("Event", "JobEvent", "ProgressEvent", "JobProgress", "BatchEvent", "DeliveryEvent", "WebhookEvent"),
+        *("WebhookNote", "UnknownEvent"),
+    ],
 }
-INTERNAL = ("prepare", "recall", "forget", "read_messages")  # methods that only the library itself calls
 CONSTRUCTED = ("Charonia",)  # by users; the others are what its methods return
 WIDTH = 100
 
@@ -42,8 +56,9 @@ def write_errors() -> str:
     for each in classes:
         parent = ast.unparse(each.bases[0])
         depths[each.name] = depths.get(parent, -1) + 1
-        text = (ast.get_docstring(each) or "").split("\n\n", maxsplit=1)[0]
-        lines.append(f"{'  ' * depths[each.name]}- `{each.name}`: {text}")
+        text = " ".join((ast.get_docstring(each) or "").split("\n\n", maxsplit=1)[0].split())
+        fields = ", ".join(f"`{field}`" for field in list_fields(each))
+        lines.append(f"{'  ' * depths[each.name]}- `{each.name}`: {text}{f' Fields: {fields}.' if fields else ''}")
     return "\n".join(lines)
 
 
@@ -52,30 +67,79 @@ def read_module(name: str) -> list[ast.stmt]:
 
 
 def write_module(name: str, shown: list[str]) -> Iterator[str]:
-    found = {each.name: each for each in read_module(name) if isinstance(each, ast.ClassDef | Function)}
-    for each in (found[name] for name in shown):
-        yield f"## {each.name}"
-        if isinstance(each, ast.ClassDef):
-            yield from write_class(each)
-        else:
-            yield from write_function(each)
+    module = read_module(name)
+    found = {each.name: each for each in module if isinstance(each, ast.ClassDef | Function)}
+    for each in shown:
+        yield f"## {each}"
+        match found.get(each):
+            case ast.ClassDef() as kind:
+                yield from write_class(kind, found)
+            case None:
+                yield from write_alias(each, module)
+            case function:
+                yield from write_function(function)
 
 
-def write_class(found: ast.ClassDef) -> Iterator[str]:
+def write_alias(name: str, module: list[ast.stmt]) -> Iterator[str]:
+    """Yield the text below an alias of a type, and the type."""
+    for found, below in pairwise(module):
+        match found, below:
+            case (
+                ast.Assign(targets=[ast.Name(id=each)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=each), value=value),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ) if each == name and value is not None:
+                yield text.strip()
+                yield f"`{ast.unparse(value)}`"
+
+
+def write_class(found: ast.ClassDef, module: Mapping[str, ast.stmt]) -> Iterator[str]:
+    """Yield the docstring, the fields and the methods. Those of a base that has a section are there."""
     yield ast.get_docstring(found) or ""
-    fields = [f"`{ast.unparse(each)}`" for each in found.body if isinstance(each, ast.AnnAssign)]
+    fields = list_fields(found)
+    for base in (module.get(ast.unparse(each)) for each in found.bases):
+        if isinstance(base, ast.ClassDef) and any(base.name in names for names in SHOWN.values()):
+            yield f"Also has what `{base.name}` has."
+        elif isinstance(base, ast.ClassDef):
+            fields = [*list_fields(base), *fields]
     if fields:
-        yield f"Fields: {', '.join(fields)}."
+        yield "\n".join(["```python", *fields, "```"])
     for each in found.body:
         if isinstance(each, Function) and is_shown(each, found.name):
             yield from write_function(each, found.name)
 
 
+def list_fields(found: ast.ClassDef) -> list[str]:
+    """Return the fields of a class, and the attributes that its constructor sets and whose types are in the source."""
+    fields = [show_field(each.target, each.annotation) for each in found.body if isinstance(each, ast.AnnAssign)]
+    for constructor in found.body:
+        if isinstance(constructor, Function) and constructor.name == "__init__":
+            fields += list_attributes(constructor)
+    return [each for each in fields if not each.startswith("_")]
+
+
+def list_attributes(constructor: Function) -> Iterator[str]:
+    """Yield the attributes that are annotated, made of a class, or a parameter as it is."""
+    arguments = (*constructor.args.posonlyargs, *constructor.args.args, *constructor.args.kwonlyargs)
+    types = {each.arg: each.annotation for each in arguments}
+    for each in constructor.body:
+        match each:
+            case ast.AnnAssign(target=ast.Attribute() as target, annotation=kind):
+                yield show_field(target, kind)
+            case ast.Assign(targets=[ast.Attribute() as target], value=ast.Call(func=ast.Name() as kind)):
+                yield show_field(target, kind)
+            case ast.Assign(targets=[ast.Attribute() as target], value=ast.Name(id=given)) if given in types:
+                yield show_field(target, types[given])
+
+
+def show_field(target: ast.expr, kind: ast.expr | None) -> str:
+    return f"{ast.unparse(target).removeprefix('self.')}: {ast.unparse(kind) if kind else 'Any'}"
+
+
 def is_shown(found: Function, owner: str) -> bool:
     if found.name == "__init__":
         return owner in CONSTRUCTED
-    is_public = not found.name.startswith("_") and found.name not in INTERNAL
-    return (is_public or found.name == "__getitem__") and ast.get_docstring(found) is not None
+    return not found.name.startswith("_") or (found.name == "__getitem__" and ast.get_docstring(found) is not None)
 
 
 def write_function(found: Function, owner: str = "") -> Iterator[str]:

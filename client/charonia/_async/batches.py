@@ -59,7 +59,7 @@ class AsyncBatches:
 
     async def encode(self, model: str, item: Any, *, custom_id: str | None = None) -> EncodedItem:
         """Return an item in the form that `create` sends, to find out before whether it fits. Raise InvalidInput."""
-        found, _ = await self._models.recall(model)
+        found, _ = await self._models._recall(model)
         return EncodedItem(await encode_item(found, item, self._max_body, custom_id))
 
     async def get(self, batch_id: str, *, wait: float = 0.0) -> BatchData:

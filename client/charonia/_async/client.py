@@ -76,7 +76,7 @@ class AsyncCharonia:
             raise ConfigurationError(str(error)) from None
         connection = find_connection(url, key, profile)
         headers = {"Authorization": f"Bearer {connection.key}", "User-Agent": describe_agent(VERSION)}
-        self.url = connection.url
+        self.url: str = connection.url
         self._max_body = max_body
         self._transport = AsyncTransport(connection.url, headers, timeout, http)
         self.models = AsyncModels(self._transport)
@@ -272,9 +272,9 @@ class AsyncCharonia:
         found = await self._recall(name, deadline)
         model = None if found is None else found[0]
         try:
-            inputs = await self.files.prepare(inputs, model, self._max_body, deadline, inline=key is not None)
+            inputs = await self.files._prepare(inputs, model, self._max_body, deadline, inline=key is not None)
         except InvalidInput:
-            self.models.forget(name)  # its limits may have changed
+            self.models._forget(name)  # its limits may have changed
             raise
         encoded = encode_unchecked(inputs) if found is None else await self._encode(*found, inputs, deadline)
         return submit("/v1/jobs", encode_body({**fields, "inputs": encoded}, self._max_body), key)
@@ -282,7 +282,7 @@ class AsyncCharonia:
     async def _recall(self, name: str, deadline: Deadline) -> tuple[ModelInfo, bool] | None:
         """Return the model, and whether it was read just now. None if the key may submit, but not read."""
         try:
-            return await self.models.recall(name, deadline.limit(self._transport.timeout))
+            return await self.models._recall(name, deadline.limit(self._transport.timeout))
         except Forbidden:
             return None
 
@@ -293,11 +293,11 @@ class AsyncCharonia:
         except InvalidInput:
             if is_new:
                 raise
-        return encode_inputs(await self.models.read(model.name, deadline.limit(self._transport.timeout)), inputs)
+        return encode_inputs(await self.models._read(model.name, deadline.limit(self._transport.timeout)), inputs)
 
     async def _submit(self, model: str, call: Call, timeout: float | None = None) -> JobData:
         try:
             return await self._transport.call(call, JobData, timeout)
         except InvalidRequest:
-            self.models.forget(model)
+            self.models._forget(model)
             raise

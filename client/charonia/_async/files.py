@@ -87,10 +87,10 @@ class AsyncFiles:
         """
         deadline = Deadline(timeout)
         file = await self._find(file_id, deadline)
-        async for piece in self.read_content(file_id, file.size, {}, deadline):
+        async for piece in self._read_content(file_id, file.size, {}, deadline):
             yield piece
 
-    async def read_content(
+    async def _read_content(
         self, file_id: str, size: int, query: Mapping[str, str], deadline: Deadline
     ) -> AsyncGenerator[bytes, None]:
         """Yield a content of `size` bytes. The query of a signed URL stands for the right to read."""
@@ -133,7 +133,7 @@ class AsyncFiles:
         digest, position = hashlib.sha256(), 0
         try:
             with unfinished.open("wb") as output:
-                async for piece in self.read_content(file_id, file.size, {}, deadline):
+                async for piece in self._read_content(file_id, file.size, {}, deadline):
                     await run_blocking(functools.partial(write_piece, output, digest, piece))
                     position += len(piece)
                     on_progress(position)
@@ -148,7 +148,7 @@ class AsyncFiles:
         """Delete a file for good. Raise Conflict while a job that reads it waits or runs."""
         await self._transport.send(Call("DELETE", self._path(file_id), repeatable=False))
 
-    async def prepare(
+    async def _prepare(
         self,
         inputs: Mapping[str, Any],
         model: ModelInfo | None,

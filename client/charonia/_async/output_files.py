@@ -50,7 +50,7 @@ async def _download(files: AsyncFiles, output: Output, deadline: Deadline) -> by
         return None
     query = dict(parse_qsl(urlsplit(output.url or "").query))
     buffer = io.BytesIO()
-    async for piece in files.read_content(output.file, output.size or 0, query, deadline):
+    async for piece in files._read_content(output.file, output.size or 0, query, deadline):
         buffer.write(piece)
     content = buffer.getvalue()
     digest = await run_blocking(functools.partial(hashlib.sha256, content))

@@ -9,7 +9,15 @@ import msgspec
 
 from charonia._async.pages import list_pages
 from charonia._async.transport import AsyncTransport
-from charonia.admin_schemas import DeliveryData, Recovery, Secret, SentBody, TestedDelivery, WebhookData, WebhookHealth
+from charonia.admin_schemas import (
+    DeliveryData,
+    Recovery,
+    SentBody,
+    TestedDelivery,
+    WebhookData,
+    WebhookHealth,
+    WebhookSecret,
+)
 from charonia.calls import Call, get, post
 
 
@@ -104,13 +112,15 @@ class AsyncWebhooks:
         async for delivery in list_pages(self._transport, path, DeliveryData, status=status):
             yield delivery
 
-    async def get_secret(self) -> Secret:
+    async def get_secret(self) -> WebhookSecret:
         """Return the tenant's secret, which signs the webhooks of single jobs."""
-        return await self._transport.call(get("/v1/webhook-secret"), Secret)
+        return await self._transport.call(get("/v1/webhook-secret"), WebhookSecret)
 
-    async def rotate_secret(self, *, grace_period: float = 86_400.0) -> Secret:
+    async def rotate_secret(self, *, grace_period: float = 86_400.0) -> WebhookSecret:
         """Replace the tenant's secret. The old one signs too for `grace_period` seconds."""
-        return await self._transport.call(post("/v1/webhook-secret/rotate", {"grace_period": grace_period}), Secret)
+        return await self._transport.call(
+            post("/v1/webhook-secret/rotate", {"grace_period": grace_period}), WebhookSecret
+        )
 
     def _path(self, webhook_id: str, suffix: str = "") -> str:
         return f"/v1/webhooks/{quote(webhook_id, safe='')}{suffix}"

@@ -77,7 +77,7 @@ class Charonia:
             raise ConfigurationError(str(error)) from None
         connection = find_connection(url, key, profile)
         headers = {"Authorization": f"Bearer {connection.key}", "User-Agent": describe_agent(VERSION)}
-        self.url = connection.url
+        self.url: str = connection.url
         self._max_body = max_body
         self._transport = Transport(connection.url, headers, timeout, http)
         self.models = Models(self._transport)
@@ -270,9 +270,9 @@ class Charonia:
         found = self._recall(name, deadline)
         model = None if found is None else found[0]
         try:
-            inputs = self.files.prepare(inputs, model, self._max_body, deadline, inline=key is not None)
+            inputs = self.files._prepare(inputs, model, self._max_body, deadline, inline=key is not None)
         except InvalidInput:
-            self.models.forget(name)  # its limits may have changed
+            self.models._forget(name)  # its limits may have changed
             raise
         encoded = encode_unchecked(inputs) if found is None else self._encode(*found, inputs, deadline)
         return submit("/v1/jobs", encode_body({**fields, "inputs": encoded}, self._max_body), key)
@@ -280,7 +280,7 @@ class Charonia:
     def _recall(self, name: str, deadline: Deadline) -> tuple[ModelInfo, bool] | None:
         """Return the model, and whether it was read just now. None if the key may submit, but not read."""
         try:
-            return self.models.recall(name, deadline.limit(self._transport.timeout))
+            return self.models._recall(name, deadline.limit(self._transport.timeout))
         except Forbidden:
             return None
 
@@ -291,11 +291,11 @@ class Charonia:
         except InvalidInput:
             if is_new:
                 raise
-        return encode_inputs(self.models.read(model.name, deadline.limit(self._transport.timeout)), inputs)
+        return encode_inputs(self.models._read(model.name, deadline.limit(self._transport.timeout)), inputs)
 
     def _submit(self, model: str, call: Call, timeout: float | None = None) -> JobData:
         try:
             return self._transport.call(call, JobData, timeout)
         except InvalidRequest:
-            self.models.forget(model)
+            self.models._forget(model)
             raise

@@ -70,11 +70,11 @@ class Events:
         again, however long the gateway is away, and no event is lost. Raise DeadlineExceeded after `timeout` seconds,
         by default never, and APIError, such as Unauthorized once the key is revoked.
         """
-        for message in self.read_messages(types, after, timeout):
+        for message in self._read_messages(types, after, timeout):
             if message is not None:
                 yield parse_fed(message.id, message.data)
 
-    def read_messages(
+    def _read_messages(
         self,
         types: str | Sequence[str] | None,
         after: str | None,

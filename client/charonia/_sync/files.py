@@ -87,9 +87,9 @@ class Files:
         """
         deadline = Deadline(timeout)
         file = self._find(file_id, deadline)
-        yield from self.read_content(file_id, file.size, {}, deadline)
+        yield from self._read_content(file_id, file.size, {}, deadline)
 
-    def read_content(self, file_id: str, size: int, query: Mapping[str, str], deadline: Deadline) -> Iterator[bytes]:
+    def _read_content(self, file_id: str, size: int, query: Mapping[str, str], deadline: Deadline) -> Iterator[bytes]:
         """Yield a content of `size` bytes. The query of a signed URL stands for the right to read."""
         position, patience = 0, Deadline(self._transport.timeout)
         while position < size:
@@ -130,7 +130,7 @@ class Files:
         digest, position = hashlib.sha256(), 0
         try:
             with unfinished.open("wb") as output:
-                for piece in self.read_content(file_id, file.size, {}, deadline):
+                for piece in self._read_content(file_id, file.size, {}, deadline):
                     run_blocking(functools.partial(write_piece, output, digest, piece))
                     position += len(piece)
                     on_progress(position)
@@ -145,7 +145,7 @@ class Files:
         """Delete a file for good. Raise Conflict while a job that reads it waits or runs."""
         self._transport.send(Call("DELETE", self._path(file_id), repeatable=False))
 
-    def prepare(
+    def _prepare(
         self,
         inputs: Mapping[str, Any],
         model: ModelInfo | None,

@@ -49,7 +49,7 @@ def _download(files: Files, output: Output, deadline: Deadline) -> bytes | None:
         return None
     query = dict(parse_qsl(urlsplit(output.url or "").query))
     buffer = io.BytesIO()
-    for piece in files.read_content(output.file, output.size or 0, query, deadline):
+    for piece in files._read_content(output.file, output.size or 0, query, deadline):
         buffer.write(piece)
     content = buffer.getvalue()
     digest = run_blocking(functools.partial(hashlib.sha256, content))

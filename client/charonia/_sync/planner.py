@@ -147,7 +147,7 @@ def encode_item(
     """
     inputs: Mapping[str, Any] = item if isinstance(item, dict) else {find_only_input(model): item}
     if files is not None:
-        inputs = files.prepare(inputs, model, max_body, Deadline(NEVER))
+        inputs = files._prepare(inputs, model, max_body, Deadline(NEVER))
     elif any(map(has_files, inputs.values())):
         inputs = run_blocking(functools.partial(read_files, inputs, max_body))
     name = {} if custom_id is None else {"custom_id": custom_id}

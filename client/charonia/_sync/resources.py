@@ -22,9 +22,9 @@ class Models:
 
     def __getitem__(self, name: str) -> ModelInfo:
         """Return a model as it is now. Raise NotFound."""
-        return self.read(name)
+        return self._read(name)
 
-    def read(self, name: str, timeout: float | None = None) -> ModelInfo:
+    def _read(self, name: str, timeout: float | None = None) -> ModelInfo:
         """Return a model as it is now, within `timeout` seconds, by default those of the client."""
         call = get(f"/v1/models/{quote(name, safe='')}")
         self._known[name] = self._transport.call(call, ModelInfo, timeout)
@@ -34,13 +34,13 @@ class Models:
         """Return all models."""
         return (self._transport.call(get("/v1/models"), Page[ModelInfo])).items
 
-    def recall(self, name: str, timeout: float | None = None) -> tuple[ModelInfo, bool]:
+    def _recall(self, name: str, timeout: float | None = None) -> tuple[ModelInfo, bool]:
         """Return a model as it was when it was last read, and whether that was just now."""
         if (known := self._known.get(name)) is not None:
             return known, False
-        return self.read(name, timeout), True
+        return self._read(name, timeout), True
 
-    def forget(self, name: str) -> None:
+    def _forget(self, name: str) -> None:
         """Read the model anew when it is needed next: its signature may have changed."""
         self._known.pop(name, None)
 

@@ -10,7 +10,15 @@ import msgspec
 
 from charonia._sync.pages import list_pages
 from charonia._sync.transport import Transport
-from charonia.admin_schemas import DeliveryData, Recovery, Secret, SentBody, TestedDelivery, WebhookData, WebhookHealth
+from charonia.admin_schemas import (
+    DeliveryData,
+    Recovery,
+    SentBody,
+    TestedDelivery,
+    WebhookData,
+    WebhookHealth,
+    WebhookSecret,
+)
 from charonia.calls import Call, get, post
 
 
@@ -103,13 +111,13 @@ class Webhooks:
         path = self._path(webhook_id, "/deliveries")
         yield from list_pages(self._transport, path, DeliveryData, status=status)
 
-    def get_secret(self) -> Secret:
+    def get_secret(self) -> WebhookSecret:
         """Return the tenant's secret, which signs the webhooks of single jobs."""
-        return self._transport.call(get("/v1/webhook-secret"), Secret)
+        return self._transport.call(get("/v1/webhook-secret"), WebhookSecret)
 
-    def rotate_secret(self, *, grace_period: float = 86_400.0) -> Secret:
+    def rotate_secret(self, *, grace_period: float = 86_400.0) -> WebhookSecret:
         """Replace the tenant's secret. The old one signs too for `grace_period` seconds."""
-        return self._transport.call(post("/v1/webhook-secret/rotate", {"grace_period": grace_period}), Secret)
+        return self._transport.call(post("/v1/webhook-secret/rotate", {"grace_period": grace_period}), WebhookSecret)
 
     def _path(self, webhook_id: str, suffix: str = "") -> str:
         return f"/v1/webhooks/{quote(webhook_id, safe='')}{suffix}"

@@ -17,7 +17,14 @@ from tests.support.api.client_jobs import BEGINNING, make_succeeded
 AT = "2026-11-21T02:53:41Z"
 JOB = to_builtins(make_succeeded([]))
 BATCH = {"id": "bat_1", "total": 3, "accepted": 3, "created_at": AT, "finished_at": AT, "counts": {"skipped": 3}}
-DELIVERY = {"id": "dlv_1", "event_id": "evt_1", "event_type": "x", "job_id": None, "webhook_id": None, "url": "u"}
+DELIVERY: dict[str, Any] = {
+    "id": "dlv_1",
+    "event_id": "evt_1",
+    "event_type": "x",
+    "job_id": None,
+    "webhook_id": None,
+    "url": "u",
+}
 DELIVERY |= {"created_at": AT, "next_attempt_at": None, "finished_at": None, "attempts": []}
 
 

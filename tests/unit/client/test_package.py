@@ -1,5 +1,6 @@
 """The package has the version of the services, and little to install."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ import charonia
 from common import VERSION
 
 CLIENT = Path(__file__).parents[3] / "client"
+REFERENCE = CLIENT.parent / "docs" / "reference" / "python-client.md"
 HEAVY = ("asyncio", "numpy", "cryptography", "opentelemetry", "asyncpg", "services", "common")
 
 
@@ -31,3 +33,17 @@ def test_the_import_loads_nothing_heavy() -> None:
 
 def test_every_public_name_exists() -> None:
     assert [name for name in charonia.__all__ if not hasattr(charonia, name)] == []
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    listed = re.findall(r"^(?:## | *- `)(\w+)", REFERENCE.read_text(), re.MULTILINE)
+    assert set(charonia.__all__) - set(listed) == {"AsyncCharonia", "AsyncJob"}
+
+
+def test_every_type_that_the_reference_names_is_public() -> None:
+    modules = [charonia.schemas, charonia.admin_schemas, charonia.events, charonia.inputs, charonia.results]
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
+    types = {each.__name__ for each in found if each.__module__.startswith("charonia.")}
+    blocks = re.findall(r"^```python\n(.*?)^```", REFERENCE.read_text(), re.MULTILINE | re.DOTALL)
+    named = {name for block in blocks for name in re.findall(r"\b[A-Z]\w+", block)}
+    assert (named & types) - set(charonia.__all__) == set()

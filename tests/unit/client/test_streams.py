@@ -12,9 +12,9 @@ from tests.support.api.client_jobs import BEGINNING, make_succeeded
 from tests.support.api.fake_batches import MODEL
 
 JOB = to_builtins(make_succeeded([Output("y", "FP64", [1], [2.0])]))
-RUNNING = {"id": "job_1", "status": "processing", "attempt": 1}
-OTHER = {"id": "job_other"}
-PART = {"status": "processing", "outputs": [to_builtins(Output("y", "FP64", [1], [1.0], response=0))]}
+RUNNING: dict[str, Any] = {"id": "job_1", "status": "processing", "attempt": 1}
+OTHER: dict[str, Any] = {"id": "job_other"}
+PART: dict[str, Any] = {"status": "processing", "outputs": [to_builtins(Output("y", "FP64", [1], [1.0], response=0))]}
 BEGIN = [("job.started", RUNNING), ("job.started", RUNNING | OTHER | {"attempt": 7})]
 BEGIN += [("job.output", {"id": "job_1", **PART}), ("job.output", OTHER | PART), ("job.failed", JOB | OTHER)]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Optional
 
 import typer
 
-from charonia.admin_schemas import Secret, WebhookData
+from charonia.admin_schemas import WebhookData, WebhookSecret
 from charonia.cli import options
 from charonia.cli.arguments import InvalidArgument
 from charonia.cli.changes import remove_each
@@ -226,7 +226,7 @@ def secret(session: Session, rotate: Rotate = False, grace_period: GracePeriod =
     For example: `export CHARONIA_WEBHOOK_SECRET=$(charonia webhooks secret)`.
     """
     webhooks = session.client.webhooks
-    found: Secret = webhooks.rotate_secret(grace_period=grace_period) if rotate else webhooks.get_secret()
+    found: WebhookSecret = webhooks.rotate_secret(grace_period=grace_period) if rotate else webhooks.get_secret()
     if session.wants_json:
         session.print_json(found)
         return

@@ -68,7 +68,7 @@ class Listener:
             self.progress.position = await client.events.find_end(types=self._types)
 
     async def _follow(self, client: AsyncCharonia, take: Take) -> None:
-        messages = client.events.read_messages(self._types, self.progress.position, None, self._note_break)
+        messages = client.events._read_messages(self._types, self.progress.position, None, self._note_break)
         async with aclosing(messages):
             async for message in messages:
                 self._note_connection()

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from charonia.admin_schemas import QueueStats, Window
+from charonia.admin_schemas import JobWindow, QueueStats
 from charonia.cli.terminal.top_view import WIDTHS, Snapshot, TopView, make_rows, show_count, show_wait
 from charonia.schemas import ModelInfo, Percentiles, Priority, VersionInfo
 from rich.console import Console
@@ -30,7 +30,7 @@ def make_model(name: str, *, ready: bool = True, paused: bool = False, slots: in
 def make_queue(
     model: str, priority: Priority, waiting: int, *, rate: float = 0.0, p95: int | None = None
 ) -> QueueStats:
-    window = Window(
+    window = JobWindow(
         seconds=300.0,
         ended=0,
         failed=0,
