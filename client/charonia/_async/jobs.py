@@ -9,6 +9,7 @@ from urllib.parse import quote
 from charonia._async.blocking import run_blocking
 from charonia._async.files import AsyncFiles
 from charonia._async.output_files import download_outputs
+from charonia._async.pages import read_pages
 from charonia._async.transport import AsyncTransport
 from charonia.admin_schemas import DeliveryData, Trace
 from charonia.calls import MAX_WAIT, Call, Deadline, choose_patience, extend, get, post
@@ -34,7 +35,6 @@ from charonia.schemas import (
     JobInputs,
     JobOutputs,
     Output,
-    Page,
     WaitingFor,
 )
 from charonia.sources import OnProgress, ignore_progress
@@ -212,11 +212,11 @@ class AsyncJob:
 
     async def attempts(self) -> list[AttemptData]:
         """Return the ended attempts, oldest first."""
-        return (await self._transport.call(get(self._path("/attempts")), Page[AttemptData])).items
+        return await read_pages(self._transport, self._path("/attempts"), AttemptData)
 
     async def deliveries(self) -> list[DeliveryData]:
-        """Return the latest webhooks of the job, newest first."""
-        return (await self._transport.call(get(self._path("/deliveries")), Page[DeliveryData])).items
+        """Return the webhooks of the job, newest first."""
+        return await read_pages(self._transport, self._path("/deliveries"), DeliveryData)
 
     async def trace(self) -> Trace:
         """Return what happened to the job when: each wait, each attempt, each delivery."""

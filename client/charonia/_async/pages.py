@@ -7,6 +7,11 @@ from charonia.calls import T, get
 from charonia.schemas import Page
 
 
+async def read_pages(transport: AsyncTransport, path: str, kind: type[T]) -> list[T]:
+    """Return the items of a list that is short."""
+    return [item async for item in list_pages(transport, path, kind)]
+
+
 async def list_pages(
     transport: AsyncTransport, path: str, kind: type[T], **query: str | int | None
 ) -> AsyncGenerator[T, None]:

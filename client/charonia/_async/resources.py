@@ -6,10 +6,10 @@ from typing import Any
 from urllib.parse import quote
 
 from charonia._async.jobs import AsyncJob, make_path
-from charonia._async.pages import list_pages
+from charonia._async.pages import list_pages, read_pages
 from charonia._async.transport import AsyncTransport
 from charonia.calls import get, post
-from charonia.schemas import JobData, ModelInfo, Page, Replayed, Status
+from charonia.schemas import JobData, ModelInfo, Replayed, Status
 
 
 class AsyncModels:
@@ -31,7 +31,7 @@ class AsyncModels:
 
     async def list(self) -> list[ModelInfo]:
         """Return all models."""
-        return (await self._transport.call(get("/v1/models"), Page[ModelInfo])).items
+        return await read_pages(self._transport, "/v1/models", ModelInfo)
 
     async def _recall(self, name: str, timeout: float | None = None) -> tuple[ModelInfo, bool]:
         """Return a model as it was when it was last read, and whether that was just now."""

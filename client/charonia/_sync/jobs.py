@@ -10,6 +10,7 @@ from urllib.parse import quote
 from charonia._sync.blocking import run_blocking
 from charonia._sync.files import Files
 from charonia._sync.output_files import download_outputs
+from charonia._sync.pages import read_pages
 from charonia._sync.transport import Transport
 from charonia.admin_schemas import DeliveryData, Trace
 from charonia.calls import MAX_WAIT, Call, Deadline, choose_patience, extend, get, post
@@ -35,7 +36,6 @@ from charonia.schemas import (
     JobInputs,
     JobOutputs,
     Output,
-    Page,
     WaitingFor,
 )
 from charonia.sources import OnProgress, ignore_progress
@@ -212,11 +212,11 @@ class Job:
 
     def attempts(self) -> list[AttemptData]:
         """Return the ended attempts, oldest first."""
-        return (self._transport.call(get(self._path("/attempts")), Page[AttemptData])).items
+        return read_pages(self._transport, self._path("/attempts"), AttemptData)
 
     def deliveries(self) -> list[DeliveryData]:
-        """Return the latest webhooks of the job, newest first."""
-        return (self._transport.call(get(self._path("/deliveries")), Page[DeliveryData])).items
+        """Return the webhooks of the job, newest first."""
+        return read_pages(self._transport, self._path("/deliveries"), DeliveryData)
 
     def trace(self) -> Trace:
         """Return what happened to the job when: each wait, each attempt, each delivery."""

@@ -8,6 +8,11 @@ from charonia.calls import T, get
 from charonia.schemas import Page
 
 
+def read_pages(transport: Transport, path: str, kind: type[T]) -> list[T]:
+    """Return the items of a list that is short."""
+    return list(list_pages(transport, path, kind))
+
+
 def list_pages(transport: Transport, path: str, kind: type[T], **query: str | int | None) -> Iterator[T]:
     """Yield the items of a list, page by page."""
     cursor: str | None = None

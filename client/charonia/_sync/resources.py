@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import quote
 
 from charonia._sync.jobs import Job, make_path
-from charonia._sync.pages import list_pages
+from charonia._sync.pages import list_pages, read_pages
 from charonia._sync.transport import Transport
 from charonia.calls import get, post
-from charonia.schemas import JobData, ModelInfo, Page, Replayed, Status
+from charonia.schemas import JobData, ModelInfo, Replayed, Status
 
 
 class Models:
@@ -32,7 +32,7 @@ class Models:
 
     def list(self) -> list[ModelInfo]:
         """Return all models."""
-        return (self._transport.call(get("/v1/models"), Page[ModelInfo])).items
+        return read_pages(self._transport, "/v1/models", ModelInfo)
 
     def _recall(self, name: str, timeout: float | None = None) -> tuple[ModelInfo, bool]:
         """Return a model as it was when it was last read, and whether that was just now."""
