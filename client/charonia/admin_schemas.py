@@ -5,13 +5,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from charonia.schemas import FieldError, Percentiles
+from charonia.schemas import ApiObject, FieldError, Percentiles
 
 Scope = Literal["submit", "read", "admin"]
 """What a key may do."""
 
 
-class WebhookData(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookData(ApiObject, frozen=True, kw_only=True):
     """A subscription. `secret` is shown only when it is created; `public_key` belongs to ed25519."""
 
     id: str
@@ -30,17 +30,17 @@ class WebhookData(msgspec.Struct, frozen=True, kw_only=True):
     secret: str | None = None
     old_secret_until: datetime | None = None
     public_key: str | None = None
-    warnings: list[FieldError] = []
+    warnings: list[FieldError] = msgspec.field(default_factory=list)
 
 
-class WebhookSecret(msgspec.Struct, frozen=True):
+class WebhookSecret(ApiObject, frozen=True):
     """The tenant's secret, which signs the webhooks of single jobs."""
 
     secret: str
     old_secret_until: datetime | None = None
 
 
-class DeliveryAttempt(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryAttempt(ApiObject, frozen=True, kw_only=True):
     """One attempt to deliver. `error` is None for success; `response` is the first bytes of the answer."""
 
     number: int
@@ -57,7 +57,7 @@ class TestedDelivery(DeliveryAttempt, frozen=True, kw_only=True):
     delivery_id: str
 
 
-class DeliveryData(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryData(ApiObject, frozen=True, kw_only=True):
     """An event on its way to one receiver."""
 
     id: str
@@ -110,7 +110,7 @@ class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):
     last_24_hours: DeliveryWindow
 
 
-class Recovery(msgspec.Struct, frozen=True, kw_only=True):
+class Recovery(ApiObject, frozen=True, kw_only=True):
     """The progress of a recovery."""
 
     id: str
@@ -121,7 +121,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     recovered: int
 
 
-class KeyData(msgspec.Struct, frozen=True, kw_only=True):
+class KeyData(ApiObject, frozen=True, kw_only=True):
     """An API key. `key` is the key itself, shown only when it is made. `rate_limit` is in requests a second.
 
     `made_by` is the id of the key that made it, with which it is revoked.
@@ -164,7 +164,7 @@ class QueueStats(msgspec.Struct, frozen=True, kw_only=True):
     last_60_minutes: JobWindow
 
 
-class Stats(msgspec.Struct, frozen=True):
+class Stats(ApiObject, frozen=True):
     """Your jobs in numbers, as they were `at` a time."""
 
     at: datetime
@@ -188,7 +188,7 @@ class HourStats(msgspec.Struct, frozen=True):
     items: list[MinuteStats]
 
 
-class UsageData(msgspec.Struct, frozen=True, kw_only=True):
+class UsageData(ApiObject, frozen=True, kw_only=True):
     """What you used of one model on one day (UTC). `jobs` counts the ended jobs by status."""
 
     day: date
@@ -199,7 +199,7 @@ class UsageData(msgspec.Struct, frozen=True, kw_only=True):
     bytes_out: int
 
 
-class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+class AuditEntry(ApiObject, frozen=True, kw_only=True):
     """Who changed what, and when."""
 
     id: str
@@ -224,7 +224,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     detail: str | None
 
 
-class Trace(msgspec.Struct, frozen=True, kw_only=True):
+class Trace(ApiObject, frozen=True, kw_only=True):
     """The trace of a job. `truncated` tells that the oldest attempts or deliveries are left out."""
 
     job_id: str

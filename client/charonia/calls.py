@@ -260,7 +260,7 @@ def check_success(status: int, headers: httpx.Headers) -> None:
         )
 
 
-def decode(body: bytes, kind: type[T]) -> T:
+def decode(body: bytes | msgspec.Raw, kind: type[T]) -> T:
     """Return the body of an answer. Raise InvalidResponse if it is not what the API promises."""
     try:
         found: T = _decoder(kind).decode(body)  # type: ignore[arg-type]

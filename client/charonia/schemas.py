@@ -15,6 +15,17 @@ _TERMINAL = frozenset({"succeeded", "failed", "canceled", "expired"})
 Item = TypeVar("Item")
 
 
+class ApiObject(msgspec.Struct, frozen=True, dict=True):
+    """An object of the API. For the command line, it keeps its JSON, which may have fields that it lacks."""
+
+    @property
+    def _json(self) -> bytes | None:
+        return self.__dict__.get("json")
+
+    def _keep(self, body: bytes) -> None:
+        self.__dict__["json"] = body
+
+
 class FieldError(msgspec.Struct, frozen=True):
     """What is wrong with one field. `pointer` is a JSON pointer (RFC 6901), or the name of a parameter."""
 
@@ -76,7 +87,7 @@ class WaitingFor(msgspec.Struct, frozen=True):
     detail: str
 
 
-class JobData(msgspec.Struct, frozen=True, kw_only=True):
+class JobData(ApiObject, frozen=True, kw_only=True):
     """A job as the API shows it."""
 
     id: str
@@ -160,7 +171,7 @@ class Page(msgspec.Struct, Generic[Item], frozen=True):
     next_cursor: str | None = None
 
 
-class FileData(msgspec.Struct, frozen=True, kw_only=True):
+class FileData(ApiObject, frozen=True, kw_only=True):
     """A file. It may be an input of jobs. `sha256` is in hexadecimal; None if only the object store read the file.
 
     Without `expires_at`, it is kept as long as its job.
@@ -219,7 +230,7 @@ class TritonTimes(msgspec.Struct, frozen=True):
     compute_ms: float | None
 
 
-class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+class ModelInfo(ApiObject, frozen=True, kw_only=True):
     """A model: its inputs and outputs, whether it is ready, and how many jobs wait by priority.
 
     `slots` is how many jobs its dispatchers run at a time. `recent` and `triton` are absent in lists.
@@ -243,7 +254,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     triton: TritonTimes | None = None
 
 
-class BatchData(msgspec.Struct, frozen=True, kw_only=True):
+class BatchData(ApiObject, frozen=True, kw_only=True):
     """A batch, and its jobs by status."""
 
     id: str

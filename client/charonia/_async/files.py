@@ -12,7 +12,7 @@ import httpx
 from charonia._async.blocking import run_blocking, sleep
 from charonia._async.pages import list_pages
 from charonia._async.transport import AsyncTransport
-from charonia.calls import Call, Deadline, check_timeout, choose_patience, decode, get
+from charonia.calls import Call, Deadline, check_timeout, choose_patience, get
 from charonia.errors import ConnectionFailed, InvalidResponse
 from charonia.inputs import check_sizes, has_files, list_references, read_files
 from charonia.retry import choose_delay
@@ -69,7 +69,7 @@ class AsyncFiles:
         if content.size is not None:
             headers["Content-Length"] = str(content.size)
         call = Call("POST", "/v1/files", {"expires_in": expires_in}, headers=headers, content=send)
-        return decode(await self._transport.send(call, timeout, self._transport.timeout), FileData)
+        return self._transport.decode(await self._transport.send(call, timeout, self._transport.timeout), FileData)
 
     async def get(self, file_id: str) -> FileData:
         """Return a file without its content. Raise NotFound."""

@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncGenerator
 
+import msgspec
+
 from charonia._async.transport import AsyncTransport
 from charonia.calls import T, get
 from charonia.schemas import Page
@@ -18,9 +20,9 @@ async def list_pages(
     """Yield the items of a list, page by page."""
     cursor: str | None = None
     while True:
-        page: Page[T] = await transport.call(get(path, {**query, "cursor": cursor}), Page[kind])  # type: ignore[valid-type]
+        page = await transport.call(get(path, {**query, "cursor": cursor}), Page[msgspec.Raw])
         for item in page.items:
-            yield item
+            yield transport.decode(item, kind)
         cursor = page.next_cursor
         if cursor is None:
             return

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
 import httpx
+import msgspec
 
 from charonia._async.blocking import sleep
 from charonia.calls import (
@@ -26,6 +27,7 @@ from charonia.contact import Contact
 from charonia.errors import ConfigurationError, KnownJob
 from charonia.events import Event, is_end, is_of, parse_streamed
 from charonia.retry import choose_delay
+from charonia.schemas import ApiObject
 from charonia.sse import Parser, ServerSentEvent
 
 NO_CONTENT = 204
@@ -36,6 +38,7 @@ class AsyncTransport:
 
     def __init__(self, url: str, headers: dict[str, str], timeout: float, http: httpx.AsyncClient | None) -> None:
         self.timeout = timeout
+        self.keeps_json = False  # of each answer
         self._url = url
         self._headers = headers
         self._owns_http = http is None
@@ -50,7 +53,14 @@ class AsyncTransport:
 
     async def call(self, call: Call, kind: type[T], timeout: float | None = None) -> T:
         """Return the decoded answer. Raise APIError, ConnectionFailed, DeadlineExceeded or InvalidResponse."""
-        return decode(await self.send(call, timeout), kind)
+        return self.decode(await self.send(call, timeout), kind)
+
+    def decode(self, body: bytes | msgspec.Raw, kind: type[T]) -> T:
+        """Return the decoded answer, or a part of it. Raise InvalidResponse."""
+        found = decode(body, kind)
+        if self.keeps_json and isinstance(found, ApiObject):
+            found._keep(bytes(body))
+        return found
 
     async def send(self, call: Call, timeout: float | None = None, retry_seconds: float = NEVER) -> bytes:
         """Return the body of the answer. Raises as `call` does.

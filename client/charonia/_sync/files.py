@@ -13,7 +13,7 @@ import httpx
 from charonia._sync.blocking import run_blocking, sleep
 from charonia._sync.pages import list_pages
 from charonia._sync.transport import Transport
-from charonia.calls import Call, Deadline, check_timeout, choose_patience, decode, get
+from charonia.calls import Call, Deadline, check_timeout, choose_patience, get
 from charonia.errors import ConnectionFailed, InvalidResponse
 from charonia.inputs import check_sizes, has_files, list_references, read_files
 from charonia.retry import choose_delay
@@ -70,7 +70,7 @@ class Files:
         if content.size is not None:
             headers["Content-Length"] = str(content.size)
         call = Call("POST", "/v1/files", {"expires_in": expires_in}, headers=headers, content=send)
-        return decode(self._transport.send(call, timeout, self._transport.timeout), FileData)
+        return self._transport.decode(self._transport.send(call, timeout, self._transport.timeout), FileData)
 
     def get(self, file_id: str) -> FileData:
         """Return a file without its content. Raise NotFound."""

@@ -3,6 +3,8 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from charonia._sync.transport import Transport
 from charonia.calls import T, get
 from charonia.schemas import Page
@@ -17,8 +19,9 @@ def list_pages(transport: Transport, path: str, kind: type[T], **query: str | in
     """Yield the items of a list, page by page."""
     cursor: str | None = None
     while True:
-        page: Page[T] = transport.call(get(path, {**query, "cursor": cursor}), Page[kind])  # type: ignore[valid-type]
-        yield from page.items
+        page = transport.call(get(path, {**query, "cursor": cursor}), Page[msgspec.Raw])
+        for item in page.items:
+            yield transport.decode(item, kind)
         cursor = page.next_cursor
         if cursor is None:
             return

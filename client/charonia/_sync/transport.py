@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import httpx
+import msgspec
 
 from charonia._sync.blocking import sleep
 from charonia.calls import (
@@ -27,6 +28,7 @@ from charonia.contact import Contact
 from charonia.errors import ConfigurationError, KnownJob
 from charonia.events import Event, is_end, is_of, parse_streamed
 from charonia.retry import choose_delay
+from charonia.schemas import ApiObject
 from charonia.sse import Parser, ServerSentEvent
 
 NO_CONTENT = 204
@@ -37,6 +39,7 @@ class Transport:
 
     def __init__(self, url: str, headers: dict[str, str], timeout: float, http: httpx.Client | None) -> None:
         self.timeout = timeout
+        self.keeps_json = False  # of each answer
         self._url = url
         self._headers = headers
         self._owns_http = http is None
@@ -51,7 +54,14 @@ class Transport:
 
     def call(self, call: Call, kind: type[T], timeout: float | None = None) -> T:
         """Return the decoded answer. Raise APIError, ConnectionFailed, DeadlineExceeded or InvalidResponse."""
-        return decode(self.send(call, timeout), kind)
+        return self.decode(self.send(call, timeout), kind)
+
+    def decode(self, body: bytes | msgspec.Raw, kind: type[T]) -> T:
+        """Return the decoded answer, or a part of it. Raise InvalidResponse."""
+        found = decode(body, kind)
+        if self.keeps_json and isinstance(found, ApiObject):
+            found._keep(bytes(body))
+        return found
 
     def send(self, call: Call, timeout: float | None = None, retry_seconds: float = NEVER) -> bytes:
         """Return the body of the answer. Raises as `call` does.

@@ -11,6 +11,7 @@ import msgspec
 from charonia import Charonia
 from charonia.cli.terminal.browser import make_address, open_browser
 from charonia.cli.terminal.console import SafeConsole, show_text
+from charonia.schemas import ApiObject
 
 CALL_SECONDS = 20.0  # of a call with its retries; somebody waits for it
 
@@ -52,11 +53,15 @@ class Session:
     @functools.cached_property
     def client(self) -> Charonia:
         """The client of the profile, or of CHARONIA_URL and CHARONIA_KEY."""
-        return Charonia(profile=self.profile, timeout=CALL_SECONDS)
+        client = Charonia(profile=self.profile, timeout=CALL_SECONDS)
+        client._transport.keeps_json = self.as_json
+        return client
 
     def print_json(self, found: Any) -> None:
-        """Print an object as one line, at once."""
-        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+        """Print an object as one line, at once: one of the API as it came."""
+        body = found._json if isinstance(found, ApiObject) else None
+        line = msgspec.json.encode(found) if body is None else body.replace(b"\n", b" ")
+        sys.stdout.buffer.write(line + b"\n")
         sys.stdout.buffer.flush()
 
     def print_text(self, text: str, end: str = "\n", *, raw: bool) -> None:

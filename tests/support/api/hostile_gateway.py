@@ -13,12 +13,12 @@ from charonia.admin_schemas import (
     DeliveryData,
     KeyData,
     Recovery,
-    WebhookSecret,
     Stats,
     TestedDelivery,
     Trace,
     UsageData,
     WebhookData,
+    WebhookSecret,
 )
 from charonia.schemas import FileData, JobData, JobOutputs, ModelInfo, Page, Problem, Replayed
 from msgspec import inspect
@@ -28,6 +28,7 @@ HOSTILE = "a\x1b]52;c;aGk=\x07\x9b2J\x7f\u202e\b\r[link=http://b]c"
 VISIBLE = r"a\x1b]52;c;aGk=\x07\x9b2J\x7f\u202e\x08\r[link=http://b]c"
 TIME = "2026-11-22T00:00:00Z"
 OUTPUT = {"name": HOSTILE, "datatype": "BYTES", "shape": [1], "data": [HOSTILE], "response": 0}
+NEWER = {"newer": 1}  # a field that no client knows
 KNOWN: dict[type, dict[str, Any]] = {  # what commands decide by
     JobData: {"status": "succeeded", "outputs": [OUTPUT], "outputs_url": None, "attempt": 1},
     Recovery: {"status": "done"},
@@ -66,7 +67,7 @@ def make(kind: inspect.Type) -> Any:
     match kind:
         case inspect.StructType():
             made = {each.encode_name: make(each.type) for each in kind.fields if each.name != "next_cursor"}
-            return made | KNOWN.get(kind.cls, {})
+            return made | KNOWN.get(kind.cls, {}) | NEWER
         case inspect.StrType() | inspect.AnyType() | inspect.RawType():
             return HOSTILE
         case inspect.ListType() | inspect.VarTupleType():

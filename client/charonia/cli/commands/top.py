@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import msgspec
 import typer
 from rich.live import Live
 
@@ -41,12 +42,20 @@ def top(session: Session) -> None:
 async def print_once(session: Session) -> None:
     """Print one snapshot."""
     async with AsyncCharonia(profile=session.profile, timeout=CALL_SECONDS) as client:
+        client._transport.keeps_json = session.as_json
         snapshot = await read_snapshot(client)
     if session.as_json:
-        session.print_json(snapshot)
+        session.print_json(to_json(snapshot))
         return
     session.out.print(summarize(snapshot))
-    session.out.print(make_table(make_rows(snapshot), snapshot.at, session.out.width))
+    session.out.print(make_table(make_rows(snapshot), snapshot.stats.at, session.out.width))
+
+
+def to_json(snapshot: Snapshot) -> dict[str, Any]:
+    """Return the statistics as the API has them, with the models and the number of dead letters."""
+    models = [msgspec.Raw(each._json or b"null") for each in snapshot.models]
+    stats = msgspec.json.decode(snapshot.stats._json or b"{}", type=dict[str, msgspec.Raw])
+    return {**stats, "models": models, "dead_letters": snapshot.dead_letters}
 
 
 async def read_snapshot(client: AsyncCharonia) -> Snapshot:
@@ -58,7 +67,7 @@ async def read_snapshot(client: AsyncCharonia) -> Snapshot:
         dead_letters += 1
         if dead_letters == MOST_DEAD_LETTERS:  # those of one page
             break
-    return Snapshot(at=stats.at, items=stats.items, models=models, dead_letters=dead_letters)
+    return Snapshot(stats=stats, models=models, dead_letters=dead_letters)
 
 
 async def watch(session: Session) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from charonia.admin_schemas import QueueStats
+from charonia.admin_schemas import QueueStats, Stats
 from charonia.cli.commands.models import find_status
 from charonia.cli.terminal.console import show_text_line
 from charonia.cli.terminal.tables import add_row, show_age, show_ms, show_seconds, show_status
@@ -34,8 +34,7 @@ WIDTHS = {
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The tenant's jobs and models at a time. There may be more than 100 dead letters."""
 
-    at: datetime
-    items: list[QueueStats]
+    stats: Stats
     models: list[ModelInfo]
     dead_letters: int
 
@@ -58,8 +57,10 @@ class Row(NamedTuple):
 def make_rows(snapshot: Snapshot) -> list[Row]:
     """Return the models, the busiest first."""
     known = {each.name: each for each in snapshot.models}
-    names = dict.fromkeys([*known, *(each.model for each in snapshot.items)])
-    rows = [make_row(name, known.get(name), [each for each in snapshot.items if each.model == name]) for name in names]
+    names = dict.fromkeys([*known, *(each.model for each in snapshot.stats.items)])
+    rows = [
+        make_row(name, known.get(name), [each for each in snapshot.stats.items if each.model == name]) for name in names
+    ]
     return sorted(rows, key=lambda row: (-row.waiting - row.running, -row.ended, row.name))
 
 
@@ -146,7 +147,7 @@ def choose_columns(width: int) -> list[str]:
 
 def summarize(snapshot: Snapshot) -> Text:
     """Return the sums in two lines."""
-    items = snapshot.items
+    items = snapshot.stats.items
     names = dict.fromkeys(["high", "normal", "low", *(each.priority for each in items)])
     waiting = {name: sum(each.waiting for each in items if each.priority == name) for name in names}
     scheduled = sum(each.scheduled for each in items)
@@ -197,7 +198,7 @@ class TopView:
         yield summarize(snapshot)
         yield Text("")
         yield (
-            make_table(rows, snapshot.at, options.max_width, most)
+            make_table(rows, snapshot.stats.at, options.max_width, most)
             if rows
             else Text("no models; Triton serves none to this key", "dim")
         )
@@ -206,7 +207,7 @@ class TopView:
 
     def _show_header(self, now: datetime) -> RenderableType:
         if self._outage:
-            age = show_seconds((now - self.snapshot.at).total_seconds())
+            age = show_seconds((now - self.snapshot.stats.at).total_seconds())
             text = f"the gateway is away, numbers are {age} old: {self._outage}"
             line = show_text_line(text, "bold red")
             line.no_wrap, line.overflow = True, "ellipsis"

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from charonia.admin_schemas import Stats
 from charonia.cli import main
 from charonia.cli.completion import complete_models
 from charonia.cli.exits import FAILED, REFUSED
@@ -93,11 +94,16 @@ def own_folder(gateway: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
     """Return what a command prints, if it understands the gateway."""
+    return "".join(run_apart(capsys, monkeypatch, *arguments))
+
+
+def run_apart(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[str, str]:
+    """Return what a command prints to standard output and to standard error."""
     monkeypatch.setattr(sys, "argv", ["charonia", *arguments])
     with pytest.raises(SystemExit) as end:
         main.main()
     assert end.value.code in (OK, FAILED, REFUSED)
-    return "".join(capsys.readouterr())
+    return capsys.readouterr()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -108,6 +114,16 @@ def test_a_command_shows_control_characters(
     assert OBEYED.findall(printed) == []
     if not re.match("(keys|webhooks|files) (delete|revoke|rm)|(cancel|retry|erase|redeliver) x|.* --trace$", command):
         assert r"\x1b]52;c;aGk=" in printed
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_json_has_the_objects_of_the_gateway_as_they_came(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = run_apart(capsys, monkeypatch, *command.split(), "--json")[0].splitlines()
+    is_own_form = re.match("run|watch|dead-letters replay|(keys|webhooks|files) (delete|revoke|rm)", command)
+    assert [json.loads(each).get("newer") for each in lines] == ([None if is_own_form else 1] * len(lines))
+    assert bool(lines) == (not re.match("(job|watch) refused", command))
 
 
 def test_every_command_is_tested() -> None:
@@ -160,7 +176,7 @@ def test_the_command_to_go_on_is_quoted(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_the_screen_of_top_shows_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    view = TopView(HOSTILE, Snapshot(at=datetime.now().astimezone(), items=[], models=[], dead_letters=0))
+    view = TopView(HOSTILE, Snapshot(stats=Stats(datetime.now().astimezone(), []), models=[], dead_letters=0))
     SafeConsole().print(view)
     view.fail(HOSTILE)
     SafeConsole().print(view, Shown(f"{HOSTILE}\n", 0.0))

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from charonia.admin_schemas import JobWindow, QueueStats
+from charonia.admin_schemas import JobWindow, QueueStats, Stats
 from charonia.cli.terminal.top_view import WIDTHS, Snapshot, TopView, make_rows, show_count, show_wait
 from charonia.schemas import ModelInfo, Percentiles, Priority, VersionInfo
 from rich.console import Console
@@ -52,7 +52,7 @@ def make_queue(
 
 
 def make_snapshot(models: list[ModelInfo], queues: list[QueueStats], dead_letters: int = 0) -> Snapshot:
-    return Snapshot(at=NOW, items=queues, models=models, dead_letters=dead_letters)
+    return Snapshot(stats=Stats(NOW, queues), models=models, dead_letters=dead_letters)
 
 
 def render(view: TopView, columns: int = COLUMNS, rows: int = ROWS) -> list[str]:
