@@ -159,7 +159,7 @@ def test_an_error_while_a_job_runs_keeps_its_id(charonia: CommandLine) -> None:
     found = charonia.run("run", "work", "ms=60000", "--timeout=3")
     (job,) = charonia.read("jobs")
     charonia.read("cancel", job["id"])
-    assert (found.returncode, f"charonia watch {job['id']}. Cancel it" in found.stderr) == (3, True)
+    assert (found.returncode, f"charonia watch {job['id']}. Cancel it" in found.stderr) == (6, True)
 
 
 def test_a_wrong_key_has_a_code(stack: Stack, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from charonia.calls import Deadline
 from charonia.cli import options
 from charonia.cli.arguments import InvalidArgument
 from charonia.cli.changes import for_each
+from charonia.cli.exits import limit_wait
 from charonia.cli.registry import command
 from charonia.cli.session import Session
 from charonia.cli.terminal.console import show_text_line
@@ -160,7 +161,8 @@ def recover(
     recovery = session.client.webhooks.recover(webhook, since=start, until=end)
     session.open_page(make_path(webhook, None))
     try:
-        recovery = wait_for_end(session, recovery, timeout)
+        with limit_wait(timeout) as deadline:
+            recovery = wait_for_end(session, recovery, deadline)
     except (KeyboardInterrupt, CharoniaError):
         session.note(f"\nthe recovery goes on; look at it: charonia deliveries --webhook {shlex.quote(webhook)}")
         raise
@@ -170,13 +172,13 @@ def recover(
         session.out.print(describe(recovery))
 
 
-def wait_for_end(session: Session, recovery: Recovery, timeout: float) -> Recovery:
-    """Show the progress of a recovery until its end, and return it. Raise DeadlineExceeded after `timeout` seconds."""
-    deadline = Deadline(timeout)
+def wait_for_end(session: Session, recovery: Recovery, deadline: Deadline) -> Recovery:
+    """Show the progress of a recovery until its end, and return it. Raise DeadlineExceeded."""
     with session.err.status(show_text_line(describe(recovery))) as status:
         while recovery.status != "done":
             if not deadline.left:
-                raise DeadlineExceeded(f"the recovery {recovery.id} runs after {timeout:g} s; {describe(recovery)}")
+                seconds = f"{deadline.seconds:g} s"
+                raise DeadlineExceeded(f"the recovery {recovery.id} runs after {seconds}; {describe(recovery)}")
             time.sleep(min(POLL_SECONDS, deadline.left))
             recovery = session.client.webhooks.get_recovery(recovery.webhook_id, recovery.id)
             status.update(show_text_line(describe(recovery)))

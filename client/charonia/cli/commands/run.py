@@ -9,6 +9,7 @@ import typer
 from charonia import Forbidden, Job
 from charonia.cli import options
 from charonia.cli.arguments import HELP, read_inputs
+from charonia.cli.exits import limit_wait
 from charonia.cli.registry import command
 from charonia.cli.results import note_success, print_result
 from charonia.cli.saved_outputs import prepare_folder, save_outputs
@@ -113,8 +114,9 @@ def follow(session: Session, job: Job, timeout: float, output: Path | None, as_t
     session.open_page(f"/jobs/{job.id}")
     watching = Watch(session, job, as_text=as_text)
     try:
-        watching.run(timeout)
-        result = job.refresh().result(timeout, download=as_text)
+        with limit_wait(timeout):
+            watching.run(timeout)
+            result = job.refresh().result(timeout, download=as_text)
     except KeyboardInterrupt:
         session.note(f"\n{describe_rest(job)}")
         raise

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from charonia import Charonia, Job, NotFound
 from charonia.cli.commands.run import follow
+from charonia.cli.exits import WaitEnded
 from charonia.cli.session import Session
 from charonia.cli.watching import Watch
 from charonia.events import Event, parse_streamed
@@ -56,6 +57,19 @@ def test_a_failed_job_has_no_rest(capsys: pytest.CaptureFixture[str]) -> None:
     watch = make_watch(*parts, make_event("job.failed"))
     watch.run(1)
     assert (watch.rest, capsys.readouterr().out) == (None, "a\n")
+
+
+def test_a_watch_that_is_long_enough_says_that_the_job_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    running = structs.replace(JOB, status="processing", finished_at=None, outputs=None)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=b":\n" if request.url.path.endswith("/events") else json.encode(running))
+
+    with httpx.Client(transport=httpx.MockTransport(answer)) as http:
+        job = Charonia("http://gateway", "k", http=http).jobs.get("job_1")
+        with pytest.raises(WaitEnded):
+            follow(Session(None, as_json=True), job, 0.05, None, as_text=True)
+    assert "job_1 goes on. Watch it: charonia watch job_1" in capsys.readouterr().err
 
 
 def test_another_job_is_not_watched(capsys: pytest.CaptureFixture[str]) -> None:

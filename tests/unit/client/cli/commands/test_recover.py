@@ -7,8 +7,9 @@ import msgspec
 import pytest
 from charonia.admin_schemas import Recovery
 from charonia.cli.commands import deliveries
+from charonia.cli.exits import WaitEnded
 from charonia.cli.session import Session
-from charonia.errors import ConnectionFailed, DeadlineExceeded
+from charonia.errors import ConnectionFailed
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 RUNNING = Recovery(id="rec_1", webhook_id="whk_1", since=NOW, until=NOW, status="running", recovered=0)
@@ -62,5 +63,5 @@ def test_a_recovery_goes_on_when_nobody_waits(stop: type[BaseException], capsys:
 
 def test_a_wait_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "POLL_SECONDS", 0.1)
-    with pytest.raises(DeadlineExceeded, match="500 deliveries of whk_1"):
+    with pytest.raises(WaitEnded, match="500 deliveries of whk_1"):
         deliveries.recover(make_session(HALF), "whk_1", "2h", timeout=1.0)
