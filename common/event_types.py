@@ -10,15 +10,16 @@ TERMINAL_EVENTS = tuple(f"job.{status}" for status in Status if status in TERMIN
 OPERATIONAL_EVENTS = ("webhook.disabled", "delivery.exhausted")
 EVENT_TYPES = ("job.started", *TERMINAL_EVENTS, "batch.completed", "webhook.test", *OPERATIONAL_EVENTS)
 JOB_EVENT_TYPES = tuple(each for each in EVENT_TYPES if each.startswith("job."))
+NUMBERS_PER_CLAIM = 1000  # so that a later release has room for events between a start and its end
 JobEventType = Annotated[str, Meta(extra_json_schema={"enum": [*JOB_EVENT_TYPES]})]
 
 
 def number_event(event_type: str, claim: int) -> int:
     """Return the place of an event among those of its job, by the job's claim. Later events have greater numbers.
 
-    A claim has two: its start and the job's end. An end before the first claim is 0.
+    The start of a claim has its first number, and the job's end its last.
     """
-    return 2 * claim - (event_type == "job.started")
+    return claim * NUMBERS_PER_CLAIM + (1 if event_type == "job.started" else NUMBERS_PER_CLAIM - 1)
 
 
 def list_patterns(event_type: str) -> list[str]:

@@ -99,7 +99,7 @@ ANSWERS: dict[str, Any] = {
                 "id": "1.0",
                 "type": "job.started",
                 "timestamp": "2026-11-21T10:17:52.854Z",
-                "sequence": 1,
+                "sequence": 1001,
                 "data": {"id": JOB_ID, "status": "processing", "attempt": 1, "model": "echo"},
             }
         ],

@@ -71,8 +71,8 @@ HEALTH = {
 }
 
 # The bodies of webhooks, by type of event.
-STARTED_EVENT = {"type": "job.started", "timestamp": "2026-11-21T10:17:52.854Z", "sequence": 1}
-ENDED_EVENT = {"timestamp": "2026-11-21T10:17:52.889Z", "sequence": 2}
+STARTED_EVENT = {"type": "job.started", "timestamp": "2026-11-21T10:17:52.854Z", "sequence": 1001}
+ENDED_EVENT = {"timestamp": "2026-11-21T10:17:52.889Z", "sequence": 1999}
 SENT = JOB | {"webhook_status": "pending"}
 ENDED = {
     "job.succeeded": SENT,

@@ -17,7 +17,7 @@ BATCH = 1000
 NUMBER = re.compile(rb'"number": *(\d+)')  # in the body of a webhook, which it tells from others
 # A small job's webhook, as the dispatcher renders it; `number` identifies it.
 BODY = (
-    '{"type":"job.succeeded","timestamp":"2026-11-21T02:53:41.250Z","sequence":2,"data":{"id":"%s","status":"succeeded",'
+    '{"type":"job.succeeded","timestamp":"2026-11-21T02:53:41.250Z","sequence":1999,"data":{"id":"%s","status":"succeeded",'
     '"model":"echo","version":"1","priority":"normal","attempt":1,"max_attempts":3,'
     '"created_at":"2026-11-21T02:53:41.201Z","run_at":"2026-11-21T02:53:41.201Z",'
     '"started_at":"2026-11-21T02:53:41.212Z","finished_at":"2026-11-21T02:53:41.250Z","expires_at":null,'

@@ -181,7 +181,7 @@ async def test_a_start_is_recorded_only_while_its_claim_holds(database: Database
     start = NewEvent(ids.new(), "job.started", number_event("job.started", later.claim), b"{}", TRACEPARENT)
     await stores.results.record_starts([AttemptStart(later, start)])
     found = await database.fetch("SELECT id, sequence FROM events ORDER BY sequence")
-    assert [(each["id"], each["sequence"]) for each in found] == [(end.event.id, 2), (start.id, 3)]
+    assert [tuple(each) for each in found] == [(each.id, each.sequence) for each in (end.event, start)]
 
 
 async def test_an_event_of_a_running_job_changes_no_state(database: Database, stores: Stores, tenant: UUID) -> None:

@@ -93,7 +93,7 @@ def test_a_succeeded_job() -> None:
 
 
 def test_metadata_and_outputs_keep_their_bytes() -> None:
-    body = render_event(ROW, JobUrls(), "job.succeeded", AT, OUTPUTS, sequence=2)
+    body = render_event(ROW, JobUrls(), "job.succeeded", AT, OUTPUTS, sequence=1999)
     assert ROW.metadata is not None
     assert ROW.metadata in body
     assert OUTPUTS in body
@@ -133,9 +133,9 @@ def test_the_last_error_is_shown() -> None:
 def test_a_url_replaces_outputs_over_the_limit(extra: int) -> None:
     outputs = b'["' + b"x" * (MAX_OUTPUTS - 4 + extra) + b'"]'
     links = JobUrls("https://api.example.com", signer=UrlSigner(["key" * 11]))
-    body = json.loads(render_event(ROW, links, "job.succeeded", AT, outputs, sequence=2))
+    body = json.loads(render_event(ROW, links, "job.succeeded", AT, outputs, sequence=1999))
     assert body["type"] == "job.succeeded"
-    assert body["sequence"] == 2
+    assert body["sequence"] == 1999
     assert body["timestamp"] == "2026-11-20T12:00:00.123Z"
     if extra:
         assert (body["data"]["outputs"], body["data"]["outputs_omitted"]) == (None, "too_large")
@@ -158,7 +158,7 @@ def test_files_of_outputs_get_urls_that_need_no_key_and_texts_do_not() -> None:
     shown = [{"data": [text]}, {"file": FILE, "url": url, "size": 7}, {"file": FILE, "url": url}]
     assert json.loads(links.add_file_urls(outputs, AT)) == shown
     assert links.add_file_urls(OUTPUTS, AT) is OUTPUTS
-    body = json.loads(render_event(ROW, links, "job.succeeded", AT, outputs, sequence=2))
+    body = json.loads(render_event(ROW, links, "job.succeeded", AT, outputs, sequence=1999))
     assert body["data"]["outputs"] == shown
 
 

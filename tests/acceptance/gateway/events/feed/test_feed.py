@@ -48,7 +48,7 @@ async def test_the_feed_has_all_events_in_order_with_the_bodies_of_webhooks(
     for number, job in enumerate(jobs):
         started, ended = items[2 * number : 2 * number + 2]
         assert [each["type"] for each in (started, ended)] == ["job.started", "job.succeeded"]
-        assert [each["sequence"] for each in (started, ended)] == [1, 2]
+        assert [each["sequence"] for each in (started, ended)] == [1001, 1999]
         assert [each["data"]["id"] for each in (started, ended)] == [job.id] * 2
         assert ended["data"]["outputs"][0]["data"] == [2.0]
     assert [each["id"] for each in (await read_feed(own, after=items[2]["id"]))["items"]] == [
