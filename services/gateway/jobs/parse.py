@@ -91,14 +91,6 @@ def parse_job(body: bytes | str, context: SubmitContext) -> NewJob:
     return build_valid_job(decode_body(body, SubmitJob), context)
 
 
-def parse_replay(body: bytes | str, context: SubmitContext) -> NewJob:
-    """Return the job of a repeated request, without validation and inputs. Raises Problem (400, 403, 422)."""
-    request = decode_body(body, SubmitJob)
-    check_permissions(request, context.allowed)
-    job = build_job(context.tenant_id, request, [], context.traceparent)
-    return add_request_key(job, context.request_key)
-
-
 def build_valid_job(request: SubmitJob, context: SubmitContext) -> NewJob:
     """Validate a request, and return its job. Raises Problem (403, 404, 422), and NeedsFiles."""
     check_permissions(request, context.allowed)

@@ -20,10 +20,11 @@ from services.gateway.http.limits.body_limits import BodyLease
 from services.gateway.http.problems import Problem
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency.keys import IdempotencyKeys, check_same_request, in_progress
+from services.gateway.jobs.idempotency.repeated_request import parse_replay
 from services.gateway.jobs.idempotency.store import KeyRecord, RequestKey, TenantKey
 from services.gateway.jobs.inputs.files import InputFiles, file_gone, inputs_lost
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
-from services.gateway.jobs.parse import SubmitContext, parse_job, parse_replay
+from services.gateway.jobs.parse import SubmitContext, parse_job
 from services.gateway.jobs.queue_limits.limits import QueueLimits
 from services.gateway.models.catalogue import Catalogue
 

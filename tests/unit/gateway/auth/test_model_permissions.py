@@ -9,7 +9,8 @@ from common import ids
 from services.gateway.auth.model_permissions import check_model, may_run, select_models
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.parse import SubmitContext, parse_job, parse_replay
+from services.gateway.jobs.idempotency.repeated_request import parse_replay
+from services.gateway.jobs.parse import SubmitContext, parse_job
 from services.gateway.jobs.submit import Submitter
 from tests.unit.gateway.parsing import TRACEPARENT
 
