@@ -4,7 +4,6 @@ from http import HTTPStatus
 from typing import Annotated, Any
 from uuid import UUID
 
-import msgspec
 from litestar import Request, Response, Router, delete, get, post
 from litestar.di import Provide
 from litestar.params import Parameter
@@ -20,7 +19,7 @@ from services.gateway.files.digests import CONTENT_DIGEST
 from services.gateway.files.downloads import download_file
 from services.gateway.files.schemas import FilePage, FileView, PresignedFile
 from services.gateway.files.store import FileRow
-from services.gateway.http.pagination import Cursor, decode_cursor, encode_cursor
+from services.gateway.http.pagination import Cursor, ListFilter, decode_cursor, encode_cursor
 from services.gateway.http.parameters import CursorParameter, Limit, parse_id, wrong_cursor
 from services.gateway.http.problems import (
     ANY_CALL,
@@ -41,7 +40,7 @@ NEWEST = Cursor(LATEST, UUID(int=2**128 - 1))
 log = Log("files")
 
 
-class AllFiles(msgspec.Struct, frozen=True):
+class AllFiles(ListFilter, frozen=True, tag="files"):
     """The filter of the list: none."""
 
 

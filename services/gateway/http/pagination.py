@@ -27,16 +27,23 @@ class Cursor(NamedTuple):
     id: UUID
 
 
-def digest(tenant_id: UUID, filter_: msgspec.Struct) -> bytes:
+class ListFilter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The filter of a list, which its tag names. Each field has a default, and never another one.
+
+    So an upgraded gateway and an older one, which lacks a field, take each other's cursors.
+    """
+
+
+def digest(tenant_id: UUID, filter_: ListFilter) -> bytes:
     return hashlib.sha256(tenant_id.bytes + msgspec.json.encode(filter_)).digest()[:DIGEST_BYTES]
 
 
-def encode_cursor(cursor: Cursor, tenant_id: UUID, filter_: msgspec.Struct) -> str:
+def encode_cursor(cursor: Cursor, tenant_id: UUID, filter_: ListFilter) -> str:
     at = (cursor.created_at - EPOCH) // MICROSECOND
     return seal_cursor(at.to_bytes(8) + cursor.id.bytes, tenant_id, filter_)
 
 
-def decode_cursor(text: str, tenant_id: UUID, filter_: msgspec.Struct) -> Cursor | None:
+def decode_cursor(text: str, tenant_id: UUID, filter_: ListFilter) -> Cursor | None:
     """Return the cursor; None for an invalid one, or one of a different tenant or filter."""
     raw = open_cursor(text, tenant_id, filter_)
     if raw is None or len(raw) != 8 + 16:
@@ -48,12 +55,12 @@ def decode_cursor(text: str, tenant_id: UUID, filter_: msgspec.Struct) -> Cursor
     return Cursor(at, UUID(bytes=raw[8:]))
 
 
-def seal_cursor(raw: bytes, tenant_id: UUID, filter_: msgspec.Struct) -> str:
+def seal_cursor(raw: bytes, tenant_id: UUID, filter_: ListFilter) -> str:
     """Return a cursor with these bytes, bound to a tenant and a filter."""
     return base64.urlsafe_b64encode(digest(tenant_id, filter_) + raw).rstrip(b"=").decode()
 
 
-def open_cursor(text: str, tenant_id: UUID, filter_: msgspec.Struct) -> bytes | None:
+def open_cursor(text: str, tenant_id: UUID, filter_: ListFilter) -> bytes | None:
     """Return the bytes of a cursor; None for an invalid one, or one of a different tenant or filter."""
     try:
         raw = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -12,7 +12,7 @@ from common.postgres import sql
 from common.postgres.database import Database
 from common.views.job import WebhookStatus
 from services.gateway.http.limits.response_limits import LARGE
-from services.gateway.http.pagination import Cursor
+from services.gateway.http.pagination import Cursor, ListFilter
 from services.gateway.http.validation.timestamps import EARLIEST, LATEST, bound_optional
 from services.gateway.jobs.schemas import DeadFilter
 
@@ -37,7 +37,7 @@ class AttemptRow(msgspec.Struct, frozen=True):
     error_message: str | None
 
 
-class JobFilter(msgspec.Struct, frozen=True, kw_only=True):
+class JobFilter(ListFilter, frozen=True, kw_only=True, tag="jobs"):
     """Selects jobs. None matches everything."""
 
     status: Status | None = None

@@ -17,7 +17,7 @@ from services.gateway.admin.audit.schemas import AuditEntryView, AuditPage
 from services.gateway.admin.audit.store import NEWEST, AuditRow, AuditStore
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.http.pagination import Cursor, decode_cursor, encode_cursor
+from services.gateway.http.pagination import Cursor, ListFilter, decode_cursor, encode_cursor
 from services.gateway.http.parameters import CursorParameter, Limit, make_time_filter, read_time, wrong_cursor
 from services.gateway.http.problems import ANY_CALL, document, invalid
 from services.gateway.http.validation.timestamps import EARLIEST, bound
@@ -25,10 +25,10 @@ from services.gateway.http.validation.timestamps import EARLIEST, bound
 Caller = Request[Key, Any, Any]
 
 
-class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
-    action: Action | None
-    since: datetime | None
-    until: datetime | None
+class AuditFilter(ListFilter, frozen=True, kw_only=True, tag="audit_log"):
+    action: Action | None = None
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from litestar.params import Parameter, SkipValidation
 
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.http.pagination import open_cursor, seal_cursor
+from services.gateway.http.pagination import ListFilter, open_cursor, seal_cursor
 from services.gateway.http.parameters import Limit, ModelFilter, make_cursor, wrong_cursor
 from services.gateway.http.problems import ANY_CALL, FieldError, document, invalid
 from services.gateway.http.validation.allowed_values import show
@@ -25,10 +25,10 @@ DATE = {"format": "date"}
 LAST_DAY = date(9999, 12, 30)
 
 
-class UsageFilter(msgspec.Struct, frozen=True, kw_only=True):
-    since: date | None
-    until: date | None
-    model: str | None
+class UsageFilter(ListFilter, frozen=True, kw_only=True, tag="usage"):
+    since: date | None = None
+    until: date | None = None
+    model: str | None = None
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,17 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from common import ids
 from common.job_states import Status
-from services.gateway.http.pagination import Cursor, decode_cursor, encode_cursor
+from services.gateway.admin.audit.routes import AuditFilter
+from services.gateway.http.pagination import Cursor, ListFilter, decode_cursor, digest, encode_cursor
 from services.gateway.jobs.store import JobFilter
+from services.gateway.reports.usage.routes import UsageFilter
 
 TENANT = ids.new()
 TIMES = st.datetimes(datetime(2000, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))
@@ -49,3 +52,24 @@ def test_other_text_is_no_cursor(text: str) -> None:
 def test_a_time_out_of_this_world_is_no_cursor() -> None:
     shown = encode_cursor(PLACE, TENANT, FAILED)
     assert decode_cursor(shown[:11] + "_" * 8 + shown[19:], TENANT, FAILED) is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (JobFilter(), "be0a426c4b69cafe"),
+        (JobFilter(status=Status.FAILED, created_after=PLACE.created_at), "bd3c2f944a8640fa"),
+        (AuditFilter(), "cd371963bde7a48e"),
+        (UsageFilter(model="echo"), "195d4a81bd9617f6"),
+    ],
+)
+def test_the_gateways_of_all_releases_take_the_same_cursors(wanted: ListFilter, expected: str) -> None:
+    """An upgrade replaces one gateway after the other, while clients page. So a new field must not change a digest."""
+    assert digest(UUID(int=1), wanted).hex() == expected
+
+
+def test_every_field_of_a_filter_has_a_default() -> None:
+    kinds = ListFilter.__subclasses__()
+    assert {JobFilter, AuditFilter, UsageFilter} <= {*kinds}
+    for kind in kinds:
+        assert msgspec.to_builtins(kind()).keys() == {"type"}

@@ -13,7 +13,7 @@ from services.gateway.reports.usage.store import UsageCursor, UsageRow
 
 TENANT, DAY = ids.new(), date(2026, 11, 22)
 ROW = UsageRow(DAY, "echo", 1, 0, 0, 0, 0.5, 4, 4)
-FILTER = UsageFilter(since=None, until=DAY, model=None)
+FILTER = UsageFilter(until=DAY)
 
 
 def test_a_cursor_is_the_place_after_its_row() -> None:
