@@ -11,7 +11,7 @@ from typing import BinaryIO
 import msgspec
 
 from charonia.errors import InvalidInput, ResumeError
-from charonia.journal_records import DECODER, Beginning, Chunk, Dropped, Planned, Record, Submitted
+from charonia.journal_records import Beginning, Chunk, Dropped, Planned, Record, Submitted, read_record
 from charonia.schemas import FieldError
 
 if sys.platform != "win32":
@@ -82,7 +82,7 @@ class Journal:
             )
 
     def find_beginning(self) -> Beginning | None:
-        """Return the first record."""
+        """Return the first record. Raise ResumeError if it is of a later version."""
         first = next(self._read(), None)
         return first if isinstance(first, Beginning) else None
 
@@ -91,7 +91,7 @@ class Journal:
         return next(self.list_chunks(), None) is not None
 
     def list_chunks(self) -> Iterator[Chunk]:
-        """Yield all chunks, in order. Only the last one may lack its answer."""
+        """Yield all chunks, in order. Only the last one may lack its answer. Raise ResumeError as `find_beginning`."""
         planned: Planned | None = None
         for record in self._read():
             if isinstance(record, Planned):
@@ -111,20 +111,18 @@ class Journal:
             if not (text := self._file.readline()):
                 return
             end += len(text)
-            yield DECODER.decode(text)
+            if (record := read_record(text)) is None:
+                reason = "perhaps a later version of charonia wrote it; go on with that version"
+                raise ResumeError(f"{self.path} cannot be read: {reason}", self.path)
+            yield record
 
     def _cut(self) -> None:
         """Remove what was written when the command was killed. Its record had no effect yet."""
         end = 0
         self._file.seek(0)
         for text in self._file:
-            try:
-                DECODER.decode(text)
-            except msgspec.DecodeError:
-                break
-            if not text.endswith(b"\n"):
-                break
-            end += len(text)
+            if text.endswith(b"\n"):
+                end += len(text)
         self._file.truncate(end)
 
 
@@ -132,7 +130,7 @@ class Journal:
 def open_journal(path: Path | str, beginning: Beginning) -> Iterator[Journal]:
     """Return the journal of a run at a path. Raise ResumeError if another run uses it, or began it.
 
-    Raise InvalidInput for a folder.
+    Raise it also for a file of a later version, and InvalidInput for a folder.
 
     The file is deleted at the end, unless an error ends the run after it has submitted something.
     """
@@ -142,19 +140,18 @@ def open_journal(path: Path | str, beginning: Beginning) -> Iterator[Journal]:
     while journal.is_stale():
         journal.close()
         journal = Journal(Path(path))
-    try:
+    with contextlib.closing(journal):
         if not journal.has_chunks():  # any run may begin
             journal.clear()
-        journal.begin(beginning)
-        sync_folder(journal.path.absolute().parent)
-        yield journal
-        journal.remove()
-    except BaseException:
-        if not journal.has_chunks():
+        try:
+            journal.begin(beginning)
+            sync_folder(journal.path.absolute().parent)
+            yield journal
             journal.remove()
-        raise
-    finally:
-        journal.close()
+        except BaseException:
+            if not journal.has_chunks():
+                journal.remove()
+            raise
 
 
 def lock(file: BinaryIO) -> None:

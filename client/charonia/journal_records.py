@@ -8,6 +8,8 @@ import msgspec
 
 from charonia.schemas import Failure
 
+FORMAT = 1  # of journals; raise it when an older version could misread what this one writes
+
 
 class Beginning(msgspec.Struct, frozen=True, tag="begin", tag_field="is"):
     """The first record: what the run is. A run with other arguments must not go on with its file."""
@@ -16,6 +18,7 @@ class Beginning(msgspec.Struct, frozen=True, tag="begin", tag_field="is"):
     url: str
     fields: dict[str, Any]
     ordered: bool = False
+    format: int = FORMAT
 
     def compare(self, now: "Beginning") -> list[str]:
         """Return what each argument was that is another one now."""
@@ -61,6 +64,15 @@ class Dropped(msgspec.Struct, frozen=True, tag="dropped", tag_field="is"):
 
 Record = Beginning | Planned | Submitted | Dropped
 DECODER = msgspec.json.Decoder(Record)
+
+
+def read_record(line: bytes) -> Record | None:
+    """Return the record of a line, or None for one of a later version."""
+    try:
+        record = DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return None if isinstance(record, Beginning) and record.format > FORMAT else record
 
 
 class Chunk(NamedTuple):

@@ -1,10 +1,12 @@
 """`charonia batch` reads and writes its files: items, the journal, results, and what a refusal means."""
 
+import contextlib
 import io
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from charonia.cli.arguments import InvalidArgument
 from charonia.cli.batch.items import InvalidItem, find_files, make_digest, parse_item, read_lines
@@ -12,12 +14,18 @@ from charonia.cli.batch.refusals import assign
 from charonia.cli.batch.results import ResultFile, make_refusal
 from charonia.cli.batch.run import LONGEST_PAUSE, choose_pause
 from charonia.errors import ConnectionFailed, InvalidRequest, RateLimited, ResumeError, TooLarge
-from charonia.journal import Journal
+from charonia.journal import Journal, open_journal
 from charonia.journal_records import Beginning, Dropped, Planned, Submitted
 from charonia.schemas import Failure, FieldError
 
 BEGINNING = Beginning("echo", "http://localhost", {})
 FAILURE = Failure("invalid_input", "wrong")
+
+
+class Later(msgspec.Struct, tag="later", tag_field="is"):
+    """A record of a later version."""
+
+    batch: str
 
 
 def make_planned(first: int) -> Planned:
@@ -92,6 +100,26 @@ def test_the_journal_has_all_chunks_with_their_answers(tmp_path: Path) -> None:
     again.remove()
     assert again.is_stale()
     again.close()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [BEGINNING, make_planned(0), Later("bat_1"), make_planned(2)],
+        [msgspec.structs.replace(BEGINNING, format=2), make_planned(0)],
+    ],
+    ids=["record", "format"],
+)
+def test_a_journal_of_a_later_version_is_left_as_it_was(tmp_path: Path, lines: list[msgspec.Struct]) -> None:
+    """The records after one that cannot be read have items that were submitted, too."""
+    path = tmp_path / "progress"
+    path.write_bytes(before := b"".join(msgspec.json.encode(each) + b"\n" for each in lines))
+    for _ in range(2):
+        with contextlib.closing(Journal(path)) as journal, pytest.raises(ResumeError, match="go on with that version"):
+            list(journal.list_chunks())
+        with pytest.raises(ResumeError, match="go on with that version"), open_journal(path, BEGINNING):
+            raise AssertionError
+    assert path.read_bytes() == before
 
 
 def test_results_go_on_after_the_last_whole_line(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from charonia.cli.arguments import InvalidArgument
 from charonia.cli.batch.files import close_files, open_files
 from charonia.cli.batch.results import ResultFile, make_refusal
-from charonia.cli.commands.batch import explain_end, report
+from charonia.cli.commands.batch import explain_end, explain_restart, report
 from charonia.cli.session import Session
 from charonia.schemas import Failure
 from typer import Exit
@@ -37,6 +37,18 @@ def test_results_are_deleted_if_a_run_begins_anew(tmp_path: Path, text: str) -> 
     (tmp_path / "results.jsonl").write_text(text)
     open_and_close(tmp_path)
     assert (tmp_path / "results.jsonl").read_text() == ""
+
+
+def test_a_run_of_a_later_version_can_begin_anew(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").write_text(f"{json.dumps(RESULT)}\n")
+    (tmp_path / "results.jsonl.progress").write_text('{"is":"begin","later":1}\n')
+    with (
+        pytest.raises(InvalidArgument, match="with that version, or begin anew with --restart"),
+        explain_restart(),
+    ):
+        open_and_close(tmp_path, restart=False)
+    open_and_close(tmp_path)
+    assert (tmp_path / "results.jsonl.progress").read_text() == ""
 
 
 def test_results_do_not_go_to_standard_output(tmp_path: Path) -> None:
