@@ -22,7 +22,14 @@ from tests.support.receivers.certificate_authority import Authority
 from tests.support.s3.server import S3
 
 DEFAULTS = Settings()
-SLOWEST_FIRST = ("tests/acceptance", "tests/storm", "tests/cluster_storm", "tests/integration", "tests/unit")
+SLOWEST_FIRST = (
+    "tests/acceptance",
+    "tests/storm",
+    "tests/cluster_storm",
+    "tests/upgrade",
+    "tests/integration",
+    "tests/unit",
+)
 NEEDS_TRITON = {"triton", "stack"}
 FREE_BYTES = 1_000_000_000  # what all workers write between two tests
 # A transaction of any database hides the newest ends and events, and autovacuum begins some at any time.

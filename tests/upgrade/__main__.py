@@ -9,7 +9,7 @@ from typing import get_args
 
 from deploy.local.settings import ROOT
 from tests.upgrade.next_release import Migration, make_next_release
-from tests.upgrade.release import install_release, read_last_release
+from tests.upgrade.release import check_migrations, install_release, read_last_release
 from tests.upgrade.run import Plan, run
 
 
@@ -20,10 +20,11 @@ def main() -> int:
     choices = get_args(Migration)
     parser.add_argument("--migration", choices=choices, default="none", help="add one to this tree, as a try")
     options = parser.parse_args()
+    release = read_last_release()
+    check_migrations(release)
     parent = ROOT / ".charonia"
     parent.mkdir(exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="upgrade-", dir=parent))
-    release = read_last_release()
     print(f"Upgrade from {release.version} ({release.commit[:8]}) to this tree, migration: {options.migration}")
     old = install_release(release, directory / "old")
     new = make_next_release(options.migration, directory / "new")

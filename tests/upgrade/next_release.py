@@ -7,10 +7,10 @@ from typing import Literal
 from common.postgres.schema_version import list_migrations
 from deploy.local.services import OWN, Installation
 from deploy.local.settings import ROOT
+from tests.upgrade.release import MIGRATIONS
 
 Migration = Literal["none", "harmless", "incompatible"]
 PACKAGES = ("common", "services", "console")  # what services need
-MIGRATIONS = "common/postgres/migrations"
 STATEMENT = "ALTER TABLE jobs ADD COLUMN upgraded boolean;\n"
 
 

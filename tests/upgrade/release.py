@@ -10,6 +10,7 @@ from deploy.local.services import Installation
 from deploy.local.settings import ROOT
 
 LAST_RELEASE = ROOT / "deploy" / "last_release.toml"
+MIGRATIONS = "common/postgres/migrations"
 INSTALL_SECONDS = 600.0
 
 
@@ -24,12 +25,32 @@ def read_last_release() -> Release:
     return msgspec.toml.decode(LAST_RELEASE.read_bytes(), type=Release)
 
 
+def check_migrations(release: Release, root: Path = ROOT) -> None:
+    """Raise SystemExit if a migration of the release is not as it was. Of a candidate, only warn."""
+    command = ["git", "diff", "--name-only", "--no-renames", "--diff-filter=a", release.commit, "--", MIGRATIONS]
+    found = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
+    if found.returncode:
+        raise no_commit(release)
+    if edited := found.stdout.split():
+        text = (
+            f"Migrations of {release.version} have changed: {', '.join(edited)}. Databases have run them already. "
+            "Put them back, and write a new one."
+        )
+        if "candidate" not in release.version:
+            raise SystemExit(text)
+        print(f"Warning: {text}")
+
+
+def no_commit(release: Release) -> SystemExit:
+    return SystemExit(f"This clone has no commit {release.commit}. Get the whole history: git fetch --unshallow")
+
+
 def install_release(release: Release, folder: Path) -> Installation:
     """Write the files of a release into an empty folder. Install its libraries, unless they are those of this tree."""
     archive = folder.with_suffix(".tar")
     command = ["git", "archive", "--format=tar", f"--output={archive}", release.commit]
     if subprocess.run(command, cwd=ROOT, check=False).returncode:
-        raise SystemExit(f"This clone has no commit {release.commit}. Get the whole history: git fetch --unshallow")
+        raise no_commit(release)
     folder.mkdir(parents=True)
     subprocess.run(["tar", "-xf", archive, "-C", folder], check=True)
     archive.unlink()
