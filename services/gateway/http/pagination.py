@@ -27,7 +27,7 @@ class Cursor(NamedTuple):
     id: UUID
 
 
-class ListFilter(msgspec.Struct, frozen=True, omit_defaults=True):
+class ListFilter(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="list"):
     """The filter of a list, which its tag names. Each field has a default, and never another one.
 
     So an upgraded gateway and an older one, which lacks a field, take each other's cursors.
