@@ -150,8 +150,9 @@ async def run_with_load(
     faults: Callable[[], Coroutine[None, None, None]],
     log: StormLog,
     count_unfinished: Callable[[], int],
+    measured: float = MEASURED_SECONDS,
 ) -> None:
-    """Run the faults under load, with a quiet time before and after them.
+    """Run the faults under load, with a quiet time of `measured` seconds before and after them.
 
     Each load ends when its event is set. At the end every member is ready and no call is in progress.
     """
@@ -160,19 +161,19 @@ async def run_with_load(
         for load in loads:
             group.create_task(load(stop))
         try:
-            usual = await watch_unfinished(count_unfinished)
+            usual = await watch_unfinished(count_unfinished, measured)
             await faults()
             await wait_until_settled(log, lambda: count_unfinished() <= BACKLOG * max(usual, 1))
-            await asyncio.sleep(MEASURED_SECONDS)
+            await asyncio.sleep(measured)
         finally:
             stop.set()
 
 
-async def watch_unfinished(count_unfinished: Callable[[], int]) -> int:
-    """Return how many jobs of the load are unfinished at most, before the first fault."""
+async def watch_unfinished(count_unfinished: Callable[[], int], seconds: float) -> int:
+    """Return how many jobs of the load are unfinished at most, in the seconds before the first fault."""
     most = 0
     for _ in range(SAMPLES):
-        await asyncio.sleep(MEASURED_SECONDS / SAMPLES)
+        await asyncio.sleep(seconds / SAMPLES)
         most = max(most, count_unfinished())
     return most
 

@@ -19,6 +19,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=20.0, help="jobs submitted per second (default: %(default)g)")
     choices = get_args(Migration)
     parser.add_argument("--migration", choices=choices, default="none", help="add one to this tree, as a try")
+    parser.add_argument("--together", action="store_true", help="replace all kinds of services at once, as Helm does")
     options = parser.parse_args()
     release = read_last_release()
     check_migrations(release)
@@ -28,7 +29,7 @@ def main() -> int:
     print(f"Upgrade from {release.version} ({release.commit[:8]}) to this tree, migration: {options.migration}")
     old = install_release(release, directory / "old")
     new = make_next_release(options.migration, directory / "new")
-    plan = Plan(directory, old, new, options.migration, options.seed, options.rate)
+    plan = Plan(directory, old, new, options.migration, options.seed, options.rate, options.together)
     violations = run(plan, lambda line: print(line, flush=True))
     if violations:
         print(f"Violations: {len(violations)}. Logs: {directory}")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,13 +27,17 @@ from tests.upgrade.next_release import Migration
 
 JOBS = 100_000  # more than an upgrade submits
 IN_FLIGHT = 200
-BETWEEN_SECONDS = 3.0  # two replacements, and before the first
+BETWEEN_SECONDS = 0.5  # two replacements, and before the first
+MEASURED_SECONDS = 6.0  # before the migration and after the last replacement: enough jobs for a median
 OLD_SCHEMA = 3  # the exit code of a service that cannot use the schema
 
 
 @dataclass(frozen=True)
 class Plan:
-    """An upgrade from `old` to `new`. `rate` is in jobs per second."""
+    """An upgrade from `old` to `new`. `rate` is in jobs per second.
+
+    If `together`, the kinds of services are replaced at the same time, as Helm does it.
+    """
 
     directory: Path
     old: Installation
@@ -41,6 +45,7 @@ class Plan:
     migration: Migration
     seed: int
     rate: float
+    together: bool
 
 
 def run(plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
@@ -77,7 +82,11 @@ async def upgrade(stack: Stack, plan: Plan, report_line: Callable[[str], None]) 
         injector = FaultInjector([*stack.servers, *stack.services], [], log, report_event)
         async with injector.supervise():
             await run_with_load(
-                loads, lambda: replace_all(stack, plan, injector, report_event), log, load.count_unfinished
+                loads,
+                lambda: replace_all(stack, plan, injector, report_event),
+                log,
+                load.count_unfinished,
+                MEASURED_SECONDS,
             )
             report_event("all services are new and the load has ended")
             state = await api_state.read_state(client, log.list_jobs, COMPLETION_SECONDS)
@@ -89,14 +98,23 @@ async def upgrade(stack: Stack, plan: Plan, report_line: Callable[[str], None]) 
 
 
 async def replace_all(stack: Stack, plan: Plan, injector: FaultInjector, report_event: Callable[[str], None]) -> None:
-    """Migrate, then replace one service after the other, in the order of docs/how-to/upgrade.md."""
+    """Migrate, then replace one service of each kind after the other, in the order of docs/how-to/upgrade.md."""
     stack.installation = plan.new
     await asyncio.to_thread(stack.migrate)
     report_event("the database is migrated; all services are old")
     await asyncio.sleep(BETWEEN_SECONDS)
     first = stack.notifiers[0]
     await injector.restart(first, lambda: try_old_start(first, plan))
-    for service in (*stack.notifiers, *stack.dispatchers, *stack.gateways):
+    kinds = stack.notifiers, stack.dispatchers, stack.gateways
+    if plan.together:
+        await asyncio.gather(*(replace_each(services, plan, injector) for services in kinds))
+        return
+    for services in kinds:
+        await replace_each(services, plan, injector)
+
+
+async def replace_each(services: Sequence[Service], plan: Plan, injector: FaultInjector) -> None:
+    for service in services:
         await injector.restart(service, partial(service.install, plan.new))
         await asyncio.sleep(BETWEEN_SECONDS)
 
