@@ -28,7 +28,7 @@ class Kind(StrEnum):
     WEBHOOK = "whk"
     DELIVERY = "dlv"
     RECOVERY = "rec"
-    BATCH = "bat"
+    BATCH = "batch"
     AUDIT_ENTRY = "aud"
     FILE = "file"
 

@@ -8,7 +8,7 @@ from deploy.docs.openapi import Call
 SERVER, KEY = "http://localhost:8080", "ch_dev"
 IN_PATH = {
     "job_id": "job_01m7ysshxnfbevq05b7h55g94z",
-    "batch_id": "bat_01m7ystfs0e0x8s13t679vdnpf",
+    "batch_id": "batch_01m7ystfs0e0x8s13t679vdnpf",
     "webhook_id": "whk_01m7ystrn7eevsede7n1a4q217",
     "recovery_id": "rec_01m7ysv7pnetqtwvzp4kk6hgz5",
     "delivery_id": "dlv_01m7ystyjreeattn4s7m92kk5s",

@@ -6,7 +6,7 @@ from typing import Any
 from common.views.job import format_time
 
 JOB_ID = "job_01m7ysshxnfbevq05b7h55g94z"
-BATCH_ID = "bat_01m7ystfs0e0x8s13t679vdnpf"
+BATCH_ID = "batch_01m7ystfs0e0x8s13t679vdnpf"
 
 SUBMITTED = datetime(2026, 11, 21, 10, 17, 52, 827_000, tzinfo=UTC)
 INPUTS = [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [1.0, 2.0, 3.0]}]

@@ -140,7 +140,7 @@ def test_ctrl_c_names_the_command_that_cancels_the_jobs(charonia: CommandLine, t
         wait_until(lambda: count_lines(tmp_path / PROGRESS) >= 3)
         terminal.interrupt()
         assert terminal.wait() == 130
-    assert len(charonia.read("cancel", *re.findall(r"charonia cancel (bat_\w+)", terminal.text))) == 4
+    assert len(charonia.read("cancel", *re.findall(r"charonia cancel (batch_\w+)", terminal.text))) == 4
 
 
 def test_a_killed_gateway_is_waited_for(breakable: Stack, charonia: CommandLine, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ IMAGE = ROOT / "deploy" / "local" / "demo.png"
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 MASKS = (
-    (re.compile(r"\b(job|whk|dlv|key|file|bat)_[0-9a-z]{26}\b"), r"\1_…"),
+    (re.compile(r"\b(job|whk|dlv|key|file|batch)_[0-9a-z]{26}\b"), r"\1_…"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "…"),
     (re.compile(r"\bworker-[0-9a-f]+"), "worker-…"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?"), "TIME"),

@@ -7,7 +7,7 @@ import msgspec
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 UNKNOWN_JOB = "job_" + "0" * 26
-UNKNOWN_BATCH = "bat_" + "0" * 26
+UNKNOWN_BATCH = "batch_" + "0" * 26
 TEXT = "text/plain"
 
 

@@ -83,7 +83,7 @@ def test_files_are_in_the_folder_of_the_items(tmp_path: Path) -> None:
 def test_the_journal_has_all_chunks_with_their_answers(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "progress")
     assert journal.find_beginning() is None
-    submitted = Submitted("bat_1", {1: FAILURE})
+    submitted = Submitted("batch_1", {1: FAILURE})
     for record in (BEGINNING, make_planned(0), submitted, make_planned(2), Dropped(), make_planned(2)):
         journal.append(record)
     with pytest.raises(ResumeError, match="another run writes to"):

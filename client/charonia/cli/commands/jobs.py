@@ -36,7 +36,7 @@ JobAndBatchIds = Annotated[list[str], typer.Argument(metavar="ID...", help="The 
 StatusFilter = Annotated[Optional[Status], typer.Option(help="Only jobs in this state.")]  # noqa: UP045
 Target = Annotated[options.Text, typer.Option(metavar="MODEL", help="Run another model.")]
 
-BATCH = "bat_"  # how the id of a batch begins
+BATCH = "batch_"  # how the id of a batch begins
 
 
 def register(app: typer.Typer) -> None:

@@ -74,7 +74,7 @@ def test_the_first_failure_is_told(tmp_path: Path, is_read_again: bool, capsys: 
 
 
 def test_the_end_of_a_run_says_how_to_cancel_its_jobs() -> None:
-    run: Any = SimpleNamespace(batches=["bat_1", "bat_2"])
-    assert explain_end(run).endswith("run the same command again. To cancel the jobs: charonia cancel bat_1 bat_2")
+    run: Any = SimpleNamespace(batches=["batch_1", "batch_2"])
+    assert explain_end(run).endswith("run the same command again. To cancel the jobs: charonia cancel batch_1 batch_2")
     run.batches = []
     assert "cancel" not in explain_end(run)

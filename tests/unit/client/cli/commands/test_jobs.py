@@ -27,7 +27,7 @@ class Job:
 
 
 def make_session() -> Session:
-    members = {"bat_1": ["job_1", "job_ended", "job_late"]}
+    members = {"batch_1": ["job_1", "job_ended", "job_late"]}
     batches = SimpleNamespace(get=members.__getitem__)
     found: Any = SimpleNamespace(list=lambda batch: map(Job, members[batch]), get=Job)
     session = Session(None, as_json=False)
@@ -36,7 +36,7 @@ def make_session() -> Session:
 
 
 def test_the_jobs_of_a_batch_are_canceled(capsys: pytest.CaptureFixture[str]) -> None:
-    jobs.cancel(make_session(), ["job_2", "bat_1"])
+    jobs.cancel(make_session(), ["job_2", "batch_1"])
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["job_1", "job_late", "job_2"]
 
 
