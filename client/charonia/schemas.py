@@ -108,7 +108,7 @@ class JobData(ApiObject, frozen=True, kw_only=True):
     error: Failure | None
     queue_position: int | None
     waiting_for: WaitingFor | None = None
-    webhook_status: str
+    webhook_status: str | None
     metadata: dict[str, Any]
     trace_id: str
     metrics: Metrics

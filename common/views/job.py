@@ -119,8 +119,12 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """The estimated position of a queued job: 1 is next. Null in lists, and while the job backs off or is scheduled."""
     waiting_for: WaitingFor | None
     """Why a queued job does not run yet; null otherwise, and in the answer to a submit that does not wait."""
-    webhook_status: WebhookStatus
-    """The state of the webhook given with the job; always `none` in lists and results of batches."""
+    webhook_status: WebhookStatus | None
+    """The state of the job's webhooks, also to subscriptions. `pending`: one is being sent, or the job has its own and
+    has not ended. `failed`: one was given up. `succeeded`: all have arrived. `none`: there are none.
+
+    Null where it is not read: in lists, results of batches, events and the answer to a cancel.
+    """
     metadata: Object
     """Your `metadata`, unchanged."""
     trace_id: TraceId
@@ -211,12 +215,12 @@ def view_job(
     row: Job,
     links: JobUrls,
     *,
-    webhook_status: WebhookStatus,
+    webhook_status: WebhookStatus | None = None,
     outputs: bytes | None = None,
     queue_position: int | None = None,
     waiting_for: WaitingFor | None = None,
 ) -> JobView:
-    """Return the view of a job. `outputs` are JSON. Those of an erased job are gone."""
+    """Return the view of a job. `outputs` are JSON; those of an erased job are gone. `webhook_status` may be unread."""
     shown = ids.encode(ids.Kind.JOB, row.id)
     trace_id = tracing.trace_id(row.traceparent)
     error = None
@@ -251,7 +255,7 @@ def view_job(
 
 def list_job(row: Job, links: JobUrls, waiting_for: WaitingFor | None = None) -> JobView:
     """Return the view of a job in a list, which leaves outputs out and says so."""
-    view = view_job(row, links, webhook_status="none", waiting_for=waiting_for)
+    view = view_job(row, links, waiting_for=waiting_for)
     if row.status is not Status.SUCCEEDED or has_erased_outputs(row):
         return view
     return msgspec.structs.replace(view, outputs_omitted="in_lists", outputs_url=f"{view.urls.self}/outputs")
@@ -267,7 +271,7 @@ def render_event(
     """Return the body of a webhook. A URL replaces outputs above MAX_OUTPUTS."""
     outputs = None if outputs is None else links.add_file_urls(outputs, at)
     too_large = outputs is not None and len(outputs) > MAX_OUTPUTS
-    view = view_job(row, links, webhook_status="pending", outputs=None if too_large else outputs)
+    view = view_job(row, links, outputs=None if too_large else outputs)
     if too_large:
         view = msgspec.structs.replace(view, outputs_omitted="too_large", outputs_url=links.outputs(row.id, at))
     return msgspec.json.encode(JobBody(event_type, format_time(at), sequence, view))

@@ -55,7 +55,7 @@
  * @property {Failure | null} error
  * @property {number | null} queue_position
  * @property {WaitingFor | null} waiting_for
- * @property {"none" | "pending" | "succeeded" | "failed"} webhook_status
+ * @property {"none" | "pending" | "succeeded" | "failed" | null} webhook_status null in lists
  * @property {Record<string, unknown>} metadata
  * @property {string} trace_id
  * @property {Metrics} metrics

@@ -29,7 +29,6 @@ const JOB_COLUMNS = [
   { title: "Model", cell: (/** @type {Job} */ job) => html`<span class="name" title=${job.model}>${job.model}</span>` },
   { title: "Submitted", cell: (/** @type {Job} */ job) => html`<${Age} at=${job.created_at} />` },
   { title: "Took", number: true, wide: true, cell: (/** @type {Job} */ job) => formatDuration(job.metrics.total_ms) },
-  { title: "Webhook", wide: true, cell: (/** @type {Job} */ job) => html`<${StatusBadge} of=${job.webhook_status} />` },
   { title: "Why", wide: true, cell: (/** @type {Job} */ job) => html`<span class="reason">${job.error?.message ?? job.waiting_for?.detail}</span>` },
 ];
 

@@ -90,7 +90,7 @@ def take_next(rows: Sequence[ResultRow], start: int) -> list[ResultRow]:
 def view_result(row: ResultRow, urls: JobUrls) -> BatchResult:
     """Return a line of the results."""
     outputs = None if row.outputs is None else urls.add_file_urls(row.outputs)
-    job = None if row.job is None else view_job(row.job, urls, webhook_status="none", outputs=outputs)
+    job = None if row.job is None else view_job(row.job, urls, outputs=outputs)
     error = REMOVED if row.job is None else None
     if row.problem is not None:
         error = msgspec.json.decode(row.problem, type=ItemProblem)

@@ -142,7 +142,7 @@ async def cancel_job(request: Caller, job_id: str, services: Services) -> JobVie
     """Cancel a queued job at once. A running job is `canceling` until its call to Triton has ended."""
     row = await services.canceler.cancel(request.user.tenant_id, parse_id(ids.Kind.JOB, job_id))
     log.info(f"job.{row.status}", **job_log_fields(row))
-    return view_job(row, services.urls, webhook_status="none")
+    return view_job(row, services.urls)
 
 
 @post(

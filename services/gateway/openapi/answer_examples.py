@@ -18,6 +18,7 @@ from services.gateway.openapi.job_examples import (
     QUEUED,
     STARTED,
     TRACE,
+    UNREAD,
 )
 from services.gateway.openapi.webhook_examples import (
     ATTEMPT,
@@ -75,8 +76,8 @@ WINDOW = {"queue_ms": {"p50": 27, "p95": 310}, "inference_ms": {"p50": 35, "p95"
 ANSWERS: dict[str, Any] = {
     "submit_job 202": QUEUED,
     "retry_job 202": QUEUED | {"model": "work_small"},
-    "cancel_job 202": JOB | STARTED | {"status": "canceling"},
-    "list_dead_letters 200": {"items": [FAILED], "next_cursor": None},
+    "cancel_job 202": JOB | STARTED | UNREAD | {"status": "canceling"},
+    "list_dead_letters 200": {"items": [FAILED | UNREAD], "next_cursor": None},
     "Welcome": msgspec.to_builtins(WELCOME),
     "readyz 200": {
         "status": "ok",

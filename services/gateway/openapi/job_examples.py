@@ -40,7 +40,8 @@ JOB = {
         "trace": None,
     },
 }
-LISTED = {"outputs": None, "outputs_omitted": "in_lists", "outputs_url": f"/v1/jobs/{JOB_ID}/outputs"}
+UNREAD = {"webhook_status": None}
+LISTED = UNREAD | {"outputs": None, "outputs_omitted": "in_lists", "outputs_url": f"/v1/jobs/{JOB_ID}/outputs"}
 STARTED = {
     "version": None,
     "finished_at": None,
@@ -94,7 +95,7 @@ BATCH_PROBLEM = {
     "errors": [{"pointer": "/inputs", "detail": "input 'x' (FP32 [-1, -1]) is missing"}],
 }
 BATCH_RESULTS = [
-    {"index": 0, "custom_id": None, "job": JOB | {"metadata": {}}, "error": None},
+    {"index": 0, "custom_id": None, "job": JOB | UNREAD | {"metadata": {}}, "error": None},
     {"index": 1, "custom_id": None, "job": None, "error": BATCH_PROBLEM},
 ]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from services.gateway.openapi.examples import HOOK
-from services.gateway.openapi.job_examples import BATCH, EXPIRED, FAILED, JOB, JOB_ID, QUEUED, STARTED
+from services.gateway.openapi.job_examples import BATCH, EXPIRED, FAILED, JOB, JOB_ID, QUEUED, STARTED, UNREAD
 
 WEBHOOK_ID = "whk_01m7ystrn7eevsede7n1a4q217"
 DELIVERY_ID, RECOVERY_ID = "dlv_01m7ystyjreeattn4s7m92kk5s", "rec_01m7ysv7pnetqtwvzp4kk6hgz5"
@@ -73,12 +73,12 @@ HEALTH = {
 # The bodies of webhooks, by type of event.
 STARTED_EVENT = {"type": "job.started", "timestamp": "2026-11-21T10:17:52.854Z", "sequence": 1001}
 ENDED_EVENT = {"timestamp": "2026-11-21T10:17:52.889Z", "sequence": 1999}
-SENT = JOB | {"webhook_status": "pending"}
+SENT = JOB | UNREAD
 ENDED = {
     "job.succeeded": SENT,
-    "job.failed": SENT | FAILED | {"webhook_status": "pending"},
+    "job.failed": SENT | FAILED | UNREAD,
     "job.canceled": SENT | {"status": "canceled", "outputs": None},
-    "job.expired": SENT | QUEUED | EXPIRED | {"webhook_status": "pending"},
+    "job.expired": SENT | QUEUED | EXPIRED | UNREAD,
 }
 EVENTS: dict[str, Any] = {
     "job.started": STARTED_EVENT | {"data": SENT | STARTED | {"status": "processing"}},

@@ -83,7 +83,7 @@ class Job(Strict, frozen=True):
     error: Failure | None
     queue_position: int | None
     waiting_for: WaitingFor | None
-    webhook_status: Literal["none", "pending", "succeeded", "failed"]
+    webhook_status: Literal["none", "pending", "succeeded", "failed"] | None
     metadata: dict[str, object]
     trace_id: str
     metrics: Metrics

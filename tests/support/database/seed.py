@@ -22,7 +22,7 @@ BODY = (
     '"created_at":"2026-11-21T02:53:41.201Z","run_at":"2026-11-21T02:53:41.201Z",'
     '"started_at":"2026-11-21T02:53:41.212Z","finished_at":"2026-11-21T02:53:41.250Z","expires_at":null,'
     '"outputs":[{"name":"y","datatype":"FP32","shape":[1,3],"data":[2.0,4.0,6.0]}],"error":null,"queue_position":null,'
-    '"webhook_status":"pending","metadata":{"number":%d},"trace_id":"7aa6cafb3342f14d755650cfccc5b372",'
+    '"webhook_status":null,"metadata":{"number":%d},"trace_id":"7aa6cafb3342f14d755650cfccc5b372",'
     '"metrics":{"queue_ms":11,"inference_ms":27,"total_ms":49},"urls":{"self":"/v1/jobs/x","cancel":"/v1/jobs/x/cancel",'
     '"events":"/v1/jobs/x/events","deliveries":"/v1/jobs/x/deliveries","trace":null}}}'
 )

@@ -137,6 +137,7 @@ def test_a_url_replaces_outputs_over_the_limit(extra: int) -> None:
     assert body["type"] == "job.succeeded"
     assert body["sequence"] == 1999
     assert body["timestamp"] == "2026-11-20T12:00:00.123Z"
+    assert body["data"]["webhook_status"] is None
     if extra:
         assert (body["data"]["outputs"], body["data"]["outputs_omitted"]) == (None, "too_large")
         signed = UrlSigner(["key" * 11]).sign(ROW.id, AT)
@@ -197,5 +198,5 @@ def test_a_wrong_trace_url_is_refused(setting: str) -> None:
 )
 def test_a_list_says_why_it_has_no_outputs(changes: dict[str, Any], omitted: dict[str, str]) -> None:
     shown = json.loads(msgspec.json.encode(list_job(msgspec.structs.replace(ROW, **changes), JobUrls())))
-    assert shown["outputs"] is None
+    assert (shown["outputs"], shown["webhook_status"]) == (None, None)
     assert {name: value for name, value in shown.items() if name.startswith("outputs_")} == omitted
