@@ -38,16 +38,8 @@ def make_pattern(kind: Kind) -> str:
     return f"^{kind}_[0-7][0-9a-hjkmnp-tv-z]{{{_LENGTH - 1}}}$"
 
 
-# Ids in the bodies of the API. Their patterns are only documented: each call has its own answer to a wrong id.
+# Ids in the bodies of requests. The pattern is only documented: each call has its own answer to a wrong id.
 JobId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.JOB)})]
-EventId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.EVENT)})]
-WebhookId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.WEBHOOK)})]
-DeliveryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.DELIVERY)})]
-RecoveryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.RECOVERY)})]
-BatchId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.BATCH)})]
-KeyId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.KEY)})]
-FileId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.FILE)})]
-AuditEntryId = Annotated[str, Meta(extra_json_schema={"pattern": make_pattern(Kind.AUDIT_ENTRY)})]
 
 
 def new() -> UUID:

@@ -10,10 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from common import ids
-from common.ids import BatchId
 from common.job_states import Status
 from common.postgres import sql
-from common.views.job import Time, Url, format_optional_time, format_time
+from common.views.job import Time, format_optional_time, format_time
 
 QUERIES = sql.load("common.views", "batch.sql")
 
@@ -33,18 +32,18 @@ class BatchRow(msgspec.Struct, frozen=True, kw_only=True):
 class BatchUrls(msgspec.Struct, frozen=True):
     """The URLs of a batch."""
 
-    self: Url
+    self: str
     """The batch itself."""
-    jobs: Url
+    jobs: str
     """A list of the jobs of the batch."""
-    results: Url
+    results: str
     """A line for each item of the batch, once all jobs have ended."""
 
 
 class BatchView(msgspec.Struct, frozen=True, kw_only=True):
     """A batch, and how far its jobs are."""
 
-    id: BatchId
+    id: str
     """The id of the batch."""
     status: Literal["processing", "completed"]
     """`completed` once every job has ended for the first time."""

@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from common import ids
 from common.event_types import EVENT_TYPES
-from common.ids import DeliveryId, EventId, JobId, WebhookId
 from common.postgres import sql
 from common.views.hidden_query import hide_query
 from common.views.job import Time, format_optional_time, format_time
@@ -19,8 +18,6 @@ QUERIES = sql.load("common.views", "delivery.sql")
 
 DeliveryStatus = Literal["pending", "succeeded", "exhausted", "canceled"]
 EventType = Annotated[str, Meta(extra_json_schema={"enum": [*EVENT_TYPES]})]
-HTTP_URL = r"^[Hh][Tt][Tt][Pp][Ss]?://[^ #\\]+$"
-HttpUrl = Annotated[str, Meta(extra_json_schema={"pattern": HTTP_URL})]
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,17 +67,17 @@ class DeliveryAttempt(msgspec.Struct, frozen=True, kw_only=True):
 class DeliveryView(msgspec.Struct, frozen=True, kw_only=True):
     """An event on its way to one receiver."""
 
-    id: DeliveryId
+    id: str
     """The id of the delivery. Every attempt sends it as `webhook-id`."""
-    event_id: EventId
+    event_id: str
     """The id of the event. Its deliveries to other receivers have the same."""
     event_type: EventType
     """The type of the event."""
-    job_id: JobId | None
+    job_id: str | None
     """The job of the event; null if it belongs to no job."""
-    webhook_id: WebhookId | None
+    webhook_id: str | None
     """The subscription that receives the event; null for the callback of a job."""
-    url: HttpUrl
+    url: str
     """The URL of the receiver, without its query."""
     status: DeliveryStatus
     """The state. `exhausted` deliveries failed at every attempt; `canceled` ones are not sent any more."""

@@ -9,7 +9,6 @@ from msgspec import Meta
 
 from common import ids
 from common.event_types import JobEventType
-from common.ids import JobId
 from common.job_states import Failure, Priority, Status
 from common.jobs.job import Job
 from common.security.signed_urls import VALID, UrlSigner
@@ -33,10 +32,7 @@ def job_log_fields(row: Job) -> dict[str, str]:
 
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
-# A path of this API, after `CHARONIA_PUBLIC_URL` where that is set.
-Url = Annotated[str, Meta(extra_json_schema={"pattern": "^(https?://[^/]+.*)?/v1/"})]
 Object = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
-TraceId = Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-f]{32}$"})]
 
 
 class Metrics(msgspec.Struct, frozen=True):
@@ -68,13 +64,13 @@ class WaitingFor(msgspec.Struct, frozen=True):
 class Urls(msgspec.Struct, frozen=True):
     """The URLs of a job. They are paths, unless `CHARONIA_PUBLIC_URL` is set."""
 
-    self: Url
+    self: str
     """The job itself."""
-    cancel: Url
+    cancel: str
     """`POST` cancels the job."""
-    events: Url
+    events: str
     """The history of the job, as a list or a stream."""
-    deliveries: Url
+    deliveries: str
     """The webhooks sent for the job."""
     trace: Annotated[str, Meta(extra_json_schema={"format": "uri"})] | None
     """The trace in a user interface; null unless `CHARONIA_TRACE_URL` is set."""
@@ -83,8 +79,8 @@ class Urls(msgspec.Struct, frozen=True):
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """A job: its state, its settings and, after success, its outputs."""
 
-    id: JobId
-    """The id of the job. Ids sort by the time of the submit."""
+    id: str
+    """The id of the job."""
     status: Status
     """The state. `succeeded`, `failed`, `canceled` and `expired` are final, unless the job is retried."""
     model: str
@@ -111,7 +107,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """The outputs; null until the job has succeeded, or if `outputs_omitted` says why."""
     outputs_omitted: OutputsOmitted | msgspec.UnsetType = msgspec.UNSET
     """Why a succeeded job has null `outputs`: `in_lists`, `too_large` (over 256 KiB in a webhook) or `erased`."""
-    outputs_url: Url | msgspec.UnsetType = msgspec.UNSET
+    outputs_url: str | msgspec.UnsetType = msgspec.UNSET
     """Where to fetch outputs that were left out. The URL in a webhook needs no key, for 7 days."""
     error: Failure | None
     """Why the job, or its latest attempt, failed; null without a failure."""
@@ -127,7 +123,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """
     metadata: Object
     """Your `metadata`, unchanged."""
-    trace_id: TraceId
+    trace_id: str
     """The id of the job's trace, as in W3C Trace Context."""
     metrics: Metrics
     """How long the parts of the job took."""

@@ -15,7 +15,6 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from common import ids
-from common.ids import FileId
 from common.security.signed_urls import UrlSigner
 from common.tensors import CODES, ELEMENTS, FLOATS, SIZES, Datatype
 
@@ -47,18 +46,18 @@ class Output(msgspec.Struct, frozen=True, omit_defaults=True):
     """The size of each dimension, with the batch dimension first."""
     data: Elements | UnsetType = UNSET
     """The elements in row-major order, flat. BYTES are text, or `{"base64"}` where they are not UTF-8."""
-    file: FileId | UnsetType = UNSET
+    file: str | UnsetType = UNSET
     """Only of a large output, instead of `data`: the file with its elements, raw and little-endian.
 
     A file of BYTES is the element. If there are several, each follows its length in 4 bytes, little-endian.
     """
-    url: Annotated[str, Meta(extra_json_schema={"pattern": "^(https?://[^/]+.*)?/v1/"})] | UnsetType = UNSET
+    url: str | UnsetType = UNSET
     """Where to download the file. The URL needs no key, for 7 days."""
-    location: Annotated[str, Meta(extra_json_schema={"pattern": "^s3://"})] | UnsetType = UNSET
+    location: str | UnsetType = UNSET
     """Only of a job with an `output.location`, instead of `data`: the object with its elements, as in a file."""
     size: int | UnsetType = UNSET
     """The bytes of the file or the object."""
-    sha256: Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-f]{64}$"})] | UnsetType = UNSET
+    sha256: str | UnsetType = UNSET
     """The SHA-256 of the file or the object in hexadecimal."""
     response: int = -1
     """Only of a streaming model: the number of its response, from 0."""

@@ -5,17 +5,15 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from common.ids import WebhookId
-from common.views.delivery import HttpUrl
 from common.views.job import Time
 
 
 class DisabledView(msgspec.Struct, frozen=True):
     """A subscription that was disabled."""
 
-    id: WebhookId
+    id: str
     """The id of the subscription."""
-    url: HttpUrl
+    url: str
     """The URL of its receiver, without its query."""
     description: str | None
     """Your note on the subscription; null without one."""
@@ -41,7 +39,7 @@ class DisabledBody(msgspec.Struct, frozen=True):
 class TestData(msgspec.Struct, frozen=True):
     """The subscription that is tested."""
 
-    webhook_id: WebhookId
+    webhook_id: str
     """The id of the subscription."""
     description: str | None
     """Your note on the subscription; null without one."""

@@ -8,8 +8,9 @@ from deploy.docs.examples import show_json
 from deploy.docs.markdown import link, slugify, table
 from deploy.docs.openapi import SHARED, Reference, read_document
 from deploy.docs.resources import Writer, show_access
-from deploy.docs.schemas import Json, show_type, write_schema
+from deploy.docs.schemas import show_type, write_schema
 from services.gateway.openapi.document import TAGS
+from services.gateway.openapi.references import Json
 
 ENTRY = "api.md"
 COMMON = "common-errors"  # the anchor of a heading that people write on the entry

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from deploy.docs.schemas import Json, find_names
 from deploy.local.settings import ROOT
+from services.gateway.openapi.references import Json, find_names
 
 COMMAND = (sys.executable, "-m", "services.gateway.commands.openapi")
 SHARED = ""  # the owner of the objects that errors of several resources have

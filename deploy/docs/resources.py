@@ -6,7 +6,8 @@ from http import HTTPStatus
 from deploy.docs.examples import show_example, write_curl
 from deploy.docs.markdown import link, table
 from deploy.docs.openapi import Call, Reference
-from deploy.docs.schemas import Json, name_schema, show_type, write_fields, write_schema
+from deploy.docs.schemas import show_type, write_fields, write_schema
+from services.gateway.openapi.references import Json, name_schema
 
 # The entry describes them once.
 GENERAL = ("RateLimit", "RateLimit-Policy", "Retry-After", "WWW-Authenticate", "traceresponse")

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from deploy.docs.markdown import link, table
+from services.gateway.openapi.references import Json, name_schema
 
 RANGES = {
     ("minimum", "maximum"): "",
@@ -13,28 +13,6 @@ RANGES = {
     ("minProperties", "maxProperties"): " entries",
 }
 NULL = {"type": "null"}
-
-Json = dict[str, Any]
-
-
-def find_names(part: object, schemas: Json) -> set[str]:
-    """Return the names of the schemas that a part of the document refers to, directly or not."""
-    found: set[str] = set()
-    waiting = [part]
-    while waiting:
-        match waiting.pop():
-            case {"$ref": str(reference)} if (name := name_schema(reference)) not in found:
-                found.add(name)
-                waiting.append(schemas[name])
-            case dict() as each:
-                waiting += each.values()
-            case list() as each:
-                waiting += each
-    return found
-
-
-def name_schema(reference: str) -> str:
-    return reference.rpartition("/")[2]
 
 
 def write_schema(heading: str, name: str, schema: Json, *, sent: bool) -> str:
@@ -70,8 +48,8 @@ def show_type(shape: Json, *, nullable: bool = True) -> str:
         inherited = {key: value for key, value in shape.items() if key not in ("anyOf", "oneOf")}
         kinds = list(dict.fromkeys(show_type(inherited | each) for each in choices if each != NULL))
         return " or ".join([*kinds, "null"] if nullable and NULL in choices else kinds)
-    if "enum" in shape:
-        return ", ".join(f"`{each}`" for each in shape["enum"])
+    if values := shape.get("enum") or shape.get("x-extensible-enum"):
+        return ", ".join(f"`{each}`" for each in values) + ("" if "enum" in shape else ", …")
     bounds = "; ".join(show_bounds(shape))
     return show_kind(shape) + (f" ({bounds})" if bounds else "")
 

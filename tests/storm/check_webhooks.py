@@ -77,7 +77,7 @@ def check_job_webhooks(submission: Submission, job: Job, deliveries: Sequence[De
     fewest = 1 + sum(call.outcome == "accepted" for call in submission.retries)
     most = fewest + sum(call.outcome == "unknown" for call in submission.retries)
     if job.webhook_status != "succeeded":
-        yield "webhook_status", "succeeded", job.webhook_status
+        yield "webhook_status", "succeeded", str(job.webhook_status)
     for path in (SUBSCRIPTION, f"/callback/{submission.key}"):
         ends = [each for each in deliveries if each.path == path and each.event and each.event.type in TERMINAL_EVENTS]
         accepted = {each.id for each in ends if was_accepted(each)}

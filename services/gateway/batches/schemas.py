@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from common.views.batch import BatchView
 from common.views.job import JobView
-from services.gateway.http.problems import FieldError, ProblemType
+from services.gateway.http.problems import FieldError
 from services.gateway.jobs.schemas import SubmitJob
 
 # PostgreSQL text cannot contain NUL.
@@ -49,9 +49,9 @@ class ItemError(msgspec.Struct, frozen=True):
 
     index: int
     """The position of the item among the jobs of the request, from 0. Defaults are not counted."""
-    custom_id: CustomId | None
+    custom_id: str | None
     """Your name for the item; null without one."""
-    type: ProblemType
+    type: str
     """The type of the problem that the item alone would get."""
     detail: str
     """What is wrong with the item."""
@@ -62,7 +62,7 @@ class ItemError(msgspec.Struct, frozen=True):
 class ItemProblem(msgspec.Struct, frozen=True):
     """Why an item has no job, as in the problem of a single job."""
 
-    type: ProblemType
+    type: str
     """`urn:charonia:problem:` and a stable error code. It is `not_found` for a job that was removed since."""
     detail: str
     """What is wrong, for people. It may change."""
@@ -75,7 +75,7 @@ class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     """The position of the item among the jobs of the request, from 0. Defaults are not counted."""
-    custom_id: CustomId | None
+    custom_id: str | None
     """Your name for the item; null without one."""
     job: JobView | None
     """The job with its outputs, without its queue position and webhook status; null if there is none."""

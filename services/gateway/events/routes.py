@@ -23,11 +23,11 @@ from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.events.dependencies import EventServices, Services
 from services.gateway.events.history import Event, EventView, JobHistory, parse_event_id
-from services.gateway.events.schemas import EVENT_POSITION, EventItem, EventPage
+from services.gateway.events.schemas import EventItem, EventPage
 from services.gateway.events.store import START, EventPosition, JobSnapshot
 from services.gateway.http.limits.response_limits import ResponseLease, find_response_lease
 from services.gateway.http.negotiation import EVENT_STREAM, prefers
-from services.gateway.http.parameters import Limit, make_cursor, parse_id
+from services.gateway.http.parameters import CursorParameter, Limit, parse_id
 from services.gateway.http.problems import (
     WITH_ID,
     FieldError,
@@ -61,14 +61,10 @@ async def list_events(
     job_id: str,
     services: Services,
     limit: Limit = 100,
-    cursor: Annotated[str | None, make_cursor(EVENT_POSITION)] = None,
+    cursor: CursorParameter = None,
     last_event_id: Annotated[
         str | None,
-        Parameter(
-            header=LAST_EVENT_ID,
-            schema_extra={"pattern": r"^([0-9]{1,18}\.[0-9]{1,10})?$"},
-            description="The id of an event. The stream starts after it.",
-        ),
+        Parameter(header=LAST_EVENT_ID, description="The id of an event. The stream starts after it."),
     ] = None,
 ) -> Response[Any]:
     """Return a list, oldest first, or a stream until the job ends.

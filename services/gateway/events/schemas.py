@@ -8,15 +8,13 @@ from msgspec import Meta
 from common.views.job import Object, Time
 from services.gateway.events.history import STATUSES
 
-EVENT_POSITION = r"^[0-9]{1,18}\.[0-9]{1,10}$"
-EventPositionId = Annotated[str, Meta(extra_json_schema={"pattern": EVENT_POSITION})]
 HistoryEventType = Annotated[str, Meta(extra_json_schema={"enum": sorted(STATUSES)})]
 
 
 class EventItem(msgspec.Struct, frozen=True):
     """An event of a job."""
 
-    id: EventPositionId
+    id: str
     """The position of the event in the job's history. `Last-Event-ID` resumes a stream after it."""
     type: HistoryEventType
     """The type of the event."""
@@ -33,5 +31,5 @@ class EventPage(msgspec.Struct, frozen=True):
 
     items: list[EventItem]
     """The events, oldest first."""
-    next_cursor: EventPositionId | None
+    next_cursor: str | None
     """The `cursor` of the next page; null on the last one."""

@@ -5,24 +5,21 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from common.ids import FileId
 from common.views.job import Time
-from services.gateway.http.pagination import CursorText
 
 BINARY = "application/octet-stream"
 MEDIA_TYPE = r"[A-Za-z0-9!#$&^_.+-]{1,100}/[A-Za-z0-9!#$&^_.+-]{1,100}([ \t]*;[\x20-\x7e]{0,100})?"
 ContentType = Annotated[str, Meta(extra_json_schema={"pattern": f"^{MEDIA_TYPE}$"})]
-Sha256 = Annotated[str, Meta(extra_json_schema={"pattern": "^[0-9a-f]{64}$"})]
 
 
 class FileView(msgspec.Struct, frozen=True, kw_only=True):
     """A file."""
 
-    id: FileId
+    id: str
     """The id of the file."""
     size: int
     """The bytes of the file."""
-    sha256: Sha256 | None
+    sha256: str | None
     """The SHA-256 of the file in hexadecimal. Of a presigned upload: as its client said, or null."""
     content_type: str
     """The Content-Type that the upload had."""
@@ -48,7 +45,7 @@ class PresignedUpload(msgspec.Struct, frozen=True, kw_only=True):
 
     method: Literal["PUT"]
     """The method of the request."""
-    url: Annotated[str, Meta(extra_json_schema={"pattern": "^https?://"})]
+    url: str
     """Where to send it. Whoever has the URL can upload, so keep it secret."""
     headers: dict[str, str]
     """The headers to send with it."""
@@ -59,7 +56,7 @@ class PresignedUpload(msgspec.Struct, frozen=True, kw_only=True):
 class PresignedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that is not uploaded yet."""
 
-    id: FileId
+    id: str
     """The id of the file, once it is uploaded."""
     upload: PresignedUpload
     """How to upload it."""
@@ -70,5 +67,5 @@ class FilePage(msgspec.Struct, frozen=True):
 
     items: list[FileView]
     """The files, newest first."""
-    next_cursor: CursorText | None
+    next_cursor: str | None
     """The `cursor` of the next page; null on the last one."""

@@ -7,17 +7,14 @@ import base64
 import binascii
 import hashlib
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta
 
 DIGEST_BYTES = 8  # identify the list; forging a cursor gains nothing
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-CURSOR_PATTERN = "^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$"  # 32 bytes in base64
-CursorText = Annotated[str, Meta(extra_json_schema={"pattern": CURSOR_PATTERN})]
 
 
 class Cursor(NamedTuple):

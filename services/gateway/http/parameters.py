@@ -9,11 +9,9 @@ from uuid import UUID
 import msgspec
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
-from litestar.openapi.spec import OpenAPIType, Schema
 from litestar.params import Parameter
 
 from common import ids
-from services.gateway.http.pagination import CURSOR_PATTERN
 from services.gateway.http.problems import MAX_ERRORS, MAX_TEXT, FieldError, Problem, invalid
 from services.gateway.http.validation.allowed_values import MAX_SHOWN
 from services.gateway.http.validation.field_errors import explain_time
@@ -37,27 +35,14 @@ def make_time_filter(description: str) -> Any:
     return Parameter(schema_extra={"format": "date-time"}, description=description)
 
 
-def make_cursor(pattern: str) -> Any:
-    """Return the documentation of a cursor. An empty one is that of the first page."""
-    return Parameter(
-        schema_extra=allow_empty(pattern),
-        description="The `next_cursor` of the page before. The other parameters must be the same as there.",
-    )
-
-
-def allow_empty(pattern: str) -> dict[str, Any]:
-    """Return the schema of a text that has a pattern or is empty, as Litestar's `schema_extra`."""
-    return {"any_of": [Schema(type=OpenAPIType.STRING, pattern=pattern), Schema(const="")]}
-
-
 ModelFilter = Annotated[str | None, make_name_filter("Only what concerns this model.")]
 CreatedAfter = Annotated[str | None, make_time_filter("Only what was created at this time or later.")]
 CreatedBefore = Annotated[str | None, make_time_filter("Only what was created before this time.")]
 Limit = Annotated[int, Parameter(ge=1, le=1000, description="How many items the page may have.")]
-JobCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.JOB))]
-WebhookCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.WEBHOOK))]
-DeliveryCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.DELIVERY))]
-CursorParameter = Annotated[str | None, make_cursor(CURSOR_PATTERN)]
+CursorParameter = Annotated[
+    str | None,
+    Parameter(description="The `next_cursor` of the page before. The other parameters must be the same as there."),
+]
 
 
 class Span(TypedDict):

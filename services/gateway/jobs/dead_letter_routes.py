@@ -15,7 +15,7 @@ from services.gateway.auth.store import Key
 from services.gateway.http.parameters import (
     CreatedAfter,
     CreatedBefore,
-    JobCursor,
+    CursorParameter,
     Limit,
     ModelFilter,
     explain_id,
@@ -51,7 +51,7 @@ async def list_dead_letters(
     created_after: CreatedAfter = None,
     created_before: CreatedBefore = None,
     limit: Limit = 100,
-    cursor: JobCursor = None,
+    cursor: CursorParameter = None,
 ) -> DeadLetterPage:
     """Return jobs that failed for good, newest first. Pass `next_cursor` as `cursor` to get the next page."""
     before = parse_cursor(ids.Kind.JOB, cursor)

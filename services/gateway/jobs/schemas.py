@@ -12,15 +12,14 @@ from msgspec import Meta
 from common.event_types import JOB_EVENT_TYPES
 from common.ids import JobId
 from common.job_states import Priority
-from common.views.delivery import HTTP_URL
 from common.views.job import JobView, Time
 from common.views.outputs import Outputs
 from services.gateway.events.event_types import document_patterns
-from services.gateway.http.pagination import CursorText
 from services.gateway.jobs.inputs.schemas import InputTensor
 
 ATTEMPT_STATUSES = ["succeeded", "failed", "canceled", "returned"]
 CallbackPattern = Annotated[str, Meta(max_length=100, extra_json_schema=document_patterns(JOB_EVENT_TYPES))]
+HTTP_URL = r"^[Hh][Tt][Tt][Pp][Ss]?://[^ #\\]+$"
 Url = Annotated[str, Meta(min_length=1, max_length=2048, extra_json_schema={"pattern": HTTP_URL})]
 # PostgreSQL text cannot contain NUL.
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
@@ -124,7 +123,7 @@ class RetryJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OutputsView(msgspec.Struct, frozen=True):
     """The outputs of a job."""
 
-    id: JobId
+    id: str
     """The id of the job."""
     outputs: Outputs
     """The outputs, in the order of the model's configuration."""
@@ -167,7 +166,7 @@ class JobPage(msgspec.Struct, frozen=True):
 
     items: list[JobView]
     """The jobs, newest first, without their outputs (see `outputs_url`), queue positions and webhook statuses."""
-    next_cursor: CursorText | None
+    next_cursor: str | None
     """The `cursor` of the next page; null on the last one."""
 
 
@@ -176,7 +175,7 @@ class DeadLetterPage(msgspec.Struct, frozen=True):
 
     items: list[JobView]
     """The jobs that failed for good, newest first, without their webhook statuses."""
-    next_cursor: JobId | None
+    next_cursor: str | None
     """The `cursor` of the next page; null on the last one."""
 
 
@@ -196,7 +195,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Skipped(msgspec.Struct, frozen=True):
     """A job that was not replayed, and why."""
 
-    id: JobId
+    id: str
     """The job."""
     code: Literal["not_found", "not_failed", "erased", "inputs_refused"]
     """Why: it is no job of yours, it is no failed job, it was erased, or `target_model` does not accept its inputs."""
@@ -207,7 +206,7 @@ class Skipped(msgspec.Struct, frozen=True):
 class Replayed(msgspec.Struct, frozen=True):
     """What a replay did."""
 
-    replayed: list[JobId]
+    replayed: list[str]
     """The jobs that are queued again."""
     skipped: list[Skipped]
     """The jobs that are not, and why."""

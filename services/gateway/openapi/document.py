@@ -31,7 +31,9 @@ from services.gateway.open_inference.requests import InferRequest
 from services.gateway.openapi.answer_examples import ANSWERS
 from services.gateway.openapi.descriptions import describe_fields
 from services.gateway.openapi.examples import REQUESTS
+from services.gateway.openapi.open_answers import open_answers
 from services.gateway.openapi.parameters import describe_parameters
+from services.gateway.openapi.references import PREFIX
 from services.gateway.openapi.request_bodies import add_bodies
 from services.gateway.openapi.response_headers import add_headers
 from services.gateway.openapi.swagger_ui import DocsPlugin, make_docs_router
@@ -41,7 +43,6 @@ from services.gateway.reports.traces import schemas as trace_schemas
 from services.gateway.reports.usage import schemas as usage_schemas
 from services.gateway.webhooks import schemas as webhook_schemas
 
-PREFIX = "#/components/schemas/"
 SCHEMA_MODULES = (
     job_schemas,
     input_schemas,
@@ -125,6 +126,7 @@ def describe(app: Litestar) -> dict[str, Any]:
             add_request_examples(operation)
             add_answer_examples(operation)
             add_headers(path, operation)
+    open_answers(document)
     document["webhooks"] = describe_webhooks()
     document["tags"] = [{"name": name, "description": text} for name, text in TAGS.items()]
     return document

@@ -18,7 +18,7 @@ from common.views.job import format_optional_time, format_time
 from services.gateway.auth.model_permissions import select_models
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.http.parameters import Limit, WebhookCursor, parse_cursor, parse_id
+from services.gateway.http.parameters import CursorParameter, Limit, parse_cursor, parse_id
 from services.gateway.http.problems import (
     ANY_CALL,
     WITH_BODY,
@@ -96,7 +96,7 @@ async def list_webhooks(
     request: Caller,
     services: Services,
     limit: Limit = 100,
-    cursor: WebhookCursor = None,
+    cursor: CursorParameter = None,
 ) -> WebhookPage:
     """Return subscriptions, oldest first. Pass `next_cursor` as `cursor` to get the next page."""
     rows = await services.webhooks.list(request.user.tenant_id, parse_cursor(ids.Kind.WEBHOOK, cursor), limit + 1)

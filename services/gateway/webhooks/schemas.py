@@ -7,8 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from common.event_types import EVENT_TYPES
-from common.ids import DeliveryId, RecoveryId, WebhookId
-from common.views.delivery import DeliveryAttempt, DeliveryView, HttpUrl
+from common.views.delivery import DeliveryAttempt, DeliveryView
 from common.views.job import Time
 from services.gateway.events.event_types import document_patterns
 from services.gateway.http.problems import FieldError
@@ -19,8 +18,6 @@ Text = Annotated[str, Meta(max_length=1000, pattern=r"^[^\x00]*$")]
 EventPattern = Annotated[str, Meta(max_length=100, extra_json_schema=document_patterns(EVENT_TYPES))]
 Count = Annotated[int, Meta(ge=0)]
 RateLimit = Annotated[int, Meta(ge=1, le=10_000)]
-Secret = Annotated[str, Meta(extra_json_schema={"pattern": "^(whsec|whpk)_[A-Za-z0-9+/]{43}=$"})]
-PublicKey = Annotated[str, Meta(extra_json_schema={"pattern": "^whpk_[A-Za-z0-9+/]{43}=$"})]
 
 
 class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,11 +68,11 @@ class ChangeWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A subscription."""
 
-    id: WebhookId
+    id: str
     """The id of the subscription."""
-    url: HttpUrl
+    url: str
     """The URL that events are sent to. Keys without the scope `admin` do not see its query."""
-    events: list[EventPattern]
+    events: list[str]
     """The events that are sent, by type or pattern."""
     models: list[str] | None
     """Only events of jobs of these models are sent; null for all models."""
@@ -97,11 +94,11 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """`gone` after a 410, `failing` after days without a success, `manual` after a call; null while it is enabled."""
     created_at: Time
     """When the subscription was created."""
-    secret: Secret | msgspec.UnsetType = msgspec.UNSET
+    secret: str | msgspec.UnsetType = msgspec.UNSET
     """The key that verifies signatures, shown only when it is new. It is the public key for `ed25519`."""
     old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
     """After a rotation: until when the previous secret signs too; null if it has ended already."""
-    public_key: PublicKey | msgspec.UnsetType = msgspec.UNSET
+    public_key: str | msgspec.UnsetType = msgspec.UNSET
     """The public key of an `ed25519` subscription."""
     warnings: list[FieldError] | msgspec.UnsetType = msgspec.UNSET
     """Only after a request that is valid but probably a mistake: what it names, such as a model that is unknown now."""
@@ -112,7 +109,7 @@ class WebhookPage(msgspec.Struct, frozen=True):
 
     items: list[WebhookView]
     """The subscriptions, oldest first."""
-    next_cursor: WebhookId | None
+    next_cursor: str | None
     """The `cursor` of the next page; null on the last one."""
 
 
@@ -134,8 +131,8 @@ class DeliveryWindow(msgspec.Struct, frozen=True, kw_only=True):
     """How many deliveries were exhausted."""
     failed_attempts: Count
     """How many attempts failed, also of deliveries that succeeded later or are pending."""
-    success_rate: Annotated[float, Meta(ge=0, le=1)] | None
-    """The share of attempts that succeeded; null without an attempt."""
+    success_rate: float | None
+    """The share of attempts that succeeded, from 0 to 1; null without an attempt."""
     latency_ms: AttemptLatency
     """How long attempts took that succeeded."""
 
@@ -143,7 +140,7 @@ class DeliveryWindow(msgspec.Struct, frozen=True, kw_only=True):
 class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How the deliveries of a subscription went."""
 
-    webhook_id: WebhookId
+    webhook_id: str
     """The id of the subscription."""
     circuit: Literal["closed", "open"]
     """`open` after failures in a row: then there is one attempt now and then, until one succeeds."""
@@ -166,14 +163,14 @@ class WebhookHealthPage(msgspec.Struct, frozen=True):
 
     items: list[WebhookHealth]
     """The health of each subscription, the oldest subscription first."""
-    next_cursor: WebhookId | None
+    next_cursor: str | None
     """The `cursor` of the next page; null on the last one."""
 
 
 class SecretView(msgspec.Struct, frozen=True):
     """The tenant's secret, which signs callbacks of single jobs."""
 
-    secret: Secret
+    secret: str
     """The secret."""
     old_secret_until: Time | msgspec.UnsetType | None = msgspec.UNSET
     """After a rotation: until when the previous secret signs too; null if it has ended already."""
@@ -198,9 +195,9 @@ class Recover(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
     """A recovery of failed deliveries."""
 
-    id: RecoveryId
+    id: str
     """The id of the recovery."""
-    webhook_id: WebhookId
+    webhook_id: str
     """The subscription whose deliveries it recovers."""
     since: Time
     """The start of the period in which the deliveries were created."""
@@ -215,14 +212,14 @@ class RecoveryView(msgspec.Struct, frozen=True, kw_only=True):
 class TestView(DeliveryAttempt, frozen=True, kw_only=True):
     """The attempt that the test made."""
 
-    delivery_id: DeliveryId
+    delivery_id: str
     """The id of the delivery."""
 
 
 class SentBody(msgspec.Struct, frozen=True, kw_only=True):
     """What every attempt of a delivery sends."""
 
-    delivery_id: DeliveryId
+    delivery_id: str
     """The id of the delivery, which is the header `webhook-id`."""
     body: str
     """The body of the request, byte for byte: the JSON of the event. The signature is made of these bytes."""
@@ -233,5 +230,5 @@ class DeliveryPage(msgspec.Struct, frozen=True):
 
     items: list[DeliveryView]
     """The deliveries, newest first."""
-    next_cursor: DeliveryId | None
+    next_cursor: str | None
     """The `cursor` of the next page; null on the last one."""

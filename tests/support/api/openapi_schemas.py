@@ -5,7 +5,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from services.gateway.openapi.document import PREFIX
+from services.gateway.openapi.references import PREFIX
 
 
 def list_operations(document: dict[str, Any], *, webhooks: bool = True) -> Iterator[dict[str, Any]]:

@@ -2,16 +2,14 @@
 
 import msgspec
 
-from common.ids import AuditEntryId
 from common.postgres.audit_log import Action
 from common.views.job import Object, Time
-from services.gateway.http.pagination import CursorText
 
 
 class AuditEntryView(msgspec.Struct, frozen=True, kw_only=True):
     """One change."""
 
-    id: AuditEntryId
+    id: str
     """The id of the entry."""
     at: Time
     """When the change was made."""
@@ -30,5 +28,5 @@ class AuditPage(msgspec.Struct, frozen=True):
 
     items: list[AuditEntryView]
     """The changes, newest first."""
-    next_cursor: CursorText | None
+    next_cursor: str | None
     """The `cursor` of the next page; null on the last one."""

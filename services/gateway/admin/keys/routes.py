@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -20,7 +20,7 @@ from services.gateway.admin.keys.schemas import CreateKey, KeyPage, KeyView
 from services.gateway.auth.authentication import hash_key, new_key
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key, KeyRow, KeyStore
-from services.gateway.http.parameters import Limit, make_cursor, parse_cursor, parse_id
+from services.gateway.http.parameters import CursorParameter, Limit, parse_cursor, parse_id
 from services.gateway.http.problems import (
     ANY_CALL,
     WITH_BODY,
@@ -35,7 +35,6 @@ from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.validation.timestamps import bound_optional
 
 Caller = Request[Key, Any, Any]
-KeyCursor = Annotated[str | None, make_cursor(ids.make_pattern(ids.Kind.KEY))]
 MAX_KEYS = 1000  # of a tenant, without revoked and expired ones
 
 MAX_MAKERS = 5  # a request takes a permit of each
@@ -95,7 +94,7 @@ async def create_key(request: Caller, data: CreateKey, services: Services) -> Re
     **needs(Scope.ADMIN),
     responses=document(*ANY_CALL),
 )
-async def list_keys(request: Caller, services: Services, limit: Limit = 100, cursor: KeyCursor = None) -> KeyPage:
+async def list_keys(request: Caller, services: Services, limit: Limit = 100, cursor: CursorParameter = None) -> KeyPage:
     """Return the keys that are not revoked, oldest first, without the keys themselves.
 
     Pass `next_cursor` as `cursor` to get the next page.

@@ -6,7 +6,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from common.ids import KeyId
 from common.views.job import Time
 from services.gateway.auth.rate_limits import MAX_RATE
 from services.gateway.auth.scopes import Scope
@@ -36,7 +35,7 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class KeyView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An API key."""
 
-    id: KeyId
+    id: str
     """The id of the key. It is no secret."""
     name: str
     """What the key is for."""
@@ -44,7 +43,7 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the key may do."""
     models: list[str] | None
     """Which models the key may run; null for every model."""
-    rate_limit: RateLimit | None
+    rate_limit: int | None
     """How many requests a second the key may make; 0 for any number, null for the gateway's default."""
     created_at: Time
     """When the key was made."""
@@ -52,11 +51,9 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """From when on the key is refused; null for never."""
     last_used_at: Time | None
     """When the key was last used, to the minute; null before its first use."""
-    made_by: KeyId | None
+    made_by: str | None
     """The key that made it, whose rate limit it shares, and with which it is revoked. Null if an operator made it."""
-    key: Annotated[str, Meta(extra_json_schema={"pattern": "^ch_[A-Za-z0-9_-]{43}$"})] | msgspec.UnsetType = (
-        msgspec.UNSET
-    )
+    key: str | msgspec.UnsetType = msgspec.UNSET
     """The key itself. Only the answer to the call that makes it has it."""
 
 
@@ -65,5 +62,5 @@ class KeyPage(msgspec.Struct, frozen=True):
 
     items: list[KeyView]
     """The keys, oldest first. Revoked ones are left out."""
-    next_cursor: KeyId | None
+    next_cursor: str | None
     """The `cursor` of the next page; null on the last one."""

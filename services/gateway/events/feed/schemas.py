@@ -1,23 +1,15 @@
 """Response bodies of the feed."""
 
-from typing import Annotated
-
 import msgspec
-from msgspec import Meta
 
-from common import ids
-from common.ids import EventId
 from common.views.delivery import EventType
 from common.views.job import Object, Time
-
-POSITION = ids.make_pattern(ids.Kind.EVENT).removesuffix("$") + r"\.[0-9]{1,19}$"
-FeedPositionId = Annotated[str, Meta(extra_json_schema={"pattern": POSITION})]
 
 
 class FeedItem(msgspec.Struct, frozen=True):
     """An event of the feed."""
 
-    id: EventId
+    id: str
     """The id of the event."""
     type: EventType
     """The type of the event."""
@@ -34,7 +26,7 @@ class FeedPageView(msgspec.Struct, frozen=True):
 
     items: list[FeedItem]
     """The events, oldest first."""
-    next_after: FeedPositionId | None
+    next_after: str | None
     """The `after` of the next page, also after the last one; null while the feed is empty."""
     has_more: bool
     """Whether to ask for the next page at once. A page may be empty and have a next one."""

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from common.ids import FileId, JobId
 from common.tensors import Datatype
 from common.views.outputs import Elements
 
@@ -40,16 +39,16 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     """The size of each dimension, with the batch dimension first."""
     data: Elements | UnsetType = UNSET
     """The elements in row-major order, flat. BYTES are text, or `{"base64"}` where they are not UTF-8."""
-    file: FileId | UnsetType = UNSET
+    file: str | UnsetType = UNSET
     """The file with the elements, raw and little-endian: one that the submit named, or one of a large input.
 
     One element of BYTES is the content itself. Of several, each follows its length in 4 bytes, little-endian.
     """
-    url: Annotated[str, Meta(extra_json_schema={"pattern": "^(https?://[^/]+.*)?/v1/"})] | UnsetType = UNSET
+    url: str | UnsetType = UNSET
     """Where to download the file, while it exists. The URL needs no key, for 7 days."""
-    source: Annotated[str, Meta(extra_json_schema={"pattern": "^https?://"})] | UnsetType = UNSET
+    source: str | UnsetType = UNSET
     """The URL that each attempt fetches, without its query, which may have a signature."""
-    location: Annotated[str, Meta(extra_json_schema={"pattern": "^s3://"})] | UnsetType = UNSET
+    location: str | UnsetType = UNSET
     """The object with the elements, in your bucket."""
     offset: int | UnsetType = UNSET
     """Where the content begins in the file or object: after the header of an .npy file, or after a length."""
@@ -60,7 +59,7 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
 class InputsView(msgspec.Struct, frozen=True, omit_defaults=True):
     """The inputs of a job, as it was submitted."""
 
-    id: JobId
+    id: str
     """The id of the job."""
     inputs: Inputs | None
     """The inputs, in the order of the model's configuration; null if `inputs_omitted` says why."""

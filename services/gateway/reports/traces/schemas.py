@@ -4,9 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from common.ids import JobId
 from common.job_states import Status
-from common.views.job import Time, TraceId
+from common.views.job import Time
 
 Service = Literal["gateway", "dispatcher", "triton", "notifier"]
 
@@ -37,9 +36,9 @@ class SpanView(msgspec.Struct, frozen=True, kw_only=True):
 class TraceView(msgspec.Struct, frozen=True, kw_only=True):
     """The trace of a job: accepted, each wait, each attempt, each delivery."""
 
-    job_id: JobId
+    job_id: str
     """The id of the job."""
-    trace_id: TraceId
+    trace_id: str
     """The id of the job's trace, as in W3C Trace Context."""
     status: Status
     """The state of the job."""

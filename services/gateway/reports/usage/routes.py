@@ -13,10 +13,10 @@ from litestar.params import Parameter, SkipValidation
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.pagination import ListFilter, open_cursor, seal_cursor
-from services.gateway.http.parameters import Limit, ModelFilter, make_cursor, wrong_cursor
+from services.gateway.http.parameters import CursorParameter, Limit, ModelFilter, wrong_cursor
 from services.gateway.http.problems import ANY_CALL, FieldError, document, invalid
 from services.gateway.http.validation.allowed_values import show
-from services.gateway.reports.usage.schemas import CURSOR, EndedJobs, UsagePage, UsageView
+from services.gateway.reports.usage.schemas import EndedJobs, UsagePage, UsageView
 from services.gateway.reports.usage.store import UsageCursor, UsageRow, UsageStore
 
 Caller = Request[Key, Any, Any]
@@ -47,7 +47,7 @@ async def list_usage(
     until: Annotated[str | None, Parameter(schema_extra=DATE, description="The last day, in UTC.")] = None,
     model: ModelFilter = None,
     limit: Limit = 100,
-    cursor: Annotated[str | None, make_cursor(CURSOR)] = None,
+    cursor: CursorParameter = None,
 ) -> UsagePage:
     """Return ended jobs, inference seconds and bytes by day and model, newest day first.
 

@@ -5,9 +5,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-CURSOR = "^[A-Za-z0-9_-]{26,}$"  # a digest, a day and a model in base64
-UsageCursor = Annotated[str, Meta(extra_json_schema={"pattern": CURSOR})]
-
 
 class EndedJobs(msgspec.Struct, frozen=True):
     """How many jobs ended, by status. A job that is retried ends again, and counts again."""
@@ -44,5 +41,5 @@ class UsagePage(msgspec.Struct, frozen=True):
 
     items: list[UsageView]
     """The usage by day and model, newest day first."""
-    next_cursor: UsageCursor | None
+    next_cursor: str | None
     """The `cursor` of the next page; null on the last one."""

@@ -19,7 +19,7 @@ from services.gateway.events.event_types import document_patterns, read_patterns
 from services.gateway.http.parameters import (
     CreatedAfter,
     CreatedBefore,
-    DeliveryCursor,
+    CursorParameter,
     parse_cursor,
     parse_id,
     read_span,
@@ -60,7 +60,7 @@ async def list_webhook_deliveries(
     created_after: CreatedAfter = None,
     created_before: CreatedBefore = None,
     limit: Limit = 50,
-    cursor: DeliveryCursor = None,
+    cursor: CursorParameter = None,
 ) -> DeliveryPage:
     """Return sent and pending deliveries, newest first.
 
@@ -88,7 +88,7 @@ async def list_job_deliveries(
     services: Services,
     status: StatusFilter = None,
     limit: Limit = 50,
-    cursor: DeliveryCursor = None,
+    cursor: CursorParameter = None,
 ) -> DeliveryPage:
     """Return sent and pending deliveries, newest first.
 

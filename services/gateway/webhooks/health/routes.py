@@ -8,7 +8,7 @@ from common import ids
 from common.views.job import format_optional_time
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.http.parameters import WebhookCursor, parse_cursor, parse_id
+from services.gateway.http.parameters import CursorParameter, parse_cursor, parse_id
 from services.gateway.http.problems import ANY_CALL, WITH_ID, document, not_found
 from services.gateway.webhooks.deliveries.routes import Limit
 from services.gateway.webhooks.dependencies import Services
@@ -29,7 +29,7 @@ Caller = Request[Key, Any, Any]
     responses=document(*ANY_CALL),
 )
 async def list_webhook_health(
-    request: Caller, services: Services, limit: Limit = 50, cursor: WebhookCursor = None
+    request: Caller, services: Services, limit: Limit = 50, cursor: CursorParameter = None
 ) -> WebhookHealthPage:
     """Return how deliveries went, in the order of the subscriptions.
 

@@ -53,8 +53,11 @@ async def test_gateway_follows_its_document_for_generated_requests(stack: Stack,
 async def test_document_has_the_schemas_that_bodies_are_checked_against(stack: Stack) -> None:
     """Schemas made by Litestar alone would lack bounds."""
     async with httpx.AsyncClient(base_url=stack.url, timeout=30) as http:
-        document = (await http.get("/openapi.json")).json()
-    assert document["components"]["schemas"] == describe_schemas()
+        schemas = (await http.get("/openapi.json")).json()["components"]["schemas"]
+    checked = describe_schemas()
+    assert schemas.keys() == checked.keys()
+    requests = ("SubmitJob", "BatchJob", "CreateKey", "CreateWebhook", "ChangeWebhook", "Replay", "InferRequest")
+    assert {name: schemas[name] for name in requests} == {name: checked[name] for name in requests}
 
 
 async def test_responses_have_exactly_the_documented_headers(stack: Stack) -> None:
