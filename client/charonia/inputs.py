@@ -89,7 +89,7 @@ def encode_inputs(model: ModelInfo, inputs: Inputs) -> list[Tensor]:
         try:
             if name not in declared:
                 raise Mistake(_explain_unknown(name, model.inputs))
-            tensors.append(encode_input(value, declared[name], batched=model.max_batch_size > 0))
+            tensors.append(encode_input(value, declared[name], batched=bool(model.max_batch_size)))
         except Mistake as error:  # noqa: PERF203 -- each mistake is reported
             errors.append(FieldError(_point(name), str(error)))
     errors += [
@@ -97,7 +97,7 @@ def encode_inputs(model: ModelInfo, inputs: Inputs) -> list[Tensor]:
         for each in model.inputs
         if not each.optional and each.name not in inputs
     ]
-    if not errors and model.max_batch_size > 0:
+    if not errors and model.max_batch_size:
         errors = _check_batch(tensors, model.max_batch_size)
     if errors:
         raise InvalidInput(errors)

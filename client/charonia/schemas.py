@@ -233,20 +233,22 @@ class TritonTimes(msgspec.Struct, frozen=True):
 class ModelInfo(ApiObject, frozen=True, kw_only=True):
     """A model: its inputs and outputs, whether it is ready, and how many jobs wait by priority.
 
-    `slots` is how many jobs its dispatchers run at a time. `recent` and `triton` are absent in lists.
+    `slots` is how many jobs its dispatchers run at a time. `recent` and `triton` are absent in lists. A newer gateway
+    may have other kinds, without `max_batch_size`, `queue`, `slots` or `running`.
     """
 
+    kind: str = "model"
     name: str
     ready: bool
     reason: str | None = None
     streaming: bool
-    max_batch_size: int
+    max_batch_size: int | None
     versions: list[VersionInfo]
     inputs: list[TensorInfo]
     outputs: list[TensorInfo]
-    queue: dict[str, int]
-    slots: int = 0
-    running: int = 0
+    queue: dict[str, int] | None
+    slots: int | None = 0
+    running: int | None = 0
     paused: bool = False
     max_running: int | None = None
     max_running_per_tenant: int | None = None

@@ -143,7 +143,7 @@ async def list_attempts(request: Caller, job_id: str, services: Services) -> Att
     if not await services.store.has_job(parsed, request.user.tenant_id):
         raise not_found("job")
     found = await services.store.list_attempts(parsed, request.user.tenant_id)
-    return AttemptList([view_attempt(attempt) for attempt in found])
+    return AttemptList([view_attempt(attempt) for attempt in found], next_cursor=None)
 
 
 def view_attempt(attempt: AttemptRow) -> AttemptView:

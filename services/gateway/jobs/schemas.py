@@ -159,6 +159,8 @@ class AttemptList(msgspec.Struct, frozen=True):
 
     items: list[AttemptView]
     """The attempts, oldest first, at most the latest 1000."""
+    next_cursor: str | None
+    """The `cursor` of the next page; null on the last one. So far there is one page."""
 
 
 class JobPage(msgspec.Struct, frozen=True):

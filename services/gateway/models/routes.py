@@ -52,7 +52,8 @@ async def list_models(request: Caller, services: Services) -> ModelList:
     models = select_models(request.user.models, await services.catalogue.read())
     queued, workloads = await services.queue_depths.read(), await services.workloads.read()
     most = services.max_tensor
-    return ModelList([view_model(versions, queued, workloads, most) for _, versions in sorted(models.items())])
+    items = [view_model(versions, queued, workloads, most) for _, versions in sorted(models.items())]
+    return ModelList(items, next_cursor=None)
 
 
 @get("/{name:str}", summary="Get a model", operation_id="get_model", **needs(Scope.READ), responses=document(*WITH_ID))
@@ -86,6 +87,7 @@ def view_model(versions: Sequence[ModelVersion], queued: Counts, workloads: Work
     model = newest(versions)
     workload = workloads.models.get(model.name)
     return ModelView(
+        kind="model",
         name=model.name,
         ready=model.ready,
         streaming=model.decoupled,

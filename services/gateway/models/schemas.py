@@ -1,5 +1,7 @@
 """The catalogue as it is answered."""
 
+from typing import Literal
+
 import msgspec
 
 from common.job_states import Priority
@@ -41,6 +43,8 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     all been dead or frozen for ten seconds is not `ready`, and has no slots.
     """
 
+    kind: Literal["model"]
+    """What it is: `model`, a model of Triton. A later release may have other kinds."""
     name: str
     """The name of the model."""
     ready: bool
@@ -49,23 +53,23 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """Why it does not run, such as Triton's error when it loads the model; null if it runs, or if nobody knows."""
     streaming: bool
     """Whether the model sends partial outputs."""
-    max_batch_size: int
-    """The largest batch that the model takes; 0 without batching."""
+    max_batch_size: int | None
+    """The largest batch that the model takes; 0 without batching. Null if its kind has none; a `model` has it."""
     versions: list[VersionView]
     """The versions of the model."""
     inputs: list[TensorView]
     """The inputs of the model."""
     outputs: list[TensorView]
     """The outputs of the model."""
-    queue: dict[Priority, int]
-    """The queued jobs of all tenants, by priority."""
-    slots: int
+    queue: dict[Priority, int] | None
+    """The queued jobs of all tenants, by priority. Null if its kind has none; a `model` has it."""
+    slots: int | None
     """The jobs that its live dispatchers run at a time, or up to twice as many if inferences are quick.
 
-    0: none can run it now.
+    0: none can run it now. Null if its kind has none; a `model` has it.
     """
-    running: int
-    """The jobs of all tenants that run now."""
+    running: int | None
+    """The jobs of all tenants that run now. Null if its kind has none; a `model` has it."""
     paused: bool
     """Whether an operator has paused the model. Its jobs wait until then."""
     max_running: int | None
@@ -121,5 +125,5 @@ class ModelList(msgspec.Struct, frozen=True):
 
     items: list[ModelView]
     """The models, by name."""
-    next_cursor: None = None
-    """Always null: the list has one page."""
+    next_cursor: str | None
+    """The `cursor` of the next page; null on the last one. So far there is one page."""

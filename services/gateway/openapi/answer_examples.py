@@ -36,6 +36,7 @@ from services.gateway.openapi.webhook_examples import (
 
 TENSOR = {"datatype": "FP32", "shape": [-1, -1], "optional": False, "reference": False, "max_bytes": None}
 MODEL = {
+    "kind": "model",
     "name": "echo",
     "ready": True,
     "reason": None,
@@ -158,7 +159,8 @@ ANSWERS: dict[str, Any] = {
                 "error_code": "invalid_input",
                 "error_message": "INVALID_ARG: invalid as asked",
             }
-        ]
+        ],
+        "next_cursor": None,
     },
     "Replayed": {"replayed": [JOB_ID], "skipped": [], "remaining": False},
     "BatchView": BATCH,

@@ -126,6 +126,7 @@ class Attempt(Strict, frozen=True):
 
 class Attempts(Strict, frozen=True):
     items: list[Attempt]
+    next_cursor: str | None
 
 
 class Api:

@@ -52,22 +52,22 @@ def show_row(model: ModelInfo) -> Sequence[Cell]:
         show_status(find_status(model)),
         ", ".join(each.name for each in model.inputs),
         ", ".join(each.name for each in model.outputs),
-        str(sum(model.queue.values())),
-        str(model.running),
+        "" if model.queue is None else str(sum(model.queue.values())),
+        "" if model.running is None else str(model.running),
     )
 
 
 def print_model(session: Session, model: ModelInfo) -> None:
     """Print a model for people, with a command that runs it."""
-    waiting = ", ".join(f"{count} {priority}" for priority, count in model.queue.items() if count)
+    waiting = ", ".join(f"{count} {priority}" for priority, count in (model.queue or {}).items() if count)
     fields: list[tuple[str, Cell | None]] = [
         ("model", model.name + (", streaming" if model.streaming else "")),
         ("status", show_status(find_status(model))),
         ("reason", None if model.reason is None else show_text(model.reason, "red")),
         ("versions", ", ".join(each.version for each in model.versions)),
         ("batch", f"up to {model.max_batch_size}" if model.max_batch_size else None),
-        ("waiting", waiting or "0"),
-        ("running", f"{model.running} of {model.slots} slots"),
+        ("waiting", None if model.queue is None else waiting or "0"),
+        ("running", None if model.slots is None else f"{model.running} of {model.slots} slots"),
     ]
     fields += [("input" if number == 0 else "", show_tensor(each)) for number, each in enumerate(model.inputs)]
     fields += [("output" if number == 0 else "", show_tensor(each)) for number, each in enumerate(model.outputs)]

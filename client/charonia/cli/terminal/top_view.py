@@ -72,7 +72,7 @@ def make_row(name: str, model: ModelInfo | None, queues: Sequence[QueueStats]) -
         sum(each.waiting for each in queues),
         min((each.oldest_waiting_at for each in queues if each.oldest_waiting_at), default=None),
         sum(each.running for each in queues),
-        0 if model is None else model.slots,
+        (model.slots or 0) if model else 0,
         sum(each.ended_per_minute for each in recent),
         sum(each.failed_per_minute for each in recent),
         find_slowest(each.queue_ms.p95 for each in recent),

@@ -1,8 +1,10 @@
 """How the command line shows the inputs of a model."""
 
+import msgspec
 import pytest
-from charonia.cli.commands.models import show_tensor
-from charonia.schemas import TensorInfo
+from charonia.cli.commands.models import show_row, show_tensor
+from charonia.inputs import encode_inputs
+from charonia.schemas import ModelInfo, TensorInfo
 
 
 @pytest.mark.parametrize(
@@ -16,3 +18,14 @@ from charonia.schemas import TensorInfo
 )
 def test_an_input_is_shown_with_what_it_takes(tensor: TensorInfo, shown: str) -> None:
     assert show_tensor(tensor) == shown
+
+
+def test_a_model_of_another_kind_may_lack_numbers() -> None:
+    model = msgspec.json.decode(
+        b'{"kind":"pipeline","name":"scan","ready":true,"streaming":false,"max_batch_size":null,"versions":[],'
+        b'"inputs":[{"name":"x","datatype":"FP32","shape":[1]}],"outputs":[],"queue":null,"slots":null,"running":null}',
+        type=ModelInfo,
+    )
+    assert show_row(model)[0] == "scan"
+    assert show_row(model)[-2:] == ("", "")
+    assert encode_inputs(model, {"x": [1.0]})[0].shape == [1]
