@@ -137,9 +137,7 @@ class NotFound(APIError):
 
 
 class Conflict(APIError):
-    """409: the object is not in a state for this call."""
-
-    hint = "Look at the object's state first."
+    """409: the object is not in a state for this call, not there yet, or one too many. `code` says which."""
 
 
 class TooLarge(APIError):

@@ -11,15 +11,16 @@ FIRST_DELAY, LONGEST_DELAY = 0.2, 8.0  # seconds
 JITTER = 0.25  # of Retry-After: so that many clients do not come at the same moment
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _PROXY_ERRORS = (502, 504)
+_IN_PROGRESS = "request_in_progress"
 _UNKNOWN_OUTCOME = "unavailable"  # the gateway may have done it before it stopped
 
 
 def may_repeat_answer(status: int, code: str, *, repeatable: bool, keyed: bool) -> bool:
     """Return whether a refused call may be sent again without a double effect.
 
-    `keyed` calls have an Idempotency-Key. For them, 409 means that the first call is still under way.
+    `keyed` calls have an Idempotency-Key, whose first call may still be under way.
     """
-    if status == 429 or (keyed and status == 409 and code == "conflict"):
+    if status == 429 or (keyed and status == 409 and code == _IN_PROGRESS):
         return True
     if status == 503:
         return repeatable or code not in ("", _UNKNOWN_OUTCOME)

@@ -123,7 +123,8 @@ class JobOutputs(msgspec.Struct, frozen=True):
     """The answer to a read of a job's outputs."""
 
     id: str
-    outputs: list[Output]
+    outputs: list[Output] | None
+    outputs_omitted: str | None = None
 
 
 class Input(msgspec.Struct, frozen=True):

@@ -158,15 +158,15 @@ class AsyncJob:
         data = self.data
         if data.status != "succeeded":
             raise make_job_error(data)
-        if data.outputs is None and data.outputs_omitted == "erased":
+        outputs = data.outputs
+        if outputs is None and data.outputs_omitted != "erased":
+            with known_outputs(self.id):
+                patience = choose_patience(deadline, 0.0, self._transport.timeout)
+                outputs = (await self._transport.call(get(self._path("/outputs")), JobOutputs, patience)).outputs
+        if outputs is None:
             with KnownJob(self.id):
                 raise CharoniaError(f"the outputs of {self.id} were erased; submit the job again")
-        if data.outputs is not None:
-            return data, data.outputs
-        with known_outputs(self.id):
-            patience = choose_patience(deadline, 0.0, self._transport.timeout)
-            found = await self._transport.call(get(self._path("/outputs")), JobOutputs, patience)
-        return data, found.outputs
+        return data, outputs
 
     async def events(self, *, after: str = "", timeout: float = DEFAULT_WAIT) -> AsyncGenerator[Event, None]:
         """Yield the events of the job as they come, from its beginning, until it has ended.

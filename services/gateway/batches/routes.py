@@ -31,10 +31,10 @@ from services.gateway.http.disconnects import while_connected
 from services.gateway.http.limits.response_limits import find_response_lease
 from services.gateway.http.negotiation import MAX_WAIT
 from services.gateway.http.parameters import parse_id
-from services.gateway.http.problems import WITH_BODY, WITH_ID, conflict, document, not_found
+from services.gateway.http.problems import WITH_BODY, WITH_ID, document, not_found, not_ready
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.http.worker_processes import Workers
-from services.gateway.jobs.idempotency.keys import IdempotencyKey, parse_key
+from services.gateway.jobs.idempotency.keys import IN_PROGRESS, IdempotencyKey, parse_key
 
 log = Log("batch")
 
@@ -61,7 +61,9 @@ Services = NamedDependency[SkipValidation[BatchServices]]
     summary="Submit many jobs",
     operation_id="submit_batch",
     **needs(Scope.SUBMIT),
-    responses=document(*WITH_BODY, HTTPStatus.CONFLICT),
+    responses=document(
+        *WITH_BODY, HTTPStatus.CONFLICT, conflict=f"{IN_PROGRESS}. `conflict`: a file was deleted meanwhile"
+    ),
 )
 async def submit_batch(
     request: Caller,
@@ -127,7 +129,7 @@ def count_open(counts: Counts) -> int:
     **needs(Scope.READ),
     responses={
         200: ResponseSpec(None, description="A line for each item"),
-        **document(*WITH_ID, HTTPStatus.CONFLICT),
+        **document(*WITH_ID, HTTPStatus.CONFLICT, conflict="`not_ready`: a job waits or runs"),
     },
 )
 async def get_batch_results(
@@ -158,7 +160,7 @@ async def get_batch_results(
             f"{unfinished} of {row.accepted} jobs have not ended; wait with GET /v1/batches/{batch_id}?wait=60, "
             "or add partial=true to get what there is"
         )
-        raise conflict(text)
+        raise not_ready(text)
     lease = find_response_lease(request.scope)
     reader = ResultReader(services.store, services.urls, lease, request.user.tenant_id, row.id)
     first = await reader.read(start)  # now, while the response may still be an error

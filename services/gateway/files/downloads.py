@@ -17,6 +17,7 @@ from common.object_store.store import PIECE, ObjectStore
 from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope
 from services.gateway.auth.signed_urls import check_signed_url
 from services.gateway.files.dependencies import FileServices, Services
+from services.gateway.files.presigned import UPLOAD_CONFLICT
 from services.gateway.files.ranges import ByteRange, Unsatisfiable, read_range
 from services.gateway.files.store import FileRow
 from services.gateway.files.uploads import describe_content
@@ -46,7 +47,7 @@ ISOLATED = {
         200: ResponseSpec(None, description="The file"),
         206: ResponseSpec(None, description="The part that `Range` asks for"),
         307: ResponseSpec(None, description="The content is at `Location`; send no API key there"),
-        **document(*WITH_ID, HTTPStatus.CONFLICT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE),
+        **document(*WITH_ID, HTTPStatus.CONFLICT, HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, conflict=UPLOAD_CONFLICT),
     },
 )
 async def download_file(
@@ -64,7 +65,8 @@ async def download_file(
 ) -> Response[Any]:
     """Return the content of a file, or a range of its bytes. A signed URL needs no API key.
 
-    An object store in the cloud sends the content itself, after a redirect.
+    An object store in the cloud sends the content itself, after a redirect. A file that was erased with its job gets
+    404.
     """
     check_parameters(request)
     file = await find_readable(request, services, file_id, expires, signature)

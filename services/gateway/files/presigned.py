@@ -14,10 +14,11 @@ from common.views.job import format_time
 from services.gateway.files.schemas import PresignedFile, PresignedUpload, PresignUpload
 from services.gateway.files.store import FileRow, FileStore, NewUpload
 from services.gateway.files.uploads import MIN_RATE
-from services.gateway.http.problems import FieldError, Problem, conflict, invalid, not_found
+from services.gateway.http.problems import FieldError, Problem, conflict, invalid, not_found, not_ready
 
 URL_SECONDS = 900.0  # for a client to begin its PUT
 SPARE_SECONDS = 60.0
+UPLOAD_CONFLICT = "`not_ready`: the content is not uploaded yet. `conflict`: it has another size than announced"
 LARGEST_PUT = 5 * 1024**3  # of S3
 NO_URLS = "this gateway's object store has no presigned URLs; send the file itself: POST /v1/files with its bytes"
 
@@ -79,7 +80,7 @@ class PresignedUploads:
         try:
             found = await self._objects.head(file_key(file.tenant_id, file.id))
         except StoreNotFound:
-            raise conflict("the file has not been uploaded; PUT it to its upload URL, and try again then") from None
+            raise not_ready("the file has not been uploaded; PUT it to its upload URL, and try again then") from None
         if found.size != file.size:
             await self._store.refuse_presigned_upload(file.id, found.size, URL_SECONDS)
             text = f"the upload has {found.size} bytes, not {file.size} as announced, and was deleted"

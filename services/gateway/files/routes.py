@@ -17,6 +17,7 @@ from services.gateway.files.announcements import read_announced, read_presign
 from services.gateway.files.dependencies import FileServices, Services
 from services.gateway.files.digests import CONTENT_DIGEST
 from services.gateway.files.downloads import download_file
+from services.gateway.files.presigned import UPLOAD_CONFLICT
 from services.gateway.files.schemas import FilePage, FileView, PresignedFile
 from services.gateway.files.store import FileRow
 from services.gateway.http.pagination import Cursor, ListFilter, decode_cursor, encode_cursor
@@ -118,7 +119,7 @@ async def list_files(
     summary="Get a file",
     operation_id="get_file",
     **needs(Scope.READ),
-    responses=document(*WITH_ID, HTTPStatus.CONFLICT),
+    responses=document(*WITH_ID, HTTPStatus.CONFLICT, conflict=UPLOAD_CONFLICT),
 )
 async def get_file(request: Caller, file_id: str, services: Services) -> FileView:
     """Return a file without its content. A presigned upload gets 409 until it is complete."""

@@ -79,7 +79,7 @@ DESCRIPTIONS = {
     HTTPStatus.UNAUTHORIZED: "The API key is missing, unknown, revoked or expired",
     HTTPStatus.FORBIDDEN: "The key lacks the scope or the model, or a URL's signature is wrong or has expired",
     HTTPStatus.NOT_FOUND: "Not found, or owned by another tenant",
-    HTTPStatus.CONFLICT: "The state of the object does not allow this, or a limit is reached",
+    HTTPStatus.CONFLICT: "`conflict`: the state of the object does not allow this",
     HTTPStatus.REQUEST_TIMEOUT: "The body did not arrive in time",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is over the limit",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body's Content-Type is not JSON, or the body is encoded",
@@ -106,11 +106,12 @@ WITH_BODY = (
 )
 
 
-def document(*statuses: HTTPStatus) -> dict[int, ResponseSpec]:
-    """Describe a call's errors for its OpenAPI."""
+def document(*statuses: HTTPStatus, conflict: str = "") -> dict[int, ResponseSpec]:
+    """Describe a call's errors for its OpenAPI. `conflict` says what a 409 means, if the call has others than usual."""
+    descriptions = DESCRIPTIONS | ({HTTPStatus.CONFLICT: conflict} if conflict else {})
     return {
         int(status): ResponseSpec(
-            ProblemBody, description=DESCRIPTIONS[status], media_type=MEDIA_TYPE, generate_examples=False
+            ProblemBody, description=descriptions[status], media_type=MEDIA_TYPE, generate_examples=False
         )
         for status in statuses
     }
@@ -148,7 +149,18 @@ def not_found(what: str) -> Problem:
 
 
 def conflict(detail: str) -> Problem:
+    """409 for an object that is in the wrong state."""
     return Problem(HTTPStatus.CONFLICT, "conflict", detail)
+
+
+def not_ready(detail: str) -> Problem:
+    """409 for what is not there yet."""
+    return Problem(HTTPStatus.CONFLICT, "not_ready", detail)
+
+
+def limit_reached(detail: str) -> Problem:
+    """409 for one object too many."""
+    return Problem(HTTPStatus.CONFLICT, "limit_reached", detail)
 
 
 def name_type(problem: Problem) -> str:

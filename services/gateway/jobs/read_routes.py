@@ -31,7 +31,16 @@ from services.gateway.http.parameters import (
     read_span,
     wrong_cursor,
 )
-from services.gateway.http.problems import ANY_CALL, WITH_ID, FieldError, Problem, document, invalid, not_found
+from services.gateway.http.problems import (
+    ANY_CALL,
+    WITH_ID,
+    FieldError,
+    Problem,
+    document,
+    invalid,
+    not_found,
+    not_ready,
+)
 from services.gateway.jobs.dependencies import Services
 from services.gateway.jobs.inputs.rendering import load_inputs
 from services.gateway.jobs.inputs.schemas import InputsView
@@ -188,7 +197,7 @@ async def get_inputs(request: Caller, job_id: str, services: Services) -> Inputs
     operation_id="get_outputs",
     opt={OPTION: Scope.READ, OWN_AUTHENTICATION: True},
     security=[{}, {"key": [Scope.READ.value]}],
-    responses=document(*WITH_ID),
+    responses=document(*WITH_ID, HTTPStatus.CONFLICT, conflict="`not_ready`: the job has not ended"),
 )
 async def get_outputs(
     request: Request[Any, Any, Any],
@@ -199,7 +208,8 @@ async def get_outputs(
 ) -> OutputsView:
     """Return all outputs. The signed `outputs_url` of a webhook needs no API key.
 
-    The URLs of files in its answer expire with it.
+    The URLs of files in its answer expire with it. Of an erased job, `outputs` is null. A job that has not ended gets
+    409, and one that ended without success 404.
     """
     check_parameters(request)
     parsed, until = parse_id(ids.Kind.JOB, job_id), None
@@ -215,17 +225,18 @@ async def get_outputs(
         await find_response_lease(request.scope).reserve(*measured)
     outputs = await services.store.read_outputs(parsed) if measured else None
     if outputs is None:
-        raise lack_outputs(await services.store.find_status(parsed))
+        status = await services.store.find_status(parsed)
+        if status is not Status.SUCCEEDED:
+            raise lack_outputs(status)
+        return OutputsView(job_id, None, "erased")
     return OutputsView(job_id, msgspec.Raw(services.urls.add_file_urls(outputs, until=until)))
 
 
 def lack_outputs(status: Status | None) -> Problem:
-    """Return why a job with this status has no outputs; it may have been deleted meanwhile."""
+    """Return why a job that has not succeeded has no outputs; it may have been deleted meanwhile."""
     match status:
         case None:
             return not_found("job")
-        case Status.SUCCEEDED:
-            text = "the job's outputs were erased"
         case Status.FAILED:
             text = "the job failed, so it has no outputs; its `error` says why"
         case Status.CANCELED:
@@ -234,4 +245,5 @@ def lack_outputs(status: Status | None) -> Problem:
             text = "the job expired before it started, so it has no outputs"
         case _:
             text = f"the job is {status}, so it has no outputs yet; wait for its end with GET /v1/jobs/{{id}}?wait=60"
+            return not_ready(text)
     return Problem(HTTPStatus.NOT_FOUND, "not_found", text)

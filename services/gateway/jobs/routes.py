@@ -36,7 +36,7 @@ from services.gateway.http.problems import (
 from services.gateway.http.telemetry import identify_caller
 from services.gateway.jobs.actions.retry import RETRYABLE
 from services.gateway.jobs.dependencies import JobServices, Services
-from services.gateway.jobs.idempotency.keys import IdempotencyKey, parse_request_key
+from services.gateway.jobs.idempotency.keys import IN_PROGRESS, IdempotencyKey, parse_request_key
 from services.gateway.jobs.outputs import load_outputs
 from services.gateway.jobs.read_routes import view_found
 from services.gateway.jobs.schemas import RetryJob
@@ -44,6 +44,8 @@ from services.gateway.jobs.store import FoundJob
 from services.gateway.jobs.submit import SubmittedJob, jobs_submitted
 
 log = Log("job")
+
+NOT_LOADED = "`model_not_loaded`: Triton has never served the model"
 
 Caller = Request[Key, Any, Any]
 
@@ -59,7 +61,7 @@ Caller = Request[Key, Any, Any]
             JobView, description="The ended job, with `Prefer: wait=N`; or the stream", generate_examples=False
         ),
         202: ResponseSpec(JobView, description="The accepted job", generate_examples=False),
-        **document(*WITH_BODY, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+        **document(*WITH_BODY, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, conflict=f"{IN_PROGRESS}. {NOT_LOADED}"),
     },
 )
 async def submit_job(

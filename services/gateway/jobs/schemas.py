@@ -120,13 +120,15 @@ class RetryJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The model that the retry runs. By default, the model that the job has."""
 
 
-class OutputsView(msgspec.Struct, frozen=True):
+class OutputsView(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outputs of a job."""
 
     id: str
     """The id of the job."""
-    outputs: Outputs
-    """The outputs, in the order of the model's configuration."""
+    outputs: Outputs | None
+    """The outputs, in the order of the model's configuration; null if `outputs_omitted` says why."""
+    outputs_omitted: Literal["erased"] | msgspec.UnsetType = msgspec.UNSET
+    """Why `outputs` is null: `erased`."""
 
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):

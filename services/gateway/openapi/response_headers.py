@@ -57,7 +57,7 @@ BY_CALL: dict[tuple[str, str], tuple[str, ...]] = {
     ("download_file", "206"): (*OF_FILE, "Content-Range"),
     ("download_file", "307"): ("Location", "Cache-Control"),
     ("download_file", "416"): ("Content-Range",),
-    ("erase_job", "409"): ("Retry-After",),
+    **dict.fromkeys((("submit_job", "409"), ("submit_batch", "409"), ("erase_job", "409")), ("Retry-After",)),
     ("list_events", "200"): OF_STREAM,
     ("list_feed", "200"): OF_STREAM,
     **{

@@ -25,8 +25,8 @@ from services.gateway.http.problems import (
     WITH_ID,
     FieldError,
     Problem,
-    conflict,
     document,
+    limit_reached,
     not_found,
 )
 from services.gateway.webhooks.audit_entries import list_changes, make_entry, read_headers, show_fields
@@ -49,7 +49,7 @@ Caller = Request[Key, Any, Any]
     summary="Create a subscription",
     operation_id="create_webhook",
     **needs(Scope.ADMIN),
-    responses=document(*WITH_BODY, HTTPStatus.CONFLICT),
+    responses=document(*WITH_BODY, HTTPStatus.CONFLICT, conflict="`limit_reached`: too many subscriptions"),
 )
 async def create_webhook(request: Caller, data: CreateWebhook, services: Services) -> Response[WebhookView]:
     """Subscribe a URL to events. Only this response has the secret (for ed25519 the public key).
@@ -202,7 +202,7 @@ def add_warnings(view: WebhookView, warnings: list[FieldError]) -> WebhookView:
 
 
 def too_many_webhooks(limit: int) -> Problem:
-    return conflict(
+    return limit_reached(
         f"the tenant has {limit} webhook subscriptions, the most that CHARONIA_MAX_WEBHOOKS_PER_TENANT allows; "
         "delete one, or change one with PATCH"
     )

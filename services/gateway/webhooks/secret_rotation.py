@@ -10,7 +10,7 @@ from common.postgres.database import Connection, Database
 from common.security import webhook_signatures
 from common.security.encryption import Encryptor
 from services.gateway.auth.store import Key
-from services.gateway.http.problems import conflict, not_found
+from services.gateway.http.problems import limit_reached, not_found
 from services.gateway.webhooks.audit_entries import make_entry
 from services.gateway.webhooks.store import WebhookRow, WebhookStore
 
@@ -64,7 +64,7 @@ class SecretRotation:
             await self._store.end_old_secrets(connection, tenant_id, webhook_id)
             return None
         if await self._store.count_old_secrets(connection, tenant_id, webhook_id) >= MAX_OLD_SECRETS:
-            raise conflict(
+            raise limit_reached(
                 f"{MAX_OLD_SECRETS} old secrets are still in their grace period; "
                 "wait until one ends, or rotate with grace_period 0"
             )

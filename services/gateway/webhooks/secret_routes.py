@@ -20,6 +20,8 @@ from services.gateway.webhooks.schemas import Rotate, SecretView, WebhookView
 
 log = Log("webhook")
 
+OLD_SECRETS = "`limit_reached`: too many old secrets still sign"
+
 Caller = Request[Key, Any, Any]
 
 
@@ -29,7 +31,7 @@ Caller = Request[Key, Any, Any]
     summary="Rotate the secret of a subscription",
     operation_id="rotate_webhook",
     **needs(Scope.ADMIN),
-    responses=document(*WITH_BODY, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    responses=document(*WITH_BODY, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, conflict=OLD_SECRETS),
 )
 async def rotate_webhook(
     request: Caller, webhook_id: str, services: Services, data: Rotate | None = None
@@ -52,7 +54,7 @@ async def rotate_webhook(
     summary="Rotate the secret of single-job callbacks",
     operation_id="rotate_webhook_secret",
     **needs(Scope.ADMIN),
-    responses=document(*WITH_BODY, HTTPStatus.CONFLICT),
+    responses=document(*WITH_BODY, HTTPStatus.CONFLICT, conflict=OLD_SECRETS),
 )
 async def rotate_webhook_secret(request: Caller, services: Services, data: Rotate | None = None) -> SecretView:
     """Replace the tenant's secret. The old secret also signs during a grace period."""

@@ -74,7 +74,7 @@ async def read_waiting_job(world: World) -> None:
     job = await client.submit("ocr_stream", {"image": {"base64": "AAAA"}}, "canceled")
     for path in ("", "/events", "/attempts", "/deliveries"):
         await client.get(f"/v1/jobs/{job}{path}")
-    await client.call("GET", f"/v1/jobs/{job}/outputs", 404)
+    await client.call("GET", f"/v1/jobs/{job}/outputs", 409)
     await client.get("/v1/stats")
     await client.call("POST", f"/v1/jobs/{job}/cancel", 202, 409)
     await client.wait(job, "canceled")

@@ -30,8 +30,9 @@ PROBLEM = b'{"type": "urn:charonia:problem:%b", "detail": "why", "errors": [{"po
         (503, "", False, False, False),  # of a proxy
         (502, "", True, False, True),
         (502, "", False, False, False),
-        (409, "conflict", True, True, True),  # the first call with the key is under way
-        (409, "conflict", True, False, False),
+        (409, "request_in_progress", True, True, True),  # the first call with the key is under way
+        (409, "request_in_progress", True, False, False),
+        (409, "conflict", True, True, False),
         (409, "model_not_loaded", True, True, False),
         (422, "invalid_request", True, True, False),
         (500, "internal", True, True, False),

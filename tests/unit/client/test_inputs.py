@@ -51,7 +51,7 @@ def receive(model: ModelInfo, **inputs: Any) -> dict[str, Tensor]:
     sent = msgspec.json.encode(encode_inputs(model, inputs))
     signatures = [Signature(each.name, Datatype(each.datatype), each.shape, each.optional) for each in model.inputs]
     given = msgspec.json.decode(sent, type=list[InputTensor])
-    found, errors = read_inputs(given, signatures, model.max_batch_size, KnownFiles({}, MIB))
+    found, errors = read_inputs(given, signatures, model.max_batch_size or 0, KnownFiles({}, MIB))
     assert errors == []
     return {each.name: each for each in found}
 

@@ -29,6 +29,7 @@ from services.gateway.http.problems import (
     conflict,
     document,
     invalid,
+    limit_reached,
     not_found,
 )
 from services.gateway.http.telemetry import identify_caller
@@ -57,7 +58,7 @@ Services = NamedDependency[SkipValidation[KeyServices]]
     summary="Make a key",
     operation_id="create_key",
     **needs(Scope.ADMIN),
-    responses=document(*WITH_BODY, HTTPStatus.CONFLICT),
+    responses=document(*WITH_BODY, HTTPStatus.CONFLICT, conflict="`limit_reached`: too many keys"),
 )
 async def create_key(request: Caller, data: CreateKey, services: Services) -> Response[KeyView]:
     """Make a key of your tenant. Only this answer has the key itself.
@@ -71,12 +72,14 @@ async def create_key(request: Caller, data: CreateKey, services: Services) -> Re
     if expires_at is not None and expires_at <= datetime.now(UTC):
         raise invalid(FieldError("/expires_at", "is in the past; give a later time, or null"))
     if len(caller.makers) >= MAX_MAKERS:
-        raise conflict(f"{MAX_MAKERS} keys made this one after each other, the most there may be; use one of those")
+        raise limit_reached(
+            f"{MAX_MAKERS} keys made this one after each other, the most there may be; use one of those"
+        )
     models = grant_models(caller.models, data.models)
     rate_limit = grant_rate(caller.rate_limit, data.rate_limit, services.default_rate)
     expires_at = grant_expiry((await find_key(services, caller.id, caller)).expires_at, expires_at)
     if await services.store.count_active(caller.tenant_id) >= MAX_KEYS:
-        raise conflict(f"the tenant has {MAX_KEYS} keys, the most it may have; revoke one")
+        raise limit_reached(f"the tenant has {MAX_KEYS} keys, the most it may have; revoke one")
     key_id, key = ids.new(), new_key()
     own = data.name, hash_key(key), frozenset(data.scopes), rate_limit, models, expires_at
     makers = *caller.makers, caller.id

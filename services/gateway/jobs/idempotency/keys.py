@@ -5,17 +5,20 @@ Nothing that happened to the job, its model or the limits in between changes tha
 
 import hashlib
 import re
+from http import HTTPStatus
 from typing import Annotated
 from uuid import UUID
 
 from litestar.params import HeaderParameter
 
 from common.postgres.batcher import Batcher
-from services.gateway.http.problems import FieldError, Problem, conflict, invalid
+from services.gateway.http.problems import FieldError, Problem, invalid
 from services.gateway.jobs.idempotency.store import IdempotencyStore, KeyRecord, RequestKey, TenantKey
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 KEY_PATTERN = re.compile(r"[\x21-\x7e]{1,255}")
+SOON = {"Retry-After": "1"}  # a submit takes less
+IN_PROGRESS = f"`request_in_progress`: the first request with this `{IDEMPOTENCY_KEY}` is under way"
 IdempotencyKey = Annotated[
     str | None,
     HeaderParameter(
@@ -63,4 +66,5 @@ def check_same_request(first: KeyRecord, fingerprint: bytes, *, is_batch: bool) 
 
 
 def in_progress() -> Problem:
-    return conflict(f"another request with this {IDEMPOTENCY_KEY} is in progress; repeat the request soon")
+    text = f"another request with this {IDEMPOTENCY_KEY} is in progress; repeat the request soon"
+    return Problem(HTTPStatus.CONFLICT, "request_in_progress", text, headers=SOON)

@@ -115,8 +115,12 @@ async def test_body_that_is_not_a_list_is_refused(api: Api, content: bytes, stat
 async def test_one_idempotency_key_is_one_batch(api: Api, other_tenant: Api) -> None:
     key, items = str(uuid4()), [ECHO, TYPO, ECHO]
     responses = await asyncio.gather(*(send_batch(api, write_lines(items), idempotency_key=key) for _ in range(10)))
-    assert {response.status_code for response in responses} <= {202, 409}  # 409: the first is still in progress
     accepted = [response for response in responses if response.status_code == 202]
+    refused = [response for response in responses if response not in accepted]
+    assert {(each.status_code, each.json()["type"].rpartition(":")[2]) for each in refused} <= {
+        (409, "request_in_progress")
+    }
+    assert {each.headers["retry-after"] for each in refused} <= {"1"}
     ended = await wait_for_batch(api, accepted[0].json()["id"])
     again = await send_batch(api, write_lines(items), idempotency_key=key)
     batch = read(again, 202, BatchAccepted)

@@ -56,7 +56,7 @@ async def test_results_wait_for_the_last_job_unless_they_may_be_partial(api: Api
     early = await wait(api, submitted.id, 1)
     assert (early.status, early.counts["queued"]) == ("processing", 1)
     response = await api.http.get(f"/v1/batches/{submitted.id}/results")
-    assert (response.status_code, response.json()["type"]) == (409, "urn:charonia:problem:conflict")
+    assert (response.status_code, response.json()["type"]) == (409, "urn:charonia:problem:not_ready")
     partial = await read_results(api, submitted.id, partial="true")
     assert [each.job and each.job.status for each in partial] == ["succeeded", "queued"]
     assert partial[1].job is not None

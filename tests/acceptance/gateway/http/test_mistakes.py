@@ -51,15 +51,17 @@ async def test_mistake_is_answered_with_what_to_do(api: Api, mistake: Mistake) -
 async def test_outputs_that_do_not_exist_are_explained(api: Api) -> None:
     failed = await api.run("faulty", fault("invalid"))
     queued = await api.submit("echo", {"x": [[1.0]]}, run_at=(datetime.now(UTC) + timedelta(days=1)).isoformat())
-    texts = {
-        failed.id: "the job failed, so it has no outputs; its `error` says why",
-        queued.id: "the job is queued, so it has no outputs yet; wait for its end with GET /v1/jobs/{id}?wait=60",
-        UNKNOWN_JOB: "job not found; it never existed, was deleted, or belongs to another tenant",
+    waits = "the job is queued, so it has no outputs yet; wait for its end with GET /v1/jobs/{id}?wait=60"
+    refusals = {
+        failed.id: (404, "not_found", "the job failed, so it has no outputs; its `error` says why"),
+        queued.id: (409, "not_ready", waits),
+        UNKNOWN_JOB: (404, "not_found", "job not found; it never existed, was deleted, or belongs to another tenant"),
     }
-    for job_id, text in texts.items():
+    for job_id, (status, code, text) in refusals.items():
         response = await api.http.get(f"/v1/jobs/{job_id}/outputs")
         show("GET /v1/jobs/{id}/outputs", response.status_code, response.json()["detail"])
-        assert (response.status_code, response.json()["detail"]) == (404, text)
+        found = response.json()
+        assert (found["status"], found["type"], found["detail"]) == (status, f"urn:charonia:problem:{code}", text)
     await api.http.post(f"/v1/jobs/{queued.id}/cancel")
 
 

@@ -114,7 +114,7 @@ async def test_number_of_active_secrets_is_limited(api: Api, receiver: Receiver)
     async with api.subscribed(inbox.url, events=ENDS) as subscription:
         rotated = [await rotate(api, subscription) for _ in range(4)]
         response = await api.http.post(f"/v1/webhooks/{subscription.id}/rotate")
-        assert (response.status_code, response.json()["type"]) == (409, "urn:charonia:problem:conflict")
+        assert (response.status_code, response.json()["type"]) == (409, "urn:charonia:problem:limit_reached")
         delivery = await deliver(api, inbox)
         secrets = [subscription.secret, *(each.secret for each in rotated)]
         assert len(set(secrets)) == 5

@@ -110,7 +110,7 @@ async def test_a_tenant_may_have_a_limited_number_of_subscriptions(stack: Stack,
     ):
         async with client.subscribed(url):
             refused = await client.http.post("/v1/webhooks", json={"url": url})
-            assert (refused.status_code, refused.json()["type"]) == (409, "urn:charonia:problem:conflict")
+            assert (refused.status_code, refused.json()["type"]) == (409, "urn:charonia:problem:limit_reached")
             assert "has 2 webhook subscriptions" in refused.json()["detail"]
             assert "CHARONIA_MAX_WEBHOOKS_PER_TENANT" in refused.json()["detail"]
             assert "delete one" in refused.json()["detail"]

@@ -93,5 +93,6 @@ async def test_only_ended_jobs_are_erased_and_their_outputs_urls_stop_working(ap
     async with httpx.AsyncClient(timeout=30) as anybody:
         assert (await anybody.get(event.data.outputs_url)).status_code == 200
         await erase(api, job)
-        assert (await anybody.get(event.data.outputs_url)).status_code == 404
+        erased = await anybody.get(event.data.outputs_url)
+        assert erased.json() == {"id": job.id, "outputs": None, "outputs_omitted": "erased"}
     assert (await api.get(job.id)).outputs is None
