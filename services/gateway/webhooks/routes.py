@@ -56,7 +56,7 @@ async def create_webhook(request: Caller, data: CreateWebhook, services: Service
 
     A tenant may have `CHARONIA_MAX_WEBHOOKS_PER_TENANT` subscriptions. One more gets 409.
     """
-    await check_subscription(services.policy, url=data.url, events=data.events, headers=data.headers)
+    await check_subscription(services.policy, data)
     headers = restore_hidden(data.headers or {}, {})
     warnings = await find_warnings(services, request.user, data.models)
     secret, encryptor = webhook_signatures.new_secret(data.signing), services.encryptor
@@ -128,7 +128,7 @@ async def get_webhook(request: Caller, webhook_id: str, services: Services) -> W
 )
 async def change_webhook(request: Caller, webhook_id: str, data: ChangeWebhook, services: Services) -> WebhookView:
     """Change the fields that are given. Null clears an optional field. Pending deliveries go to the new URL."""
-    await check_subscription(services.policy, url=data.url, events=data.events, headers=data.headers)
+    await check_subscription(services.policy, data)
     warnings = await find_warnings(services, request.user, data.models)
     async with services.database.transaction() as connection:
         row = await lock_webhook(services.webhooks, connection, webhook_id, request.user.tenant_id)

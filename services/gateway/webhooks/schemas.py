@@ -11,10 +11,15 @@ from common.views.delivery import DeliveryAttempt, DeliveryView
 from common.views.job import Time
 from services.gateway.events.event_types import document_patterns
 from services.gateway.http.problems import FieldError
-from services.gateway.jobs.schemas import Name, Url
+from services.gateway.jobs.schemas import Url
 
 # PostgreSQL text cannot contain NUL.
-Text = Annotated[str, Meta(max_length=1000, pattern=r"^[^\x00]*$")]
+NO_NUL = r"^[^\x00]*$"
+Text = Annotated[str, Meta(max_length=1000, pattern=NO_NUL)]
+# The name of a model. Wildcards are refused, so that a later release may give them a meaning.
+ModelName = Annotated[
+    str, Meta(min_length=1, max_length=255, pattern=NO_NUL, extra_json_schema={"pattern": r"^[^\x00*?\[\]]*$"})
+]
 EventPattern = Annotated[str, Meta(max_length=100, extra_json_schema=document_patterns(EVENT_TYPES))]
 Count = Annotated[int, Meta(ge=0)]
 RateLimit = Annotated[int, Meta(ge=1, le=10_000)]
@@ -29,8 +34,11 @@ class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         default_factory=lambda: ["job.*"]
     )
     """The events to send, by type or pattern. `*` stands for one word, and alone for every type."""
-    models: Annotated[list[Name], Meta(min_length=1, max_length=100)] | None = None
-    """Sends only events of jobs of these models. By default of all models."""
+    models: Annotated[list[ModelName], Meta(min_length=1, max_length=100)] | None = None
+    """Sends only events of these models, and those that belong to no model. By default of all models.
+
+    These are whole names, without `*`, `?`, `[` and `]`.
+    """
     description: Text | None = None
     """A note of yours."""
     headers: Annotated[dict[str, str], Meta(max_length=20)] | None = None
@@ -50,8 +58,8 @@ class ChangeWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The URL to send to. Pending deliveries go there, too."""
     events: Annotated[list[EventPattern], Meta(min_length=1, max_length=50)] | msgspec.UnsetType = msgspec.UNSET
     """The events to send, by type or pattern."""
-    models: Annotated[list[Name], Meta(min_length=1, max_length=100)] | msgspec.UnsetType | None = msgspec.UNSET
-    """Sends only events of jobs of these models."""
+    models: Annotated[list[ModelName], Meta(min_length=1, max_length=100)] | msgspec.UnsetType | None = msgspec.UNSET
+    """Sends only events of these models, and those that belong to no model."""
     description: Text | msgspec.UnsetType | None = msgspec.UNSET
     """A note of yours."""
     headers: Annotated[dict[str, str], Meta(max_length=20)] | msgspec.UnsetType | None = msgspec.UNSET
@@ -75,7 +83,7 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     events: list[str]
     """The events that are sent, by type or pattern."""
     models: list[str] | None
-    """Only events of jobs of these models are sent; null for all models."""
+    """Only events of these models are sent, and those that belong to no model; null for all models."""
     description: str | None
     """Your note; null without one."""
     headers: dict[str, str] | None

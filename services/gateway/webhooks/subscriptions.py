@@ -14,10 +14,11 @@ from services.gateway.events.event_types import explain_pattern, list_all_patter
 from services.gateway.http.problems import MAX_ERRORS, FieldError, escape, invalid
 from services.gateway.http.validation.suggestions import list_names, suggest
 from services.gateway.webhooks.audit_entries import read_headers
-from services.gateway.webhooks.schemas import ChangeWebhook
+from services.gateway.webhooks.schemas import ChangeWebhook, CreateWebhook
 from services.gateway.webhooks.store import WebhookRow
 
 PATTERNS = frozenset(list_all_patterns(EVENT_TYPES))
+WILDCARDS = frozenset("*?[]")
 HIDDEN = "***"  # shown instead of a header's value, which may be a credential
 
 
@@ -84,18 +85,18 @@ def find_unknown_models(models: Sequence[str], known: Collection[str]) -> list[F
     return warnings[:MAX_ERRORS]
 
 
-async def check_subscription(
-    policy: AddressPolicy,
-    *,
-    url: str | msgspec.UnsetType,
-    events: Sequence[str] | msgspec.UnsetType,
-    headers: Mapping[str, str] | msgspec.UnsetType | None,
-) -> None:
+def check_models(models: Sequence[str]) -> list[FieldError]:
+    """Return one error for each name with a wildcard."""
+    text = "has one of * ? [ ], but must be the whole name of a model; list each model, or leave `models` out for all"
+    return [FieldError(f"/models/{index}", text) for index, name in enumerate(models) if not WILDCARDS.isdisjoint(name)]
+
+
+async def check_subscription(policy: AddressPolicy, given: CreateWebhook | ChangeWebhook) -> None:
     """Raises Problem (422) with every invalid field. Unset fields are not checked."""
-    errors = check_headers(headers or {}) + check_patterns(events or [])
-    if url:
+    errors = check_headers(given.headers or {}) + check_patterns(given.events or []) + check_models(given.models or [])
+    if given.url:
         try:
-            await check_host(url, policy)
+            await check_host(given.url, policy)
         except AddressRefused as error:
             errors.append(FieldError("/url", str(error)))
     if errors:

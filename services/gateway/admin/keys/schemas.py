@@ -25,7 +25,11 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     scopes: Annotated[list[Scope], Meta(min_length=1, max_length=len(Scope))]
     """What the key may do. `admin` includes the other two."""
     models: Annotated[list[ModelPattern], Meta(min_length=1, max_length=100)] | None = None
-    """Which models the key may run: names, or patterns such as `ocr*`. By default those of the calling key."""
+    """Which models the key may run: names, or patterns such as `ocr*`. By default those of the calling key.
+
+    A pattern matches the whole name, and case counts. `*` stands for any characters, or none, and `?` for one. `[abc]`
+    or `[a-c]` stands for one of these, and `[!abc]` for one of the others.
+    """
     rate_limit: RateLimit | None = None
     """How many requests a second the key may make; 0 for any number. By default that of the calling key."""
     expires_at: Annotated[datetime, Meta(tz=True)] | None = None
@@ -42,7 +46,7 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scopes: list[Scope]
     """What the key may do."""
     models: list[str] | None
-    """Which models the key may run; null for every model."""
+    """Which models the key may run, as names and patterns; null for every model."""
     rate_limit: int | None
     """How many requests a second the key may make; 0 for any number, null for the gateway's default."""
     created_at: Time

@@ -145,6 +145,8 @@ async def test_a_subscription_to_an_unknown_model_warns(api: Api, receiver: Rece
         changed = read(await api.http.patch(path, json={"models": ["work_smal"]}), 200, Subscription)
         assert ["did you mean 'work_small'?" in each.detail for each in changed.warnings or []] == [True]
         assert read(await api.http.patch(path, json={"models": ["ocr"]}), 200, Subscription).warnings is None
+        refused = await api.http.patch(path, json={"models": ["ocr", "ocr*"]})
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/models/1")
         assert read(await api.http.get(path), 200, Subscription).warnings is None
 
 

@@ -19,6 +19,20 @@ PATTERNS = ("ocr*", "llm")
 
 
 @pytest.mark.parametrize(
+    ("pattern", "matched", "others"),
+    [
+        ("o*r", ["or", "ocr"], ["ocr2"]),
+        ("o?r", ["ocr"], ["or"]),
+        ("[ab]", ["a", "b"], ["c", "ab"]),
+        ("[a-c]", ["b"], ["-"]),
+        ("[!ab]", ["c"], ["a"]),
+    ],
+)
+def test_patterns_match_what_the_reference_says(pattern: str, matched: list[str], others: list[str]) -> None:
+    assert [each for each in [*matched, *others] if may_run([pattern], each)] == matched
+
+
+@pytest.mark.parametrize(
     ("model", "expected"), [("ocr", True), ("ocr_stream", True), ("llm", True), ("llm2", False), ("OCR", False)]
 )
 def test_a_pattern_matches_the_whole_name(model: str, expected: bool) -> None:

@@ -15,6 +15,7 @@ from services.gateway.webhooks.store import WebhookRow
 from services.gateway.webhooks.subscriptions import (
     apply_change,
     check_headers,
+    check_models,
     check_patterns,
     find_origin,
     restore_hidden,
@@ -67,6 +68,12 @@ def test_a_duplicate_header_is_refused() -> None:
 def test_every_invalid_header_is_reported() -> None:
     found = check_headers({"Host": "v", "X-A": "fine", "X-B": "\n"})
     assert [error.pointer for error in found] == ["/headers/Host", "/headers/X-B"]
+
+
+def test_a_wildcard_in_the_name_of_a_model_is_refused() -> None:
+    found = check_models(["ocr", "ocr*", "o?r", "[o]cr", "ocr]"])
+    assert [error.pointer for error in found] == ["/models/1", "/models/2", "/models/3", "/models/4"]
+    assert {error.detail.partition(";")[2] for error in found} == {" list each model, or leave `models` out for all"}
 
 
 def test_a_hidden_value_is_the_present_one() -> None:
