@@ -25,8 +25,7 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
 class WebhookNote(msgspec.Struct, frozen=True, kw_only=True):
     """What `webhook.test` and `webhook.disabled` say about a subscription."""
 
-    webhook_id: str | None = None
-    id: str | None = None
+    id: str
     url: str | None = None
     description: str | None = None
     status: str | None = None

@@ -39,7 +39,7 @@ class DisabledBody(msgspec.Struct, frozen=True):
 class TestData(msgspec.Struct, frozen=True):
     """The subscription that is tested."""
 
-    webhook_id: str
+    id: str
     """The id of the subscription."""
     description: str | None
     """Your note on the subscription; null without one."""

@@ -87,7 +87,7 @@ EVENTS: dict[str, Any] = {
     "webhook.test": {
         "type": "webhook.test",
         "timestamp": "2026-11-21T10:18:50.942Z",
-        "data": {"webhook_id": WEBHOOK_ID, "description": None},
+        "data": {"id": WEBHOOK_ID, "description": None},
     },
     "webhook.disabled": {
         "type": "webhook.disabled",

@@ -14,7 +14,7 @@ from standardwebhooks import Webhook
 
 from common.security import webhook_signatures
 
-BODY = json.dumps({"type": "webhook.test", "timestamp": "2026-11-21T02:53:41.250Z", "data": {"webhook_id": "whk_1"}})
+BODY = json.dumps({"type": "webhook.test", "timestamp": "2026-11-21T02:53:41.250Z", "data": {"id": "whk_1"}})
 # The vectors of Standard Webhooks.
 VECTOR = b'msg_p5jXN8AQM9LWM0D4loKWxJek.1614265330.{"test": 2432232314}'
 V1 = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
@@ -42,7 +42,7 @@ def test_a_webhook_of_charonia_becomes_an_event(kind: Any) -> None:
     shown = secret if kind == "hmac" else webhook_signatures.public_key(secret)
     event = charonia.verify(BODY.encode(), sign([webhook_signatures.new_secret(kind), secret]), shown)
     assert isinstance(event, charonia.WebhookEvent)
-    assert (event.id, event.type, event.data.webhook_id) == ("dlv_1", "webhook.test", "whk_1")
+    assert (event.id, event.type, event.data.id) == ("dlv_1", "webhook.test", "whk_1")
     assert event.timestamp == datetime(2026, 11, 21, 2, 53, 41, 250_000, timezone.utc)  # noqa: UP017 -- as for 3.10
 
 

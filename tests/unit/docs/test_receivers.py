@@ -18,7 +18,7 @@ from common.security import webhook_signatures
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "receive-webhooks.md"
 SECRET = webhook_signatures.new_secret("hmac")
-BODY = b'{"type": "webhook.test", "timestamp": "2026-11-21T02:53:41.250Z", "data": {"webhook_id": "whk_1"}}'
+BODY = b'{"type": "webhook.test", "timestamp": "2026-11-21T02:53:41.250Z", "data": {"id": "whk_1"}}'
 LINES = 10  # of a receiver, without its imports
 
 

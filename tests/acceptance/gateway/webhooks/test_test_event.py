@@ -16,7 +16,7 @@ OUTAGE_MS = 1500  # longer than any delay between attempts
 
 
 class WebhookTestData(Strict, frozen=True):
-    webhook_id: str
+    id: str
     description: str | None
 
 
