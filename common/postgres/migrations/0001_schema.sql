@@ -717,7 +717,7 @@ CREATE TABLE endpoints (
   tenant_id uuid NOT NULL REFERENCES tenants,
   webhook_id uuid UNIQUE REFERENCES webhooks ON DELETE CASCADE CHECK (webhook_id = id),
   origin text, -- scheme, host and port
-  rate_limit integer CHECK (rate_limit >= 1), -- attempts a second
+  rate_limit integer CHECK (rate_limit >= 0), -- attempts a second; 0 or NULL: no limit
   ordered boolean NOT NULL DEFAULT false, -- a later event of a job waits for the earlier one
   next_at timestamptz, -- when to look for due deliveries; NULL: there are none
   rate_limited_until timestamptz, -- no attempt before
@@ -945,7 +945,7 @@ CROSS JOIN LATERAL (
   SELECT count(*) AS attempts FROM live_deliveries d WHERE d.endpoint_id = e.id AND d.lease_until > now()
 ) in_flight
 WHERE e.failures = 0
-  AND e.rate_limit IS NULL
+  AND (e.rate_limit > 0) IS NOT TRUE
   AND e.cancel_before IS NULL
   AND NOT e.ordered
   AND (e.next_at <= now()) IS NOT TRUE

@@ -40,7 +40,7 @@ export function WebhookForm({ title, button, webhook, save, onClose }) {
       <label>Models, separated by commas <input name="models" placeholder="All" spellcheck=${false} defaultValue=${webhook?.models?.join(", ") ?? ""} /></label>
       <label>Description <input name="description" placeholder="A note of yours" maxlength="1000" defaultValue=${webhook?.description ?? ""} /></label>
       <${HeaderRows} webhook=${webhook} error=${error} />
-      <label>At most so many attempts a second <input name="rate_limit" type="number" min="1" max="10000" placeholder="No limit" defaultValue=${webhook?.rate_limit ?? ""} /></label>
+      <label>At most so many attempts a second <input name="rate_limit" type="number" min="0" max="10000" placeholder="No limit" defaultValue=${webhook?.rate_limit ?? ""} /></label>
       <label class="line"><input name="ordered" type="checkbox" defaultChecked=${webhook?.ordered ?? false} /> Send the events of a job in order</label>
       <${Trouble} error=${error} />
       <p class="actions"><button type="submit" class="primary" aria-disabled=${busy}>${busy ? "Working …" : button}</button></p>

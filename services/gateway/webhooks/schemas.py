@@ -22,7 +22,7 @@ ModelName = Annotated[
 ]
 EventPattern = Annotated[str, Meta(max_length=100, extra_json_schema=document_patterns(EVENT_TYPES))]
 Count = Annotated[int, Meta(ge=0)]
-RateLimit = Annotated[int, Meta(ge=1, le=10_000)]
+RateLimit = Annotated[int, Meta(ge=0, le=10_000)]
 
 
 class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,7 +46,7 @@ class CreateWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     signing: Literal["hmac", "ed25519"] = "hmac"
     """How to sign: with a shared secret (`hmac`), or with a key whose public half verifies (`ed25519`)."""
     rate_limit: RateLimit | None = None
-    """How many attempts a second the receiver gets at most. By default there is no limit."""
+    """How many attempts a second the receiver gets at most; 0 for any number. By default that of the server, now 0."""
     ordered: bool = False
     """Whether a later event of a job waits until the earlier one is delivered or given up."""
 
@@ -68,7 +68,7 @@ class ChangeWebhook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     If the URL gets another origin, send the values again, or null: they may be credentials.
     """
     rate_limit: RateLimit | msgspec.UnsetType | None = msgspec.UNSET
-    """How many attempts a second the receiver gets at most."""
+    """How many attempts a second the receiver gets at most; 0 for any number, null for the server's default."""
     ordered: bool | msgspec.UnsetType = msgspec.UNSET
     """Whether a later event of a job waits until the earlier one is delivered or given up."""
 
@@ -91,7 +91,7 @@ class WebhookView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     signing: Literal["hmac", "ed25519"]
     """How events are signed."""
     rate_limit: int | None
-    """How many attempts a second the receiver gets at most; null without a limit."""
+    """How many attempts a second the receiver gets at most; 0 for any number, null for the server's default, now 0."""
     ordered: bool
     """Whether a later event of a job waits until the earlier one is delivered or given up."""
     status: Literal["enabled", "disabled"]

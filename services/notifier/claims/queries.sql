@@ -53,7 +53,7 @@ WITH rooms AS (
   SELECT e.id, e.tenant_id, e.next_at, e.cancel_before, e.ordered,
     least(
       CASE WHEN e.open_until IS NULL THEN greatest(1, $4::integer >> least(e.failures, 30)) ELSE 1 END - in_flight.attempts,
-      CASE WHEN e.rate_limit IS NOT NULL THEN greatest(1, e.rate_limit / 10) END,
+      CASE WHEN e.rate_limit > 0 THEN greatest(1, e.rate_limit / 10) END,
       $2
     ) AS size
   FROM endpoints e
@@ -97,7 +97,7 @@ WITH rooms AS (
   UPDATE endpoints e
   SET rate_limited_until = now() + make_interval(secs => counted.claims / e.rate_limit::double precision)
   FROM (SELECT endpoint_id, count(*) AS claims FROM due GROUP BY endpoint_id) counted
-  WHERE e.id = counted.endpoint_id AND e.rate_limit IS NOT NULL
+  WHERE e.id = counted.endpoint_id AND e.rate_limit > 0
 ), claimed AS (
   UPDATE live_deliveries d
   SET attempt = d.attempt + 1,

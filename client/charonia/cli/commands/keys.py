@@ -72,13 +72,20 @@ def print_key(session: Session, key: KeyData) -> None:
             ("name", key.name),
             ("scopes", ", ".join(key.scopes)),
             ("models", show_models(key)),
-            ("rate limit", "none of its own" if key.rate_limit is None else f"{key.rate_limit} requests/s"),
+            ("rate limit", show_rate(key.rate_limit)),
             ("created", show_time(key.created_at)),
             ("expires", "never" if key.expires_at is None else f"{show_time(key.expires_at)} ({expiry})"),
             ("last used", "never" if key.last_used_at is None else show_time(key.last_used_at)),
             ("key", key.key),
         ],
     )
+
+
+def show_rate(limit: int | None) -> str:
+    """Return a rate limit for people."""
+    if limit is None:
+        return "none of its own"
+    return f"{limit} requests/s" if limit else "none"
 
 
 def create_key(
@@ -90,7 +97,7 @@ def create_key(
     model: Annotated[
         options.Texts, typer.Option(help="Only models of this name or pattern, such as ocr*. Repeatable.")
     ] = None,
-    rate_limit: Annotated[options.Number, typer.Option(min=1, help="Requests a second.")] = None,
+    rate_limit: Annotated[options.Number, typer.Option(min=0, help="Requests a second; 0 for any number.")] = None,
     expires: Annotated[options.Time, typer.Option(metavar="TIME", help="When it ends: 12h, 30d or a time.")] = None,
 ) -> None:
     """Create a key, and show it once. What you leave out is as in your own key."""

@@ -40,7 +40,7 @@ Description = Annotated[options.Text, typer.Option(help="A note of yours.")]
 Headers = Annotated[
     options.Texts, typer.Option("--header", metavar="NAME:VALUE", help="A header to send along. Repeatable.")
 ]
-RateLimit = Annotated[options.Number, typer.Option(min=1, help="Attempts a second at most.")]
+RateLimit = Annotated[options.Number, typer.Option(min=0, help="Attempts a second at most; 0 for any number.")]
 Ordered = Annotated[
     Optional[bool],  # noqa: UP045
     typer.Option("--ordered/--no-ordered", help="Send the events of a job one after the other."),
@@ -104,7 +104,7 @@ def print_webhook(session: Session, webhook: WebhookData) -> None:
         ("description", webhook.description),
         ("headers", ", ".join(webhook.headers) if webhook.headers else None),
         ("signing", webhook.signing),
-        ("rate limit", None if webhook.rate_limit is None else f"{webhook.rate_limit} attempts/s"),
+        ("rate limit", f"{webhook.rate_limit} attempts/s" if webhook.rate_limit else None),
         ("ordered", "yes" if webhook.ordered else None),
         ("created", show_time(webhook.created_at)),
         ("public key", webhook.public_key),

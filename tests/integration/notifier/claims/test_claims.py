@@ -74,6 +74,14 @@ async def test_a_rate_limit_spaces_out_claims(
     assert found["next_at"] - claims[0].claimed_at == timedelta(seconds=pause)
 
 
+async def test_a_rate_limit_of_0_is_none(database: Database, tenant: UUID, steps: Steps) -> None:
+    await add_due(database, tenant, (await subscribe(database, tenant, rate_limit=0)).id, 20)
+    assert len(await steps.claim()) == CONCURRENCY
+    found = await database.fetch_one("SELECT rate_limited_until FROM endpoints")
+    assert found is not None
+    assert found["rate_limited_until"] is None
+
+
 @pytest.mark.parametrize(("failures", "room"), [(0, 12), (1, 6), (2, 3), (3, 1), (19, 1)])
 async def test_each_failure_in_a_row_halves_the_limit_of_an_endpoint(
     database: Database, tenant: UUID, failures: int, room: int

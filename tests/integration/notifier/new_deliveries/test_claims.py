@@ -87,6 +87,11 @@ async def test_an_endpoint_has_no_more_in_flight_than_its_limit(database: Databa
     assert next_check <= LEASE
 
 
+async def test_a_rate_limit_of_0_is_none(database: Database, tenant: UUID, steps: Steps) -> None:
+    await subscribe(database, tenant, rate_limit=0)
+    assert len(await steps.take(await add_event(database, tenant))) == 1
+
+
 async def test_no_more_are_claimed_than_the_limit(database: Database, tenant: UUID, steps: Steps) -> None:
     webhooks = {(await subscribe(database, tenant)).id for _ in range(2)}
     events = [await add_event(database, tenant) for _ in range(2)]
