@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from charonia.schemas import ApiObject, FieldError, Percentiles
+from charonia.schemas import ApiObject, AttemptFailure, FieldError, Percentiles
 
 Scope = Literal["submit", "read", "admin"]
 """What a key may do."""
@@ -45,9 +45,9 @@ class DeliveryAttempt(ApiObject, frozen=True, kw_only=True):
 
     number: int
     started_at: datetime
-    latency_ms: int
+    duration_ms: int
     status_code: int | None
-    error: str | None
+    error: AttemptFailure | None
     response: str
 
 
@@ -80,7 +80,7 @@ class SentBody(msgspec.Struct, frozen=True, kw_only=True):
     body: str
 
 
-class AttemptLatency(msgspec.Struct, frozen=True):
+class AttemptDuration(msgspec.Struct, frozen=True):
     """How long attempts took that succeeded, in milliseconds: the median, and what 95 % did not exceed."""
 
     p50: int | None
@@ -94,7 +94,7 @@ class DeliveryWindow(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
     failed_attempts: int
     success_rate: float | None
-    latency_ms: AttemptLatency
+    duration_ms: AttemptDuration
 
 
 class WebhookHealth(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,6 +72,16 @@ class Failure(msgspec.Struct, frozen=True):
     retryable: bool = False
 
 
+class AttemptFailure(msgspec.Struct, frozen=True):
+    """Why an attempt of a job or a delivery failed."""
+
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
 class Metrics(msgspec.Struct, frozen=True):
     """In milliseconds; None until known."""
 
@@ -161,8 +171,7 @@ class AttemptData(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     finished_at: datetime
     duration_ms: int
-    error_code: str | None
-    error_message: str | None
+    error: AttemptFailure | None
 
 
 class Page(msgspec.Struct, Generic[Item], frozen=True):

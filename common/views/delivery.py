@@ -11,8 +11,9 @@ from msgspec import Meta
 from common import ids
 from common.event_types import EVENT_TYPES
 from common.postgres import sql
+from common.views.delivery_errors import explain_attempt
 from common.views.hidden_query import hide_query
-from common.views.job import Time, format_optional_time, format_time
+from common.views.job import AttemptFailure, Time, format_optional_time, format_time
 
 QUERIES = sql.load("common.views", "delivery.sql")
 
@@ -54,12 +55,12 @@ class DeliveryAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """The number of the attempt, from 1."""
     started_at: Time
     """When the attempt started."""
-    latency_ms: int
+    duration_ms: int
     """How long the attempt took, in milliseconds."""
     status_code: int | None
     """The HTTP status of the response; null without a response."""
-    error: str | None
-    """Null for success, or else a stable error code. The reference lists the codes of deliveries."""
+    error: AttemptFailure | None
+    """Why the attempt failed; null for success."""
     response: str
     """The first bytes of the response, as text."""
 
@@ -131,9 +132,9 @@ def view_attempt(row: AttemptRow) -> DeliveryAttempt:
     return DeliveryAttempt(
         number=row.number,
         started_at=format_time(row.started_at),
-        latency_ms=round(row.duration_ms),
+        duration_ms=round(row.duration_ms),
         status_code=row.status_code,
-        error=row.error,
+        error=None if row.error is None else explain_attempt(row.error, row.status_code),
         response=row.response.decode(errors="replace"),
     )
 

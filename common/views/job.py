@@ -49,6 +49,15 @@ class Metrics(msgspec.Struct, frozen=True):
     """From the submit to the end of the job."""
 
 
+class AttemptFailure(msgspec.Struct, frozen=True):
+    """Why an attempt failed."""
+
+    code: str
+    """A stable error code. The reference lists the codes of jobs and of deliveries."""
+    message: str
+    """A sentence about the error, for people. It may change."""
+
+
 WaitCode = Literal["slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation"]
 
 

@@ -17,9 +17,9 @@ const LONGEST_URL = 100; // characters; the delivery has the whole URL
  * @typedef {object} SendAttempt
  * @property {number} number
  * @property {string} started_at
- * @property {number} latency_ms
+ * @property {number} duration_ms
  * @property {number | null} status_code
- * @property {string | null} error
+ * @property {import("./types.js").AttemptFailure | null} error
  * @property {string} response
  */
 
@@ -125,11 +125,11 @@ function describeAttempt({ worker, duration_ms, count }) {
  */
 function describeSending(delivery, attempt) {
   const good = attempt.error === null;
-  const answer = attempt.status_code === null ? `gave no answer (${attempt.error})` : `answered ${attempt.status_code}`;
+  const answer = attempt.status_code === null ? `gave no answer (${attempt.error?.code})` : `answered ${attempt.status_code}`;
   return {
     at: Date.parse(attempt.started_at),
     title: good ? `Webhook ${delivery.event_type} delivered` : `Webhook ${delivery.event_type} failed, attempt ${attempt.number}`,
-    detail: `${shorten(delivery.url)} ${answer} after ${attempt.latency_ms} ms`,
+    detail: `${shorten(delivery.url)} ${answer} after ${attempt.duration_ms} ms`,
     delivery: delivery.id,
     tone: good ? "good" : "warn",
   };

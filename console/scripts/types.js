@@ -3,6 +3,7 @@
 /** @typedef {{ pointer: string, detail: string }} FieldError a JSON pointer into the body, and what is wrong there */
 /** @typedef {"queued" | "processing" | "canceling" | "succeeded" | "failed" | "canceled" | "expired"} Status */
 /** @typedef {{ code: string, message: string, retryable: boolean }} Failure */
+/** @typedef {{ code: string, message: string }} AttemptFailure */
 /** @typedef {{ code: string, detail: string }} WaitingFor */
 /** @typedef {{ queue_ms: number | null, inference_ms: number | null, total_ms: number | null }} Metrics */
 
@@ -33,8 +34,7 @@
  * @property {string} started_at
  * @property {string} finished_at
  * @property {number} duration_ms
- * @property {string | null} error_code
- * @property {string | null} error_message
+ * @property {AttemptFailure | null} error
  */
 
 /**
@@ -118,7 +118,7 @@ export const STATUSES = ["queued", "processing", "canceling", "succeeded", "fail
  * @property {number} failed
  * @property {number} failed_attempts
  * @property {number | null} success_rate of attempts, from 0 to 1
- * @property {Percentiles} latency_ms
+ * @property {Percentiles} duration_ms
  */
 
 /**

@@ -55,8 +55,7 @@ def check_attempts(
 
 def is_requested_failure(attempt: Attempt, model_error: str | None) -> bool:
     """Return whether the model failed because the job requested it. Other failures may have the same code."""
-    same_code = attempt.error_code is not None and attempt.error_code == model_error
-    return same_code and "as asked" in (attempt.error_message or "")
+    return attempt.error is not None and attempt.error.code == model_error and "as asked" in attempt.error.message
 
 
 def split_by_retry(attempts: Sequence[Attempt]) -> list[list[Attempt]]:

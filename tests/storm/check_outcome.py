@@ -66,6 +66,5 @@ def describe(job: Job, attempts: Sequence[Attempt]) -> str:
 
 def show(attempts: Sequence[Attempt]) -> str:
     return ", ".join(
-        f"{each.attempt}:{each.status}:{each.error_code}@{each.started_at:%H:%M:%S} {each.error_message or ''}".strip()
-        for each in attempts
+        f"{each.attempt}:{each.status}@{each.started_at:%H:%M:%S} {each.error or ''}".strip() for each in attempts
     )

@@ -66,7 +66,7 @@ def check_repeated(
     """
     slow = Counter(delivery.id for delivery in log.deliveries if delivery.response == SLOW)
     for delivery_id, pairs in find_unexplained_repeats(log).items():
-        timeouts = sum(attempt.error == "timeout" for attempt in delivery_attempts.get(delivery_id, ()))
+        timeouts = sum(attempt.error_code == "timeout" for attempt in delivery_attempts.get(delivery_id, ()))
         for earlier, repeated in pairs[max(timeouts - slow[delivery_id], 0) :]:
             expected, seen = f"once, at {earlier.at:.3f}", f"again, at {repeated.at:.3f}"
             yield delivery_id, "no repeated webhook without a fault", expected, seen

@@ -12,7 +12,7 @@ from tests.storm.check import check
 from tests.storm.job_requests import SLOW, JobRequest
 from tests.storm.storm_log import STEADY, SUBSCRIPTION, Call, Delivery, Fault, RoundTrip, StormLog, Submission
 from tests.support.api.api_client import Attempt, Failure, Job
-from tests.support.api.api_shapes import SendAttempt
+from tests.support.api.api_shapes import AttemptFailure, SendAttempt
 from tests.support.receivers.webhook_receiver import Event
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,9 +33,9 @@ JOB = msgspec.convert(
     | {"urls": {"self": "", "cancel": "", "events": "", "deliveries": "", "trace": None}},
     Job,
 )
-RUN = Attempt(1, 1, "succeeded", "echo", "worker-1", NOW, NOW, 0, None, None)
-LOST = msgspec.structs.replace(RUN, status="failed", error_code="worker_lost")
-LATE = SendAttempt(1, NOW, 6000, None, "timeout", "")
+RUN = Attempt(1, 1, "succeeded", "echo", "worker-1", NOW, NOW, 0, None)
+LOST = msgspec.structs.replace(RUN, status="failed", error=AttemptFailure("worker_lost", ""))
+LATE = SendAttempt(1, NOW, 6000, None, AttemptFailure("timeout", ""), "")
 SECOND = msgspec.structs.replace(RUN, attempt=2)
 KILL = Fault("kill", "dispatcher", "dispatcher-1", 4711, AT - 1, AT + 1, "worker-1")
 
@@ -134,7 +134,7 @@ def test_checker_accepts_storms_without_violations() -> None:
 
 def test_killed_model_may_be_met_long_after_its_kill() -> None:
     storm = Storm()
-    crashed = msgspec.structs.replace(LOST, error_code="model_crashed")
+    crashed = msgspec.structs.replace(LOST, error=AttemptFailure("model_crashed", ""))
     storm.change_outcome(RETRIED, crashed, SECOND)
     killed = replace(KILL, action="kill model", kind="triton", name="triton-1", began=AT - 20, ended=AT - 19)
     storm.log.faults.append(replace(killed, action="freeze"))
@@ -158,9 +158,7 @@ def test_each_triton_counts_the_failures_of_its_models() -> None:
     storm = Storm()
     request = replace(REQUEST, kind="fail_times", model="faulty", failures=1)
     storm.log.submissions[KEY].request = request
-    failed = msgspec.structs.replace(
-        RUN, status="failed", error_code="inference_failed", error_message="failed as asked"
-    )
+    failed = msgspec.structs.replace(RUN, status="failed", error=AttemptFailure("inference_failed", "failed as asked"))
     third = msgspec.structs.replace(RUN, attempt=3)
     storm.change_outcome(change_job(attempt=3), failed, msgspec.structs.replace(failed, attempt=2), third)
     assert storm.violated_rules == {"the model fails as requested"}
@@ -171,9 +169,7 @@ def test_each_triton_counts_the_failures_of_its_models() -> None:
 def test_a_success_that_was_lost_lets_the_model_fail_again() -> None:
     storm = Storm()
     storm.log.submissions[KEY].request = replace(REQUEST, kind="fail_times", model="faulty", failures=1)
-    failed = msgspec.structs.replace(
-        RUN, status="failed", error_code="inference_failed", error_message="failed as asked"
-    )
+    failed = msgspec.structs.replace(RUN, status="failed", error=AttemptFailure("inference_failed", "failed as asked"))
     again = msgspec.structs.replace(failed, attempt=2)
     lost = msgspec.structs.replace(LOST, attempt=2, status="returned")
     storm.change_outcome(change_job(attempt=3), failed, lost, again, msgspec.structs.replace(RUN, attempt=3))

@@ -248,7 +248,7 @@ class Charonia:
     def usage(
         self, *, since: date | None = None, until: date | None = None, model: str | None = None
     ) -> Iterator[UsageData]:
-        """Yield what you used by day (UTC) and model, newest day first. `until` is the last day."""
+        """Yield what you used by day (UTC) and model, newest day first. `until` itself is left out."""
         days = {"since": to_text(since), "until": to_text(until)}
         yield from list_pages(self._transport, "/v1/usage", UsageData, model=model, **days)
 

@@ -125,7 +125,7 @@ function TestButton({ path, onDone }) {
     setState({ busy: true, text: "", error: null });
     try {
       const result = await call("POST", `${path}/test`, { deadline: TEST_MS });
-      const text = `${result.error ?? "delivered"}: ${result.status_code ?? "no answer"} after ${result.latency_ms} ms`;
+      const text = `${result.error?.code ?? "delivered"}: ${result.status_code ?? "no answer"} after ${result.duration_ms} ms`;
       setState({ busy: false, text: result.error ? "" : text, error: result.error ? new Error(text) : null });
     } catch (error) {
       setState({ busy: false, text: "", error: /** @type {Error} */ (error) });

@@ -27,7 +27,7 @@ const WEBHOOK_COLUMNS = [
   { title: "URL", cell: (/** @type {Row} */ { webhook }) => html`<span class="url short" title=${webhook.url}>${webhook.url}</span>` },
   { title: "State", cell: (/** @type {Row} */ row) => html`<${HealthBadge} ...${row} />` },
   { title: "Success 24 h", number: true, cell: (/** @type {Row} */ { health }) => (health ? formatShare(health.last_24_hours.success_rate) : "…") },
-  { title: "p95 24 h", number: true, wide: true, cell: (/** @type {Row} */ { health }) => (health ? formatDuration(health.last_24_hours.latency_ms.p95) : "…") },
+  { title: "p95 24 h", number: true, wide: true, cell: (/** @type {Row} */ { health }) => (health ? formatDuration(health.last_24_hours.duration_ms.p95) : "…") },
   { title: "Pending", number: true, wide: true, cell: (/** @type {Row} */ { health }) => (health ? html`<${Pending} health=${health} />` : "…") },
   { title: "Failed 24 h", number: true, wide: true, cell: (/** @type {Row} */ { health }) => (health ? html`<${Failed} health=${health} />` : "…") },
   { title: "Events", wide: true, cell: (/** @type {Row} */ { webhook }) => html`<span class="reason">${describeEvents(webhook)}</span>` },

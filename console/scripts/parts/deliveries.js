@@ -76,7 +76,7 @@ function DeliveryItem({ delivery, named, selected, toggle, reload }) {
     <details onToggle=${(/** @type {Event} */ event) => setOpen(/** @type {HTMLDetailsElement} */ (event.target).open)}>
       <summary data-row>
         <${StatusBadge} of=${delivery.status} /> <strong>${delivery.event_type}</strong> <${Age} at=${delivery.created_at} />
-        <span class="faint">${formatNoun(delivery.attempts.length, "attempt")}${last?.error && html`, last <code>${last.status_code ?? last.error}</code>`}</span>
+        <span class="faint">${formatNoun(delivery.attempts.length, "attempt")}${last?.error && html`, last <code>${last.status_code ?? last.error.code}</code>`}</span>
         ${delivery.next_attempt_at && html`<span class="faint">${Date.parse(delivery.next_attempt_at) > Date.now() ? "next" : "due"} <${Age} at=${delivery.next_attempt_at} /></span>`}
         ${named && html`<span class="url short faint" title=${delivery.url}>${delivery.url}</span>`}
       </summary>
@@ -133,7 +133,7 @@ function AttemptItem({ attempt }) {
   return html`<li class="attempt">
     <p><strong>Attempt ${attempt.number}</strong> <${Age} at=${attempt.started_at} />
       <span class="badge ${attempt.error ? "bad" : "good"}">${attempt.status_code ?? "no answer"}</span>
-      ${attempt.error && html`<code>${attempt.error}</code>`} <span class="faint">after ${formatDuration(attempt.latency_ms)}</span></p>
+      ${attempt.error && html`<code title=${attempt.error.message}>${attempt.error.code}</code>`} <span class="faint">after ${formatDuration(attempt.duration_ms)}</span></p>
     ${attempt.response ? html`<${CodeBlock} text=${attempt.response} label=${`Response to attempt ${attempt.number}`} />` : html`<p class="faint">The response has no body.</p>`}
   </li>`;
 }

@@ -31,8 +31,8 @@ export function HealthNumbers({ webhook, health }) {
 
 /** @param {{ title: string, window: import("../types.js").DeliveryWindow, link: string }} props */
 function HealthTile({ title, window, link }) {
-  const { success_rate: rate, latency_ms: latency } = window;
+  const { success_rate: rate, duration_ms: durations } = window;
   const bad = rate !== null && rate < FAILING_SHARE;
   return html`<a class=${bad ? "tile bad" : "tile"} href=${link}><span>${title}</span><strong>${formatShare(rate)}</strong>
-    <small>${rate === null ? "nothing was sent" : `of attempts succeeded${latency.p50 === null ? "" : `; p50 ${formatDuration(latency.p50)}, p95 ${formatDuration(latency.p95)}`}`}</small></a>`;
+    <small>${rate === null ? "nothing was sent" : `of attempts succeeded${durations.p50 === null ? "" : `; p50 ${formatDuration(durations.p50)}, p95 ${formatDuration(durations.p95)}`}`}</small></a>`;
 }

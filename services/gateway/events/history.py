@@ -11,7 +11,7 @@ import msgspec
 from common import ids
 from common.event_types import EVENT_TYPES, TERMINAL_EVENTS, number_event
 from common.job_states import TERMINAL, Status
-from common.views.job import JobUrls, format_time
+from common.views.job import AttemptFailure, JobUrls, format_time
 from services.gateway.auth.store import Key
 from services.gateway.events.store import EventPosition, EventStore, HistoryRow
 from services.gateway.events.waiters import Waiter, Waiters
@@ -29,11 +29,6 @@ STATUSES = {
 } | {f"job.{status}": status for status in TERMINAL}
 
 
-class StepError(msgspec.Struct, frozen=True):
-    code: str
-    message: str
-
-
 class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The data of an event before the job's end, or after an erasure.
 
@@ -44,7 +39,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: Status
     attempt: int | None = None
     model: str | None = None
-    error: StepError | None = None
+    error: AttemptFailure | None = None
     outputs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -94,7 +89,7 @@ def parse_event_id(text: str) -> EventPosition | None:
 def to_event(job_id: UUID, row: HistoryRow, urls: JobUrls) -> Event:
     if row.type in TERMINAL_EVENTS and row.body is not None:
         return Event(format_event_id(row.position), row.type, row.body)
-    error = None if row.error_code is None else StepError(row.error_code, row.error_message or "")
+    error = None if row.error_code is None else AttemptFailure(row.error_code, row.error_message or "")
     step = StepView(
         id=ids.encode(ids.Kind.JOB, job_id),
         status=STATUSES[row.type],

@@ -11,7 +11,7 @@ from litestar.params import Parameter
 from common import ids
 from common.job_states import TERMINAL, Status
 from common.telemetry import tracing
-from common.views.job import JobUrls, JobView, WaitingFor, duration_ms, format_time, list_job, view_job
+from common.views.job import AttemptFailure, JobUrls, JobView, WaitingFor, duration_ms, format_time, list_job, view_job
 from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope, needs
 from services.gateway.auth.signed_urls import check_signed_url
 from services.gateway.auth.store import Key
@@ -165,8 +165,7 @@ def view_attempt(attempt: AttemptRow) -> AttemptView:
         started_at=format_time(attempt.started_at),
         finished_at=format_time(attempt.finished_at),
         duration_ms=duration_ms(attempt.started_at, attempt.finished_at) or 0,
-        error_code=attempt.error_code,
-        error_message=attempt.error_message,
+        error=None if attempt.error_code is None else AttemptFailure(attempt.error_code, attempt.error_message or ""),
     )
 
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 from common.event_types import JOB_EVENT_TYPES
 from common.ids import JobId
 from common.job_states import Priority
-from common.views.job import JobView, Time
+from common.views.job import AttemptFailure, JobView, Time
 from common.views.outputs import Outputs
 from services.gateway.events.event_types import document_patterns
 from services.gateway.jobs.inputs.schemas import InputTensor
@@ -150,10 +150,8 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     """When the attempt ended."""
     duration_ms: int
     """How long the attempt took, in milliseconds."""
-    error_code: str | None
-    """The stable error code of a failed attempt; null for the others."""
-    error_message: str | None
-    """A sentence about the error; null without one."""
+    error: AttemptFailure | None
+    """Why the attempt failed or was returned; null without an error."""
 
 
 class AttemptList(msgspec.Struct, frozen=True):

@@ -156,8 +156,7 @@ ANSWERS: dict[str, Any] = {
                 "started_at": "2026-11-21T10:18:14.225Z",
                 "finished_at": "2026-11-21T10:18:14.265Z",
                 "duration_ms": 40,
-                "error_code": "invalid_input",
-                "error_message": "INVALID_ARG: invalid as asked",
+                "error": {"code": "invalid_input", "message": "INVALID_ARG: invalid as asked"},
             }
         ],
         "next_cursor": None,

@@ -26,10 +26,11 @@ WEBHOOK = {
 }
 SECRET = {"secret": "whsec_3Svi35d86cdvyaJcxZDaXXzeRFC+69hnToAVd8mQzuQ="}
 GRACE = {"old_secret_until": "2026-11-21T11:18:50.942Z"}
+HTTP_STATUS = {"code": "http_status", "message": "the receiver answered 500"}
 ATTEMPT = {
     "number": 1,
     "started_at": "2026-11-21T10:18:38.627Z",
-    "latency_ms": 7,
+    "duration_ms": 7,
     "status_code": 204,
     "error": None,
     "response": "",
@@ -59,14 +60,14 @@ HEALTH = {
         "failed": 0,
         "failed_attempts": 1,
         "success_rate": 0.9762,
-        "latency_ms": {"p50": 38, "p95": 112},
+        "duration_ms": {"p50": 38, "p95": 112},
     },
     "last_24_hours": {
         "succeeded": 812,
         "failed": 3,
         "failed_attempts": 42,
         "success_rate": 0.9508,
-        "latency_ms": {"p50": 40, "p95": 131},
+        "duration_ms": {"p50": 40, "p95": 131},
     },
 }
 
@@ -104,7 +105,6 @@ EVENTS: dict[str, Any] = {
     "delivery.exhausted": {
         "type": "delivery.exhausted",
         "timestamp": DELIVERY["finished_at"],
-        "data": DELIVERY
-        | {"status": "exhausted", "attempts": [ATTEMPT | {"status_code": 500, "error": "http_status"}]},
+        "data": DELIVERY | {"status": "exhausted", "attempts": [ATTEMPT | {"status_code": 500, "error": HTTP_STATUS}]},
     },
 }

@@ -71,7 +71,8 @@ async def test_webhook(request: Caller, webhook_id: str, services: Services) -> 
         delivery_id = await services.webhooks.add_test(connection, row.id, tenant_id, test)
     seconds = services.attempt_seconds + NOTIFIER_SECONDS
     attempt = view_attempt(await wait_for_attempt(services.deliveries, delivery_id, seconds))
-    log.info("webhook.tested", webhook_id=webhook_id, error=attempt.error, **identify_caller(request))
+    error = attempt.error.code if attempt.error else None
+    log.info("webhook.tested", webhook_id=webhook_id, error=error, **identify_caller(request))
     return TestView(delivery_id=ids.encode(ids.Kind.DELIVERY, delivery_id), **msgspec.structs.asdict(attempt))
 
 

@@ -121,7 +121,7 @@ class WebhookPage(msgspec.Struct, frozen=True):
     """The `cursor` of the next page; null on the last one."""
 
 
-class AttemptLatency(msgspec.Struct, frozen=True):
+class AttemptDuration(msgspec.Struct, frozen=True):
     """In whole milliseconds, null without attempts that succeeded."""
 
     p50: Count | None
@@ -141,7 +141,7 @@ class DeliveryWindow(msgspec.Struct, frozen=True, kw_only=True):
     """How many attempts failed, also of deliveries that succeeded later or are pending."""
     success_rate: float | None
     """The share of attempts that succeeded, from 0 to 1; null without an attempt."""
-    latency_ms: AttemptLatency
+    duration_ms: AttemptDuration
     """How long attempts took that succeeded."""
 
 

@@ -65,7 +65,7 @@ async def test_receiver_that_was_down_gets_its_message(api: Api, closed_receiver
     (delivery,) = inbox.deliveries
     assert delivery.verify(await api.callback_secret()).data.id == job.id
     *refused, last = await eventually(partial(read_attempts, api, job, 2), "the attempts are listed")
-    assert {attempt.error for attempt in refused} == {"connect_refused"}
+    assert {attempt.error_code for attempt in refused} == {"connect_refused"}
     assert last.status_code == 204
 
 

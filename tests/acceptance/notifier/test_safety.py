@@ -96,12 +96,12 @@ async def test_a_forbidden_address_is_refused_at_send(services: RestrictedServic
     before = services.read_connections()
     async with subscribe(restricted_api, urls) as ids:
         services.set_names(names)
-        assert [each.error for each in await send_all(restricted_api, ids)] == ["address_refused"] * len(names)
+        assert [each.error_code for each in await send_all(restricted_api, ids)] == ["address_refused"] * len(names)
     literals = [f"http://{host}/hook" for host in LITERALS]
     async with subscribe(restricted_api, [f"http://{ALLOWED}/"] * len(literals)) as ids:
         for subscription_id, url in zip(ids, literals, strict=True):
             services.set_url(subscription_id, url)
-        assert [each.error for each in await send_all(restricted_api, ids)] == ["address_refused"] * len(literals)
+        assert [each.error_code for each in await send_all(restricted_api, ids)] == ["address_refused"] * len(literals)
     assert services.read_connections() == before
 
 
@@ -132,7 +132,7 @@ async def check_moving_names(services: RestrictedServices, restricted_api: Api) 
                 {"moves.example": [FORBIDDEN], "mixed.example": [ALLOWED, FORBIDDEN], "pooled.example": [FORBIDDEN]}
             )
             refused = await send_all(restricted_api, [moves, mixed])
-            assert [each.error for each in refused] == ["address_refused"] * 2
+            assert [each.error_code for each in refused] == ["address_refused"] * 2
             again = await send(restricted_api, pooled)
             if time.monotonic() - sent_at > IDLE_SECONDS:
                 return False
@@ -155,14 +155,14 @@ async def test_memory_does_not_grow_with_the_size_of_responses(
             subscribe(restricted_api, [f"{server.url}/quiet"] * len(expected)) as quiet,
             subscribe(restricted_api, [server.url + path for path in expected]) as ids,
         ):
-            assert {each.error for each in await send_all(restricted_api, quiet)} == {None}
+            assert {each.error_code for each in await send_all(restricted_api, quiet)} == {None}
             before = services.reset_peak_memory()
             # /after goes last: its receiver reads nothing more, so a flood that got its connection would never begin.
             attempts = [*await send_all(restricted_api, ids[:-1]), await send(restricted_api, ids[-1])]
             assert services.read_peak_memory() - before < ALLOWED_GROWTH
             handler.answered.set()
             # Before the wait, because a flood that never began never ends.
-            assert {path: each.error for path, each in zip(expected, attempts, strict=True)} == expected
+            assert {path: each.error_code for path, each in zip(expected, attempts, strict=True)} == expected
             await eventually(handler.have_all_ended, "every flood has ended")
             assert services.read_peak_memory() - before < ALLOWED_GROWTH
     assert max(len(each.response) for each in attempts) == KEPT_BYTES

@@ -12,6 +12,7 @@ import httpx
 import msgspec
 
 from tests.support.api.api_shapes import (
+    AttemptFailure,
     DeliveryStatus,
     Secret,
     Status,
@@ -120,8 +121,11 @@ class Attempt(Strict, frozen=True):
     started_at: datetime
     finished_at: datetime
     duration_ms: int
-    error_code: str | None
-    error_message: str | None
+    error: AttemptFailure | None
+
+    @property
+    def error_code(self) -> str | None:
+        return self.error.code if self.error else None
 
 
 class Attempts(Strict, frozen=True):

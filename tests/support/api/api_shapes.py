@@ -79,15 +79,27 @@ class Secret(Strict, frozen=True):
     old_secret_until: datetime | None = None
 
 
+class AttemptFailure(Strict, frozen=True):
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
 class SendAttempt(Strict, frozen=True):
     """One attempt to deliver a webhook."""
 
     number: int
     started_at: datetime
-    latency_ms: int
+    duration_ms: int
     status_code: int | None
-    error: str | None
+    error: AttemptFailure | None
     response: str
+
+    @property
+    def error_code(self) -> str | None:
+        return self.error.code if self.error else None
 
 
 class WebhookTestResult(SendAttempt, frozen=True):
@@ -112,7 +124,7 @@ class WebhookDelivery(Strict, frozen=True):
     @property
     def results(self) -> list[tuple[int | None, str | None]]:
         """Return the status code and the error of each attempt."""
-        return [(attempt.status_code, attempt.error) for attempt in self.attempts]
+        return [(attempt.status_code, attempt.error_code) for attempt in self.attempts]
 
 
 class SentBody(Strict, frozen=True):
@@ -125,7 +137,7 @@ class WebhookDeliveries(Strict, frozen=True):
     next_cursor: str | None
 
 
-class Latency(Strict, frozen=True):
+class Duration(Strict, frozen=True):
     p50: int | None
     p95: int | None
 
@@ -135,7 +147,7 @@ class Window(Strict, frozen=True):
     failed: int
     failed_attempts: int
     success_rate: float | None
-    latency_ms: Latency
+    duration_ms: Duration
 
 
 class Health(Strict, frozen=True):

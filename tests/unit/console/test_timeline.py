@@ -42,9 +42,9 @@ async def test_entries_are_in_order_of_time_with_what_failed(call_js: CallJs) ->
     attempt = {
         "number": 1,
         "started_at": "2027-01-15T08:00:07Z",
-        "latency_ms": 12,
+        "duration_ms": 12,
         "status_code": 500,
-        "error": "http_status",
+        "error": {"code": "http_status", "message": "the receiver answered 500"},
         "response": "",
     }
     url = "https://receiver.example/" + "x" * 2_000

@@ -13,7 +13,7 @@ from charonia.cli.session import Session
 from charonia.cli.terminal.tables import make_table, print_list, show_age, show_bytes, show_seconds
 
 SinceDay = Annotated[str, typer.Option(metavar="DAY", help="From this day on: 30d or 2026-12-01 (UTC).")]
-UntilDay = Annotated[options.Time, typer.Option(metavar="DAY", help="The last day, such as 2026-12-31 (UTC).")]
+UntilDay = Annotated[options.Time, typer.Option(metavar="DAY", help="Before this day, such as 2027-01-01 (UTC).")]
 ActionFilter = Annotated[options.Text, typer.Option(help="Only this change, such as key.created.")]
 
 

@@ -94,8 +94,9 @@ def show_row(delivery: DeliveryData) -> Sequence[Cell]:
 
 def show_answer(attempt: DeliveryAttempt) -> Text:
     """Return the status code of an answer, or why there is none."""
-    parts = [str(each) for each in (attempt.status_code, attempt.error) if each is not None]
-    return show_text_line(" ".join(parts) or NOTHING, "red" if attempt.error else "green")
+    code = attempt.error and attempt.error.code
+    parts = [str(each) for each in (attempt.status_code, code) if each is not None]
+    return show_text_line(" ".join(parts) or NOTHING, "red" if code else "green")
 
 
 def show_delivery(session: Session, delivery: DeliveryId) -> None:
@@ -127,7 +128,7 @@ def print_delivery(session: Session, found: DeliveryData) -> None:
     )
     for each in found.attempts:
         response = " ".join(each.response.split()) or NOTHING
-        took = show_ms(each.latency_ms)
+        took = show_ms(each.duration_ms)
         add_row(table, (str(each.number), show_time(each.started_at), took, show_answer(each), response))
     if found.attempts:
         session.out.print()

@@ -197,7 +197,7 @@ def test(session: Session, webhook: options.WebhookId) -> None:
         fields: list[tuple[str, Cell | None]] = [
             ("delivery", tried.delivery_id),
             ("answer", show_answer(tried)),
-            ("took", show_ms(tried.latency_ms)),
+            ("took", show_ms(tried.duration_ms)),
             ("response", tried.response or None),
         ]
         print_fields(session, fields)

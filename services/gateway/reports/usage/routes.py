@@ -1,7 +1,7 @@
 """HTTP route of a tenant's usage."""
 
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -22,7 +22,6 @@ from services.gateway.reports.usage.store import UsageCursor, UsageRow, UsageSto
 Caller = Request[Key, Any, Any]
 DAY_LENGTH = len("2026-11-22")
 DATE = {"format": "date"}
-LAST_DAY = date(9999, 12, 30)
 
 
 class UsageFilter(ListFilter, frozen=True, kw_only=True, tag="usage"):
@@ -43,8 +42,8 @@ Services = NamedDependency[SkipValidation[UsageServices]]
 async def list_usage(
     request: Caller,
     services: Services,
-    since: Annotated[str | None, Parameter(schema_extra=DATE, description="The first day, in UTC.")] = None,
-    until: Annotated[str | None, Parameter(schema_extra=DATE, description="The last day, in UTC.")] = None,
+    since: Annotated[str | None, Parameter(schema_extra=DATE, description="From this day on, in UTC.")] = None,
+    until: Annotated[str | None, Parameter(schema_extra=DATE, description="Before this day, in UTC.")] = None,
     model: ModelFilter = None,
     limit: Limit = 100,
     cursor: CursorParameter = None,
@@ -55,7 +54,7 @@ async def list_usage(
     """
     tenant_id = request.user.tenant_id
     filters = UsageFilter(since=read_day("since", since), until=read_day("until", until), model=model)
-    place = UsageCursor(min(filters.until or LAST_DAY, LAST_DAY) + timedelta(days=1), "")
+    place = UsageCursor(filters.until or date.max, "")
     if cursor:
         place = decode_cursor(cursor, tenant_id, filters)
     rows = await services.store.list(tenant_id, place, filters.since or date.min, model, limit + 1)

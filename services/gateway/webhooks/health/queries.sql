@@ -53,7 +53,7 @@ WITH newest AS MATERIALIZED (
   GROUP BY endpoint_id, minutes
 ), tried AS (
   SELECT n.endpoint_id, minutes, count(*) AS attempts, count(a.error) AS failed_attempts,
-         percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY a.duration_ms) FILTER (WHERE a.error IS NULL) AS latency
+         percentile_disc(ARRAY[0.5, 0.95]) WITHIN GROUP (ORDER BY a.duration_ms) FILTER (WHERE a.error IS NULL) AS durations
   FROM newest n
   CROSS JOIN LATERAL (
     SELECT n.started_at, n.duration_ms, n.error WHERE n.started_at IS NOT NULL
@@ -73,7 +73,7 @@ WITH newest AS MATERIALIZED (
 )
 SELECT endpoint_id AS webhook_id, minutes, counted.since AS counted_since, coalesce(succeeded, 0) AS succeeded,
        coalesce(failed, 0) AS failed, coalesce(attempts, 0) AS attempts, coalesce(failed_attempts, 0) AS failed_attempts,
-       latency
+       durations
 FROM counted
 CROSS JOIN unnest(ARRAY[60, 1440]) minutes
 LEFT JOIN ended USING (endpoint_id, minutes)

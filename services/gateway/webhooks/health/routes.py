@@ -13,7 +13,7 @@ from services.gateway.http.problems import ANY_CALL, WITH_ID, document, not_foun
 from services.gateway.webhooks.deliveries.routes import Limit
 from services.gateway.webhooks.dependencies import Services
 from services.gateway.webhooks.health.store import Health, Sample, Window
-from services.gateway.webhooks.schemas import AttemptLatency, DeliveryWindow, WebhookHealth, WebhookHealthPage
+from services.gateway.webhooks.schemas import AttemptDuration, DeliveryWindow, WebhookHealth, WebhookHealthPage
 
 SINGLE = Sample(deliveries=1_000, attempts=10)
 LISTED = Sample(deliveries=50, attempts=3)  # of each: a page has up to 100 subscriptions
@@ -81,5 +81,5 @@ def view_window(window: Window) -> DeliveryWindow:
         failed=window.failed,
         failed_attempts=window.failed_attempts,
         success_rate=round(succeeded / window.attempts, 4) if window.attempts else None,
-        latency_ms=AttemptLatency(*map(round, window.latency)) if window.latency else AttemptLatency(None, None),
+        duration_ms=AttemptDuration(*map(round, window.durations)) if window.durations else AttemptDuration(None, None),
     )

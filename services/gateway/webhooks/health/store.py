@@ -27,7 +27,7 @@ class Window(NamedTuple):
     failed: int = 0
     attempts: int = 0
     failed_attempts: int = 0
-    latency: Sequence[float] | None = None  # the median and the 95th percentile of attempts that succeeded
+    durations: Sequence[float] | None = None  # the median and the 95th percentile of attempts that succeeded
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

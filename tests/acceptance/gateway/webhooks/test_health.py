@@ -23,7 +23,7 @@ async def test_a_new_subscription_has_no_numbers(api: Api, receiver: Receiver) -
     assert health.last_24_hours == health.last_60_minutes
     window = health.last_60_minutes
     assert (window.succeeded, window.failed, window.failed_attempts, window.success_rate) == (0, 0, 0, None)
-    assert (window.latency_ms.p50, window.latency_ms.p95) == (None, None)
+    assert (window.duration_ms.p50, window.duration_ms.p95) == (None, None)
 
 
 async def test_health_counts_what_succeeded_and_what_failed(api: Api, receiver: Receiver) -> None:
@@ -35,8 +35,8 @@ async def test_health_counts_what_succeeded_and_what_failed(api: Api, receiver: 
         window = health.last_60_minutes
         assert (window.succeeded, window.failed, window.failed_attempts) == (1, 1, 1 + MAX_ATTEMPTS)
         assert window.success_rate == pytest.approx(1 / 7, abs=0.0001)
-        assert window.latency_ms.p50 == window.latency_ms.p95
-        assert window.latency_ms.p50 is not None
+        assert window.duration_ms.p50 == window.duration_ms.p95
+        assert window.duration_ms.p50 is not None
         assert (health.circuit, health.failing_since is not None, health.pending) == ("closed", True, 0)
 
 

@@ -38,8 +38,8 @@ async def test_test_event_is_sent_and_returns_its_attempt(api: Api, receiver: Re
         event = delivery.read(subscription.secret or "", WebhookTestEvent)
         assert (event.type, event.data) == ("webhook.test", WebhookTestData(subscription.id, "mine"))
         assert (result.delivery_id, result.number) == (delivery.id, 1)
-        assert (result.status_code, result.error, result.response) == (200, None, "hello")
-        assert 0 <= result.latency_ms < 10_000
+        assert (result.status_code, result.error_code, result.response) == (200, None, "hello")
+        assert 0 <= result.duration_ms < 10_000
         shown = await api.wait_for_delivery(result.delivery_id)
         assert (shown.event_type, shown.job_id, shown.status) == ("webhook.test", None, "succeeded")
         assert [msgspec.structs.asdict(each) for each in shown.attempts] == [
@@ -51,7 +51,7 @@ async def test_failed_test_event_is_not_retried(api: Api, receiver: Receiver) ->
     inbox = receiver.inbox(500, 500)
     async with api.subscribed(inbox.url, events=SUCCEEDED) as subscription:
         result = await send_test(api, subscription)
-        assert (result.status_code, result.error) == (500, "http_status")
+        assert (result.status_code, result.error_code) == (500, "http_status")
         assert (await api.wait_for_delivery(result.delivery_id)).status == "exhausted"
         second = await send_test(api, subscription)
         assert second.delivery_id != result.delivery_id
@@ -63,7 +63,7 @@ async def test_failed_test_event_is_not_retried(api: Api, receiver: Receiver) ->
 async def test_refused_connection_is_reported(api: Api) -> None:
     async with api.subscribed(f"http://{HOST}:{free_ports(1)[0]}/") as subscription:
         result = await send_test(api, subscription)
-    assert (result.status_code, result.error, result.response) == (None, "connect_refused", "")
+    assert (result.status_code, result.error_code, result.response) == (None, "connect_refused", "")
 
 
 async def test_disabled_subscription_can_be_tested(api: Api, receiver: Receiver) -> None:

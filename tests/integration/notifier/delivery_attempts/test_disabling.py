@@ -159,7 +159,11 @@ async def test_an_exhausted_delivery_has_an_event_with_its_attempts(
     assert (data["event_type"], data["status"]) == ("job.succeeded", "exhausted")
     assert data["webhook_id"] == ids.encode(ids.Kind.WEBHOOK, failing.id)
     (attempt,) = msgspec.convert(data["attempts"], list[dict[str, object]])
-    assert (attempt["number"], attempt["status_code"], attempt["error"]) == (1, 500, "http_status")
+    assert (attempt["number"], attempt["status_code"], attempt["error"]) == (
+        1,
+        500,
+        {"code": "http_status", "message": "the receiver answered 500"},
+    )
     assert attempt["response"] == "oh"
     await schedule_all(database, steps)
     assert [each.webhook_id for each in await steps.claim()] == [watcher.id]

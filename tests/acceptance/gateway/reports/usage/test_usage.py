@@ -50,7 +50,8 @@ async def test_usage_is_listed_by_day_and_model_and_only_to_its_tenant(stack: St
         for changed in ({"model": "echo"}, {"since": today}, {"until": today}):
             refused = await api.http.get("/v1/usage", params={"cursor": first["next_cursor"], **changed})
             assert (refused.status_code, refused.json()["errors"]) == (422, [WRONG_CURSOR])
-        assert (await read_usage(api, model="echo", since=today, until=today))["items"] == [echo]
+        assert (await read_usage(api, model="echo", since=today, until="9999-12-31"))["items"] == [echo]
+        assert (await read_usage(api, until=today))["items"] == []
         assert (await read_usage(api, until="2020-01-01"))["items"] == []
         assert (await read_usage(api, since="9999-12-31"))["items"] == []
     async with open_client(stack, await make_key(stack, "idle")) as other:

@@ -59,7 +59,7 @@ async def test_ends_and_attempts_are_counted(database: Database, tenant: UUID, w
     health = await measure(database, webhook)
     assert health.hour == health.day
     assert health.hour[:4] == (3, 1, 7, 4)  # the last step tried one a second time, which is pending
-    assert health.hour.latency == [250.0, 2000.0]
+    assert health.hour.durations == [250.0, 2000.0]
     assert (health.open, health.failing_since is not None, health.pending) == (False, True, 1)
     assert health.counted_since is None
     both = await HealthStore(database).measure([webhook, other], Sample(MANY, ATTEMPTS))
