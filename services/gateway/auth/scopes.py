@@ -16,7 +16,7 @@ class Scope(StrEnum):
     """What an API key may do."""
 
     SUBMIT = "submit"  # submit, cancel and retry jobs
-    READ = "read"  # read anything but secrets
+    READ = "read"  # read anything but secrets and keys
     ADMIN = "admin"  # webhooks, secrets, dead letters and erasure, and all that the other scopes allow
 
 

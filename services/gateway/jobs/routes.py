@@ -73,8 +73,8 @@ async def submit_job(
         Parameter(
             header="Prefer",
             description="`wait=N` waits up to N seconds for the end of the job. More than 60 counts as 60, as RFC 7240 "
-            "lets a server do: `Preference-Applied` has the wait that counted. The answer is a 200 if the job ends in "
-            "time, else a 202 with the job as it is then.",
+            "lets a server do. If the job ends in time, the answer is a 200, and `Preference-Applied` has the wait "
+            "that counted. Else it is a 202 with the job as it is then.",
         ),
     ] = None,
 ) -> Response[Any]:

@@ -24,7 +24,8 @@ IdempotencyKey = Annotated[
     HeaderParameter(
         name=IDEMPOTENCY_KEY,
         schema_extra={"pattern": r"^[\x21-\x7e]{1,255}$"},
-        description="Any text of yours. For 24 h, the same key and body get the answer to the first request.",
+        description="1 to 255 visible ASCII characters of yours. For 24 h, the same key with the same bytes of the "
+        "body gets the answer to the first request. Jobs and batches share the keys.",
     ),
 ]
 
