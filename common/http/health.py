@@ -26,8 +26,6 @@ class ReadinessView(msgspec.Struct, frozen=True):
     that is. `stopping`: the service drains."""
     checks: dict[str, Literal["ok", "down"]]
     """The state of each dependency."""
-    nodes: dict[str, str | None]
-    """The server of each dependency that is in use: `host:port`. null while the dependency is down."""
 
 
 class Server(uvicorn.Server):
@@ -39,33 +37,32 @@ class Server(uvicorn.Server):
         yield
 
 
-async def check_health(
-    checks: Mapping[str, Check], nodes: Mapping[str, Node] = NO_NODES, optional: Container[str] = ()
-) -> tuple[bool, ReadinessView]:
-    """Return whether all checks pass, except optional ones, and the body with the state of each.
-
-    `nodes` tell which server of a dependency is in use.
-    """
+async def check_health(checks: Mapping[str, Check], optional: Container[str] = ()) -> tuple[bool, ReadinessView]:
+    """Return whether all checks pass, except optional ones, and the body with the state of each."""
     states: dict[str, Literal["ok", "down"]] = {
         name: "ok" if await check() else "down" for name, check in checks.items()
     }
     down = [name for name, state in states.items() if state == "down"]
     ready = all(name in optional for name in down)
     status: Literal["ok", "degraded", "down"] = "ok" if not down else "degraded" if ready else "down"
-    used = {name: node() if states[name] == "ok" else None for name, node in nodes.items()}
-    return ready, ReadinessView(status, states, used)
+    return ready, ReadinessView(status, states)
 
 
 def serve(host: str, port: int, checks: Mapping[str, Check], nodes: Mapping[str, Node] = NO_NODES) -> Server:
-    """Return a server of the three paths. Run it with `serve()`. Stop it by setting `should_exit`."""
+    """Return a server of the three paths. Run it with `serve()`. Stop it by setting `should_exit`.
+
+    `nodes` tell which server of a dependency is in use. They are for operators: the port must not be public.
+    """
 
     async def respond(path: str) -> tuple[int, str, bytes]:
         match path:
             case "/healthz":
                 return 200, "application/json", b'{"status":"ok"}'
             case "/readyz":
-                ready, body = await check_health(checks, nodes)
-                return 200 if ready else 503, "application/json", msgspec.json.encode(body)
+                ready, view = await check_health(checks)
+                used = {name: node() if view.checks[name] == "ok" else None for name, node in nodes.items()}
+                body = msgspec.json.encode(msgspec.structs.asdict(view) | {"nodes": used})
+                return 200 if ready else 503, "application/json", body
             case "/metrics":
                 return 200, CONTENT_TYPE_LATEST, generate_latest()
             case _:

@@ -117,8 +117,7 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
     database = connections.database
     checks = {"database": database.check, "broker": connections.publisher.connection.check}
     authenticator = Authenticator(connections.keys, RateLimiter(RateLimitStore(database), settings.rate_limit))
-    nodes = {"database": lambda: database.node, "broker": lambda: connections.publisher.connection.node}
-    readiness = Readiness(checks, nodes, drain)
+    readiness = Readiness(checks, drain)
     model_store = ModelStore(database)
     catalogue, workloads = Catalogue(model_store), WorkloadReader(model_store)
     policy = AddressPolicy.parse(settings.allowed_networks, settings.allow_http)

@@ -9,17 +9,16 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import SkipValidation
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from common.http.health import Check, Node, ReadinessView, check_health
+from common.http.health import Check, ReadinessView, check_health
 from services.gateway.http.draining import DrainState
 
 
 class Readiness:
     """Whether the gateway can take requests."""
 
-    def __init__(self, checks: Mapping[str, Check], nodes: Mapping[str, Node], state: DrainState) -> None:
-        """`checks` has one check for each dependency, `nodes` its server."""
+    def __init__(self, checks: Mapping[str, Check], state: DrainState) -> None:
+        """`checks` has one check for each dependency."""
         self._checks = checks
-        self._nodes = nodes
         self._state = state
 
     async def check(self) -> tuple[bool, ReadinessView]:
@@ -27,7 +26,7 @@ class Readiness:
 
         It is not ready while it drains. Without the broker it is: jobs are accepted and run later.
         """
-        ready, body = await check_health(self._checks, self._nodes, optional={"broker"})
+        ready, body = await check_health(self._checks, optional={"broker"})
         if self._state.draining:
             return False, msgspec.structs.replace(body, status="stopping")
         return ready, body
