@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
-from prometheus_client import Gauge
+from prometheus_client import Counter, Gauge
 
 from common.errors import CharoniaError, Unavailable
 from common.postgres import sql
@@ -33,9 +33,15 @@ STOP_SECONDS = 5.0  # for the work to end; what does not end goes on beside the 
 RELEASE_SECONDS = 2.0
 UNFIT_SECONDS = 5.0  # a shorter lack of what the work needs, such as a connection that moves, is no reason to take over
 
-Loops = Mapping[str, Coroutine[Any, Any, None]]
+FAILED_SECONDS = 5.0  # before a loop that failed runs again
+
+Loop = Callable[[], Coroutine[Any, Any, None]]
+Loops = Mapping[str, Loop]
 
 leader = Gauge("charonia_leader", "Whether this process is the leader of the role.", ["role"])
+loop_failures = Counter(
+    "charonia_leader_loop_failures", "Failures of the leader's loops, other than outages.", ["role", "loop"]
+)
 
 log = Log("leader")
 
@@ -96,6 +102,8 @@ class Leadership:
     ) -> None:
         """`begin` returns the loops of a new leader. It is called each time that this process becomes one.
 
+        A loop that fails is logged, and runs again after FAILED_SECONDS.
+
         A candidate asks again when the leader should have renewed the lease, but after `patience` seconds at most: a
         leader that stops releases it. `note_answer` is called with each answer. The database then accepts writes.
         `is_fit` says whether this process has what its work needs. If it has not for UNFIT_SECONDS, one that has may
@@ -133,10 +141,10 @@ class Leadership:
                 await asyncio.sleep(choose_pause(answer.seconds, self._patience))
 
     async def _lead(self, until: float) -> None:
-        """Run the loops until the lease ends. Raise what one of them raised: they never end by themselves."""
+        """Run the loops until the lease ends. Raise CharoniaError if one of them ends by itself, which is a bug."""
         log.info("leader.began", role=self._store.role)
         self._is_leader.set(1)
-        tasks = [asyncio.create_task(loop, name=name) for name, loop in self._begin().items()]
+        tasks = [asyncio.create_task(self._keep_running(name, loop), name=name) for name, loop in self._begin().items()]
         ended: set[asyncio.Task[None]] = set()
         try:
             async with asyncio.timeout_at(until) as lease:
@@ -154,6 +162,17 @@ class Leadership:
             if task is not renewing:
                 raise CharoniaError(f"the loop '{task.get_name()}' ended by itself")
         log.warning("leader.lost", role=self._store.role)
+
+    async def _keep_running(self, name: str, loop: Loop) -> None:
+        """Run a loop, and run it again after a pause when it failed: the next leader would meet the same row."""
+        failures = loop_failures.labels(self._store.role, name)  # Prometheus sees no increase from nothing
+        while True:
+            try:
+                return await loop()
+            except Exception:  # one bad row must not stop the other loops, or one process after the other
+                failures.inc()
+                log.exception("leader.loop_failed", role=self._store.role, loop=name)
+            await asyncio.sleep(FAILED_SECONDS)
 
     async def _renew(self, lease: asyncio.Timeout) -> None:
         """Renew the lease, and move the end of its timeout. Return when another process has it."""

@@ -110,11 +110,11 @@ async def run(settings: NotifierSettings, stopping: asyncio.Event) -> None:
     def begin() -> Loops:
         """Return what one notifier does for all. Each sends the deliveries that it claims."""
         return {
-            "new_deliveries": new_deliveries.sweep(),
-            "recovery": recovery.run(),
-            "overdue_deliveries": overdue.run(),
-            "ended_subscriptions": ended.run(),
-            "cleanup": run_cleanup(database, settings.retention),
+            "new_deliveries": new_deliveries.sweep,
+            "recovery": recovery.run,
+            "overdue_deliveries": overdue.run,
+            "ended_subscriptions": ended.run,
+            "cleanup": partial(run_cleanup, database, settings.retention),
         }
 
     log.info("notifier.started", schedule=len(schedule), timeout=settings.delivery_timeout)

@@ -1,5 +1,6 @@
 """The work that one process does for all dispatchers: the elected one."""
 
+from functools import partial
 from typing import NamedTuple
 
 from common.object_store.store import ObjectStore
@@ -84,15 +85,15 @@ class Maintenance:
         reconciler = Reconciler(database, parts.recorder, parts.publisher, wake_ups)
         completer = BatchCompleter(BatchStore(database), wake_ups, parts.changes, settings.public_url, interval)
         return {
-            "sweeper": sweeper.run(),
-            "reconciler": reconciler.run(),
-            "history": history.run(HistoryStore(database), settings.retention),
-            "retention": retention.run(old_rows, settings.retention, settings.audit_retention),
-            "own retention": own_retention.run(old_rows),
-            "files": expired_files.run(files, parts.objects),
-            "orphans": orphans.run(files, parts.objects),
-            "usage": usage_counter.run(database, by_tenant=settings.tenant_metrics),
-            "batches": completer.run(),
-            "database metrics": database_metrics.collect_metrics(database),
-            "standby": standby_check.check_standby(database),
+            "sweeper": sweeper.run,
+            "reconciler": reconciler.run,
+            "history": partial(history.run, HistoryStore(database), settings.retention),
+            "retention": partial(retention.run, old_rows, settings.retention, settings.audit_retention),
+            "own retention": partial(own_retention.run, old_rows),
+            "files": partial(expired_files.run, files, parts.objects),
+            "orphans": partial(orphans.run, files, parts.objects),
+            "usage": partial(usage_counter.run, database, by_tenant=settings.tenant_metrics),
+            "batches": completer.run,
+            "database metrics": partial(database_metrics.collect_metrics, database),
+            "standby": partial(standby_check.check_standby, database),
         }

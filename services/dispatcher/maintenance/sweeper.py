@@ -59,6 +59,7 @@ class Sweeper:
         finally:
             for task in self._ending.values():
                 task.cancel()
+            self._ending.clear()  # it may run again
 
     async def sweep(self) -> bool:
         """Handle one batch of each kind. Return whether any batch was full."""

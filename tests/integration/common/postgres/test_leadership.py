@@ -57,7 +57,7 @@ class Candidate:
 
     def _begin(self) -> Loops:
         self.began += 1
-        return {"work": self._work()}
+        return {"work": self._work}
 
     async def _work(self) -> None:
         self.works = True

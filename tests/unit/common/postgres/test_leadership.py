@@ -1,14 +1,13 @@
 """What a candidate and a leader do with the answers of the database."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
 
 from common.errors import CharoniaError, DatabaseUnavailable
-from common.postgres.leadership import Answer, Leadership, LeaseStore, Loops, choose_pause
+from common.postgres import leadership
+from common.postgres.leadership import Answer, Leadership, LeaseStore, Loop, Loops, choose_pause
 
 ROLE = "tests"
 
@@ -35,7 +34,7 @@ class FakeStore(LeaseStore):
 
 
 class World:
-    def __init__(self, store: FakeStore, loop: Coroutine[Any, Any, None]) -> None:
+    def __init__(self, store: FakeStore, loop: Loop) -> None:
         self.store = store
         self.noted = 0
         self.led: list[float | None] = []
@@ -58,12 +57,13 @@ def read_gauge() -> float | None:
     return REGISTRY.get_sample_value("charonia_leader", {"role": ROLE})
 
 
+def count_failures() -> float:
+    labels = {"role": ROLE, "loop": "work"}
+    return REGISTRY.get_sample_value("charonia_leader_loop_failures_total", labels) or 0.0
+
+
 async def end() -> None:
     """End by itself, which no loop does."""
-
-
-async def fail() -> None:
-    raise ValueError("a bug")
 
 
 @pytest.mark.parametrize(
@@ -81,22 +81,32 @@ def test_a_candidate_waits(seconds: float, pause: float) -> None:
 
 
 async def test_a_loop_that_ends_by_itself_ends_the_service_and_the_leadership() -> None:
-    world = World(FakeStore(Answer(True, 0.0)), end())
+    world = World(FakeStore(Answer(True, 0.0)), end)
     with pytest.raises(CharoniaError, match="the loop 'work' ended by itself"):
         await world.run()
     assert (world.led, read_gauge(), world.store.released) == ([1.0], 0.0, True)
 
 
-async def test_an_error_of_a_loop_ends_the_service() -> None:
-    world = World(FakeStore(Answer(True, 0.0)), fail())
-    with pytest.raises(ValueError, match="a bug"):
-        await world.run()
-    assert (read_gauge(), world.store.released) == (0.0, True)
+async def test_a_loop_that_fails_is_logged_and_runs_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(leadership, "FAILED_SECONDS", 0.0)
+    before, left = count_failures(), [ValueError("a bug"), ValueError("a bug")]
+
+    async def fail_twice() -> None:
+        if left:
+            raise left.pop()
+
+    with pytest.raises(CharoniaError, match="ended by itself"):  # after the third run
+        await World(FakeStore(Answer(True, 0.0)), fail_twice).run()
+    failed = [record for record in caplog.records if record.message == "leader.loop_failed"]
+    assert [record.exc_info is not None for record in failed] == [True, True]
+    assert count_failures() - before == 2
 
 
 async def test_a_candidate_notes_each_answer_and_logs_an_outage_once(caplog: pytest.LogCaptureFixture) -> None:
     away = Answer(False, 0.0)
-    world = World(FakeStore(away, None, None, away, Answer(True, 0.0)), end())
+    world = World(FakeStore(away, None, None, away, Answer(True, 0.0)), end)
     with pytest.raises(CharoniaError):
         await world.run()
     assert world.noted == 3

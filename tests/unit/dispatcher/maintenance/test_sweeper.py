@@ -80,6 +80,7 @@ class World(FakeDatabase):
         self.renewals = 0
         self.orphaned: list[JobToRun] = []
         self.read_only = False
+        self.broken = False
         self.hangs = 0.0  # seconds that the next search for lapsed leases takes
         self.recorder, self.wake_ups, sessions = FakeRecorder(), RecordedWakeUps(), FakeSessions()
         self.failed, self.canceled, self.forgotten = self.recorder.failed, self.recorder.canceled, sessions.forgotten
@@ -91,6 +92,8 @@ class World(FakeDatabase):
     async def promote_jobs(self, limit: int) -> list[Any]:
         if self.read_only:
             raise DatabaseUnavailable
+        if self.broken:
+            raise ValueError("a bug")
         return []
 
     async def find_suspect(self) -> list[Any]:
@@ -191,6 +194,20 @@ async def test_an_end_that_cannot_be_written_delays_no_other(running: World, mon
             await running.pass_by(INTERVAL)
     assert running.failed == list_ids(others)
     assert running.recorder.tries[running.recorder.stuck[0].id] == 1
+
+
+async def test_it_runs_again_after_it_failed_while_ends_went_on(
+    running: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeper, "END_SECONDS", 0.01)
+    running.lapsed = running.recorder.stuck = [claimed()]
+    await running.pass_by(LEASE / 2 + INTERVAL)
+    running.broken = True
+    with pytest.raises(ValueError, match="a bug"):
+        await running.sweeper.run()
+    running.broken, running.recorder.stuck = False, []
+    await running.pass_by(INTERVAL)
+    assert running.failed == list_ids(running.lapsed)
 
 
 async def test_a_new_sweeper_reclaims_nothing_for_a_lease() -> None:
