@@ -1,8 +1,11 @@
 """The states of a job. `common.jobs.transitions` says which follow which."""
 
 from enum import StrEnum
+from typing import TypeVar, cast
 
 import msgspec
+
+Known = TypeVar("Known", bound=StrEnum)
 
 
 class Status(StrEnum):
@@ -26,6 +29,14 @@ class Priority(StrEnum):
 
 
 TERMINAL = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELED, Status.EXPIRED})
+
+
+def read_text(kind: type[Known], text: str) -> Known:
+    """Return the member with this value. A value that a later release wrote is none: it stays the text that it is."""
+    try:
+        return kind(text)
+    except ValueError:
+        return cast(Known, text)
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 import asyncpg
 
-from common.job_states import Priority
 from common.rabbitmq.messages import QueuedJob
 from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 
@@ -10,4 +9,4 @@ from common.rabbitmq.wake_ups import WakeUp, job_wake_up
 def read_wake_up(record: asyncpg.Record) -> WakeUp:
     """Return the wake-up of a job, whose record has the columns that it needs."""
     job = QueuedJob(record["tenant_id"], record["id"])
-    return job_wake_up(job, Priority(record["priority"]), record["model"], record["traceparent"])
+    return job_wake_up(job, record["priority"], record["model"], record["traceparent"])

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from common.job_states import Status
-from common.jobs.job import Job, read_job
+from common.jobs.job import Job, read_shown_job
 from common.jobs.moves import Move, Moves
 from common.jobs.new_event import NewEvent
 from common.postgres import statements
@@ -30,7 +30,7 @@ async def lock_job(connection: Connection, job_id: UUID, tenant_id: UUID) -> Loc
     """Lock the tenant's job until the transaction ends."""
     lock = STATEMENTS["lock_job"]
     for record in await Settled(connection).fetch(lock.text, *lock.bind(job=job_id, tenant=tenant_id)):
-        return LockedJob(read_job(Job, dict(record)), record["claim"], record["now"])
+        return LockedJob(read_shown_job(dict(record)), record["claim"], record["now"])
     return None
 
 

@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-import asyncpg
-
-from common.jobs.job import WaitingJob, read_job
+from common.jobs.job import WaitingJob, read_jobs
 from common.postgres import statements
 from common.postgres.statements import Executor
 
@@ -15,13 +13,9 @@ WaitingJobs = list[tuple[WaitingJob, datetime]]  # each with the database's time
 
 async def find_expired(executor: Executor, limit: int) -> WaitingJobs:
     """Return queued jobs that did not start within their `expires_in`."""
-    return read(await STATEMENTS["find_expired"].run(executor, limit=limit))
+    return read_jobs(WaitingJob, await STATEMENTS["find_expired"].run(executor, limit=limit))
 
 
 async def find_unserved(executor: Executor, models: Sequence[str], limit: int) -> WaitingJobs:
     """Return up to `limit` claimable jobs of models that are not in the catalogue."""
-    return read(await STATEMENTS["find_unserved"].run(executor, models=models, limit=limit))
-
-
-def read(found: Sequence[asyncpg.Record]) -> WaitingJobs:
-    return [(read_job(WaitingJob, dict(record)), record["now"]) for record in found]
+    return read_jobs(WaitingJob, await STATEMENTS["find_unserved"].run(executor, models=models, limit=limit))

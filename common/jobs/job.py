@@ -1,17 +1,24 @@
 """A job as statements return it: for its view, while it waits, and under a claim."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
+import asyncpg
 import msgspec
 
-from common.job_states import Priority, Status
+from common import ids
+from common.job_states import Priority, Status, read_text
 from common.locations.location import Location, parse_prefix
 from common.locations.outputs import make_attempt_folder
+from common.telemetry import tracing
+from common.telemetry.logs import Log
 
 ClaimKey = tuple[UUID, int]  # a job and its claim
+Row = Mapping[str, Any]
+
+log = Log("jobs")
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +100,29 @@ class JobToRun(ClaimedJob, frozen=True, kw_only=True):
 AnyJob = TypeVar("AnyJob", bound=Job)
 
 
-def read_job(kind: type[AnyJob], record: Mapping[str, object]) -> AnyJob:
-    """Return the job in a record, which may have more columns."""
+def read_job(kind: type[AnyJob], record: Row) -> AnyJob:
+    """Return the job in a record, which may have more columns. Raises msgspec.ValidationError."""
     return msgspec.convert(record, kind, builtin_types=(UUID, datetime, bytes))
+
+
+def read_jobs(kind: type[AnyJob], records: Iterable[asyncpg.Record]) -> list[tuple[AnyJob, datetime]]:
+    """Return the jobs in records, each with the database's time. Leave out those that only a later release can read."""
+    found = []
+    for record in records:
+        try:
+            found.append((read_job(kind, dict(record)), record["now"]))
+        except msgspec.ValidationError as error:
+            shown, tenant = ids.encode(ids.Kind.JOB, record["id"]), ids.encode(ids.Kind.TENANT, record["tenant_id"])
+            trace_id = tracing.trace_id(record["traceparent"])
+            log.warn_once("job.unreadable", job_id=shown, tenant=tenant, trace_id=trace_id, error=str(error))
+    return found
+
+
+def read_shown_job(record: Row) -> Job:
+    """Return a job to show to its client. A status or priority of a later release is shown as it is."""
+    try:
+        return read_job(Job, record)
+    except msgspec.ValidationError:
+        status, priority = read_text(Status, record["status"]), read_text(Priority, record["priority"])
+        row = read_job(Job, {**record, "status": Status.QUEUED, "priority": Priority.NORMAL})
+        return msgspec.structs.replace(row, status=status, priority=priority)

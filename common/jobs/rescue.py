@@ -5,9 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-import asyncpg
-
-from common.jobs.job import ClaimedJob, read_job
+from common.jobs.job import ClaimedJob, read_jobs
 from common.postgres import statements
 from common.postgres.statements import Executor
 
@@ -37,18 +35,14 @@ async def find_overdue(executor: Executor, seconds: float, limit: int) -> list[L
 
 async def find_abandoned(executor: Executor, jobs: Sequence[UUID], limit: int) -> LostJobs:
     """Return those of the jobs whose lease has lapsed."""
-    return read(await STATEMENTS["find_abandoned"].run(executor, jobs=jobs, limit=limit))
+    return read_jobs(ClaimedJob, await STATEMENTS["find_abandoned"].run(executor, jobs=jobs, limit=limit))
 
 
 async def find_orphaned(executor: Executor, sessions: Sequence[int], limit: int) -> LostJobs:
     """Return running jobs of these sessions."""
-    return read(await STATEMENTS["find_orphaned"].run(executor, sessions=sessions, limit=limit))
+    return read_jobs(ClaimedJob, await STATEMENTS["find_orphaned"].run(executor, sessions=sessions, limit=limit))
 
 
 async def find_beside(executor: Executor, workers: Sequence[str]) -> list[Beside]:
     """Return all running jobs of these workers."""
     return [Beside(*each) for each in await STATEMENTS["find_beside"].run(executor, workers=workers)]
-
-
-def read(found: Sequence[asyncpg.Record]) -> LostJobs:
-    return [(read_job(ClaimedJob, dict(record)), record["now"]) for record in found]

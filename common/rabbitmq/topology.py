@@ -39,12 +39,12 @@ WORK_QUEUE: dict[QueueType, dict[str, str | int]] = {
 }
 
 
-def job_key(priority: Priority, model: str) -> str:
-    """Return the routing key of a model's jobs."""
+def job_key(priority: str, model: str) -> str:
+    """Return the routing key of a model's jobs, also for a priority that a later release has."""
     return f"job.{priority}.{model}"
 
 
-def job_queue(model: str, priority: Priority) -> str:
+def job_queue(model: str, priority: str) -> str:
     """Return the name of a model's queue for a priority."""
     return f"jobs.{model}.{priority}"
 

@@ -13,7 +13,6 @@ from opentelemetry.trace import SpanKind
 
 from common import ids
 from common.errors import BrokerUnavailable, Unroutable
-from common.job_states import Priority
 from common.rabbitmq import messages, topology
 from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued, QueuedJob
 from common.rabbitmq.publisher import Publisher
@@ -42,7 +41,7 @@ class WakeUp(msgspec.Struct, frozen=True):
     max_per_message: int = 1
 
 
-def job_wake_up(job: QueuedJob, priority: Priority, model: str, traceparent: str, max_per_message: int = 1) -> WakeUp:
+def job_wake_up(job: QueuedJob, priority: str, model: str, traceparent: str, max_per_message: int = 1) -> WakeUp:
     """Return the wake-up for a job that can be claimed.
 
     `max_per_message` is the model's batch size: more jobs could wait in one dispatcher while another is idle.

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 LogFormat = Literal["auto", "text", "json"]
+REMEMBERED = 1000  # lines that a logger does not repeat; beyond that, each may come once more
 _FIELDS = "charonia_fields"  # the attribute of a LogRecord that carries the fields
 
 # Messages that libraries repeat beside a line of ours, for each client that does not speak HTTP, and for each WebSocket
@@ -61,6 +62,7 @@ class Log:
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(f"charonia.{name}")
+        self._warned: set[tuple[object, ...]] = set()
 
     def info(self, event: str, **fields: object) -> None:
         """Log at INFO."""
@@ -69,6 +71,16 @@ class Log:
     def warning(self, event: str, **fields: object) -> None:
         """Log at WARNING."""
         self._logger.warning(event, extra={_FIELDS: fields})
+
+    def warn_once(self, event: str, **fields: str) -> None:
+        """Log at WARNING what recurs, such as a row that cannot be read: once with the same fields."""
+        line = event, *fields.items()
+        if line in self._warned:
+            return
+        if len(self._warned) == REMEMBERED:
+            self._warned.clear()
+        self._warned.add(line)
+        self.warning(event, **fields)
 
     def error(self, event: str, **fields: object) -> None:
         """Log at ERROR."""

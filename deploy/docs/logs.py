@@ -13,7 +13,14 @@ FOLDERS = {
     "dispatcher": "services/dispatcher",
     "notifier": "services/notifier",
 }
-LEVELS = {"info": "info", "warning": "warning", "error": "error", "exception": "error", "tolerate": "warning"}
+LEVELS = {
+    "info": "info",
+    "warning": "warning",
+    "warn_once": "warning",
+    "error": "error",
+    "exception": "error",
+    "tolerate": "warning",
+}
 LOGGERS = ("log", "log.logger", "outage", "self._outage")
 # The events whose names end in a status, by their beginning.
 EXPANSIONS = {

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from common.jobs.input_files import lock_files
-from common.jobs.job import Job, read_job
+from common.jobs.job import Job, read_shown_job
 from common.jobs.new_job import JobFile, NewJob
 from common.jobs.submit import JobTimes, submit_in_transaction
 from common.postgres import sql
@@ -131,7 +131,7 @@ class BatchStore:
                 record["index"],
                 record["custom_id"],
                 record["problem"],
-                None if record["id"] is None else read_job(Job, dict(record)),
+                None if record["id"] is None else read_shown_job(dict(record)),
                 record["outputs"],
             )
             for record in found

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from common.job_states import Status
+from common.job_states import Status, read_text
 from common.postgres import sql
 from common.postgres.database import Database
 
@@ -58,7 +58,7 @@ class EventStore:
     async def find_snapshots(self, jobs: Sequence[UUID]) -> dict[UUID, JobSnapshot]:
         """Return the snapshots of the jobs and batches that exist."""
         return {
-            record["id"]: JobSnapshot(Status(record["status"]), record["claim"], record["steps"])
+            record["id"]: JobSnapshot(read_text(Status, record["status"]), record["claim"], record["steps"])
             for record in await self._database.fetch(QUERIES["find_snapshots"], jobs)
         }
 

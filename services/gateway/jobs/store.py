@@ -6,8 +6,8 @@ from uuid import UUID
 
 import msgspec
 
-from common.job_states import Priority, Status
-from common.jobs.job import Job, read_job
+from common.job_states import Priority, Status, read_text
+from common.jobs.job import Job, read_shown_job
 from common.postgres import sql
 from common.postgres.database import Database
 from common.views.job import WebhookStatus
@@ -84,7 +84,7 @@ class JobStore:
         record = await self._database.fetch_one(QUERIES["find_job"], job_id, tenant_id, LARGE)
         if record is None:
             return None
-        row = read_job(Job, dict(record))
+        row = read_shown_job(dict(record))
         is_next = row.status is Status.QUEUED and record["scheduled_at"] is None  # else it waits for its time
         position = await self._find_position(row) if is_next else None
         return FoundJob(
@@ -101,7 +101,9 @@ class JobStore:
         return await self._database.fetch_one(QUERIES["has_job"], job_id, tenant_id) is not None
 
     async def _find_position(self, job: Job) -> int | None:
-        """Return the position of a job that may start in its queue, from 1 to MAX_POSITION + 1."""
+        """Return the position of a job that may start in its queue, from 1 to MAX_POSITION + 1, if it is known."""
+        if job.priority not in PRIORITIES:  # it is one of a later release
+            return None
         above = PRIORITIES[: PRIORITIES.index(job.priority)]
         values = (job.model, job.priority, job.tenant_id, job.id, above, MAX_POSITION, MAX_TENANTS)
         record = await self._database.fetch_one(QUERIES["find_position"], *values)
@@ -130,7 +132,7 @@ class JobStore:
     async def find_status(self, job_id: UUID) -> Status | None:
         """Return the status of a job. The caller must have checked access."""
         record = await self._database.fetch_one(QUERIES["find_status"], job_id)
-        return Status(record["status"]) if record else None
+        return read_text(Status, record["status"]) if record else None
 
     async def list_jobs(self, tenant_id: UUID, filters: JobFilter, after: Cursor | None, limit: int) -> list[Job]:
         """Return the jobs after a place, newest first, without outputs and webhook status."""
@@ -144,7 +146,7 @@ class JobStore:
             found = await self._database.fetch(QUERIES["list_jobs"], *values)
         else:
             found = await self._database.fetch(QUERIES["list_jobs_of_model"], *values, filters.model)
-        return [read_job(Job, dict(record)) for record in found]
+        return [read_shown_job(dict(record)) for record in found]
 
     async def list_dead_letters(
         self, tenant_id: UUID, before: UUID | None, filters: DeadFilter, limit: int
@@ -153,7 +155,7 @@ class JobStore:
         times = bound_optional(filters.created_after), bound_optional(filters.created_before)
         values = (tenant_id, before, filters.model, filters.error, *times, limit)
         found = await self._database.fetch(QUERIES["list_dead_letters"], *values)
-        return [read_job(Job, dict(record)) for record in found]
+        return [read_shown_job(dict(record)) for record in found]
 
     async def list_attempts(self, job_id: UUID, tenant_id: UUID) -> list[AttemptRow]:
         """Return the ended attempts of the tenant's job, at most the latest MAX_ATTEMPTS entries, oldest first."""

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from common.job_states import Priority
 from common.postgres import sql
 from common.postgres.database import to_columns
 from common.postgres.statements import Executor
@@ -14,7 +13,7 @@ from services.dispatcher.models.tenant_load import NIL
 QUERIES = sql.load("services.dispatcher.maintenance.reconciler")
 
 
-Queue = tuple[str, Priority]  # a model and a priority
+Queue = tuple[str, str]  # a model and a priority, which may be one of a later release
 NO_TENANTS: Mapping[Queue, UUID] = {}
 
 
@@ -22,7 +21,7 @@ class WaitingQueue(NamedTuple):
     """A queue with claimable jobs, and their traceparents. `known`: its model is in the catalogue."""
 
     model: str
-    priority: Priority
+    priority: str
     jobs: list[QueuedJob]
     traceparents: list[str]
     known: bool
@@ -47,6 +46,6 @@ async def find_waiting_queues(
     last = [(*queue, tenant) for queue, tenant in last_tenants.items()]
     found = await executor.fetch(QUERIES["find_waiting_queues"], age, limit, *to_columns(last, 3), NIL)
     return [
-        WaitingQueue(model, Priority(priority), list(map(QueuedJob, tenants, ids)), *rest)
+        WaitingQueue(model, priority, list(map(QueuedJob, tenants, ids)), *rest)
         for model, priority, tenants, ids, *rest in found
     ]

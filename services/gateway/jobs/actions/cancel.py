@@ -62,7 +62,9 @@ class Canceler:
             row = msgspec.structs.replace(row, status=Status.CANCELING)
             await cancel_running(connection, row.id)
             return row, cancel_wake_up(row.id, row.traceparent)
-        return row, None  # it is canceling already
+        if status is Status.CANCELING:
+            return row, None
+        raise conflict(f"the job is {status}, a state of a later release, which this gateway cannot change; try again")
 
 
 def link_request() -> list[Link]:

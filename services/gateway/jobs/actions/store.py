@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from common.job_states import Status
+from common.job_states import Status, read_text
 from common.postgres import sql
 from common.postgres.database import Database
 
@@ -39,7 +39,7 @@ class RetryStore:
     async def find_states(self, tenant_id: UUID, jobs: Sequence[UUID]) -> dict[UUID, JobState]:
         """Return those of the jobs that the tenant has."""
         found = await self._database.fetch(QUERIES["find_job_states"], tenant_id, jobs)
-        return {record["id"]: JobState(Status(record["status"]), record["erased"]) for record in found}
+        return {record["id"]: JobState(read_text(Status, record["status"]), record["erased"]) for record in found}
 
     async def read_inputs(self, tenant_id: UUID, jobs: Sequence[UUID]) -> dict[UUID, bytes]:
         """Return the packed inputs of the tenant's jobs, but not of erased ones."""

@@ -18,7 +18,9 @@ from services.gateway.reports.stats.reader import Hour, Stats, StatsReader
 from services.gateway.reports.stats.schemas import HourView, MinuteView, QueueView, StatsView, WindowView
 from services.gateway.reports.stats.store import Ended, Queue, Waiting
 
-ORDER = {priority: place for place, priority in enumerate(Priority)}  # highest first
+ORDER = {
+    priority: place for place, priority in enumerate(Priority)
+}  # highest first; those of a later release come last
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def view_hour(hour: Hour) -> HourView:
 def view_stats(stats: Stats) -> StatsView:
     """Return the numbers of all queues, by model and then by priority, highest first. Pure."""
     queues = {*stats.waiting, *stats.running, *(queue for queue, _ in stats.ended)}
-    ordered = sorted(queues, key=lambda queue: (queue.model, ORDER[queue.priority]))
+    ordered = sorted(queues, key=lambda queue: (queue.model, ORDER.get(queue.priority, len(ORDER))))
     return StatsView(format_time(stats.at), [view_queue(queue, stats) for queue in ordered])
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from common.job_states import Priority
+from common.job_states import Priority, read_text
 from common.postgres import sql
 from common.postgres.database import Database
 
@@ -54,16 +54,19 @@ class StatsStore:
     async def count_waiting(self, tenant_id: UUID, limit: int) -> dict[Queue, Waiting]:
         """Count a tenant's waiting jobs, at most `limit`."""
         found = await self._database.fetch(QUERIES["count_waiting"], tenant_id, limit)
-        return {Queue(model, Priority(priority)): Waiting(*rest) for model, priority, *rest in found}
+        return {Queue(model, read_text(Priority, priority)): Waiting(*rest) for model, priority, *rest in found}
 
     async def count_running(self, tenant_id: UUID) -> dict[Queue, int]:
         found = await self._database.fetch(QUERIES["count_own_running"], tenant_id)
-        return {Queue(model, Priority(priority)): jobs for model, priority, jobs in found}
+        return {Queue(model, read_text(Priority, priority)): jobs for model, priority, jobs in found}
 
     async def measure_ended(self, tenant_id: UUID, limit: int = MAX_ENDED) -> dict[tuple[Queue, int], Ended]:
         """Measure the tenant's latest ended jobs by queue, and by whether they ended within 5 or 60 minutes."""
         found = await self._database.fetch(QUERIES["measure_ended"], tenant_id, limit)
-        return {(Queue(model, Priority(priority)), minutes): Ended(*rest) for model, priority, minutes, *rest in found}
+        return {
+            (Queue(model, read_text(Priority, priority)), minutes): Ended(*rest)
+            for model, priority, minutes, *rest in found
+        }
 
     async def count_by_minute(self, tenant_id: UUID, waiting: int, ended: int = MAX_COUNTED) -> list[Minute]:
         """Count the tenant's jobs in the minutes of the last hour, oldest first.

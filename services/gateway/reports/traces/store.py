@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from common.jobs.job import Job, read_job
+from common.jobs.job import Job, read_shown_job
 from common.postgres import sql
 from common.postgres.database import Database
 
@@ -43,7 +43,7 @@ class TraceStore:
     async def find_job(self, job_id: UUID, tenant_id: UUID) -> TracedJob | None:
         """Return the tenant's job."""
         record = await self._database.fetch_one(QUERIES["find_traced_job"], job_id, tenant_id)
-        return None if record is None else TracedJob(read_job(Job, dict(record)), record["retried_at"])
+        return None if record is None else TracedJob(read_shown_job(dict(record)), record["retried_at"])
 
     async def list_runs(self, job_id: UUID, tenant_id: UUID, limit: int) -> list[Run]:
         """Return the latest attempts at the tenant's job, newest first."""

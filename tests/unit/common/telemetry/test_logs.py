@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from common.telemetry.logs import JsonFormatter, Log, LogFormat, TextFormatter, configure
+from common.telemetry.logs import REMEMBERED, JsonFormatter, Log, LogFormat, TextFormatter, configure
 
 
 @pytest.fixture
@@ -133,3 +133,13 @@ def test_repeated_messages_of_libraries_are_left_out(capsys: pytest.CaptureFixtu
         logging.getLogger("uvicorn.error").error("Exception in ASGI application")
     logged = [line.split(maxsplit=2)[2] for line in capsys.readouterr().err.splitlines()]
     assert logged == ["Connection 'c' was blocked by: 'memory'", "Exception in ASGI application"]
+
+
+def test_a_line_that_recurs_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    log = Log("tests")
+    for name in ("a", "b", "a", "b"):
+        log.warn_once("odd", name=name)
+    assert len(caplog.records) == 2
+    for number in range(REMEMBERED):
+        log.warn_once("odd", number=str(number))
+    assert len(log._warned) <= REMEMBERED

@@ -17,7 +17,7 @@ from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
 from services.dispatcher.maintenance.reconciler.announcements import USED_PART
 from services.dispatcher.maintenance.reconciler.reconciler import AGE_SECONDS, MAX_WAKE_UPS, REPEAT_SECONDS, Reconciler
-from services.dispatcher.maintenance.reconciler.store import find_waiting_queues
+from services.dispatcher.maintenance.reconciler.store import Queue, find_waiting_queues
 from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.brokers import connected, publishing
 from tests.integration.handlers import declare_model_queues
@@ -128,7 +128,7 @@ async def test_a_backlog_of_many_tenants_without_messages_is_started_without_a_p
 async def test_each_of_very_many_tenants_is_announced_in_turn(database: Database) -> None:
     tenants = sorted([await add_tenant(database, f"tenant {number}") for number in range(7)])
     await submit_jobs(database, [new_job(each) for each in tenants])
-    announced, last = list[UUID](), dict[tuple[str, Priority], UUID]()
+    announced, last = list[UUID](), dict[Queue, UUID]()
     for _ in range(3):
         (queue,) = await find_waiting_queues(database, 0.0, 3, last)
         announced += [job.tenant_id for job in queue.jobs]

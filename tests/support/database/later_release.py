@@ -1,0 +1,6 @@
+"""What a later release does to the database, while services of this one run."""
+
+# A migration that allows more states and priorities of a job.
+ALLOW_MORE = "ALTER TABLE jobs DROP CONSTRAINT jobs_status_check, DROP CONSTRAINT jobs_priority_check"
+SET_STATUS = "UPDATE jobs SET status = 'paused' WHERE id = $1"
+SET_PRIORITY = "UPDATE jobs SET priority = 'urgent' WHERE id = $1"
