@@ -105,7 +105,7 @@ class Tensor(msgspec.Struct, frozen=True, array_like=True):
 
 class _UnreadTensor(msgspec.Struct, frozen=True, array_like=True):
     name: msgspec.Raw
-    datatype: msgspec.Raw
+    datatype: Datatype
     shape: msgspec.Raw
     data: msgspec.Raw
 
@@ -155,12 +155,15 @@ def pack(tensors: list[Tensor]) -> bytes:
 
 
 def unpack(body: bytes) -> list[Tensor]:
-    """Return the tensors in `body`."""
+    """Return the tensors in `body`. Raises msgspec.DecodeError if they are of a later release."""
     return _decoder.decode(body)
 
 
 def list_references(body: bytes) -> list[Reference]:
-    """Return the contents of tensors that are not in `body` itself. It copies no tensor."""
+    """Return the contents of tensors that are not in `body` itself. It copies no tensor.
+
+    Raises msgspec.DecodeError if they are of a later release.
+    """
     return [
         _reference_decoder.decode(each.data)
         for each in _scanner.decode(body)

@@ -25,6 +25,7 @@ const ADVICE = {
   model_crashed: "Check the log of the model, and restart Triton if it stays away.",
   model_not_found: "Put the model into Triton's repository, or retry the job on another model.",
   model_unavailable: "Load the model in Triton, then retry the job.",
+  newer_format: "The dispatchers are being upgraded. The attempt does not count, and the job waits for a new one.",
   output_location_failed: "Check that the bucket answers, and that the dispatchers have credentials for it.",
   output_location_refused: `Charonia may not write to this location. ${OPERATOR}`,
   store_unavailable: AGAIN,

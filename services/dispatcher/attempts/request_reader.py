@@ -7,6 +7,7 @@ import msgspec
 from opentelemetry.trace import SpanKind
 
 from common import ids, tensors
+from common.job_states import Failure
 from common.jobs.job import JobToRun
 from common.telemetry import tracing
 from common.tensors import Tensor, UrlContent
@@ -14,10 +15,15 @@ from services.dispatcher.attempts.running_job import RunningJob
 from services.dispatcher.attempts.url_inputs import FetchedInputs, UrlInputs
 from services.dispatcher.inputs.input_reader import InputReader
 from services.dispatcher.inputs.references import fit_references
+from services.dispatcher.triton.errors import InferenceError
 from services.dispatcher.triton.model_version import ModelVersion
 from services.dispatcher.triton.request import InferenceRequest, describe_request
 
 NONE = FetchedInputs({}, 0.0)
+NEWER_FORMAT_SECONDS = 5.0  # before another dispatcher may take the job
+NEWER_FORMAT = Failure(
+    "newer_format", "a later release stored the inputs, and the job waits for a dispatcher of that release", True
+)
 
 
 class RequestReader:
@@ -31,7 +37,10 @@ class RequestReader:
     async def read(self, running: RunningJob, declared: ModelVersion) -> InferenceRequest:
         """Return the request of a job, whose inputs are there. Raises InferenceError."""
         request = self._make_request(running.job)
-        references = tensors.list_references(request.tensors)
+        try:
+            references = tensors.list_references(request.tensors)
+        except msgspec.DecodeError as error:
+            raise InferenceError(NEWER_FORMAT, refused=True, delay=NEWER_FORMAT_SECONDS) from error
         if not (declared.takes_references or references):
             return request
         inputs = fit_references(tensors.unpack(request.tensors), declared.inputs)

@@ -185,8 +185,8 @@ async def get_inputs(request: Caller, job_id: str, services: Services) -> Inputs
     if found is None:
         raise not_found("job")
     inputs = await load_inputs(request, services.store, services.submitter.workers, found)
-    if inputs is None:
-        return InputsView(job_id, None, "erased")
+    if isinstance(inputs, str):
+        return InputsView(job_id, None, inputs)
     return InputsView(job_id, msgspec.Raw(services.urls.add_file_urls(inputs)))
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from common import ids, tensors
 from common.job_states import Status
 from common.jobs.retry import retry_jobs
@@ -21,6 +23,7 @@ from services.gateway.jobs.inputs.shapes import fits, show_shape
 from services.gateway.jobs.inputs.validation import check_batch, list_names, show
 from services.gateway.jobs.schemas import Skipped
 from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.store import ModelVersion
 
 RETRYABLE = (Status.FAILED, Status.CANCELED, Status.EXPIRED)
 REPLAYABLE = (Status.FAILED,)  # the dead letters
@@ -93,8 +96,8 @@ class Retrier:
         for chunk in chunk_jobs(retryable):
             inputs = await self._store.read_inputs(key.tenant_id, chunk)
             for job, packed in inputs.items():
-                if reason := find_mismatch(found.inputs, found.max_batch_size, tensors.unpack(packed)):
-                    refused[job] = f"'{target}' does not accept the job's inputs: {reason}"
+                if reason := explain_refusal(found, packed):
+                    refused[job] = reason
         return refused
 
 
@@ -122,6 +125,16 @@ def chunk_jobs(jobs: Sequence[RetryableJob]) -> Iterator[list[UUID]]:
         chunk.append(job.id)
     if chunk:
         yield chunk
+
+
+def explain_refusal(target: ModelVersion, packed: bytes) -> str | None:
+    """Return why a model cannot get the packed inputs of a job for another model; None if it accepts them. Pure."""
+    try:
+        inputs = tensors.unpack(packed)
+    except msgspec.DecodeError:
+        return "a later release stored the job's inputs, so this gateway cannot check them; try again after the upgrade"
+    reason = find_mismatch(target.inputs, target.max_batch_size, inputs)
+    return f"'{target.name}' does not accept the job's inputs: {reason}" if reason else None
 
 
 def find_mismatch(signatures: Sequence[Signature], max_batch_size: int, inputs: Sequence[Tensor]) -> str | None:

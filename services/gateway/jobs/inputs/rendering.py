@@ -13,7 +13,7 @@ from common.views.hidden_query import hide_query
 from common.views.outputs import LENGTH_BYTES, OutputTensor, render_output
 from services.gateway.http.limits.response_limits import LARGE, find_response_lease
 from services.gateway.http.worker_processes import Workers
-from services.gateway.jobs.inputs.schemas import Input
+from services.gateway.jobs.inputs.schemas import Input, InputsOmitted
 from services.gateway.jobs.store import FoundInputs, JobStore
 
 IN_PLACE = 32 * 1024  # stored bytes; the worst of them take 20 ms
@@ -22,8 +22,8 @@ GROWTH = 12  # bytes of JSON for a stored byte at most: BF16 has 2, and "1.17549
 
 async def load_inputs(
     request: Request[Any, Any, Any], store: JobStore, workers: Workers, found: FoundInputs
-) -> bytes | None:
-    """Return the inputs as JSON, or None if they were erased meanwhile. The response then holds their room.
+) -> bytes | InputsOmitted:
+    """Return the inputs as JSON, or why there are none. The response then holds their room.
 
     Raises Problem (503) without room, and Unavailable.
     """
@@ -33,16 +33,22 @@ async def load_inputs(
     if packed is None:
         packed = await store.read_inputs(found.job_id)
     if not packed:
-        return None
+        return "erased"  # meanwhile, perhaps
     in_place = len(packed) <= IN_PLACE
     rendered = render_inputs(packed) if in_place else await workers.run(render_inputs, packed)
+    if rendered is None:
+        return "newer_format"
     lease.shrink(len(rendered))
     return rendered
 
 
-def render_inputs(packed: bytes) -> bytes:
-    """Return packed inputs as a JSON list. Pure, so that a worker process can do it."""
-    return b"[" + b",".join(render_input(tensor) for tensor in tensors.unpack(packed)) + b"]"
+def render_inputs(packed: bytes) -> bytes | None:
+    """Return packed inputs as a JSON list, or None if they are of a later release. Pure: a worker process may do it."""
+    try:
+        inputs = tensors.unpack(packed)
+    except msgspec.DecodeError:
+        return None
+    return b"[" + b",".join(map(render_input, inputs)) + b"]"
 
 
 def render_input(tensor: Tensor) -> bytes:

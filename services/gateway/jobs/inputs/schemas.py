@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from common.tensors import Datatype
 from common.views.outputs import Elements
 
-InputsOmitted = Literal["erased"]
+InputsOmitted = Literal["erased", "newer_format"]
 # Inputs as JSON. Raw: they are rendered in pieces, and then get the URLs of files.
 Inputs = Annotated[
     msgspec.Raw, Meta(extra_json_schema={"type": "array", "items": {"$ref": "#/components/schemas/Input"}})
@@ -64,4 +64,4 @@ class InputsView(msgspec.Struct, frozen=True, omit_defaults=True):
     inputs: Inputs | None
     """The inputs, in the order of the model's configuration; null if `inputs_omitted` says why."""
     inputs_omitted: InputsOmitted | UnsetType = UNSET
-    """Why `inputs` is null: `erased`."""
+    """Why `inputs` is null: `erased`, or `newer_format` (only a later release of the gateway can read them)."""

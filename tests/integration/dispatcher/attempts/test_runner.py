@@ -19,11 +19,9 @@ from services.dispatcher.attempts.request_reader import RequestReader
 from services.dispatcher.attempts.runner import Runner
 from services.dispatcher.attempts.running_job import RunningJob, RunningJobs
 from services.dispatcher.attempts.suspects import Suspects
-from services.dispatcher.attempts.url_inputs import UrlInputs
 from services.dispatcher.claims.claims import Claims
 from services.dispatcher.claims.limits import RunLimits
 from services.dispatcher.control import ControlHandler, WaiterPresence
-from services.dispatcher.inputs.input_reader import InputReader
 from services.dispatcher.models.catalogue import Catalogue
 from services.dispatcher.models.served_model import ServedModel
 from services.dispatcher.results import result_writer
@@ -36,25 +34,12 @@ from tests.integration.dispatcher.inference import integer
 from tests.integration.jobs import LEASE, TRACEPARENT, JobState, lapse, look, make_claimable, submit
 from tests.integration.waiting import until, until_blocked
 from tests.integration.world import World
+from tests.support.inputs_in_rows import NoFiles, NoUrls
 
 SOON = LEASE / 6  # seconds: half of the time between two renewals
 LONG = 30_000  # ms
 LOCKED = 2000  # ms of a job; until it ends, a test has time to lock its row
 MAX_OUTPUTS = 16 * 1024 * 1024  # bytes
-
-
-class NoFiles(InputReader):
-    """The inputs of the jobs are in their rows."""
-
-    def __init__(self) -> None:
-        pass
-
-
-class NoUrls(UrlInputs):
-    """The inputs of the jobs are in their rows."""
-
-    def __init__(self) -> None:
-        pass
 
 
 class LocalDispatcher:

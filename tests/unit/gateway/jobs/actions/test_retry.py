@@ -4,11 +4,14 @@ from uuid import UUID
 
 import pytest
 
+from common import tensors
 from common.job_states import Status
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.tensors import Datatype, FileContent, Signature, Tensor
-from services.gateway.jobs.actions.retry import chunk_jobs, explain_skip, find_mismatch
+from services.gateway.jobs.actions.retry import chunk_jobs, explain_refusal, explain_skip, find_mismatch
 from services.gateway.jobs.actions.store import JobState, RetryableJob
+from services.gateway.models.store import ModelVersion
+from tests.support.database.later_release import NEWER_INPUTS
 
 X = Tensor("x", Datatype.FP32, [2, 3], bytes(24))
 DECLARED = Signature("x", Datatype.FP32, [-1, 3])
@@ -38,6 +41,13 @@ def test_a_model_with_other_inputs_refuses_them_and_names_the_first_that_does_no
     given: list[Tensor], declared: list[Signature], max_batch_size: int, reason: str
 ) -> None:
     assert (find_mismatch(declared, max_batch_size, given) or "").startswith(reason)
+
+
+@pytest.mark.parametrize("packed", NEWER_INPUTS)
+def test_inputs_of_a_later_release_cannot_be_checked(packed: bytes) -> None:
+    target = ModelVersion("echo", "1", True, False, 0, [DECLARED], [])
+    assert "a later release stored the job's inputs" in (explain_refusal(target, packed) or "")
+    assert explain_refusal(target, tensors.pack([X])) is None
 
 
 @pytest.mark.parametrize(
