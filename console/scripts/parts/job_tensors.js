@@ -16,7 +16,10 @@ export function JobInputs({ id, boxes }) {
   const inputs = useLoad((signal) => call("GET", `/v1/jobs/${id}/inputs`, { signal }), [id]);
   return html`<${Show} of=${inputs}>
     ${(/** @type {import("../types.js").JobInputs} */ value) => {
-      if (!value.inputs) return html`<p class="faint">The inputs were erased.</p>`;
+      if (!value.inputs) {
+        const why = value.inputs_omitted === "newer_format" ? "Only a newer gateway can read the inputs." : "The inputs were erased.";
+        return html`<p class="faint">${why}</p>`;
+      }
       if (!value.inputs.length) return html`<p class="faint">The job has no inputs.</p>`;
       return html`<${Tensors} kind="input" tensors=${value.inputs} boxes=${boxes} />`;
     }}
