@@ -39,6 +39,16 @@ WORK_QUEUE: dict[QueueType, dict[str, str | int]] = {
 }
 
 
+# Nothing brings a lost dead letter back. Each listing returns them, which counts as a delivery.
+DEAD_QUEUE: dict[str, str | int] = {
+    "x-queue-type": "quorum",
+    "x-delivery-limit": 1_000_000,
+    "x-max-length": 10_000,
+    "x-max-length-bytes": 100 * 1024 * 1024,
+    "x-overflow": "drop-head",
+}
+
+
 def job_key(priority: str, model: str) -> str:
     """Return the routing key of a model's jobs, also for a priority that a later release has."""
     return f"job.{priority}.{model}"
@@ -63,12 +73,20 @@ async def declare_exchanges(channel: AbstractChannel, queue_type: QueueType = "c
     await channel.declare_exchange(CONTROL_EXCHANGE, ExchangeType.FANOUT, durable=True)
     await channel.declare_exchange(CHANGES_EXCHANGE, ExchangeType.FANOUT, durable=True)
     exchange = await channel.declare_exchange(DEAD_LETTERS, ExchangeType.FANOUT, durable=True)
-    # Nothing brings a lost dead letter back. Each listing returns them, which counts as a delivery.
-    arguments: dict[str, str | int] = {"x-queue-type": "quorum", "x-delivery-limit": 1_000_000}
-    dead_letters = await channel.declare_queue(DEAD_LETTERS, durable=True, arguments={**arguments})
+    dead_letters = await declare_dead_queue(channel)
     await dead_letters.bind(exchange)
     notifier = await declare_work_queue(channel, NOTIFIER_QUEUE, queue_type)
     await notifier.bind(events, "#")
+
+
+async def declare_dead_queue(channel: AbstractChannel) -> AbstractQueue:
+    """Declare the queue of dead messages. Use one with other arguments as it is: another release may have made it."""
+    try:
+        return await channel.declare_queue(DEAD_LETTERS, durable=True, arguments={**DEAD_QUEUE})
+    except ChannelPreconditionFailed as error:
+        await channel.reopen()
+        log.warn_once("broker.dead_queue_differs", error=str(error))
+        return await channel.declare_queue(DEAD_LETTERS, passive=True)
 
 
 async def declare_work_queue(channel: AbstractChannel, name: str, queue_type: QueueType) -> AbstractQueue:

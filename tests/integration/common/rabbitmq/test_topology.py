@@ -6,11 +6,12 @@ import pytest
 from aio_pika import Message
 from aio_pika.exceptions import ChannelPreconditionFailed
 
+from common.errors import Reject
 from common.job_states import Priority
 from common.rabbitmq import topology
 from common.rabbitmq.topology import WORK_QUEUE
 from common.settings import QueueType
-from tests.integration.brokers import connected, consuming, count
+from tests.integration.brokers import connected, consuming, count, drain, publishing
 from tests.integration.handlers import Handler, declare_all, publish_wake_up, subscription
 from tests.integration.waiting import until
 
@@ -67,3 +68,27 @@ async def test_dead_messages_stay_when_the_type_changes(amqp_url: str, model: st
         await channel.default_exchange.publish(Message(b"dead"), topology.DEAD_LETTERS)
         await topology.declare_exchanges(channel, "classic")
     assert await count(amqp_url, topology.DEAD_LETTERS) == 1
+
+
+async def test_the_queue_of_dead_messages_is_bounded(amqp_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(topology.DEAD_QUEUE, "x-max-length", 2)
+    async with connected(amqp_url) as channel:
+        await channel.queue_delete(topology.DEAD_LETTERS)
+        await topology.declare_exchanges(channel)
+        for number in range(4):
+            await channel.default_exchange.publish(Message(b"%d" % number), topology.DEAD_LETTERS)
+    assert [message.body for message in await drain(amqp_url, topology.DEAD_LETTERS, 2)] == [b"2", b"3"]
+
+
+async def test_services_use_a_queue_of_dead_messages_that_another_release_declared(
+    amqp_url: str, model: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected(amqp_url) as channel:
+        await channel.queue_delete(topology.DEAD_LETTERS)
+        await channel.declare_queue(topology.DEAD_LETTERS, durable=True, arguments={"x-max-length": 5})
+    handler = Handler(Reject("never"))
+    async with consuming(amqp_url) as consumer, publishing(amqp_url):
+        await consumer.subscribe(subscription(model, handler))
+        await publish_wake_up(amqp_url, model)
+        await drain(amqp_url, topology.DEAD_LETTERS, 1)
+    assert "broker.setup_failed" not in caplog.messages
