@@ -19,7 +19,8 @@ CharoniaError
 ├── AddressRefused       a URL or address of a client may not be called: see security/ssrf.py
 └── NotHandled           how a message handler ends without success: see rabbitmq/consumer.py
     ├── Retry
-    └── Reject
+    ├── Reject
+    └── UnknownMessage
 """
 
 
@@ -110,3 +111,7 @@ class Retry(NotHandled):
 
 class Reject(NotHandled):
     """Dead-letter the message: it can never be handled."""
+
+
+class UnknownMessage(NotHandled):
+    """Acknowledge the message: only a later release handles it."""

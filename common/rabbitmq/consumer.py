@@ -9,7 +9,7 @@ import aio_pika
 from aio_pika.abc import AbstractConnection, AbstractExchange, AbstractIncomingMessage
 from aio_pika.exceptions import ChannelClosed
 
-from common.errors import BrokerUnavailable, Reject, Retry, Unavailable
+from common.errors import BrokerUnavailable, Reject, Retry, Unavailable, UnknownMessage
 from common.rabbitmq import connection as connections
 from common.rabbitmq import messages, topology
 from common.rabbitmq.channel_pool import ChannelPool
@@ -137,6 +137,9 @@ class Consumer:
         try:
             message = messages.decode(raw.body)
             await subscription.handle(message, traceparent if isinstance(traceparent, str) else None)
+        except UnknownMessage as error:  # the rows bring back what it stands for
+            metrics.messages_unknown.inc()
+            log.warn_once("message.unknown", reason=str(error))
         except Reject as error:
             log.error("message.rejected", queue=queue, reason=error)
             return self._dead_letter(queue, raw, str(error))

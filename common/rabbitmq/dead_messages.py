@@ -1,6 +1,6 @@
 """List or requeue dead-lettered messages: `python -m common.rabbitmq.dead_messages list | requeue`.
 
-`requeue` sends each message back to the queue it came from. Use it after an upgrade, for messages of a newer version.
+`requeue` sends each message back to the queue it came from. Use it once the bug is mended that made its handling fail.
 """
 
 import argparse

@@ -9,21 +9,33 @@
 
 A message is a wake-up: it names a row and carries no state of its own. It can be lost, doubled or reordered without
 harm.
+
+A later release may add fields to a message and elements to an array in it, which are ignored here. A message that means
+something else gets another tag.
 """
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, get_args
 from uuid import UUID
 
 import msgspec
 
-from common.errors import Reject
+from common.errors import Reject, UnknownMessage
+
+SHOWN_TAG = 100  # characters
 
 
-class QueuedJob(NamedTuple):
+class QueuedJob(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A job that can be claimed, and its tenant."""
 
     tenant_id: UUID
     id: UUID
+
+
+class RecordedEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An event whose deliveries are due. `traceparent` may be empty."""
+
+    id: UUID
+    traceparent: str
 
 
 class JobsQueued(msgspec.Struct, frozen=True, tag="jobs.queued/1"):
@@ -33,9 +45,9 @@ class JobsQueued(msgspec.Struct, frozen=True, tag="jobs.queued/1"):
 
 
 class EventsRecorded(msgspec.Struct, frozen=True, tag="events.recorded/1"):
-    """Events were recorded, each with its traceparent. Their deliveries are due."""
+    """Events were recorded."""
 
-    events: list[tuple[UUID, str]]
+    events: list[RecordedEvent]
 
 
 class CancelJob(msgspec.Struct, frozen=True, tag="job.cancel/1"):
@@ -65,6 +77,14 @@ Message = JobsQueued | EventsRecorded | CancelJob | WaitersPresent | JobsChanged
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+_TAGS = frozenset(each.__struct_config__.tag for each in get_args(Message))
+
+
+class _Tagged(msgspec.Struct):
+    type: str
+
+
+_tag_decoder = msgspec.json.Decoder(_Tagged)
 
 
 def encode(message: Message) -> bytes:
@@ -73,8 +93,17 @@ def encode(message: Message) -> bytes:
 
 
 def decode(body: bytes) -> Message:
-    """Return the message in a body. Raise Reject, with the reason, if there is none."""
+    """Return the message in a body. Raise UnknownMessage for one of a later release, Reject if there is none."""
     try:
         return _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if (tag := _find_tag(body)) is not None and tag not in _TAGS:
+            raise UnknownMessage(f"unknown type '{tag[:SHOWN_TAG]}'") from error
         raise Reject(f"undecodable message: {error}") from error
+
+
+def _find_tag(body: bytes) -> str | None:
+    try:
+        return _tag_decoder.decode(body).type
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

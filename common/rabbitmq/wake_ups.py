@@ -14,7 +14,7 @@ from opentelemetry.trace import SpanKind
 from common import ids
 from common.errors import BrokerUnavailable, Unroutable
 from common.rabbitmq import messages, topology
-from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued, QueuedJob
+from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued, QueuedJob, RecordedEvent
 from common.rabbitmq.publisher import Publisher
 from common.telemetry import tracing
 from common.telemetry.logs import Log
@@ -52,7 +52,7 @@ def job_wake_up(job: QueuedJob, priority: str, model: str, traceparent: str, max
 
 def event_wake_up(event_id: UUID, event_type: str, traceparent: str) -> WakeUp:
     """Return the wake-up for an event."""
-    message = EventsRecorded([(event_id, traceparent)])
+    message = EventsRecorded([RecordedEvent(event_id, traceparent)])
     return WakeUp(topology.EVENTS_EXCHANGE, event_type, message, traceparent, MAX_EVENTS_PER_MESSAGE)
 
 
@@ -79,7 +79,7 @@ def group_wake_ups(wake_ups: Iterable[WakeUp]) -> Iterator[list[WakeUp]]:
 def merge_messages(group: Sequence[WakeUp]) -> JobsQueued | EventsRecorded | CancelJob:
     """Return one message for wake-ups of one kind."""
     jobs: list[QueuedJob] = []
-    events: list[tuple[UUID, str]] = []
+    events: list[RecordedEvent] = []
     for wake_up in group:
         match wake_up.message:
             case JobsQueued(queued):

@@ -15,6 +15,7 @@ broker_blocked = Gauge(
 queues_expected = Gauge("charonia_queues_expected", "Queues that this process subscribes to.")
 queues_consumed = Gauge("charonia_queues_consumed", "Queues that this process consumes now.")
 broker_dead_messages = Gauge("charonia_broker_dead_messages", "Messages in the queue charonia.dead.")
+messages_unknown = Counter("charonia_messages_unknown", "Messages that only a later release handles.")
 messages_failed = Counter("charonia_messages_failed", "Failures of message handlers.")
 jobs_ended = Counter("charonia_jobs_ended", "Jobs that reached a terminal state here.", ["model", "status"])
 database_wait_seconds = Histogram(

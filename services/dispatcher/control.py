@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from common.errors import Reject
+from common.errors import UnknownMessage
 from common.rabbitmq.messages import WAITERS_SECONDS, CancelJob, Message, WaitersPresent
 from services.dispatcher.attempts.lease_renewer import LeaseRenewer
 
@@ -38,7 +38,7 @@ class ControlHandler:
         self._waiters = waiters
 
     async def handle(self, message: Message, _traceparent: str | None) -> None:
-        """Handle one message. Raises Reject for a message of another kind."""
+        """Handle one message. Raises UnknownMessage for one of another kind."""
         match message:
             case CancelJob():
                 # The renewal reads which jobs to cancel. The message may be old, from before a retry of its job.
@@ -46,4 +46,4 @@ class ControlHandler:
             case WaitersPresent():
                 self._waiters.note_waiters()
             case _:
-                raise Reject(f"a {type(message).__name__} is not a control message")
+                raise UnknownMessage(f"a {type(message).__name__} is not a control message")

@@ -135,7 +135,7 @@ def check(job: UUID, found: JobHistory, announced: Sequence[WakeUp], *, revived:
     assert not (found.erased and found.steps[-1].after not in TERMINAL), found
     messages = [wake_up.message for wake_up in announced]
     wake_ups = Counter(
-        event for message in messages if isinstance(message, EventsRecorded) for event, _ in message.events
+        event.id for message in messages if isinstance(message, EventsRecorded) for event in message.events
     )
     assert [wake_ups[event] for event in found.event_ids] == [1] * len(found.event_ids), found
     cancels = [step for step in found.steps if step.after is Status.CANCELING]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from common.errors import Reject, Retry, Unavailable
+from common.errors import Retry, Unavailable, UnknownMessage
 from common.job_states import Failure, Priority
 from common.jobs.job import JobToRun
 from common.jobs.requeue import Requeue, requeue_jobs
@@ -50,7 +50,7 @@ class Runner:
         self._starting: set[asyncio.Task[bool]] = set()
 
     async def handle(self, model: ServedModel, priority: Priority, message: Message, traceparent: str | None) -> None:
-        """Start a job for each job that the message announces. Raises Retry or Reject."""
+        """Start a job for each job that the message announces. Raises Retry or UnknownMessage."""
         jobs = read_jobs(message)
         self._claims.note_announced(model, priority, jobs)
         starts = [self._start_one(model, priority, traceparent) for _ in jobs]
@@ -147,7 +147,7 @@ async def wait_until(deadline: float, waiting: Awaitable[T], what: str) -> T:
 
 
 def read_jobs(message: Message) -> Sequence[QueuedJob]:
-    """Return the jobs that a message announces. Raises Reject for a message of another kind."""
+    """Return the jobs that a message announces. Raises UnknownMessage for one of another kind."""
     if not isinstance(message, JobsQueued):
-        raise Reject(f"a {type(message).__name__} does not belong in a queue of jobs")
+        raise UnknownMessage(f"a {type(message).__name__} does not belong in a queue of jobs")
     return message.jobs

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from prometheus_client import Gauge
 
-from common.errors import Reject, Unavailable
+from common.errors import Unavailable, UnknownMessage
 from common.job_states import TERMINAL
 from common.postgres.batcher import Batcher
 from common.rabbitmq.messages import WAITERS_SECONDS, JobsChanged, Message
@@ -146,7 +146,7 @@ class Waiters:
     async def handle(self, message: Message, _traceparent: str | None) -> None:
         """Handle a JobsChanged message: wake the waiters of its jobs."""
         if not isinstance(message, JobsChanged):
-            raise Reject(f"expected JobsChanged, got {type(message).__name__}")
+            raise UnknownMessage(f"a {type(message).__name__} is no change of jobs")
         await self._wake_changed(job for job in message.job_ids if job in self._by_job)
 
     async def _wake_changed(self, jobs: Iterable[UUID]) -> None:

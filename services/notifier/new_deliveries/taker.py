@@ -8,7 +8,7 @@ from uuid import UUID
 from opentelemetry.trace import SpanKind
 
 from common import ids
-from common.errors import Reject, Retry, Unavailable
+from common.errors import Retry, Unavailable, UnknownMessage
 from common.postgres.batcher import Batcher
 from common.rabbitmq import topology
 from common.rabbitmq.messages import (
@@ -66,12 +66,12 @@ class NewDeliveries:
     async def handle(self, message: Message, traceparent: str | None) -> None:
         """Return after the deliveries are taken."""
         match message:
-            case EventsRecorded([(event_id, own)]):
-                await self._submit(event_id, traceparent or own)
-            case EventsRecorded():
-                await self._submit_many(message.events)
+            case EventsRecorded([event]):
+                await self._submit(event.id, traceparent or event.traceparent)
+            case EventsRecorded(events):
+                await self._submit_many([(event.id, event.traceparent) for event in events])
             case JobsQueued() | CancelJob() | WaitersPresent() | JobsChanged() | KeysRevoked():
-                raise Reject("the notifier accepts event messages only")
+                raise UnknownMessage(f"a {type(message).__name__} is no message about events")
             case _:
                 assert_never(message)
 

@@ -7,7 +7,7 @@ import aio_pika
 
 from common.rabbitmq import messages, topology
 from common.rabbitmq.connection import connect
-from common.rabbitmq.messages import EventsRecorded
+from common.rabbitmq.messages import EventsRecorded, RecordedEvent
 from tests.support.database.seed import Seeded
 
 IN_FLIGHT = 500  # messages without a confirm
@@ -21,7 +21,7 @@ async def publish(amqp_url: str, events: Sequence[Seeded]) -> None:
 
         async def publish_one(event: Seeded) -> None:
             message = aio_pika.Message(
-                messages.encode(EventsRecorded([(event.id, event.traceparent)])),
+                messages.encode(EventsRecorded([RecordedEvent(event.id, event.traceparent)])),
                 headers={"traceparent": event.traceparent},
             )
             async with limit:

@@ -3,7 +3,7 @@
 import pytest
 
 from common import ids
-from common.errors import Reject
+from common.errors import UnknownMessage
 from common.rabbitmq.messages import CancelJob, JobsQueued, QueuedJob, WaitersPresent
 from services.dispatcher.attempts.lease_renewer import LeaseRenewer
 from services.dispatcher.control import PRESENCE_SECONDS, REPEAT_SECONDS, ControlHandler, WaiterPresence
@@ -29,9 +29,9 @@ async def test_a_message_of_waiters_is_noted() -> None:
     assert waiters.has_waiters()
 
 
-async def test_another_message_is_rejected() -> None:
+async def test_another_message_is_unknown() -> None:
     handler = ControlHandler(LeaseRenewer(FakeDatabase(), {}, 60.0), WaiterPresence())
-    with pytest.raises(Reject):
+    with pytest.raises(UnknownMessage):
         await handler.handle(JobsQueued([QueuedJob(JOB, JOB)]), None)
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from aio_pika.abc import AbstractChannel, AbstractConnection
 
-from common.errors import DatabaseUnavailable, Reject, Retry
+from common.errors import DatabaseUnavailable, Reject, Retry, UnknownMessage
 from common.job_states import Priority
 from common.rabbitmq import connection as connections
 from common.rabbitmq import consumer as module
@@ -18,6 +18,7 @@ from common.settings import QueueType
 from tests.integration.brokers import consuming, count, drain
 from tests.integration.handlers import Handler, publish_wake_up, subscription
 from tests.integration.waiting import until
+from tests.support.telemetry import process_metrics
 
 
 async def test_a_handled_message_is_gone(amqp_url: str, model: str) -> None:
@@ -189,3 +190,25 @@ async def test_a_message_that_cannot_be_decoded_is_dead_lettered_with_the_reason
     assert found.body == b"{"
     assert found.headers[QUEUE_HEADER] == topology.job_queue(model, Priority.NORMAL)
     assert "undecodable message" in str(found.headers[REASON_HEADER])
+
+
+def count_unknown() -> float:
+    return process_metrics.count("charonia_messages_unknown_total") or 0.0
+
+
+async def test_a_message_of_a_later_release_is_acked_and_counted(
+    amqp_url: str, model: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    handler = Handler(UnknownMessage("a CancelJob does not belong here"))
+    before = count_unknown()
+    async with consuming(amqp_url) as consumer:
+        await drain(amqp_url, topology.DEAD_LETTERS, 0)
+        await consumer.subscribe(subscription(model, handler))
+        for body in (None, b'{"type":"job.paused/1"}', b'{"type":"job.paused/1","more":1}'):
+            await publish_wake_up(amqp_url, model, body=body)
+        last = await publish_wake_up(amqp_url, model)
+        await until(lambda: last in handler.seen, "a later message is handled")
+    assert await count(amqp_url, topology.job_queue(model, Priority.NORMAL)) == 0
+    assert await count(amqp_url, topology.DEAD_LETTERS) == 0
+    assert count_unknown() - before == 3
+    assert caplog.messages.count("message.unknown") == 2

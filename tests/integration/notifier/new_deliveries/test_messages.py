@@ -7,7 +7,7 @@ import pytest
 
 from common.jobs.end import end_jobs
 from common.postgres.database import Database
-from common.rabbitmq.messages import EventsRecorded
+from common.rabbitmq.messages import EventsRecorded, RecordedEvent
 from services.notifier.claims.store import ClaimStore
 from services.notifier.deliveries.worker import DeliveryWorker
 from services.notifier.endpoints.due_endpoints import DueEndpoints
@@ -57,7 +57,7 @@ async def test_a_message_is_not_acked_before_its_deliveries_are_taken(
     event = await end_job(database, tenant)
     assert not await is_taken(database, event)
     for _ in range(2):  # a doubled message changes nothing
-        await taker.handle(EventsRecorded([(event, TRACEPARENT)]), TRACEPARENT)
+        await taker.handle(EventsRecorded([RecordedEvent(event, TRACEPARENT)]), TRACEPARENT)
         assert await is_taken(database, event)
 
 
@@ -66,7 +66,7 @@ async def test_what_a_full_notifier_takes_is_soon_due_for_others(
 ) -> None:
     """Its attempts may hang until their deadline, much later."""
     webhook = (await subscribe(database, tenant)).id
-    await taker.handle(EventsRecorded([(await add_event(database, tenant), TRACEPARENT)]), TRACEPARENT)
+    await taker.handle(EventsRecorded([RecordedEvent(await add_event(database, tenant), TRACEPARENT)]), TRACEPARENT)
     other = Steps(database)
     assert await other.claim() == []  # the one that took it comes first
     await database.fetch("UPDATE endpoints SET next_at = next_at - interval '1 second'")
@@ -79,7 +79,7 @@ async def test_deliveries_whose_message_was_lost_are_found(
     monkeypatch.setattr(module, "SWEEP_SECONDS", 0.01)
     monkeypatch.setattr(module, "MISSED_SECONDS", 60.0)
     missed, handled, young = [await end_job(database, tenant) for _ in range(3)]
-    await taker.handle(EventsRecorded([(handled, "")]), TRACEPARENT)
+    await taker.handle(EventsRecorded([RecordedEvent(handled, "")]), TRACEPARENT)
     await database.fetch(OLDER, [missed, handled], module.MISSED_SECONDS)
     await database.fetch(OLDER, [young], -1.0)  # the clock of the database may be set back a little
 
@@ -99,7 +99,7 @@ async def test_a_lost_message_waits_for_no_other_tenant(
     for _ in range(RECEIVERS + 2):
         await subscribe(database, many)
     wide = await add_event(database, many)
-    await taker.handle(EventsRecorded([(wide, "")]), None)
+    await taker.handle(EventsRecorded([RecordedEvent(wide, "")]), None)
     lost = await end_job(database, tenant)
     await database.fetch(OLDER, [wide], 60.0)
     await database.fetch(OLDER, [lost], module.MISSED_SECONDS)

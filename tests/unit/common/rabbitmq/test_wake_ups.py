@@ -4,7 +4,7 @@ import pytest
 
 from common import ids
 from common.job_states import Priority
-from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued, QueuedJob
+from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued, QueuedJob, RecordedEvent
 from common.rabbitmq.wake_ups import (
     MAX_EVENTS_PER_MESSAGE,
     WakeUp,
@@ -57,4 +57,4 @@ def test_a_message_names_its_jobs_or_events() -> None:
     one, other = ids.new(), ids.new()
     assert merge_messages([wake_up(), wake_up()]) == JobsQueued([JOB, JOB])
     events = [event_wake_up(one, "job.failed", PLAIN), event_wake_up(other, "job.failed", SAMPLED)]
-    assert merge_messages(events) == EventsRecorded([(one, PLAIN), (other, SAMPLED)])
+    assert merge_messages(events) == EventsRecorded([RecordedEvent(one, PLAIN), RecordedEvent(other, SAMPLED)])

@@ -1,4 +1,4 @@
-"""A message starts jobs, goes back to its queue, or is rejected."""
+"""A message starts jobs, goes back to its queue, or is unknown."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from common import ids
-from common.errors import DatabaseUnavailable, Reject, Retry
+from common.errors import DatabaseUnavailable, Retry, UnknownMessage
 from common.job_states import Priority
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.messages import CancelJob, JobsQueued, QueuedJob
@@ -115,6 +115,6 @@ async def test_a_message_for_several_jobs_is_done_after_all_claims(model: Served
     assert (store.calls, model.concurrency.used) == ([("echo", Priority.HIGH, 3)], 0)
 
 
-async def test_another_message_is_rejected(model: ServedModel) -> None:
-    with pytest.raises(Reject):
+async def test_another_message_is_unknown(model: ServedModel) -> None:
+    with pytest.raises(UnknownMessage):
         await build(FakeStore(away=False)).handle(model, Priority.HIGH, CancelJob(JOBS[0].id), None)

@@ -8,7 +8,7 @@ from itertools import repeat
 import pytest
 
 from common import ids
-from common.errors import Reject
+from common.errors import UnknownMessage
 from common.job_states import Status
 from common.rabbitmq.messages import JobsQueued, QueuedJob
 from services.gateway.auth.store import Key
@@ -148,6 +148,6 @@ async def test_no_tenant_takes_all_places(waiters: Waiters, monkeypatch: pytest.
     assert (waiters.count, waiters._per_tenant) == (0, {})
 
 
-async def test_an_unexpected_message_is_rejected(waiters: Waiters) -> None:
-    with pytest.raises(Reject):
+async def test_an_unexpected_message_is_unknown(waiters: Waiters) -> None:
+    with pytest.raises(UnknownMessage):
         await waiters.handle(JobsQueued([QueuedJob(ids.new(), ids.new())]), None)

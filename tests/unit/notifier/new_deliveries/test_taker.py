@@ -7,8 +7,16 @@ from uuid import UUID
 import pytest
 
 from common import ids
-from common.errors import DatabaseUnavailable, Reject, Retry
-from common.rabbitmq.messages import CancelJob, EventsRecorded, JobsQueued, KeysRevoked, Message, QueuedJob
+from common.errors import DatabaseUnavailable, Retry, UnknownMessage
+from common.rabbitmq.messages import (
+    CancelJob,
+    EventsRecorded,
+    JobsQueued,
+    KeysRevoked,
+    Message,
+    QueuedJob,
+    RecordedEvent,
+)
 from services.notifier.claims.store import ClaimStore
 from services.notifier.deliveries.worker import DeliveryWorker
 from services.notifier.endpoints.due_endpoints import DueEndpoints
@@ -46,7 +54,11 @@ def taker() -> NewDeliveries:
 
 
 @pytest.mark.parametrize(
-    "message", [EventsRecorded([(ids.new(), "")]), EventsRecorded([(ids.new(), ""), (ids.new(), "")])]
+    "message",
+    [
+        EventsRecorded([RecordedEvent(ids.new(), "")]),
+        EventsRecorded([RecordedEvent(ids.new(), ""), RecordedEvent(ids.new(), "")]),
+    ],
 )
 async def test_it_is_retried_while_the_database_is_unavailable(
     taker: NewDeliveries, monkeypatch: pytest.MonkeyPatch, message: Message
@@ -59,8 +71,8 @@ async def test_it_is_retried_while_the_database_is_unavailable(
 @pytest.mark.parametrize(
     "message", [JobsQueued([QueuedJob(ids.new(), ids.new())]), CancelJob(ids.new()), KeysRevoked()]
 )
-async def test_another_kind_of_message_is_rejected(taker: NewDeliveries, message: Message) -> None:
-    with pytest.raises(Reject):
+async def test_another_kind_of_message_is_unknown(taker: NewDeliveries, message: Message) -> None:
+    with pytest.raises(UnknownMessage):
         await taker.handle(message, None)
 
 
@@ -96,7 +108,7 @@ async def test_an_event_that_fails_alone_fails_no_other() -> None:
     store = WideStore(bad)
     taker = make_taker(store)
     results = await asyncio.gather(
-        *(taker.handle(EventsRecorded([(event, "")]), None) for event in events), return_exceptions=True
+        *(taker.handle(EventsRecorded([RecordedEvent(event, "")]), None) for event in events), return_exceptions=True
     )
     assert [type(result) for result in results] == [ValueError, *[type(None)] * 4]
     store.claimed.clear()
@@ -109,7 +121,7 @@ async def test_further_receivers_are_scheduled_in_bites() -> None:
     events = [ids.new() for _ in range(WIDE_EVENTS + 5)]
     store = WideStore(ids.new())
     taker = make_taker(store)
-    await taker.handle(EventsRecorded([(event, "") for event in events]), None)
+    await taker.handle(EventsRecorded([RecordedEvent(event, "") for event in events]), None)
     assert store.bites.empty()  # nobody waits for them
     loop = asyncio.create_task(taker.schedule_wide())
     bites = [await asyncio.wait_for(store.bites.get(), 5) for _ in range(2)]
