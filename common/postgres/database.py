@@ -29,7 +29,8 @@ CHECK_SECONDS = 2.0
 RETRY_SECONDS = 0.2
 MOVES = 5  # how often a statement begins again because a row moved
 # What asyncpg raises while a server is down, starts, stops, fails over, is full or closes connections. InterfaceError
-# and InternalClientError mean that a connection broke during a call. A retry also helps after a deadlock.
+# and InternalClientError mean that a connection broke during a call. A retry also helps after a deadlock, and after a
+# migration that adds a column to what a statement returns: outside a transaction, asyncpg repeats that by itself.
 OUTAGE_ERRORS = (
     OSError,
     TimeoutError,
@@ -42,6 +43,7 @@ OUTAGE_ERRORS = (
     asyncpg.IdleInTransactionSessionTimeoutError,  # this process stood still in a transaction
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,
+    asyncpg.InvalidCachedStatementError,
 )
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"  # generic in its stubs only
 

@@ -7,7 +7,10 @@ WITH added AS (
 ), endpoint AS (
   INSERT INTO endpoints (id, tenant_id, webhook_id, rate_limit, ordered) SELECT id, tenant_id, id, $10, $11 FROM added
 )
-SELECT *, $10::integer AS rate_limit, $11::boolean AS ordered FROM added;
+SELECT
+  id, url, events, models, description, headers, signing, secret, created_at, disabled_at, disabled_reason,
+  $10::integer AS rate_limit, $11::boolean AS ordered
+FROM added;
 
 -- name: count_webhooks
 -- Counts the subscriptions of a tenant ($1).
@@ -15,7 +18,9 @@ SELECT count(*) AS webhooks FROM webhooks WHERE tenant_id = $1;
 
 -- name: list_webhooks
 -- Returns a page of a tenant's ($1) subscriptions after an id ($2), oldest first.
-SELECT w.*, e.rate_limit, e.ordered
+SELECT
+  w.id, w.url, w.events, w.models, w.description, w.headers, w.signing, w.secret, w.created_at, w.disabled_at,
+  w.disabled_reason, e.rate_limit, e.ordered
 FROM webhooks w
 JOIN endpoints e ON e.id = w.id
 WHERE w.tenant_id = $1 AND ($2::uuid IS NULL OR w.id > $2)
@@ -24,7 +29,9 @@ LIMIT $3;
 
 -- name: find_webhook
 -- Returns a tenant's ($2) subscription ($1).
-SELECT w.*, e.rate_limit, e.ordered
+SELECT
+  w.id, w.url, w.events, w.models, w.description, w.headers, w.signing, w.secret, w.created_at, w.disabled_at,
+  w.disabled_reason, e.rate_limit, e.ordered
 FROM webhooks w
 JOIN endpoints e ON e.id = w.id
 WHERE w.id = $1 AND w.tenant_id = $2;

@@ -107,4 +107,8 @@ WITH rooms AS (
   WHERE d.id = due.id AND d.next_at <= now() -- a late record may have ended it meanwhile
   RETURNING d.id, d.attempt, d.traceparent
 )
-SELECT claimed.attempt, claimed.traceparent, r.* FROM claimed JOIN delivery_requests r USING (id);
+SELECT
+  r.id, r.tenant_id, r.job_id, r.webhook_id, r.endpoint_id, r.event_type, claimed.attempt, r.url, claimed.traceparent,
+  r.headers, r.body, r.secrets, r.claimed_at, r.age, r.tries, r.event_age
+FROM claimed
+JOIN delivery_requests r USING (id);

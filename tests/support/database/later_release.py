@@ -4,6 +4,22 @@ import msgspec
 
 # A migration that allows more states and priorities of a job.
 ALLOW_MORE = "ALTER TABLE jobs DROP CONSTRAINT jobs_status_check, DROP CONSTRAINT jobs_priority_check"
+# One that adds columns to tables and to a view, as far as statements return all columns of them.
+ADD_COLUMNS = """
+ALTER TABLE jobs ADD COLUMN later integer;
+ALTER TABLE webhooks ADD COLUMN later integer;
+DO $$
+DECLARE
+  name text;
+  query text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['job_facts', 'delivery_requests'] LOOP
+    query := rtrim(pg_get_viewdef(name::regclass), ';');
+    EXECUTE format('CREATE OR REPLACE VIEW %I AS SELECT v.*, 1 AS later FROM (%s) v', name, query);
+  END LOOP;
+END
+$$;
+"""
 SET_STATUS = "UPDATE jobs SET status = 'paused' WHERE id = $1"
 SET_PRIORITY = "UPDATE jobs SET priority = 'urgent' WHERE id = $1"
 # Packed inputs: one with a new datatype, and two whose contents are of a new kind.
