@@ -24,6 +24,11 @@ ALL = frozenset(Scope)
 USUAL = frozenset({Scope.SUBMIT, Scope.READ})  # of a key for which an operator names no scope
 
 
+def read_scopes(names: Collection[str]) -> frozenset[Scope]:
+    """Return the scopes with these names. One of a later release allows nothing here."""
+    return frozenset(scope for scope in Scope if scope in names)
+
+
 def needs(scope: Scope, **options: Any) -> dict[str, Any]:
     """Return arguments for a route's decorator: the scope that is checked, and its OpenAPI."""
     return {"opt": {OPTION: scope, **options}, "security": [{"key": [scope.value]}]}

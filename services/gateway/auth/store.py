@@ -13,7 +13,7 @@ from common.postgres import sql
 from common.postgres.audit_log import AuditEntry, add_entries
 from common.postgres.database import Database, to_columns
 from common.views.job import format_time
-from services.gateway.auth.scopes import ALL, Scope
+from services.gateway.auth.scopes import ALL, Scope, read_scopes
 
 QUERIES = sql.load("services.gateway.auth")
 
@@ -183,7 +183,7 @@ class RateLimitStore:
 
 
 def read_key(record: asyncpg.Record) -> Key:
-    scopes = frozenset(map(Scope, record["scopes"]))
+    scopes = read_scopes(record["scopes"])
     models = None if record["models"] is None else tuple(record["models"])
     own = record["id"], record["tenant_id"], scopes, record["rate_limit"], models
     makers, limits = tuple(record["makers"]), tuple(record["maker_limits"])

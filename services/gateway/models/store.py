@@ -10,10 +10,13 @@ import msgspec
 
 from common.postgres import sql
 from common.postgres.database import Database
+from common.telemetry.logs import Log
 from common.tensors import Signature
 
 QUERIES = sql.load("services.gateway.models")
 RECENT_JOBS = 200
+
+log = Log("models")
 
 
 class ModelVersion(msgspec.Struct, frozen=True):
@@ -74,8 +77,14 @@ class ModelStore:
         self._database = database
 
     async def list_models(self) -> list[ModelVersion]:
-        """Return every version of every model."""
-        return [read_model(record) for record in await self._database.fetch(QUERIES["list_models"])]
+        """Return every version of every model, but not those whose declaration only a later release can read."""
+        found = []
+        for record in await self._database.fetch(QUERIES["list_models"]):
+            try:
+                found.append(read_model(record))
+            except msgspec.ValidationError as error:
+                log.warn_once("model.unreadable", model=record["name"], version=record["version"], error=str(error))
+        return found
 
     async def count_queued(self) -> dict[tuple[str, str], int]:
         """Count waiting jobs by (model, priority)."""

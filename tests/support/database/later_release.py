@@ -2,8 +2,9 @@
 
 import msgspec
 
-# A migration that allows more states and priorities of a job.
+# Migrations that allow more states and priorities of a job, and more scopes of a key.
 ALLOW_MORE = "ALTER TABLE jobs DROP CONSTRAINT jobs_status_check, DROP CONSTRAINT jobs_priority_check"
+ALLOW_MORE_SCOPES = "ALTER TABLE api_keys DROP CONSTRAINT api_keys_scopes_check"
 # One that adds columns to tables and to a view, as far as statements return all columns of them.
 ADD_COLUMNS = """
 ALTER TABLE jobs ADD COLUMN later integer;
@@ -27,3 +28,8 @@ NEWER_INPUTS = tuple(
     msgspec.msgpack.encode([["x", datatype, [1], data]])
     for datatype, data in (("FP8", b"\0"), ("FP32", ["stream", "s1"]), ("FP32", {"parts": []}))
 )
+# A declaration with a new datatype, of a version of a model; and a key with one more scope.
+DECLARE_NEWER = """
+UPDATE served_models SET inputs = '[{"name": "x", "datatype": "FP8", "shape": [1]}]' WHERE name = $1 AND version = $2
+"""
+ADD_SCOPE = "UPDATE api_keys SET scopes = scopes || '{replay}' WHERE id = $1"

@@ -18,7 +18,7 @@ from services.gateway.admin.keys.delegation import grant_expiry, grant_models, g
 from services.gateway.admin.keys.revocation import RevocationAnnouncer
 from services.gateway.admin.keys.schemas import CreateKey, KeyPage, KeyView
 from services.gateway.auth.authentication import hash_key, new_key
-from services.gateway.auth.scopes import Scope, needs
+from services.gateway.auth.scopes import Scope, needs, read_scopes
 from services.gateway.auth.store import Key, KeyRow, KeyStore
 from services.gateway.http.parameters import CursorParameter, Limit, parse_cursor, parse_id
 from services.gateway.http.problems import (
@@ -154,7 +154,7 @@ def view(row: KeyRow) -> KeyView:
     return KeyView(
         id=ids.encode(ids.Kind.KEY, row.id),
         name=row.name,
-        scopes=[Scope(each) for each in sorted(row.scopes)],
+        scopes=sorted(read_scopes(row.scopes)),
         models=row.models,
         rate_limit=row.rate_limit,
         created_at=format_time(row.created_at),

@@ -18,6 +18,7 @@ from services.gateway.auth.store import QUERIES, KeyStore
 from services.gateway.http.problems import Problem
 from services.gateway.webhooks.store import WebhookStore
 from tests.integration.waiting import until_blocked
+from tests.support.database.later_release import ADD_SCOPE, ALLOW_MORE_SCOPES
 
 
 @pytest.fixture
@@ -32,6 +33,14 @@ async def test_a_key_finds_its_tenant_until_it_is_revoked(database: Database, st
     await database.fetch("UPDATE api_keys SET revoked_at = now() WHERE key_hash = $1", hashes[1])
     found = await store.find_keys(hashes)
     assert {key_hash: key.tenant_id for key_hash, key in found.items()} == {hashes[0]: tenant}
+
+
+async def test_a_scope_of_a_later_release_allows_nothing(database: Database, store: KeyStore, tenant: UUID) -> None:
+    key_id = ids.new()
+    await store.add_key(key_id, tenant, "test", hash_key("a"), [Scope.READ], actor="test")
+    await database.fetch(ALLOW_MORE_SCOPES)
+    await database.fetch(ADD_SCOPE, key_id)
+    assert (await store.find_keys([hash_key("a")]))[hash_key("a")].scopes == {Scope.READ}
 
 
 async def test_a_key_has_all_scopes_and_no_limit_of_its_own_unless_it_was_given_them(

@@ -12,6 +12,7 @@ from services.dispatcher.triton.model_version import ModelVersion
 from services.gateway.models.store import ModelStore
 from tests.integration.jobs import claim, submit
 from tests.integration.stores import Stores
+from tests.support.database.later_release import DECLARE_NEWER
 
 
 @pytest.fixture
@@ -30,6 +31,18 @@ async def test_the_dispatchers_catalogue_is_what_the_gateway_reads(database: Dat
     assert (row.inputs, row.outputs) == (inputs, outputs)
     await dispatcher.save_models([(model, False)])
     assert [each.ready for each in await store.list_models()] == [False]
+
+
+async def test_a_declaration_of_a_later_release_hides_no_other_model(
+    database: Database, store: ModelStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    versions = [("ocr", "1"), ("ocr", "2"), ("other", "1")]
+    models = [(ModelVersion(*each, False, 0, 1, [], []), True) for each in versions]
+    await Stores(database).models.save_models(models)
+    await database.fetch(DECLARE_NEWER, *versions[1])
+    for _ in range(2):
+        assert [(row.name, row.version) for row in await store.list_models()] == [versions[0], versions[2]]
+    assert caplog.messages.count("model.unreadable") == 1
 
 
 async def test_a_model_that_no_dispatcher_refreshes_is_not_ready(database: Database, store: ModelStore) -> None:

@@ -8,7 +8,7 @@ from litestar import Litestar
 from litestar.handlers import BaseRouteHandler, get
 from litestar.routes import ASGIRoute, HTTPRoute
 
-from services.gateway.auth.scopes import OPTION, Scope, check_scope, needs
+from services.gateway.auth.scopes import ALL, OPTION, Scope, check_scope, needs, read_scopes
 from services.gateway.commands.openapi import build_unconnected
 from services.gateway.http.problems import Problem
 
@@ -81,3 +81,9 @@ def test_what_declares_none_is_the_administrators() -> None:
     with pytest.raises(Problem, match="'admin'"):
         check_scope(forgotten, {Scope.SUBMIT, Scope.READ})
     check_scope(forgotten, {Scope.ADMIN})
+
+
+def test_scopes_of_a_later_release_are_left_out() -> None:
+    assert read_scopes(["submit", "replay"]) == {Scope.SUBMIT}
+    assert read_scopes(ALL) == ALL
+    assert all(isinstance(scope, Scope) for scope in read_scopes(["read"]))
