@@ -23,6 +23,9 @@ def number_event(event_type: str, claim: int) -> int:
 
 
 def list_patterns(event_type: str) -> list[str]:
-    """Return the patterns that match an event type. `*` stands for one word, or alone for every type."""
-    first, second = event_type.split(".")
+    """Return the patterns that match an event type. `*` stands for one word, or alone for every type.
+
+    A later release may have a type of other than two words. The database's `event_patterns` agrees.
+    """
+    first, second, *_ = *event_type.split("."), ""
     return [event_type, f"{first}.*", f"*.{second}", "*.*", "*"]

@@ -8,10 +8,12 @@ from services.gateway.http.problems import FieldError, invalid
 from services.gateway.http.validation.allowed_values import show
 from services.gateway.http.validation.suggestions import suggest
 
+ALL_TYPES = ("*",)
+
 
 def expand(patterns: Sequence[str]) -> list[str]:
     """Return the event types of a job that the patterns match."""
-    return [each for each in JOB_EVENT_TYPES if not set(patterns).isdisjoint(list_patterns(each))]
+    return [each for each in JOB_EVENT_TYPES if matches(each, patterns)]
 
 
 def find_event_errors(patterns: Sequence[str]) -> list[FieldError]:
@@ -23,13 +25,35 @@ def find_event_errors(patterns: Sequence[str]) -> list[FieldError]:
     ]
 
 
-def read_patterns(parameter: str, patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return the event types that the patterns match. Raises Problem (422) for a pattern that matches none."""
+def check_patterns(parameter: str, patterns: Sequence[str]) -> None:
+    """Raise Problem (422) for a pattern that matches no event type."""
     known = list_all_patterns(EVENT_TYPES)
     wrong = next((each for each in patterns if each not in known), None)
     if wrong is not None:
         raise invalid(FieldError(parameter, explain_pattern(wrong, EVENT_TYPES)))
-    return tuple(each for each in EVENT_TYPES if not set(patterns).isdisjoint(list_patterns(each)))
+
+
+def matches(event_type: str, patterns: Sequence[str]) -> bool:
+    """Return whether one of the patterns matches an event type."""
+    return not set(patterns).isdisjoint(list_patterns(event_type))
+
+
+def read_patterns(parameter: str, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the event types that the patterns match. Raises Problem (422) for a pattern that matches none."""
+    check_patterns(parameter, patterns)
+    return tuple(each for each in EVENT_TYPES if matches(each, patterns))
+
+
+def read_types(text: str | None) -> tuple[str, ...]:
+    """Return the patterns of the types that a reader of the feed wants: by default of all, also of a later release's.
+
+    Raises Problem (422) for a pattern that matches no type.
+    """
+    if text is None:
+        return ALL_TYPES
+    patterns = tuple(text.split(","))
+    check_patterns("types", patterns)
+    return patterns
 
 
 def list_all_patterns(types: Sequence[str]) -> tuple[str, ...]:

@@ -68,10 +68,11 @@ class Event(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Events. More may follow a page that is full."""
+    """Events. More may follow a page that is full. `after` is the position up to which the history was read."""
 
     events: list[Event]
     is_full: bool
+    after: EventPosition
 
 
 def format_event_id(position: EventPosition) -> str:
@@ -84,6 +85,11 @@ def parse_event_id(text: str) -> EventPosition | None:
     if found is None or int(found.group(2)) >= 2**31:
         return None
     return EventPosition(int(found.group(1)), int(found.group(2)))
+
+
+def is_known(row: HistoryRow) -> bool:
+    """Return whether this release knows the type of an event."""
+    return row.type in STATUSES
 
 
 def to_event(job_id: UUID, row: HistoryRow, urls: JobUrls) -> Event:
@@ -130,21 +136,23 @@ class JobHistory:
 
     async def has_events(self, job_id: UUID, after: EventPosition) -> bool:
         """Return whether the job has an event after a position."""
-        return bool(await self.store.list_history(job_id, after, 1, PAGE_BYTES))
+        return any(map(is_known, await self.store.list_history(job_id, after, PAGE_EVENTS, PAGE_BYTES)))
 
     async def read(
         self, job_id: UUID, key: Key, lease: ResponseLease, after: EventPosition, limit: int = PAGE_EVENTS
     ) -> Page:
         """Return a page of the events after a position: `limit` events, fewer if they are large.
 
-        A large response is the last of its page. The lease holds its bytes. Raises Problem (503) without room for them.
+        Events of a later release are left out. A large response is the last of its page. The lease holds its bytes.
+        Raises Problem (503) without room for them.
         """
         rows = await self.store.list_history(job_id, after, limit, PAGE_BYTES)
         if rows and rows[-1].lacks_body:
             await lease.reserve(key.tenant_id, rows[-1].size)
             rows[-1] = rows[-1]._replace(body=await self.store.read_response(job_id, rows[-1].position))
         is_full = len(rows) == limit or sum(row.size for row in rows) >= PAGE_BYTES
-        return Page([to_event(job_id, row, self._urls) for row in rows], is_full)
+        events = [to_event(job_id, row, self._urls) for row in rows if is_known(row)]
+        return Page(events, is_full, rows[-1].position if rows else after)
 
     async def follow(
         self, job_id: UUID, key: Key, lease: ResponseLease, after: EventPosition
@@ -159,11 +167,11 @@ class JobHistory:
             waiter.snapshot = await self.waiters.find_snapshot(job_id)
             while True:
                 is_over = waiter.is_over  # read it before the events, so that they include the last one
-                events, is_full = await self.read(job_id, key, lease, after)
+                events, is_full, after = await self.read(job_id, key, lease, after)
                 for event in events:
                     yield event
                 if events:
-                    after, ended = parse_event_id(events[-1].id) or after, events[-1].is_end
+                    ended = events[-1].is_end
                     del events, event  # before a wait
                 lease.release()
                 if lease.is_cut:

@@ -22,7 +22,7 @@ from services.gateway.auth.authentication import Authenticator, Connection
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.events.dependencies import EventServices, Services
-from services.gateway.events.history import Event, EventView, JobHistory, parse_event_id
+from services.gateway.events.history import Event, EventView, JobHistory, format_event_id, parse_event_id
 from services.gateway.events.schemas import EventItem, EventPage
 from services.gateway.events.store import START, EventPosition, JobSnapshot
 from services.gateway.http.limits.response_limits import ResponseLease, find_response_lease
@@ -146,9 +146,10 @@ async def check_position(history: JobHistory, job_id: UUID, name: str, after: Ev
 async def read_page(
     history: JobHistory, job_id: UUID, key: Key, lease: ResponseLease, after: EventPosition, limit: int
 ) -> EventPage:
-    events, has_more = await history.read(job_id, key, lease, after, limit + 1)
+    events, has_more, last = await history.read(job_id, key, lease, after, limit + 1)
     shown = events[:limit]
-    return EventPage([view_event(event) for event in shown], shown[-1].id if has_more else None)
+    cursor = shown[-1].id if len(events) > limit else format_event_id(last)
+    return EventPage([view_event(event) for event in shown], cursor if has_more else None)
 
 
 def view_event(event: Event) -> EventItem:

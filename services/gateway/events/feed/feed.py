@@ -18,6 +18,7 @@ from common.postgres.batcher import Batcher
 from common.telemetry.logs import Log
 from services.gateway.auth.model_permissions import may_run
 from services.gateway.auth.store import Key
+from services.gateway.events.event_types import matches
 from services.gateway.events.feed.store import FeedPlace, FeedPosition, FeedRow, FeedStore
 from services.gateway.events.history import PAGE_BYTES, STREAM_SECONDS, Event, wait_for_change
 from services.gateway.events.waiters import Waiter, Waiters
@@ -78,8 +79,9 @@ class EventFeed:
     async def read(
         self, key: Key, lease: ResponseLease, types: tuple[str, ...], after: FeedPosition, limit: int = PAGE_EVENTS
     ) -> FeedPage:
-        """Return a page of the events of some types after a position: `limit` events, fewer if they are large.
+        """Return a page of the events after a position: `limit` events, fewer if they are large.
 
+        `types` are patterns of the wanted types, also in the methods below.
         A large event has a page of its own. The lease holds its bytes. Raises Problem (503) without room for them.
         """
         events: list[Event] = []
@@ -195,4 +197,4 @@ class EventFeed:
 
 def is_shown(row: FeedRow, key: Key, types: tuple[str, ...]) -> bool:
     """Return whether a reader wants an event, and its key may see it. A key for some models sees events of no model."""
-    return row.type in types and (row.model is None or may_run(key.models, row.model))
+    return matches(row.type, types) and (row.model is None or may_run(key.models, row.model))

@@ -4,8 +4,8 @@
 
 -- name: list_feed
 -- Returns the events after positions in the feeds of tenants ($1, $2, $3), in order: at most $5 for each position. Bodies
--- are only of events with certain types ($4: separated by commas, for each position), until they reach $6 bytes. A body
--- over $6 bytes is left out; its size is known.
+-- are only of events whose type one of the patterns ($4: separated by commas, for each position) matches, until they reach
+-- $6 bytes. A body over $6 bytes is left out; its size is known.
 SELECT number, xid, id, type, model, CASE WHEN size BETWEEN 1 AND $6::bigint THEN body END AS body, size
 FROM (
   SELECT p.number, e.*, sum(e.size) OVER (
@@ -15,7 +15,7 @@ FROM (
     WITH ORDINALITY AS p(tenant_id, xid, id, types, number)
   CROSS JOIN LATERAL (
     SELECT e.xid, e.id, e.type, e.model, e.body,
-           CASE WHEN e.type = ANY(string_to_array(p.types, ',')) THEN octet_length(e.body) ELSE 0 END AS size
+           CASE WHEN event_patterns(e.type) && string_to_array(p.types, ',') THEN octet_length(e.body) ELSE 0 END AS size
     FROM events e
     WHERE e.tenant_id = p.tenant_id AND (e.xid, e.id) > (p.xid, p.id)
       AND e.xid < pg_snapshot_xmin(pg_current_snapshot())

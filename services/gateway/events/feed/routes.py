@@ -15,7 +15,7 @@ from common.event_types import EVENT_TYPES
 from services.gateway.auth.authentication import Authenticator
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
-from services.gateway.events.event_types import list_all_patterns, read_patterns
+from services.gateway.events.event_types import list_all_patterns, read_types
 from services.gateway.events.feed.feed import EventFeed, FeedPage, format_position
 from services.gateway.events.feed.schemas import FeedItem, FeedPageView
 from services.gateway.events.feed.store import START, FeedPosition
@@ -131,11 +131,6 @@ async def read_position(feed: EventFeed, key: Key, after: str | None, last_event
         detail = "event not found; it is no longer kept, or belongs to another tenant; begin with the oldest event"
         raise Problem(HTTPStatus.NOT_FOUND, "not_found", detail)
     return found
-
-
-def read_types(text: str | None) -> tuple[str, ...]:
-    """Return the event types that the patterns match. Raises Problem (422) for a pattern that matches none."""
-    return EVENT_TYPES if text is None else read_patterns("types", text.split(","))
 
 
 def view(event: Event) -> FeedItem:

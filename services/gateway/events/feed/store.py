@@ -21,7 +21,7 @@ START = FeedPosition(0, UUID(int=0))
 
 
 class FeedPlace(NamedTuple):
-    """A position in a tenant's feed. Bodies are read only of events with these types."""
+    """A position in a tenant's feed. Bodies are read only of events whose type one of these patterns matches."""
 
     tenant_id: UUID
     after: FeedPosition

@@ -1,6 +1,7 @@
 """Events of a job: their ids and bodies, and following them."""
 
 import asyncio
+import warnings
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
@@ -15,7 +16,14 @@ from common.job_states import Status
 from common.rabbitmq.publisher import Publisher
 from common.views.job import JobUrls
 from services.gateway.auth.store import Key
-from services.gateway.events.history import PAGE_BYTES, JobHistory, format_event_id, parse_event_id, to_event
+from services.gateway.events.history import (
+    PAGE_BYTES,
+    PAGE_EVENTS,
+    JobHistory,
+    format_event_id,
+    parse_event_id,
+    to_event,
+)
 from services.gateway.events.store import START, EventPosition, EventStore, HistoryRow, JobSnapshot
 from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
@@ -23,6 +31,10 @@ from services.gateway.http.limits import response_budget
 from services.gateway.http.limits.response_budget import ResponseBudget
 from services.gateway.http.limits.response_limits import ResponseLease
 from services.gateway.http.problems import Problem
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of Litestar's parameters
+    from services.gateway.events.routes import read_page
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = ids.new()
@@ -101,12 +113,39 @@ class LargeStore(FakeStore):
         return LARGE
 
 
+class LaterStore(FakeStore):
+    """A page of events of a later release, then one that is known."""
+
+    async def list_history(self, job_id: UUID, after: EventPosition, limit: int, size: int) -> list[HistoryRow]:
+        self.queries += 1
+        types = ["job.paused"] * PAGE_EVENTS + ["job.canceling"]
+        rows = [
+            HistoryRow(EventPosition(1, number), kind, AT, None, None, None, None, None)
+            for number, kind in enumerate(types)
+        ]
+        return [row for row in rows if row.position > after][:limit]
+
+
 def make_lease(total: int = 2 * len(LARGE)) -> ResponseLease:
     return ResponseLease(ResponseBudget(total))
 
 
 def build(store: FakeStore) -> Waiters:
     return Waiters(store, WaiterPresence(Publisher("amqp://nobody/", "g")), lambda: True)
+
+
+async def test_events_of_a_later_release_are_passed_over() -> None:
+    store = LaterStore()
+    history = JobHistory(store, build(store), JobUrls(), 0.001)
+    following = history.follow(JOB, KEY, make_lease(), START)
+    events = [await anext(following) for _ in range(2)]
+    await following.aclose()
+    assert [event and event.type for event in events] == ["job.canceling", None]
+    assert store.queries == 2
+    page = await read_page(history, JOB, KEY, make_lease(), START, 9)
+    assert (page.items, page.next_cursor) == ([], "1.9")
+    assert not await history.has_events(JOB, EventPosition(1, PAGE_EVENTS))
+    assert await history.has_events(JOB, EventPosition(1, PAGE_EVENTS - 2))
 
 
 async def test_a_keep_alive_causes_no_query() -> None:

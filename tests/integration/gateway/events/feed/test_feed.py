@@ -10,6 +10,7 @@ from common import ids
 from common.event_types import EVENT_TYPES
 from common.postgres.database import Database
 from services.gateway.auth.store import Key
+from services.gateway.events.event_types import read_types
 from services.gateway.events.feed.feed import EventFeed
 from services.gateway.events.feed.store import START, FeedPlace, FeedPosition, FeedRow, FeedStore
 from services.gateway.events.history import Event
@@ -133,6 +134,18 @@ async def test_a_reader_skips_what_it_does_not_want(database: Database, tenant: 
         assert not page.has_more
         rest = await feed.read(key, new_lease(), EVENT_TYPES, page.after)
         assert (rest.events, rest.after) == ([], page.after)
+
+
+async def test_without_types_a_reader_gets_those_of_a_later_release_too(
+    database: Database, tenant: UUID, feed: EventFeed
+) -> None:
+    types = ["job.paused", "webhook.disabled", "store.nearly.full"]
+    for event_type in types:
+        await add(database, tenant, event_type)
+    key = Key(ids.new(), tenant)
+    for wanted, expected in ((None, types), ("job.*", types[:1]), ("webhook.disabled,*.started", types[1:2])):
+        page = await feed.read(key, new_lease(), read_types(wanted), START)
+        assert [event.type for event in page.events] == expected
 
 
 async def test_pages_follow_each_other(database: Database, tenant: UUID, feed: EventFeed) -> None:
