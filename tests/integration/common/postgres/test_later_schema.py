@@ -15,7 +15,8 @@ from tests.support.database.later_release import ADD_COLUMNS
 
 async def migrate(url: str) -> None:
     connection = await asyncpg.connect(url)
-    await connection.execute(ADD_COLUMNS)
+    for migration in ADD_COLUMNS:
+        await connection.execute(migration)
     await connection.close()
 
 
