@@ -7,7 +7,7 @@ failed half-way, so each of its statements must be repeatable. Drop an index bef
 CONCURRENTLY leaves an invalid index behind.
 
 A statement waits for a lock no longer than LOCK_TIMEOUT. While it waits, all later statements on the table wait behind
-it. Then the file is tried again, a few times. A file may set another `lock_timeout` for itself.
+it. Then the file is tried again, a few times, as after a deadlock. A file may set another `lock_timeout` for itself.
 
 The schema has a role for each service. With CHARONIA_ROLE_PASSWORDS=gateway=secret,dispatcher=… roles may log in with
 these passwords. Without it, let them log in yourself: ALTER ROLE charonia_gateway LOGIN PASSWORD …
@@ -100,7 +100,7 @@ async def _apply_patiently(connection: "asyncpg.Connection[asyncpg.Record]", mig
         try:
             await _apply(connection, migration)
             return
-        except asyncpg.LockNotAvailableError as error:
+        except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError) as error:
             if attempt == LOCK_ATTEMPTS:
                 raise CharoniaError(
                     f"{migration.name} did not get a lock in {LOCK_ATTEMPTS} attempts of {LOCK_TIMEOUT:g} s. "

@@ -165,6 +165,16 @@ async def test_a_migration_gives_up_a_lock_that_stays_held(
     assert await migrate_further(database_url, ADD_COLUMN, monkeypatch) == [f"{NEXT:04}_more.sql"]
 
 
+async def test_a_migration_tries_again_after_a_deadlock_with_services(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("LOCK_PAUSE", 0.0), ("LOCK_ATTEMPTS", 2)):
+        monkeypatch.setattr(module, name, value)
+    deadlock = "DO $$ BEGIN RAISE EXCEPTION USING errcode = 'deadlock_detected'; END $$;"
+    with pytest.raises(CharoniaError, match=r"_more.sql did not get a lock in 2 attempts"):
+        await migrate_further(database_url, deadlock, monkeypatch)
+
+
 async def test_a_migration_tries_again_for_a_lock(
     session: "Connection[asyncpg.Record]", database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
