@@ -17,7 +17,7 @@ def test_a_key_is_created_used_shown_and_revoked(charonia: CommandLine, stack: S
     charonia.environment = before
     assert [each["id"] for each in charonia.read("keys")] == [each["id"] for each in charonia.read("keys", "list")]
     (shown,) = charonia.read("keys", "show", made["id"])
-    assert (shown["key"], shown["rate_limit"]) == (None, 50)
+    assert ("key" in shown, shown["rate_limit"]) == (False, 50)
     told = charonia.tell("keys", "show", made["id"])
     assert "50 requests/s" in told
     assert "ci" in charonia.tell("keys")

@@ -125,7 +125,7 @@ def test_one_of_several_is_refused(charonia: CommandLine) -> None:
         (["run", "echo", "x=1", "--priority=urgent"], 2, "urgent"),
         (["jobs", "--since", "yesterday"], 2, "write an age such as 15m"),
         (["run", "faulty", "mode=invalid"], 1, "invalid as asked"),
-        (["run", "work", "ms=60000", "--timeout=0.5", "--set=timeout=6", "--set=retry.max_attempts=1"], 3, "0.5 s"),
+        (["run", "work", "ms=60000", "--timeout=0.5", "--set=timeout=6", "--set=retry.max_attempts=1"], 6, "0.5 s"),
         (["jobs", "--profile", "other"], 2, "there is no profile 'other'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value)[:20],
