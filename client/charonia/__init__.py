@@ -9,7 +9,7 @@ from charonia._async.jobs import AsyncJob
 from charonia._sync.client import Charonia
 from charonia._sync.jobs import Job
 from charonia.admin_schemas import (
-    AttemptLatency,
+    AttemptDuration,
     AuditEntry,
     DeliveryAttempt,
     DeliveryData,
@@ -71,6 +71,7 @@ from charonia.requests import Options, OutputTarget, Retry, Webhook
 from charonia.results import Done, OutputFile, Outputs, Part, Result
 from charonia.schemas import (
     AttemptData,
+    AttemptFailure,
     BatchAccepted,
     BatchData,
     BatchLine,
@@ -105,7 +106,8 @@ __all__ = [
     "AsyncCharonia",
     "AsyncJob",
     "AttemptData",
-    "AttemptLatency",
+    "AttemptDuration",
+    "AttemptFailure",
     "AuditEntry",
     "BatchAccepted",
     "BatchData",

@@ -20,8 +20,7 @@ ATTEMPT = AttemptData(
     started_at=BEGINNING,
     finished_at=BEGINNING,
     duration_ms=1,
-    error_code=None,
-    error_message=None,
+    error=None,
 )
 DELIVERY = DeliveryData(
     id="1",

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from common.settings import INLINE_OUTPUT
+from common.settings import INLINE_SIZE
 from services.dispatcher.attempts.request_reader import NEWER_FORMAT, NEWER_FORMAT_SECONDS, RequestReader
 from services.dispatcher.failures.failure_policy import classify
 from services.dispatcher.failures.retry_policy import Refused
@@ -22,7 +22,7 @@ ECHO = ModelVersion("echo", "1", False, 0, 1, [], [])
 @pytest.mark.parametrize("packed", NEWER_INPUTS)
 async def test_inputs_of_a_later_release_refuse_the_job(packed: bytes) -> None:
     running = make_running(msgspec.structs.replace(claimed(), tensors=packed))
-    reader = RequestReader(NoFiles(), NoUrls(), 1000, INLINE_OUTPUT)
+    reader = RequestReader(NoFiles(), NoUrls(), 1000, INLINE_SIZE)
     with pytest.raises(InferenceError) as caught:
         await reader.read(running, ECHO)
     model = ServedModel("echo", asyncio.Event())
