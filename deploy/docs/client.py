@@ -23,12 +23,13 @@ SHOWN = {
     "requests.py": ["Options", "OutputTarget", "Retry", "Webhook"],
     "schemas.py": [
         *("Status", "Priority", "JobData", "Output", "Failure", "Metrics", "WaitingFor", "Input", "AttemptData"),
+        "AttemptFailure",
         *("ModelInfo", "TensorInfo", "VersionInfo", "RecentJobs", "Percentiles", "TritonTimes", "FileData"),
         *("BatchData", "BatchAccepted", "ItemError", "BatchLine", "ItemProblem", "Replayed", "Skipped", "FieldError"),
     ],
     "inputs.py": ["EncodedItem"],
     "admin_schemas.py": [
-        *("Scope", "KeyData", "WebhookData", "WebhookSecret", "WebhookHealth", "DeliveryWindow", "AttemptLatency"),
+        *("Scope", "KeyData", "WebhookData", "WebhookSecret", "WebhookHealth", "DeliveryWindow", "AttemptDuration"),
         *("DeliveryData", "DeliveryAttempt", "TestedDelivery", "Recovery", "Trace", "Span"),
         *("Stats", "QueueStats", "JobWindow", "HourStats", "MinuteStats", "UsageData", "AuditEntry"),
     ],
