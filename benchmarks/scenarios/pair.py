@@ -6,7 +6,7 @@ from benchmarks.harness.bench import IN_FLIGHT, Bench, Scenario, rotate
 from benchmarks.harness.instances import set_instances
 from benchmarks.harness.report import Figures
 
-WARM_SECONDS = 2.0
+WARM_SECONDS = 8.0  # a new process fills its caches, and learns how quick a model is
 
 
 def measure(bench: Bench) -> Iterator[Figures]:
