@@ -105,7 +105,7 @@ def test_the_journal_has_all_chunks_with_their_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "lines",
     [
-        [BEGINNING, make_planned(0), Later("bat_1"), make_planned(2)],
+        [BEGINNING, make_planned(0), Later("batch_1"), make_planned(2)],
         [msgspec.structs.replace(BEGINNING, format=2), make_planned(0)],
     ],
     ids=["record", "format"],

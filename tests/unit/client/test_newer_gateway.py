@@ -16,7 +16,7 @@ from tests.support.api.client_jobs import BEGINNING, make_succeeded
 
 AT = "2026-11-21T02:53:41Z"
 JOB = to_builtins(make_succeeded([]))
-BATCH = {"id": "bat_1", "total": 3, "accepted": 3, "created_at": AT, "finished_at": AT, "counts": {"skipped": 3}}
+BATCH = {"id": "batch_1", "total": 3, "accepted": 3, "created_at": AT, "finished_at": AT, "counts": {"skipped": 3}}
 DELIVERY: dict[str, Any] = {
     "id": "dlv_1",
     "event_id": "evt_1",
