@@ -66,6 +66,14 @@ from charonia.events import (
     WebhookNote,
 )
 from charonia.inputs import EncodedItem
+from charonia.model_schemas import (
+    ModelInfo,
+    Percentiles,
+    RecentJobs,
+    TensorInfo,
+    TritonTimes,
+    VersionInfo,
+)
 from charonia.references import FileId, Url
 from charonia.requests import Options, OutputTarget, Retry, Webhook
 from charonia.results import Done, OutputFile, Outputs, Part, Result
@@ -83,17 +91,11 @@ from charonia.schemas import (
     ItemProblem,
     JobData,
     Metrics,
-    ModelInfo,
     Output,
-    Percentiles,
     Priority,
-    RecentJobs,
     Replayed,
     Skipped,
     Status,
-    TensorInfo,
-    TritonTimes,
-    VersionInfo,
     WaitingFor,
 )
 from charonia.version import VERSION

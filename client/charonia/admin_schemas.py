@@ -5,7 +5,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from charonia.schemas import ApiObject, AttemptFailure, FieldError, Percentiles
+from charonia.model_schemas import (
+    Percentiles,
+)
+from charonia.schemas import ApiObject, AttemptFailure, FieldError
 
 Scope = Literal["submit", "read", "admin"]
 """What a key may do."""

@@ -9,8 +9,12 @@ from typing import Any
 import msgspec
 
 from charonia.errors import InvalidInput
+from charonia.model_schemas import (
+    ModelInfo,
+    TensorInfo,
+)
 from charonia.references import FileId, Url
-from charonia.schemas import FieldError, FileData, ModelInfo, TensorInfo
+from charonia.schemas import FieldError, FileData
 from charonia.tensors import (
     MAX_RANK,
     SIZES,

@@ -21,10 +21,11 @@ SHOWN = {
     "webhook_signatures.py": ["verify"],
     "references.py": ["FileId", "Url"],
     "requests.py": ["Options", "OutputTarget", "Retry", "Webhook"],
+    "model_schemas.py": ["ModelInfo", "TensorInfo", "VersionInfo", "RecentJobs", "Percentiles", "TritonTimes"],
     "schemas.py": [
         *("Status", "Priority", "JobData", "Output", "Failure", "Metrics", "WaitingFor", "Input", "AttemptData"),
         "AttemptFailure",
-        *("ModelInfo", "TensorInfo", "VersionInfo", "RecentJobs", "Percentiles", "TritonTimes", "FileData"),
+        "FileData",
         *("BatchData", "BatchAccepted", "ItemError", "BatchLine", "ItemProblem", "Replayed", "Skipped", "FieldError"),
     ],
     "inputs.py": ["EncodedItem"],

@@ -12,9 +12,17 @@ from charonia._async.transport import AsyncTransport
 from charonia.calls import LINES, MAX_WAIT, Deadline, decode, get, submit
 from charonia.errors import ConnectionFailed
 from charonia.inputs import EncodedItem, encode_body
+from charonia.model_schemas import (
+    ModelInfo,
+)
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.retry import choose_delay
-from charonia.schemas import BatchAccepted, BatchData, BatchLine, ModelInfo, Priority
+from charonia.schemas import (
+    BatchAccepted,
+    BatchData,
+    BatchLine,
+    Priority,
+)
 
 
 class AsyncBatches:

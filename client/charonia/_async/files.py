@@ -15,8 +15,11 @@ from charonia._async.transport import AsyncTransport
 from charonia.calls import Call, Deadline, check_timeout, choose_patience, get
 from charonia.errors import ConnectionFailed, InvalidResponse
 from charonia.inputs import check_sizes, has_files, list_references, read_files
+from charonia.model_schemas import (
+    ModelInfo,
+)
 from charonia.retry import choose_delay
-from charonia.schemas import FileData, ModelInfo
+from charonia.schemas import FileData
 from charonia.sources import (
     LARGE,
     OnProgress,

@@ -15,7 +15,10 @@ from charonia.errors import CharoniaError, InvalidInput, InvalidRequest, ResumeE
 from charonia.inputs import encode_body, encode_inputs, find_only_input, has_files, read_files
 from charonia.journal import Journal
 from charonia.journal_records import Dropped, Planned, Submitted
-from charonia.schemas import Failure, ModelInfo
+from charonia.model_schemas import (
+    ModelInfo,
+)
+from charonia.schemas import Failure
 
 CHUNK_BYTES = 8 * 1024 * 1024  # of one batch, if more than one item is in it
 

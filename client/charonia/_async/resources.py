@@ -9,7 +9,10 @@ from charonia._async.jobs import AsyncJob, make_path
 from charonia._async.pages import list_pages, read_pages
 from charonia._async.transport import AsyncTransport
 from charonia.calls import get, post
-from charonia.schemas import JobData, ModelInfo, Replayed, Status
+from charonia.model_schemas import (
+    ModelInfo,
+)
+from charonia.schemas import JobData, Replayed, Status
 
 
 class AsyncModels:

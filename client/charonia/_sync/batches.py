@@ -13,9 +13,17 @@ from charonia._sync.transport import Transport
 from charonia.calls import LINES, MAX_WAIT, Deadline, decode, get, submit
 from charonia.errors import ConnectionFailed
 from charonia.inputs import EncodedItem, encode_body
+from charonia.model_schemas import (
+    ModelInfo,
+)
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.retry import choose_delay
-from charonia.schemas import BatchAccepted, BatchData, BatchLine, ModelInfo, Priority
+from charonia.schemas import (
+    BatchAccepted,
+    BatchData,
+    BatchLine,
+    Priority,
+)
 
 
 class Batches:

@@ -41,9 +41,17 @@ from charonia.events import JobEvent, ProgressEvent, is_of
 from charonia.inputs import MAX_BODY, encode_body, encode_inputs, encode_unchecked
 from charonia.journal import open_journal
 from charonia.journal_records import Beginning
+from charonia.model_schemas import (
+    ModelInfo,
+)
 from charonia.requests import DEFAULT_WAIT, Options, Webhook, make_fields
 from charonia.results import Done, Part, Result
-from charonia.schemas import FieldError, JobData, ModelInfo, Output, Priority
+from charonia.schemas import (
+    FieldError,
+    JobData,
+    Output,
+    Priority,
+)
 from charonia.settings import describe_agent, find_connection
 from charonia.version import VERSION
 

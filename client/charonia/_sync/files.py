@@ -16,8 +16,11 @@ from charonia._sync.transport import Transport
 from charonia.calls import Call, Deadline, check_timeout, choose_patience, get
 from charonia.errors import ConnectionFailed, InvalidResponse
 from charonia.inputs import check_sizes, has_files, list_references, read_files
+from charonia.model_schemas import (
+    ModelInfo,
+)
 from charonia.retry import choose_delay
-from charonia.schemas import FileData, ModelInfo
+from charonia.schemas import FileData
 from charonia.sources import (
     LARGE,
     OnProgress,

@@ -10,7 +10,10 @@ from charonia._sync.jobs import Job, make_path
 from charonia._sync.pages import list_pages, read_pages
 from charonia._sync.transport import Transport
 from charonia.calls import get, post
-from charonia.schemas import JobData, ModelInfo, Replayed, Status
+from charonia.model_schemas import (
+    ModelInfo,
+)
+from charonia.schemas import JobData, Replayed, Status
 
 
 class Models:

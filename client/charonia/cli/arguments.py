@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from charonia.errors import ConfigurationError
+from charonia.model_schemas import (
+    ModelInfo,
+)
 from charonia.references import find_reference
-from charonia.schemas import ModelInfo
 
 HELP = """NAME=VALUE is text, or JSON for numbers. NAME=@FILE is the content of a file, and @- that of standard input. \
 NAME=file_… is that of an uploaded file, and NAME=https://… that of a URL. NAME:=VALUE is always JSON, such as \

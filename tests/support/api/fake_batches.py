@@ -8,7 +8,11 @@ from http import HTTPStatus
 import httpx
 import msgspec
 from charonia import Charonia
-from charonia.schemas import BatchAccepted, BatchLine, ModelInfo, Output, TensorInfo
+from charonia.model_schemas import (
+    ModelInfo,
+    TensorInfo,
+)
+from charonia.schemas import BatchAccepted, BatchLine, Output
 
 from tests.support.api.client_jobs import BEGINNING, make_succeeded
 

@@ -20,7 +20,17 @@ from charonia.admin_schemas import (
     WebhookData,
     WebhookSecret,
 )
-from charonia.schemas import FileData, JobData, JobOutputs, ModelInfo, Page, Problem, Replayed
+from charonia.model_schemas import (
+    ModelInfo,
+)
+from charonia.schemas import (
+    FileData,
+    JobData,
+    JobOutputs,
+    Page,
+    Problem,
+    Replayed,
+)
 from msgspec import inspect
 
 # A write to the clipboard, a clear of the screen in one byte, a turned direction, and a link of rich.

@@ -7,7 +7,11 @@ import httpx
 import msgspec
 import pytest
 from charonia import Charonia, InvalidInput, InvalidResponse
-from charonia.schemas import FileData, ModelInfo, TensorInfo
+from charonia.model_schemas import (
+    ModelInfo,
+    TensorInfo,
+)
+from charonia.schemas import FileData
 from charonia.sources import LARGE
 
 from tests.support.api.client_jobs import BEGINNING, make_succeeded

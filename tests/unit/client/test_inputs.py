@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 from charonia.errors import InvalidInput
 from charonia.inputs import encode_body, encode_inputs, encode_unchecked, find_only_input, has_files, read_files
+from charonia.model_schemas import (
+    ModelInfo,
+    TensorInfo,
+)
 from charonia.references import FileId, Url
-from charonia.schemas import ModelInfo, TensorInfo
 from charonia.sources import find_large, find_references
 from charonia.tensors import FileReference, Raw, UrlReference
 

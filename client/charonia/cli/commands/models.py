@@ -13,7 +13,11 @@ from charonia.cli.registry import command
 from charonia.cli.session import Session
 from charonia.cli.terminal.console import show_text
 from charonia.cli.terminal.tables import Cell, make_table, print_fields, print_list, show_ms, show_status
-from charonia.schemas import ModelInfo, Percentiles, TensorInfo
+from charonia.model_schemas import (
+    ModelInfo,
+    Percentiles,
+    TensorInfo,
+)
 
 Name = Annotated[options.Text, typer.Argument(help="The name of a model.", autocompletion=complete_models)]
 

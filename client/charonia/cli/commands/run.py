@@ -16,8 +16,10 @@ from charonia.cli.saved_outputs import prepare_folder, save_outputs
 from charonia.cli.session import Session
 from charonia.cli.watching import Watch
 from charonia.errors import CharoniaError, JobError
+from charonia.model_schemas import (
+    ModelInfo,
+)
 from charonia.requests import DEFAULT_WAIT
-from charonia.schemas import ModelInfo
 
 InputArguments = Annotated[options.Texts, typer.Argument(metavar="NAME=VALUE", help=HELP)]
 TimeoutOption = Annotated[float, typer.Option(min=0.001, help="How many seconds to wait; the job then goes on.")]

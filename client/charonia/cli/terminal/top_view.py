@@ -13,7 +13,9 @@ from charonia.admin_schemas import QueueStats, Stats
 from charonia.cli.commands.models import find_status
 from charonia.cli.terminal.console import show_text_line
 from charonia.cli.terminal.tables import add_row, show_age, show_ms, show_seconds, show_status
-from charonia.schemas import ModelInfo
+from charonia.model_schemas import (
+    ModelInfo,
+)
 
 MOST_DEAD_LETTERS = 100  # that are counted
 FEWEST_ROWS = 3

@@ -4,7 +4,10 @@ import msgspec
 import pytest
 from charonia.cli.commands.models import show_row, show_tensor
 from charonia.inputs import encode_inputs
-from charonia.schemas import ModelInfo, TensorInfo
+from charonia.model_schemas import (
+    ModelInfo,
+    TensorInfo,
+)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from charonia.admin_schemas import JobWindow, QueueStats, Stats
 from charonia.cli.terminal.top_view import WIDTHS, Snapshot, TopView, make_rows, show_count, show_wait
-from charonia.schemas import ModelInfo, Percentiles, Priority, VersionInfo
+from charonia.model_schemas import (
+    ModelInfo,
+    Percentiles,
+    VersionInfo,
+)
+from charonia.schemas import Priority
 from rich.console import Console
 
 NOW = datetime(2026, 12, 1, 10, tzinfo=UTC)
