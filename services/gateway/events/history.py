@@ -136,7 +136,10 @@ class JobHistory:
 
     async def has_events(self, job_id: UUID, after: EventPosition) -> bool:
         """Return whether the job has an event after a position."""
-        return any(map(is_known, await self.store.list_history(job_id, after, PAGE_EVENTS, PAGE_BYTES)))
+        rows = await self.store.list_history(job_id, after, 1, PAGE_BYTES)
+        if rows and not is_known(rows[0]):
+            rows = await self.store.list_history(job_id, after, PAGE_EVENTS, PAGE_BYTES)
+        return any(map(is_known, rows))
 
     async def read(
         self, job_id: UUID, key: Key, lease: ResponseLease, after: EventPosition, limit: int = PAGE_EVENTS
