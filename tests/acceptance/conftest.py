@@ -14,7 +14,7 @@ from deploy.local.services import DEVELOPMENT_KEY, Service
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
 from tests.support.api.api_client import Api
-from tests.support.database.checked_moves import add_trigger
+from tests.support.database.checks import add_checks
 from tests.support.failure_report import describe_trouble
 from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.stacks.broker_connection import wait_for_broker
@@ -58,7 +58,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Ite
     stack = Stack(replace(settings, environment=environment, model_control="explicit"))
     try:
         with stack:
-            asyncio.run(add_trigger(stack.postgres.url))
+            asyncio.run(add_checks(stack.postgres.url))
             wait_for_broker(*stack.gateways)
             with keep_triton_running(stack, WHOLE):
                 yield stack

@@ -15,7 +15,7 @@ from deploy.local.servers.postgres import Postgres
 from deploy.local.servers.rabbitmq import RabbitMQ
 from tests.conftest import running
 from tests.integration.jobs import add_tenant
-from tests.support.database.checked_moves import add_trigger
+from tests.support.database.checks import add_checks
 from tests.support.database.standby import NAME, Standby
 from tests.support.database.temporary import Databases, open_databases
 
@@ -28,7 +28,7 @@ async def template(postgres: Postgres) -> str:
     """A migrated database that nobody is connected to. A trigger checks how statements move jobs."""
     url = postgres.create_database(TEMPLATE)
     await migrate(url)
-    await add_trigger(url)
+    await add_checks(url)
     return TEMPLATE
 
 

@@ -18,10 +18,10 @@ ON CONFLICT (tenant_id, origin) DO UPDATE SET origin = excluded.origin
 RETURNING id
 """
 DELIVERY = """
-INSERT INTO deliveries (event_id, event_generation, tenant_id, job_id, webhook_id, url, event_type, endpoint_id, status,
-                        traceparent, next_at, finished_at, generation)
-SELECT id, generation, tenant_id, job_id, $1, 'https://a', type, $2, $3, '', CASE WHEN $4 THEN now() END,
-       CASE WHEN $5 THEN now() END, CASE WHEN $5 THEN generation ELSE 0 END
+INSERT INTO deliveries (id, event_id, event_generation, tenant_id, job_id, webhook_id, url, event_type, endpoint_id,
+                        status, traceparent, next_at, finished_at, generation)
+SELECT derive_id(id, $2), id, generation, tenant_id, job_id, $1, 'https://a', type, $2, $3, '',
+       CASE WHEN $4 THEN now() END, CASE WHEN $5 THEN now() END, CASE WHEN $5 THEN generation ELSE 0 END
 FROM events
 WHERE id = $6
 RETURNING id
@@ -46,9 +46,9 @@ WITH new AS (
 ), scheduled AS (
   UPDATE endpoints SET next_at = now() WHERE id = $2
 )
-INSERT INTO deliveries (event_id, event_generation, tenant_id, job_id, webhook_id, url, event_type, endpoint_id,
+INSERT INTO deliveries (id, event_id, event_generation, tenant_id, job_id, webhook_id, url, event_type, endpoint_id,
                         traceparent, next_at)
-SELECT event_id, current_generation(), tenant_id, $1, id, url, 'job.succeeded', id, '',
+SELECT derive_id(event_id, id), event_id, current_generation(), tenant_id, $1, id, url, 'job.succeeded', id, '',
        now() + (number - 1000) * interval '1 ms'
 FROM new, webhooks
 WHERE id = $2

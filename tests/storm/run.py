@@ -27,6 +27,7 @@ from tests.storm.steady_load import SteadyLoad
 from tests.storm.storm_log import SUBSCRIPTION, StormLog
 from tests.storm.trouble import open_trouble
 from tests.support.api.api_shapes import Secret, Subscription
+from tests.support.database.checks import add_checks
 from tests.support.stacks.key_command import make_key
 
 ENVIRONMENT = {
@@ -68,6 +69,7 @@ def run(plan: Plan, report_line: Callable[[str], None]) -> list[Violation]:
     stack = Stack(replace(settings, environment=ENVIRONMENT, model_control="explicit"))
     try:
         with stack, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(add_checks(stack.postgres.url))
             return runner.run(storm(stack, plan, report_line))
     finally:
         stack.postgres.delete()

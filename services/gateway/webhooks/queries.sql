@@ -144,9 +144,9 @@ DELETE FROM old_secrets WHERE tenant_id = $1 AND webhook_id IS NOT DISTINCT FROM
 WITH event AS (
   INSERT INTO events (id, tenant_id, type, body, traceparent) VALUES ($2, $3, 'webhook.test', $4, $5)
 ), delivery AS (
-  INSERT INTO live_deliveries (event_id, event_generation, tenant_id, webhook_id, url, event_type, endpoint_id, traceparent,
-                               next_at, schedule_started_at)
-  SELECT $2, current_generation(), $3, w.id, w.url, 'webhook.test', w.id, $5, to_timestamp(0), clock_timestamp()
+  INSERT INTO live_deliveries (id, event_id, event_generation, tenant_id, webhook_id, url, event_type, endpoint_id,
+                               traceparent, next_at, schedule_started_at)
+  SELECT derive_id($2, w.id), $2, current_generation(), $3, w.id, w.url, 'webhook.test', w.id, $5, to_timestamp(0), clock_timestamp()
   FROM webhooks w
   WHERE w.id = $1
   RETURNING id

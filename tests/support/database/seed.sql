@@ -73,11 +73,11 @@ WITH new AS MATERIALIZED (
 ), endpoint AS (
   INSERT INTO endpoints (id, tenant_id, origin) VALUES ($4, $4, 'https://receiver.example') ON CONFLICT DO NOTHING
 ), delivered AS (
-  INSERT INTO deliveries (event_id, event_generation, event_type, tenant_id, job_id, endpoint_id, url, status, attempt, tries,
-                          traceparent, created_at, schedule_started_at, finished_at, generation, started_at, duration_ms,
-                          status_code, response)
-  SELECT event_id, generation, 'job.succeeded', $4, job_id, $4, 'https://receiver.example/', 'succeeded',
-         1 + bad::integer, 1 + bad::integer, traceparent, at, at, at, generation, at, 10, 204, ''
+  INSERT INTO deliveries (id, event_id, event_generation, event_type, tenant_id, job_id, endpoint_id, url, status, attempt,
+                          tries, traceparent, created_at, schedule_started_at, finished_at, generation, started_at,
+                          duration_ms, status_code, response)
+  SELECT derive_id(event_id, $4), event_id, generation, 'job.succeeded', $4, job_id, $4, 'https://receiver.example/',
+         'succeeded', 1 + bad::integer, 1 + bad::integer, traceparent, at, at, at, generation, at, 10, 204, ''
   FROM new
 )
 INSERT INTO attempts (delivery_id, generation, number, started_at, duration_ms, status_code, error, response)

@@ -16,8 +16,9 @@ VALUES (gen_random_uuid(), $1, 'echo', 'normal', 'queued', 1, 1, 0, 0, '', '', '
 RETURNING id
 """
 LIVE_DELIVERY = """
-INSERT INTO live_deliveries (event_id, event_generation, event_type, tenant_id, endpoint_id, url, traceparent, next_at)
-VALUES (gen_random_uuid(), 1, 'never', $1, gen_random_uuid(), '', '', 'infinity')
+INSERT INTO live_deliveries (id, event_id, event_generation, event_type, tenant_id, endpoint_id, url, traceparent,
+                             next_at)
+VALUES (gen_random_uuid(), gen_random_uuid(), 1, 'never', $1, gen_random_uuid(), '', '', 'infinity')
 """
 FILE_OF_GONE_JOB = """
 INSERT INTO files (id, tenant_id, status, content_type, size, sha256, kept, job_id, expires_at)

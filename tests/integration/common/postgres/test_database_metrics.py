@@ -29,9 +29,9 @@ VALUES ($1, $2, $1, $3::boolean::integer, CASE WHEN $3 THEN now() END, CASE WHEN
         CASE WHEN NOT $3 THEN now() END)
 """
 DELIVERY = """
-INSERT INTO deliveries (event_id, event_generation, tenant_id, job_id, webhook_id, url, event_type, endpoint_id,
+INSERT INTO deliveries (id, event_id, event_generation, tenant_id, job_id, webhook_id, url, event_type, endpoint_id,
                         traceparent, next_at)
-SELECT id, generation, tenant_id, job_id, $1, 'https://a', type, $1, '', now() - $3::interval
+SELECT derive_id(id, $1), id, generation, tenant_id, job_id, $1, 'https://a', type, $1, '', now() - $3::interval
 FROM events
 WHERE id = $2
 """

@@ -70,10 +70,10 @@ WITH new AS MATERIALIZED (
   INSERT INTO endpoints (id, tenant_id, origin, next_at) VALUES ($1, $1, 'https://waiting.example', now())
   ON CONFLICT DO NOTHING
 )
-INSERT INTO deliveries (event_id, event_generation, tenant_id, job_id, url, event_type, endpoint_id, status, next_at,
-                        lease_until, traceparent)
-SELECT id, current_generation(), $1, id, '', 'job.started', $1, 'pending', CASE WHEN running OR later THEN now() END,
-       CASE WHEN running THEN now() END, ''
+INSERT INTO deliveries (id, event_id, event_generation, tenant_id, job_id, url, event_type, endpoint_id, status,
+                        next_at, lease_until, traceparent)
+SELECT derive_id(id, $1), id, current_generation(), $1, id, '', 'job.started', $1, 'pending',
+       CASE WHEN running OR later THEN now() END, CASE WHEN running THEN now() END, ''
 FROM new
 """
 KEYS = {"jobs_pkey", "live_jobs_pkey"}

@@ -1,4 +1,4 @@
-"""The schema refuses illegal jobs and deliveries."""
+"""The schema, with the checks of tests, refuses illegal jobs and deliveries."""
 
 from uuid import UUID
 

@@ -20,8 +20,8 @@ PENDING = """
 WITH endpoint AS (
   INSERT INTO endpoints (id, tenant_id, origin) SELECT id, tenant_id, 'https://a' FROM events WHERE job_id = $1
 )
-INSERT INTO deliveries (event_id, event_generation, tenant_id, job_id, url, event_type, endpoint_id, traceparent)
-SELECT id, generation, tenant_id, job_id, 'https://a', type, id, '' FROM events WHERE job_id = $1
+INSERT INTO deliveries (id, event_id, event_generation, tenant_id, job_id, url, event_type, endpoint_id, traceparent)
+SELECT derive_id(id, id), id, generation, tenant_id, job_id, 'https://a', type, id, '' FROM events WHERE job_id = $1
 """
 PAST = """
 UPDATE jobs

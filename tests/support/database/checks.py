@@ -1,9 +1,12 @@
-"""A trigger that checks each statement against the moves that its verb declares. For tests only."""
+"""What a database of tests checks: what holds for each row, and which moves each statement may make."""
+
+from pathlib import Path
 
 import asyncpg
 
 from common.jobs.transitions import VERBS
 
+_ROWS = Path(__file__).with_name("checks.sql")
 _TRIGGER = """
 CREATE FUNCTION check_move() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -19,8 +22,8 @@ CREATE TRIGGER check_move BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION ch
 """
 
 
-async def add_trigger(url: str) -> None:
-    """Add the trigger to a database. It leaves the statements of tests alone, because they have no names."""
+async def add_checks(url: str) -> None:
+    """Add the checks to a database. The moves of statements without a name, which are those of tests, are free."""
     moves = [
         f"('{each.statement}', '{move.before}', '{move.after}')"
         for verb in VERBS.values()
@@ -28,5 +31,6 @@ async def add_trigger(url: str) -> None:
         for move in each.allowed
     ]
     connection = await asyncpg.connect(url)
+    await connection.execute(_ROWS.read_text())
     await connection.execute(_TRIGGER.format(moves=", ".join(moves)))
     await connection.close()
