@@ -493,11 +493,10 @@ CREATE TABLE job_steps (
   job_id uuid NOT NULL,
   generation smallint NOT NULL DEFAULT current_generation(),
   claim bigint NOT NULL,
-  number integer NOT NULL CHECK (number >= 0),
-  type text NOT NULL CHECK (type IN ('job.output', 'job.canceling', 'job.queued')),
+  number integer NOT NULL,
+  type text NOT NULL, -- job.output, job.canceling or job.queued
   created_at timestamptz NOT NULL DEFAULT now(),
-  outputs bytea COMPRESSION lz4, -- as in jobs
-  CONSTRAINT job_steps_outputs_of_output CHECK ((outputs IS NULL) = (type <> 'job.output'))
+  outputs bytea COMPRESSION lz4 -- as in jobs
 ) PARTITION BY LIST (generation);
 CALL add_generations('job_steps', 'job_id, claim, number', '{}');
 

@@ -28,6 +28,11 @@ ALTER TABLE jobs
   ),
   ADD CONSTRAINT jobs_callback_is_whole CHECK ((callback_url IS NULL) = (callback_events IS NULL));
 
+ALTER TABLE job_steps
+  ADD CHECK (number >= 0),
+  ADD CHECK (type IN ('job.output', 'job.canceling', 'job.queued')),
+  ADD CONSTRAINT job_steps_outputs_of_output CHECK ((outputs IS NULL) = (type <> 'job.output'));
+
 ALTER TABLE deliveries
   ADD CHECK (status IN ('pending', 'succeeded', 'exhausted', 'canceled')),
   ADD CONSTRAINT deliveries_id_is_derived CHECK (id = derive_id(event_id, endpoint_id)),
