@@ -113,9 +113,13 @@ mutants: $(STAMP) ## puts seeded bugs into copies of the code; a named test must
 migrate: $(STAMP) ## brings the database of CHARONIA_DATABASE_URL to the newest schema
 	@exec $(RUN) -m common.postgres.migrate
 
+LAST_RELEASE = $(shell sed -n 's/^commit = "\(.*\)"/\1/p' deploy/last_release.toml)
+
 ci: $(STAMP) ## everything that CI runs; the storm on a cluster needs root
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check docs # each needs one core for most of its time
 	@$(MAKE) --no-print-directory test
+	@if git cat-file -e $(LAST_RELEASE); then $(MAKE) --no-print-directory upgrade-test; \
+	  else echo "upgrade-test was left out: this clone has no commit $(LAST_RELEASE)"; fi
 	@$(MAKE) --no-print-directory cluster-storm ARGS="--seed 23 --minutes 0.5 --faults 5"
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
