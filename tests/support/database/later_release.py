@@ -2,8 +2,10 @@
 
 import msgspec
 
-# Migrations that allow more states and priorities of a job, and more scopes of a key.
-ALLOW_MORE = "ALTER TABLE jobs DROP CONSTRAINT jobs_status_check, DROP CONSTRAINT jobs_priority_check"
+# What allows more states and priorities of a job, where the database has the checks of tests, and more scopes of a key.
+ALLOW_MORE = """
+ALTER TABLE jobs DROP CONSTRAINT IF EXISTS jobs_status_check, DROP CONSTRAINT IF EXISTS jobs_priority_check
+"""
 ALLOW_MORE_SCOPES = "ALTER TABLE api_keys DROP CONSTRAINT api_keys_scopes_check"
 ADD_TO_VIEWS = """
 DO $$
