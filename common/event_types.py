@@ -10,6 +10,8 @@ TERMINAL_EVENTS = tuple(f"job.{status}" for status in Status if status in TERMIN
 OPERATIONAL_EVENTS = ("webhook.disabled", "delivery.exhausted")
 EVENT_TYPES = ("job.started", *TERMINAL_EVENTS, "batch.completed", "webhook.test", *OPERATIONAL_EVENTS)
 JOB_EVENT_TYPES = tuple(each for each in EVENT_TYPES if each.startswith("job."))
+# In the streams of runs only.
+STEP_EVENTS = ("step.started", "step.succeeded", "step.failed", "step.canceled")
 NUMBERS_PER_CLAIM = 1000  # so that a later release has room for events between a start and its end
 JobEventType = Annotated[str, Meta(extra_json_schema={"enum": [*JOB_EVENT_TYPES]})]
 

@@ -62,8 +62,10 @@ WITH offered AS MATERIALIZED (
   FROM locked
   WHERE j.id = locked.id
   RETURNING j.*, locked.number, locked.passed,
-    coalesce('job.started' = ANY(j.callback_events), false) OR EXISTS (
-      SELECT FROM webhooks w WHERE w.tenant_id = j.tenant_id AND w.events && event_patterns('job.started')
+    j.parent IS NULL AND ( -- nobody is told of the start of a step's job
+      coalesce('job.started' = ANY(j.callback_events), false) OR EXISTS (
+        SELECT FROM webhooks w WHERE w.tenant_id = j.tenant_id AND w.events && event_patterns('job.started')
+      )
     ) AS wants_started
 )
 SELECT search.*, claimed.*

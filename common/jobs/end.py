@@ -46,6 +46,9 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     outputs: bytes | None = None
     files: Sequence[UUID] = ()
     interruptions: int | None = None  # in a row; None: as before
+    raw_outputs: bytes | None = None  # of a step: packed by common/tensors.py
+    parent: UUID | None = None  # the run of a step
+    step: str | None = None
 
     @property
     def error_code(self) -> str | None:
@@ -58,6 +61,10 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def error_retryable(self) -> bool | None:
         return None if self.failure is None else self.failure.retryable
+
+    @property
+    def is_step(self) -> bool:
+        return self.parent is not None
 
     @property
     def file_count(self) -> int:

@@ -9,13 +9,14 @@ WITH done AS (
     :ends.error_code::text[], :ends.error_message::text[], :ends.error_retryable::boolean[],
     :ends.inference_ms::double precision[], :ends.finished_at::timestamptz[], :ends.outputs::bytea[],
     :ends.event.id::uuid[], :ends.event.sequence::bigint[], :ends.event.type::text[], :ends.event.body::bytea[],
-    :ends.event.traceparent::text[], :ends.file_count::integer[], :ends.interruptions::integer[]
+    :ends.event.traceparent::text[], :ends.file_count::integer[], :ends.interruptions::integer[], :ends.raw_outputs::bytea[],
+    :ends.is_step::boolean[]
   ) AS t(
     id, claim, was, status, version,
     error_code, error_message, error_retryable,
     inference_ms, finished_at, outputs,
     event_id, sequence, event_type, event_body,
-    traceparent, file_count, interruptions
+    traceparent, file_count, interruptions, raw_outputs, is_step
   )
   ORDER BY id
 ), held AS (
@@ -49,8 +50,9 @@ WITH done AS (
       finished_at = chosen.finished_at,
       generation = current_generation(),
       interruptions = coalesce(chosen.interruptions, j.interruptions),
-      ended_xid = pg_current_xact_id(),
+      ended_xid = CASE WHEN NOT chosen.is_step THEN pg_current_xact_id() END,
       outputs = chosen.outputs,
+      raw_outputs = chosen.raw_outputs,
       output_file_bytes = (SELECT coalesce(sum(size), 0) FROM held WHERE held.event_id = chosen.event_id),
       lease_until = NULL,
       session = NULL,
@@ -68,5 +70,6 @@ WITH done AS (
   SELECT event_id, tenant_id, ended.id, model, sequence, event_type, finished_at, event_body, claim, traceparent,
          CASE WHEN callback_events && event_patterns(event_type) THEN callback_url END
   FROM ended JOIN chosen USING (id)
+  WHERE NOT chosen.is_step -- its run has an entry for it
 )
 SELECT event_id FROM ended JOIN chosen USING (id);

@@ -46,12 +46,20 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     erased_at: datetime | None = None
     scheduled_at: datetime | None = None  # a queued job waits until then
     probation: float | None = None  # the job may be what kills Triton, as of its claim or the last renewal
+    parent: UUID | None = None  # the run of a step's job
+    step: str | None = None
+    run_state: bytes | None = None  # of a run, as JSON; None: it is no run
+
+    @property
+    def is_run(self) -> bool:
+        return self.run_state is not None
 
 
 class WaitingJob(Job, frozen=True, kw_only=True):
     """A job in the queue, with what its end there needs."""
 
     claim: int
+    step_index: int | None = None
 
 
 class ClaimedJob(Job, frozen=True, kw_only=True):
@@ -64,6 +72,7 @@ class ClaimedJob(Job, frozen=True, kw_only=True):
     initial_delay: float
     max_delay: float
     fallback_model: str | None
+    step_index: int | None = None
 
     @property
     def key(self) -> ClaimKey:

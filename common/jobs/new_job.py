@@ -1,4 +1,4 @@
-"""A job to add."""
+"""A job to add, or a run of a pipeline."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -27,7 +27,7 @@ class LargeInput(NamedTuple):
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to add. Durations are in seconds. `wake_up` announces it to the dispatchers."""
+    """A job to add. Durations are in seconds. `wake_up` announces it to the dispatchers; nobody announces a run."""
 
     id: UUID
     tenant_id: UUID
@@ -56,6 +56,14 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     large_inputs: Sequence[LargeInput] = ()
     file_bytes: int = 0  # of tensors that are in files, or will be
     output_location: str | None = None  # s3://bucket/folder/
+    parent: UUID | None = None  # the run of a step's job
+    step: str | None = None  # the step's name in the pipeline
+    step_index: int | None = None  # the element, from 0
+    run_state: bytes | None = None  # of a run, with which it begins, as JSON; None: it is no run
+
+    @property
+    def is_run(self) -> bool:
+        return self.run_state is not None
 
     @property
     def stored_bytes(self) -> int:

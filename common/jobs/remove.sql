@@ -9,6 +9,7 @@ WITH free AS MATERIALIZED (
   WHERE NOT EXISTS (SELECT FROM events e JOIN live_deliveries d ON d.event_id = e.id WHERE e.job_id = j.id)
     AND (SELECT b.finished_at IS NULL FROM batches b WHERE b.id = j.batch_id) IS NOT TRUE
     AND (j.ended_xid < (SELECT counted_before FROM usage_progress)) IS NOT FALSE
+    AND NOT EXISTS (SELECT FROM live_runs r WHERE r.id = j.parent) -- other steps may still read its outputs
   ORDER BY j.id
   FOR UPDATE OF j SKIP LOCKED
 ), files_gone AS (

@@ -2,7 +2,7 @@
 -- Queues those of a :tenant's :jobs again that have one of these :statuses, on another :model if given. The raised
 -- claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry. An end that is
 -- not counted in the tenant's usage yet is counted now. A suspect stays one on the same model: otherwise each retry
--- could stop Triton three more times. A sweeper makes it claimable. What the jobs have of history moves to the current
+-- could stop Triton three more times. A sweeper makes it claimable. A run waits to be begun again. What the jobs have of history moves to the current
 -- generation: theirs may be emptied right now.
 WITH ended AS (
   SELECT *, coalesce(:model, model) = model AS same_model
@@ -41,7 +41,7 @@ WITH ended AS (
 ), retried AS (
   UPDATE jobs j
   SET status = 'queued',
-      generation = 0,
+      generation = CASE WHEN j.run_state IS NULL THEN 0 ELSE -1 END,
       model = coalesce(:model, j.model),
       version = CASE WHEN :model::text IS NULL THEN j.version END,
       attempt = 0,
@@ -49,7 +49,9 @@ WITH ended AS (
       interruptions = CASE WHEN same_model THEN j.interruptions ELSE 0 END,
       probation = CASE WHEN same_model AND j.interruptions > 0 THEN j.probation END,
       run_at = now(),
-      scheduled_at = CASE WHEN same_model AND j.interruptions > 0 AND j.probation IS NOT NULL THEN now() END,
+      scheduled_at = CASE
+        WHEN j.run_state IS NOT NULL OR same_model AND j.interruptions > 0 AND j.probation IS NOT NULL THEN now()
+      END,
       worker = NULL,
       started_at = NULL,
       finished_at = NULL,
@@ -60,6 +62,7 @@ WITH ended AS (
       error_retryable = NULL,
       inference_ms = NULL,
       outputs = NULL,
+      raw_outputs = NULL,
       output_file_bytes = 0
   FROM ended CROSS JOIN counted
   WHERE j.id = ended.id AND j.generation > 0

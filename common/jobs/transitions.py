@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from common.job_states import Status
-from common.jobs import cancel, claim, end, erase, forget_counted, keep, promote, renew, requeue, retry
+from common.jobs import cancel, claim, end, erase, forget_counted, keep, promote, renew, requeue, retry, run
 from common.jobs.moves import Moves
 
 VERBS: Mapping[str, tuple[Moves, ...]] = {
@@ -18,6 +18,7 @@ VERBS: Mapping[str, tuple[Moves, ...]] = {
     "erase": erase.MOVES,
     "forget_counted": forget_counted.MOVES,
     "keep": keep.MOVES,
+    "run": run.MOVES,
 }
 TRANSITIONS: Mapping[Status, frozenset[Status]] = {
     status: frozenset(

@@ -32,6 +32,9 @@ Action: TypeAlias = Literal[
     "model.updated",
     "model.paused",
     "model.resumed",
+    "pipeline.created",
+    "pipeline.updated",
+    "pipeline.deleted",
 ]
 
 
@@ -41,7 +44,7 @@ class AuditEntry(NamedTuple):
     tenant_id: UUID | None  # None: it concerns every tenant
     actor: str  # the public id of a key, a command such as `keys revoke`, or a service
     action: Action
-    target: str  # a public id, or the name of a model
+    target: str  # a public id, or the name of a model or a pipeline
     changes: Mapping[str, object] = {}
 
 

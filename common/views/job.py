@@ -11,6 +11,7 @@ from common import ids
 from common.event_types import JobEventType
 from common.job_states import Failure, Priority, Status
 from common.jobs.job import Job
+from common.pipelines.run_state import StepStatus
 from common.security.signed_urls import VALID, UrlSigner
 from common.telemetry import tracing
 from common.views.outputs import Outputs, sign_files
@@ -56,6 +57,19 @@ class AttemptFailure(msgspec.Struct, frozen=True):
     """A stable error code. The reference lists the codes of jobs and of deliveries."""
     message: str
     """A sentence about the error, for people. It may change."""
+
+
+class RunStep(msgspec.Struct, frozen=True):
+    """A step of a run."""
+
+    status: StepStatus
+    """The state: `waiting` for other steps, `running` while its jobs wait or run, or how it ended."""
+    total: int | None
+    """How many elements the step has: 1 without `for_each`. Null until it begins."""
+    done: int
+    """How many of the elements have succeeded."""
+    job: str | None
+    """The job of a step without `for_each`. Null until the step begins, and with `for_each`: list the jobs then."""
 
 
 WaitCode = Literal["slot", "schedule", "backoff", "triton", "dispatcher", "paused", "probation"]
@@ -138,6 +152,14 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """How long the parts of the job took."""
     urls: Urls
     """Where to read or cancel the job."""
+    kind: Literal["pipeline"] | msgspec.UnsetType = msgspec.UNSET
+    """What the job is, if it runs no model: `pipeline` for a run of a pipeline; absent for other jobs."""
+    steps: dict[str, RunStep] | msgspec.UnsetType = msgspec.UNSET
+    """The steps of a run by name. Absent for other jobs, and where it is not read, as `webhook_status`."""
+    parent: str | msgspec.UnsetType = msgspec.UNSET
+    """The run that made the job for one of its steps; absent for other jobs."""
+    step: str | msgspec.UnsetType = msgspec.UNSET
+    """The name of that step; absent for other jobs."""
 
 
 class JobBody(msgspec.Struct, frozen=True):
@@ -224,6 +246,7 @@ def view_job(
     outputs: bytes | None = None,
     queue_position: int | None = None,
     waiting_for: WaitingFor | None = None,
+    steps: dict[str, RunStep] | msgspec.UnsetType = msgspec.UNSET,
 ) -> JobView:
     """Return the view of a job. `outputs` are JSON; those of an erased job are gone. `webhook_status` may be unread."""
     shown = ids.encode(ids.Kind.JOB, row.id)
@@ -255,6 +278,10 @@ def view_job(
         trace_id=trace_id,
         metrics=Metrics(measure_queue(row), inference, duration_ms(row.created_at, row.finished_at)),
         urls=links.job(shown, trace_id),
+        kind="pipeline" if row.is_run else msgspec.UNSET,
+        steps=steps,
+        parent=msgspec.UNSET if row.parent is None else ids.encode(ids.Kind.JOB, row.parent),
+        step=msgspec.UNSET if row.step is None else row.step,
     )
 
 

@@ -13,6 +13,7 @@ SHOWN = {
     "_sync/jobs.py": ["Job"],
     "results.py": ["Outputs", "Result", "Part", "Done", "OutputFile"],
     "_sync/resources.py": ["Models", "Jobs", "DeadLetters"],
+    "_sync/pipelines.py": ["Pipelines"],
     "_sync/files.py": ["Files"],
     "_sync/batches.py": ["Batches"],
     "_sync/feed.py": ["Events"],
@@ -22,8 +23,20 @@ SHOWN = {
     "references.py": ["FileId", "Url"],
     "requests.py": ["Options", "OutputTarget", "Retry", "Webhook"],
     "model_schemas.py": ["ModelInfo", "TensorInfo", "VersionInfo", "RecentJobs", "Percentiles", "TritonTimes"],
+    "pipeline_schemas.py": ["PipelineData", "CheckedPipeline"],
     "schemas.py": [
-        *("Status", "Priority", "JobData", "Output", "Failure", "Metrics", "WaitingFor", "Input", "AttemptData"),
+        *(
+            "Status",
+            "Priority",
+            "JobData",
+            "RunStep",
+            "Output",
+            "Failure",
+            "Metrics",
+            "WaitingFor",
+            "Input",
+            "AttemptData",
+        ),
         "AttemptFailure",
         "FileData",
         *("BatchData", "BatchAccepted", "ItemError", "BatchLine", "ItemProblem", "Replayed", "Skipped", "FieldError"),
@@ -35,8 +48,8 @@ SHOWN = {
         *("Stats", "QueueStats", "JobWindow", "HourStats", "MinuteStats", "UsageData", "AuditEntry"),
     ],
     "events.py": [
-        *("Event", "JobEvent", "ProgressEvent", "JobProgress", "BatchEvent", "DeliveryEvent", "WebhookEvent"),
-        *("WebhookNote", "UnknownEvent"),
+        *("Event", "JobEvent", "ProgressEvent", "JobProgress", "StepEvent", "StepProgress", "BatchEvent"),
+        *("DeliveryEvent", "WebhookEvent", "WebhookNote", "UnknownEvent"),
     ],
 }
 CONSTRUCTED = ("Charonia",)  # by users; the others are what its methods return

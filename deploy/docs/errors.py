@@ -16,6 +16,11 @@ BY_STATUS = (
     HTTPStatus.REQUEST_TIMEOUT,
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
 )
+OF_JOBS = (  # the folder, the class, and which of its arguments is the code
+    ("services/dispatcher", "Failure", 0),
+    ("services/dispatcher", "Rule", 1),
+    ("common/runs", "Failure", 0),
+)
 WITHOUT_CODE = "open_inference"  # its errors have a text only
 
 
@@ -54,8 +59,8 @@ def find_problems() -> Iterator[tuple[str, str]]:
 
 def find_failures() -> Iterator[tuple[str, str]]:
     """Yield the code of each `Failure("code", text, retryable)` and `Rule(pattern, "code", retryable=…)`."""
-    for name, place in (("Failure", 0), ("Rule", 1)):
-        for call, constants in find_calls("services/dispatcher", name):
+    for folder, name, place in OF_JOBS:
+        for call, constants in find_calls(folder, name):
             retryable = [*call.args[2:3], *(each.value for each in call.keywords if each.arg == "retryable")]
             match call.args[place], retryable:
                 case ast.Constant(value=str(code)), [ast.Constant(value=bool(yes))]:

@@ -16,6 +16,7 @@ IN_PATH = {
     "key_id": "key_01m0p2rz5zf3cs8fw8dnz7m5rv",
     "name": "echo",
     "model": "echo",
+    "pipeline": "twice",
     "version": "1",
 }
 WIDTH = 100  # of JSON

@@ -31,6 +31,11 @@ class Call(NamedTuple):
     def needs_key(self) -> bool:
         return any("key" in each for each in self.operation["security"])
 
+    @property
+    def names_object(self) -> bool:
+        """Return whether the path names something that must exist."""
+        return "{" in self.path and self.operation["operationId"] not in NAME_NEW
+
     def is_under(self, folder: str) -> bool:
         return self.path.startswith(f"{folder}/")
 
@@ -40,11 +45,12 @@ class Call(NamedTuple):
         return {status: answer["description"] for status, answer in sorted(responses) if status >= "400"}
 
 
+NAME_NEW = ("put_pipeline", "check_pipeline")  # what these calls name need not exist
 # Calls whose errors are described once.
 GROUPS: dict[str, Callable[[Call], bool]] = {
     "all that need a key": lambda call: call.needs_key,
     "all under `/v1`": lambda call: call.is_under("/v1"),
-    "those under `/v1` with an id or a name in the path": lambda call: call.is_under("/v1") and "{" in call.path,
+    "those under `/v1` with an id or a name in the path": lambda call: call.is_under("/v1") and call.names_object,
     "those under `/v1` with a body": lambda call: call.is_under("/v1") and "requestBody" in call.operation,
     "those under `/v2` that need a key": lambda call: call.is_under("/v2") and call.needs_key,
 }

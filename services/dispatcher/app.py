@@ -24,6 +24,7 @@ from common.rabbitmq.consumer import Consumer
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.subscription import Subscription
 from common.rabbitmq.wake_ups import WakeUpPublisher
+from common.runs.progress import RunCarrier
 from common.security.signed_urls import UrlSigner
 from common.security.ssrf import AddressPolicy
 from common.telemetry.logs import Log
@@ -58,6 +59,7 @@ from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
+from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.results.store import ResultStore
 from services.dispatcher.sessions.session_lock import SessionLock, show_liveness
 from services.dispatcher.sessions.store import SessionStore
@@ -128,7 +130,9 @@ class Dispatcher:
         signer = UrlSigner(settings.url_keys)
         urls = JobUrls(settings.public_url, settings.trace_url, signer)
         self._objects = ObjectStore(settings.store_url)
-        writer, outputs = ResultWriter(database, results, self._wake_ups, changes), OutputFiles(results, self._objects)
+        runs = RunProgress(database, RunCarrier(urls), changes)
+        writer = ResultWriter(database, results, runs, self._wake_ups, changes)
+        outputs = OutputFiles(results, self._objects)
         allowed = AllowedLocations(database, settings.store_url)
         self._locations = OutputLocations(allowed, Buckets(OUTPUT_SECONDS))
         self._recorder = ResultRecorder(writer, outputs, self._locations, urls)
@@ -147,6 +151,7 @@ class Dispatcher:
             changes,
             self._recorder,
             self._session_lock,
+            runs,
         )
         self._maintenance = Maintenance(settings, parts)
         self._limits = RunLimits(LimitStore(database), self._wake_ups.announce)

@@ -8,7 +8,10 @@ from common.object_store.pauses import Pauses
 from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.rabbitmq.wake_ups import WakeUpPublisher
+from common.runs.pipelines import Pipelines
+from common.runs.progress import RunCarrier
 from common.security.ssrf import AddressPolicy
+from common.views.job import JobUrls
 from services.gateway.http.limits.body_limits import BodyBudget, BodyDeadlines, BodyLease
 from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency.keys import IdempotencyKeys
@@ -18,10 +21,13 @@ from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.inputs.locations import InputLocations
 from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
+from services.gateway.jobs.lookups import Lookups
 from services.gateway.jobs.queue_limits.limits import QueueLimits
 from services.gateway.jobs.queue_limits.store import QueueLimitStore
+from services.gateway.jobs.runs.submit import RunSubmitter
 from services.gateway.jobs.submit import Submitter
 from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.pipeline_store import PipelineReader
 from services.gateway.models.store import ModelStore
 
 
@@ -43,6 +49,7 @@ def new_submitter(
     queues = QueueLimits(QueueLimitStore(database), most, 100, 1_000_000)
     large = InputStore(database)
     locations = InputLocations(AllowedLocations(database, ""), Buckets(1.0))
+    files = InputFiles(InputStore(database), objects, locations, 1024, AddressPolicy())
     return Submitter(
         database,
         Catalogue(ModelStore(database)),
@@ -51,6 +58,7 @@ def new_submitter(
         queues,
         IdempotencyKeys(IdempotencyStore(database)),
         Workers(),
-        InputFiles(InputStore(database), objects, locations, 1024, AddressPolicy()),
+        Lookups(files, PipelineReader(database)),
         LargeInputWriter(database, large, objects, StoredLimit(large, max_stored), max_inline, pauses),
+        RunSubmitter(database, RunCarrier(JobUrls()), Pipelines(), wake_ups),
     )

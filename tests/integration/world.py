@@ -22,7 +22,6 @@ from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.messages import QueuedJob
 from common.rabbitmq.publisher import Publisher
 from common.tensors import Datatype, Signature
-from common.views.job import JobUrls
 from services.dispatcher.failures import retry_policy
 from services.dispatcher.maintenance.batches.batch_completer import BatchCompleter
 from services.dispatcher.maintenance.lapsed_leases import LapsedLeases, LeaseGrace
@@ -38,11 +37,9 @@ from services.dispatcher.triton.responses import InferenceResult
 from services.gateway.auth.store import Key
 from services.gateway.batches.store import BatchStore, NewBatch
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.actions.cancel import Canceler
 from services.gateway.jobs.actions.erasure import Eraser
-from services.gateway.jobs.actions.retry import REPLAYABLE, RETRYABLE, Retrier
-from services.gateway.models.catalogue import Catalogue
-from services.gateway.models.store import ModelStore
+from services.gateway.jobs.actions.retry import REPLAYABLE, RETRYABLE
+from tests.integration.job_actions import new_canceler, new_retrier
 from tests.integration.jobs import LEASE, TRACEPARENT, TRANSIENT, new_job, new_requeue, take
 from tests.integration.stores import Stores
 from tests.support.recorded_wake_ups import Queue, RecordedWakeUps, read_jobs
@@ -131,8 +128,8 @@ class World:
 
         self.sweeper = make_sweeper(database)
         self.late_sweeper = make_sweeper(LateDatabase(database))
-        self.canceler = Canceler(database, wake_ups, changes, JobUrls())
-        self.retrier = Retrier(database, Catalogue(ModelStore(database)), wake_ups, changes)
+        self.canceler = new_canceler(database, wake_ups, changes)
+        self.retrier = new_retrier(database, wake_ups, changes)
         self.eraser = Eraser(database, delivery_wait=0.0)
         self.completer = BatchCompleter(self.stores.batches, wake_ups, changes, "", 1.0)
 

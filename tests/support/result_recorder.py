@@ -6,11 +6,13 @@ from common.object_store.store import ObjectStore
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
+from common.runs.progress import RunCarrier
 from common.views.job import JobUrls
 from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
+from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.results.store import ResultStore
 
 NOWHERE = "s3://nowhere"
@@ -22,4 +24,5 @@ def make_recorder(
     """Return a recorder. Nobody answers as its object store or as a bucket."""
     files = OutputFiles(store, ObjectStore(NOWHERE))
     locations = OutputLocations(AllowedLocations(database, NOWHERE), Buckets(1.0))
-    return ResultRecorder(ResultWriter(database, store, wake_ups, changes), files, locations, JobUrls())
+    runs = RunProgress(database, RunCarrier(JobUrls()), changes)
+    return ResultRecorder(ResultWriter(database, store, runs, wake_ups, changes), files, locations, JobUrls())

@@ -60,6 +60,7 @@ class RequestReader:
             max_outputs=self._max_outputs,
             inline=self._inline_output,
             folder=job.output_folder,
+            for_step=job.parent is not None,
         )
 
     async def _read_inputs(

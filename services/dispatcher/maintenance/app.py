@@ -13,6 +13,7 @@ from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
+from common.runs.progress import RunCarrier
 from common.security.signed_urls import UrlSigner
 from common.telemetry.logs import Log
 from common.telemetry.metrics import measure_loop_lag
@@ -22,6 +23,7 @@ from services.dispatcher.results.output_files import OutputFiles
 from services.dispatcher.results.output_locations import OutputLocations
 from services.dispatcher.results.result_recorder import ResultRecorder
 from services.dispatcher.results.result_writer import ResultWriter
+from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.results.store import ResultStore
 from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
@@ -42,10 +44,11 @@ async def run(settings: MaintenanceSettings, stopping: asyncio.Event) -> None:
     objects, results = ObjectStore(settings.store_url), ResultStore(database)
     locations = OutputLocations(AllowedLocations(database, settings.store_url), Buckets(BUCKET_SECONDS))
     urls = JobUrls(settings.public_url, settings.trace_url, UrlSigner(settings.url_keys))
-    writer = ResultWriter(database, results, wake_ups, changes)
+    runs = RunProgress(database, RunCarrier(urls), changes)
+    writer = ResultWriter(database, results, runs, wake_ups, changes)
     recorder = ResultRecorder(writer, OutputFiles(results, objects), locations, urls)
     session_lock = SessionLock(SessionStore(database), settings.lease)
-    parts = Parts(database, objects, publisher, wake_ups, changes, recorder, session_lock)
+    parts = Parts(database, objects, publisher, wake_ups, changes, recorder, session_lock, runs)
     checks = {"database": database.check, "broker": publisher.connection.check}
     nodes = {"database": lambda: database.node, "broker": lambda: publisher.connection.node}
     loops = {

@@ -21,9 +21,11 @@ from services.dispatcher.maintenance.reconciler.reconciler import Reconciler
 from services.dispatcher.maintenance.rescuer import Rescuer
 from services.dispatcher.maintenance.retention import own_retention, retention
 from services.dispatcher.maintenance.retention.store import RetentionStore
+from services.dispatcher.maintenance.run_sweeper import RunSweeper
 from services.dispatcher.maintenance.sweeper import Sweeper
 from services.dispatcher.maintenance.usage import usage_counter
 from services.dispatcher.results.result_recorder import ResultRecorder
+from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.sessions.lost_sessions import LostSessions
 from services.dispatcher.sessions.session_lock import SessionLock
 from services.dispatcher.sessions.store import SessionStore
@@ -42,6 +44,7 @@ class Parts(NamedTuple):
     changes: ChangePublisher
     recorder: ResultRecorder
     session_lock: SessionLock
+    runs: RunProgress
 
 
 class Maintenance:
@@ -86,6 +89,7 @@ class Maintenance:
         completer = BatchCompleter(BatchStore(database), wake_ups, parts.changes, settings.public_url, interval)
         return {
             "sweeper": sweeper.run,
+            "runs": RunSweeper(database, parts.runs, wake_ups, interval).run,
             "reconciler": reconciler.run,
             "history": partial(history.run, HistoryStore(database), settings.retention),
             "retention": partial(retention.run, old_rows, settings.retention, settings.audit_retention),

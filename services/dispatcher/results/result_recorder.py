@@ -166,6 +166,9 @@ class ResultRecorder:
             outputs=outputs,
             files=[] if result is None else [file.id for file in result.files if file.location is None],
             interruptions=interruptions,
+            raw_outputs=None if result is None else result.tensors,
+            parent=job.parent,
+            step=job.step,
         )
 
     async def _requeue(self, job: ClaimedJob, requeue: Requeue) -> bool:

@@ -4,7 +4,7 @@ What may be slow to write never shares a statement: items with much JSON, and it
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
@@ -22,12 +22,14 @@ from common.telemetry.logs import Log
 from common.telemetry.metrics import jobs_ended
 from common.views.job import job_log_fields
 from services.dispatcher import metrics
+from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.results.store import AttemptStart, NotStored, ResultStore, Step
 
 RETRY_SECONDS = 0.5  # between two tries while the database is away
 MAX_TIMEOUTS = 3  # of one item alone, while the database answers; then it cannot be stored
 LARGE = 1024 * 1024  # bytes; a larger item takes 50 ms a megabyte
 SINGLE_STATEMENTS = 4  # at a time, of items that share none
+STEP_ENDS = 50  # in one transaction, which also makes the jobs that follow
 
 T = TypeVar("T")
 log = Log("job")
@@ -37,9 +39,15 @@ class ResultWriter:
     """Writes results. The follow-ups of a batch (wake-ups, metrics) also happen if its caller no longer waits."""
 
     def __init__(
-        self, database: Executor, store: ResultStore, wake_ups: WakeUpPublisher, changes: ChangePublisher
+        self,
+        database: Executor,
+        store: ResultStore,
+        runs: RunProgress,
+        wake_ups: WakeUpPublisher,
+        changes: ChangePublisher,
     ) -> None:
         self._database = database
+        self._runs = runs
         self._store = store
         self._wake_ups = wake_ups
         self._changes = changes
@@ -48,6 +56,9 @@ class ResultWriter:
         self._starts: Batcher[AttemptStart, bool] = Batcher(self._record_starts, name="starts")
         self._ends: Batcher[JobEnd, bool] = Batcher(
             self._end_jobs, name="ends", size_of=lambda end: len(end.outputs or b"")
+        )
+        self._step_ends: Batcher[JobEnd, bool] = Batcher(
+            self._end_steps, name="step ends", limit=STEP_ENDS, size_of=lambda end: len(end.raw_outputs or b"")
         )
         self._requeues: Batcher[Requeue, bool] = Batcher(self._requeue_jobs, name="requeues")
         self._steps: Batcher[list[Step], bool] = Batcher(self._add_steps, name="steps", size_of=measure)
@@ -78,7 +89,10 @@ class ResultWriter:
         """Return whether the job ended, which it does only under its claim and with its files. Raises NotStored."""
         await self._await_start(end.id, end.claim)
         with statement_span("UPDATE", "jobs"):
-            return await self._write(self._ends.submit, self._end_jobs, end, size=len(end.outputs or b""))
+            size = len(end.outputs or b"") + len(end.raw_outputs or b"")
+            if end.is_step:
+                return await self._write(self._step_ends.submit, self._end_steps, end, size=size)
+            return await self._write(self._ends.submit, self._end_jobs, end, size=size)
 
     async def requeue(self, requeue: Requeue) -> bool:
         """Return whether the job was queued again: not if its claim is lost, or a cancel was requested."""
@@ -113,10 +127,17 @@ class ResultWriter:
         return [True] * len(starts)
 
     async def _end_jobs(self, ends: list[JobEnd]) -> list[bool]:
-        recorded = await end_jobs(self._database, ends)
+        return self._note_ends(ends, await end_jobs(self._database, ends))
+
+    async def _end_steps(self, ends: list[JobEnd]) -> list[bool]:
+        recorded, follow_ups = await self._runs.end_steps(ends)
+        self._wake_ups.announce(follow_ups)
+        return self._note_ends(ends, recorded)
+
+    def _note_ends(self, ends: Sequence[JobEnd], recorded: Collection[UUID]) -> list[bool]:
         ended = [end for end in ends if end.event.id in recorded]
         self._changes.notify(end.id for end in ended)
-        self._announce(end.event for end in ended)
+        self._announce(end.event for end in ended if not end.is_step)
         for end in ended:
             jobs_ended.labels(end.model, end.status).inc()
             if end.was == "running":

@@ -35,7 +35,7 @@ class StreamRecorder:
     async def add(self, response: Rendered) -> None:
         """Take a response. Waits only if the database or the object store is MAX_WAITING responses behind."""
         self._number += STRIDE
-        step = Step(self._job.id, self._job.claim, self._number, *response)
+        step = Step(self._job.id, self._job.claim, self._number, response.json, response.files)
         if self._waiting.full() or self._writer.done():
             await self._while_writing(self._waiting.put(step))
         else:

@@ -20,7 +20,7 @@ class InferenceRequest(msgspec.Struct, frozen=True):
 
     `max_outputs` limits all responses together, in bytes of JSON. If inputs are in files, `message` is the whole
     message for Triton, and reading them has `spent` seconds of the timeout. An output over `inline` bytes is a file.
-    With a `folder` of the client's own, all outputs go there.
+    With a `folder` of the client's own, all outputs go there. `for_step`: the outputs are wanted as tensors, too.
     """
 
     id: str
@@ -34,6 +34,7 @@ class InferenceRequest(msgspec.Struct, frozen=True):
     spent: float = 0.0
     inline: int = INLINE_SIZE
     folder: Location | None = None
+    for_step: bool = False
 
 
 def build_request(request: InferenceRequest) -> Any:

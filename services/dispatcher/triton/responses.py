@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from common import tensors
 from common.job_states import Failure
+from common.tensors import Tensor
 from common.views.outputs import BadOutput, OutputTensor
 from services.dispatcher.triton.client import Response
 from services.dispatcher.triton.errors import InferenceError
@@ -26,11 +28,15 @@ PAUSE_SECONDS = 0.0001  # between two pieces of a large output: a thread that ne
 
 
 class InferenceResult(NamedTuple):
-    """The result of a successful attempt. `outputs` is the JSON list of the API, which names the `files`."""
+    """The result of a successful attempt. `outputs` is the JSON list of the API, which names the `files`.
+
+    `tensors` are the outputs for other steps of a run, packed by `common.tensors`.
+    """
 
     version: str
     outputs: bytes
     files: Sequence[OutputFile] = ()
+    tensors: bytes | None = None
 
 
 class ResponseCollector:
@@ -47,6 +53,8 @@ class ResponseCollector:
         self._rendered = 0
         self._responses: list[bytes] = []
         self._files: list[OutputFile] = []
+        self._for_step = request.for_step
+        self._tensors: list[Tensor] = []
         self._failure: Failure | None = None
 
     async def add(self, response: Response) -> Rendered | None:
@@ -74,6 +82,8 @@ class ResponseCollector:
         self._rendered += len(rendered.json)
         self._responses.append(rendered.json)
         self._files.extend(rendered.files)
+        if self._for_step:
+            self._tensors.extend(rendered.tensors)
         return rendered
 
     async def _render_in_thread(self, response: Sequence[OutputTensor]) -> Rendered:
@@ -99,7 +109,8 @@ class ResponseCollector:
             failure = Failure("invalid_output", "the model ended without a response", False)
         if failure is not None:
             raise InferenceError(failure)
-        return InferenceResult(self._version, join(self._responses), self._files)
+        packed = tensors.pack(self._tensors) if self._for_step else None
+        return InferenceResult(self._version, join(self._responses), self._files, packed)
 
 
 def too_large(limit: int) -> Failure:

@@ -1,5 +1,6 @@
 """Checks Triton's raw output tensors, and renders them: small ones as JSON, others as files."""
 
+import math
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from msgspec import UNSET
 from common import ids
 from common.locations.location import Location
 from common.locations.outputs import locate_output
-from common.tensors import Signature
+from common.tensors import Datatype, FileContent, Signature, Tensor
 from common.views.outputs import BadOutput, Output, OutputTensor, render_output, write_content
 
 TOGETHER = 4
@@ -37,10 +38,11 @@ class OutputFile(msgspec.Struct):
 
 
 class Rendered(NamedTuple):
-    """Outputs as the JSON list of the API, and the files that it names."""
+    """Outputs as the JSON list of the API, the files that it names, and where the outputs are, as tensors."""
 
     json: bytes
     files: Sequence[OutputFile] = ()
+    tensors: Sequence[Tensor] = ()
 
 
 class InlineLimit:
@@ -95,14 +97,17 @@ def render_outputs(
     does not have as much data as its shape needs.
     """
     found, files, size = [b"["], list[OutputFile](), 1 + len(tensors)  # of brackets and commas
+    raw: list[Tensor] = []
     for number, tensor in enumerate(tensors):
         if inline.takes(len(tensor.data)):
             pieces = render_output(tensor, response)
+            raw.append(Tensor(tensor.name, tensor.datatype, tensor.shape, bytes(tensor.data)))
         else:
             files.append(make_file(tensor, pause))
             if inline.folder is not None:
                 files[-1].location = locate_output(inline.folder, tensor.name, response)
             pieces = iter([describe_file(tensor, files[-1], response)])
+            raw.append(refer_to(tensor, files[-1]))
         for piece in pieces:
             size += len(piece)
             if size > limit:
@@ -110,12 +115,18 @@ def render_outputs(
             found.append(piece)
             pause()
         found.append(b"]" if number == len(tensors) - 1 else b",")
-    return Rendered(b"".join(found) if tensors else b"[]", files)
+    return Rendered(b"".join(found) if tensors else b"[]", files, raw)
 
 
 def make_file(tensor: OutputTensor, pause: Callable[[], None]) -> OutputFile:
     content = write_content(tensor, pause)
     return OutputFile(ids.new(), len(content), sha256(content).digest(), content)  # other threads run meanwhile
+
+
+def refer_to(tensor: OutputTensor, file: OutputFile) -> Tensor:
+    """Return a tensor whose content is in a file. `write_content` says how several elements of BYTES are in it."""
+    several = tensor.datatype is Datatype.BYTES and math.prod(tensor.shape) != 1
+    return Tensor(tensor.name, tensor.datatype, tensor.shape, FileContent(file.id, 0, file.size, inline=several))
 
 
 def describe_file(tensor: OutputTensor, file: OutputFile, response: int) -> bytes:

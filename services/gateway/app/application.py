@@ -33,6 +33,7 @@ from services.gateway.jobs import router as jobs
 from services.gateway.models import routes as models
 from services.gateway.open_inference import router as open_inference
 from services.gateway.openapi import document
+from services.gateway.pipelines import routes as pipelines
 from services.gateway.reports.stats import routes as stats
 from services.gateway.reports.traces import routes as traces
 from services.gateway.reports.usage import routes as usage
@@ -76,6 +77,7 @@ def make_app(settings: GatewaySettings, services: Services) -> Litestar:
             events.make_router(services.events),
             feed.make_router(services.feed),
             models.make_router(services.models),
+            pipelines.make_router(services.pipelines),
             batches.make_router(services.batches, settings.max_batch_bytes),
             files.make_router(services.files),
             webhooks.make_router(services.webhooks),

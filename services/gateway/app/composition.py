@@ -9,6 +9,8 @@ from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
 from common.rabbitmq.wake_ups import WakeUpPublisher
+from common.runs.pipelines import Pipelines
+from common.runs.progress import RunCarrier
 from common.security.encryption import Encryptor
 from common.security.signed_urls import UrlSigner
 from common.security.ssrf import AddressPolicy
@@ -49,18 +51,25 @@ from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
 from services.gateway.jobs.inputs.locations import InputLocations
 from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.inputs.stored_limit import StoredLimit
+from services.gateway.jobs.lookups import Lookups
 from services.gateway.jobs.queue_limits.limits import QueueLimits
 from services.gateway.jobs.queue_limits.store import QueueLimitStore
+from services.gateway.jobs.runs.retry import RunRetrier
+from services.gateway.jobs.runs.submit import RunSubmitter
+from services.gateway.jobs.runs.views import RunViewer
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.submit import Submitter
 from services.gateway.jobs.wait_reasons import WaitExplainer
 from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.pipeline_store import PipelineReader
 from services.gateway.models.queue_depths import QueueDepths
 from services.gateway.models.routes import ModelServices
 from services.gateway.models.store import ModelStore
 from services.gateway.models.workloads import WorkloadReader
 from services.gateway.open_inference.dependencies import InferenceServices
 from services.gateway.open_inference.inference import Inference
+from services.gateway.pipelines.routes import PipelineServices
+from services.gateway.pipelines.store import PipelineWriter
 from services.gateway.reports.stats.reader import StatsReader
 from services.gateway.reports.stats.routes import StatsServices
 from services.gateway.reports.stats.store import StatsStore
@@ -109,6 +118,7 @@ class Services:
     stats: StatsServices
     keys: KeyServices
     audit: AuditServices
+    pipelines: PipelineServices
     inference: InferenceServices
 
 
@@ -124,7 +134,11 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
     event_services = EventServices(
         authenticator, JobHistory(EventStore(database), connections.waiters, make_urls(settings), settings.heartbeat)
     )
-    job_services = compose_jobs(settings, connections, event_services, catalogue, WaitExplainer(workloads), policy)
+    pipelines = PipelineReader(database)
+    lookups = compose_lookups(settings, connections, pipelines)
+    job_services = compose_jobs(
+        settings, connections, event_services, catalogue, WaitExplainer(workloads), policy, lookups
+    )
     inference = Inference(
         job_services.submitter,
         job_services.canceler,
@@ -135,13 +149,15 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
     return Services(
         authenticator=authenticator,
         readiness=readiness,
-        models=ModelServices(catalogue, QueueDepths(model_store), workloads, model_store, settings.max_tensor),
+        models=ModelServices(
+            catalogue, pipelines, QueueDepths(model_store), workloads, model_store, settings.max_tensor
+        ),
         events=event_services,
         feed=FeedServices(authenticator, connections.feed),
         jobs=job_services,
         batches=compose_batches(settings, connections, job_services),
         files=compose_files(settings, connections, job_services),
-        webhooks=compose_webhooks(settings, database, job_services.store, policy, catalogue),
+        webhooks=compose_webhooks(settings, database, job_services.store, policy, catalogue, pipelines),
         traces=TraceServices(TraceStore(database), DeliveryStore(database)),
         usage=UsageServices(UsageStore(database)),
         stats=StatsServices(StatsReader(StatsStore(database))),
@@ -151,10 +167,12 @@ def compose(settings: GatewaySettings, connections: Connections, drain: DrainSta
             RevocationAnnouncer(connections.publisher, connections.keys, connections.waiters),
         ),
         audit=AuditServices(AuditStore(database)),
+        pipelines=PipelineServices(pipelines, PipelineWriter(database), catalogue, settings.max_tensor),
         inference=InferenceServices(
             authenticator,
             readiness,
             catalogue,
+            pipelines,
             inference,
             connections.workers,
             connections.objects,
@@ -174,6 +192,7 @@ def compose_jobs(
     catalogue: Catalogue,
     waits: WaitExplainer,
     policy: AddressPolicy,
+    lookups: Lookups,
 ) -> JobServices:
     database, wake_ups = connections.database, connections.wake_ups
     store = JobStore(database)
@@ -183,9 +202,7 @@ def compose_jobs(
         QueueLimitStore(database), settings.max_queued, settings.max_queued_per_model, settings.max_queued_bytes
     )
     keys = IdempotencyKeys(IdempotencyStore(database))
-    locations = InputLocations(AllowedLocations(database, settings.store_url), connections.buckets)
-    input_policy = AddressPolicy.parse(settings.input_networks, settings.allow_http, "CHARONIA_INPUT_NETWORKS")
-    files = InputFiles(InputStore(database), connections.objects, locations, settings.max_tensor, input_policy)
+    carrier, pipelines = RunCarrier(urls), Pipelines()
     return JobServices(
         authenticator=events.authenticator,
         store=store,
@@ -197,18 +214,28 @@ def compose_jobs(
             limits,
             keys,
             connections.workers,
-            files,
+            lookups,
             compose_large_inputs(settings, connections),
+            RunSubmitter(database, carrier, pipelines, wake_ups),
         ),
-        canceler=Canceler(database, wake_ups, changes, urls),
-        retrier=Retrier(database, catalogue, wake_ups, changes),
+        canceler=Canceler(database, wake_ups, changes, urls, carrier),
+        retrier=Retrier(database, catalogue, wake_ups, changes, RunRetrier(database, carrier, pipelines)),
         eraser=Eraser(database),
         waiters=connections.waiters,
         events=events,
         waits=waits,
+        runs=RunViewer(database, pipelines),
         signer=UrlSigner(settings.url_keys),
         urls=urls,
     )
+
+
+def compose_lookups(settings: GatewaySettings, connections: Connections, pipelines: PipelineReader) -> Lookups:
+    database = connections.database
+    locations = InputLocations(AllowedLocations(database, settings.store_url), connections.buckets)
+    policy = AddressPolicy.parse(settings.input_networks, settings.allow_http, "CHARONIA_INPUT_NETWORKS")
+    files = InputFiles(InputStore(database), connections.objects, locations, settings.max_tensor, policy)
+    return Lookups(files, pipelines)
 
 
 def compose_large_inputs(settings: GatewaySettings, connections: Connections) -> LargeInputWriter:
@@ -245,7 +272,12 @@ def compose_files(settings: GatewaySettings, connections: Connections, services:
 
 
 def compose_webhooks(
-    settings: GatewaySettings, database: Database, job_store: JobStore, policy: AddressPolicy, catalogue: Catalogue
+    settings: GatewaySettings,
+    database: Database,
+    job_store: JobStore,
+    policy: AddressPolicy,
+    catalogue: Catalogue,
+    pipelines: PipelineReader,
 ) -> WebhookServices:
     encryptor = Encryptor(settings.encryption_keys)
     return WebhookServices(
@@ -258,6 +290,7 @@ def compose_webhooks(
         encryptor=encryptor,
         policy=policy,
         catalogue=catalogue,
+        pipelines=pipelines,
         attempt_seconds=settings.delivery_timeout,
         max_webhooks=settings.max_webhooks_per_tenant,
     )

@@ -19,7 +19,9 @@ from services.gateway.batches.schemas import ItemError, ItemProblem
 from services.gateway.batches.store import NewItem
 from services.gateway.http.problems import MAX_ERRORS, FieldError, Problem, invalid, name_type, shorten
 from services.gateway.jobs.parse import NeedsFiles, SubmitContext
+from services.gateway.jobs.runs.parse import NeedsPipeline
 from services.gateway.jobs.submit import Submitter
+from services.gateway.models.pipeline_store import PipelineKey
 
 MAX_ITEM_ERRORS = 3  # reported for one item
 YIELD_SECONDS = 0.005  # of work before other requests run
@@ -47,7 +49,7 @@ class ItemChecker:
 
     def __init__(self, submitter: Submitter, context: SubmitContext, batch_id: UUID) -> None:
         self._workers = submitter.workers
-        self._files = submitter.files
+        self._lookups = submitter.lookups
         self._context = context
         self._batch_id = batch_id
         self._defaults: bytes | None = None
@@ -55,25 +57,20 @@ class ItemChecker:
         self._turns = Turns()
 
     async def check(self, items: Items) -> CheckedItems:
-        """Check all items: last those that refer to files, which are looked up together.
+        """Check all items: last those that refer to pipelines or files, which are looked up together.
 
-        Raises Problem (422) for too many items, or for invalid defaults.
+        Raises Problem: 422 for too many items, or for invalid defaults, 503 if runs are not taken now.
         """
         checked: dict[int, CheckedItem] = {}
-        later: dict[int, bytes | str] = {}
-        needed: dict[UUID | Location, bool] = {}
+        needs = Needs()
         async for index, text in self._enumerate(items):
-            try:
-                checked[index] = await self._check_one(index, text, items)
-            except NeedsFiles as error:
-                later[index] = text
-                needed |= {each: may_be_npy or needed.get(each, False) for each, may_be_npy in error.files.items()}
-                self._note_name(index, await self._workers.work(len(text), read_custom_id, text))
-        if later:
-            self._context = await self._files.add_to(self._context, needed)
-        for index, text in later.items():
-            checked[index] = await self._check_one(index, text, items)
-            await self._turns.end()
+            await self._check_into(checked, needs, index, text, items)
+        while needs.items:
+            self._context = await self._lookups.add_to(self._context, needs.pipelines, needs.files)
+            found_out, needs = needs, Needs()
+            for index, text in found_out.items.items():
+                await self._check_into(checked, needs, index, text, items)
+                await self._turns.end()
         found = [each for _, each in sorted(checked.items())]
         return CheckedItems(
             [each.item for each in found],
@@ -82,8 +79,23 @@ class ItemChecker:
             items.digest.digest(),
         )
 
+    async def _check_into(
+        self, checked: dict[int, CheckedItem], needs: "Needs", index: int, text: bytes | str, items: Items
+    ) -> None:
+        """Check an item, or note what must be looked up before."""
+        try:
+            checked[index] = await self._check_one(index, text, items)
+        except NeedsPipeline as error:
+            needs.pipelines.add(error.key)
+        except NeedsFiles as error:
+            for each, may_be_npy in error.files.items():
+                needs.files[each] = may_be_npy or needs.files.get(each, False)
+        if index not in checked:
+            needs.items[index] = text
+            self._note_name(index, await self._workers.work(len(text), read_custom_id, text))
+
     async def _check_one(self, index: int, text: bytes | str, items: Items) -> CheckedItem:
-        """Return an item with its job or its error. Raises NeedsFiles before the files are known."""
+        """Return an item with its job or its error. Raises NeedsPipeline and NeedsFiles before these are known."""
         try:
             job, custom_id = await self._parse(index, text)
         except Problem as problem:
@@ -120,6 +132,15 @@ class ItemChecker:
             yield index, text
             index += 1
             await self._turns.end()
+
+
+class Needs:
+    """Items that need something which must be looked up, and what that is."""
+
+    def __init__(self) -> None:
+        self.items: dict[int, bytes | str] = {}
+        self.pipelines: set[PipelineKey] = set()
+        self.files: dict[UUID | Location, bool] = {}
 
 
 class Turns:

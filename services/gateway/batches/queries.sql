@@ -16,7 +16,7 @@ SELECT id, total, accepted, created_at, finished_at FROM batches WHERE id = $1 A
 
 -- name: find_open_job
 -- Returns a job of a batch ($1) that waits or runs.
-SELECT id FROM live_jobs WHERE batch_id = $1 LIMIT 1;
+SELECT id FROM jobs WHERE batch_id = $1 AND generation <= 0 LIMIT 1;
 
 -- name: measure_results
 -- Returns the next $3 items of a batch ($1) from an index ($2), each with the bytes of its result. No output is read for it.

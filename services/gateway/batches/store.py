@@ -10,6 +10,7 @@ from common.jobs.input_files import lock_files
 from common.jobs.job import Job, read_shown_job
 from common.jobs.new_job import JobFile, NewJob
 from common.jobs.submit import JobTimes, submit_in_transaction
+from common.jobs.submit_run import add_runs
 from common.postgres import sql
 from common.postgres.batcher import MAX_BATCH_BYTES
 from common.postgres.database import Connection, Database, to_columns
@@ -95,8 +96,10 @@ class BatchStore:
         record = await connection.fetchrow(QUERIES["add_batch"], *batch[:5])
         assert record is not None, "an INSERT without a condition returns its row"
         times: dict[UUID, JobTimes] = {}
-        for chunk in chunk_jobs(jobs):
+        for chunk in chunk_jobs([job for job in jobs if not job.is_run]):
             times |= (await submit_in_transaction(connection, chunk)).added
+        for chunk in chunk_jobs([job for job in jobs if job.is_run]):
+            times |= await add_runs(connection, chunk, wait=True)  # a sweeper begins them: each makes jobs of its own
         for start in range(0, len(batch.items), ITEMS_PER_STATEMENT):
             await add_items(connection, batch.id, batch.items[start : start + ITEMS_PER_STATEMENT])
         if batch.request_key is not None:

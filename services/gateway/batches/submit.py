@@ -93,8 +93,8 @@ class BatchSubmitter:
         return added
 
     def _announce(self, jobs: list[NewJob], times: dict[UUID, JobTimes]) -> None:
-        """Announce the jobs in the background."""
-        due = [job for job in jobs if times[job.id].run_at <= times[job.id].created_at]
+        """Announce the jobs in the background. Runs wait for a sweeper."""
+        due = [job for job in jobs if times[job.id].run_at <= times[job.id].created_at and not job.is_run]
         task = asyncio.create_task(self._wake_ups.announce_many([job.wake_up for job in due]))
         self._announcing.add(task)
         task.add_done_callback(self._announcing.discard)

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from common import ids
-from common.event_types import EVENT_TYPES, TERMINAL_EVENTS, number_event
+from common.event_types import EVENT_TYPES, STEP_EVENTS, TERMINAL_EVENTS, number_event
 from common.job_states import TERMINAL, Status
 from common.views.job import AttemptFailure, JobUrls, format_time
 from services.gateway.auth.store import Key
@@ -27,6 +27,7 @@ STATUSES = {
     "job.output": Status.PROCESSING,
     "job.canceling": Status.CANCELING,
 } | {f"job.{status}": status for status in TERMINAL}
+KNOWN_TYPES = {*STATUSES, *STEP_EVENTS}
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -44,7 +45,7 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of an event. `data` is the Job in terminal events, and a StepView in others.
+    """The body of an event. `data` is the Job in terminal events, that of a step in a run's, and a StepView in others.
 
     `sequence` is that of the event's webhooks. Only `job.started` and terminal events have one.
     """
@@ -89,12 +90,14 @@ def parse_event_id(text: str) -> EventPosition | None:
 
 def is_known(row: HistoryRow) -> bool:
     """Return whether this release knows the type of an event."""
-    return row.type in STATUSES
+    return row.type in KNOWN_TYPES
 
 
 def to_event(job_id: UUID, row: HistoryRow, urls: JobUrls) -> Event:
     if row.type in TERMINAL_EVENTS and row.body is not None:
         return Event(format_event_id(row.position), row.type, row.body)
+    if row.type in STEP_EVENTS:
+        return Event(format_event_id(row.position), row.type, encode(row, view_step_event(job_id, row.body or b"{}")))
     error = None if row.error_code is None else AttemptFailure(row.error_code, row.error_message or "")
     step = StepView(
         id=ids.encode(ids.Kind.JOB, job_id),
@@ -104,11 +107,17 @@ def to_event(job_id: UUID, row: HistoryRow, urls: JobUrls) -> Event:
         error=error,
         outputs=msgspec.UNSET if row.body is None else msgspec.Raw(urls.add_file_urls(row.body)),
     )
-    return Event(format_event_id(row.position), row.type, encode(row, step))
+    return Event(format_event_id(row.position), row.type, encode(row, msgspec.Raw(msgspec.json.encode(step))))
 
 
-def encode(row: HistoryRow, step: StepView) -> bytes:
-    data = msgspec.Raw(msgspec.json.encode(step))
+def view_step_event(run: UUID, body: bytes) -> msgspec.Raw:
+    """Return the data of an event of a step. A run has such events only while it runs."""
+    found = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    own = {"id": ids.encode(ids.Kind.JOB, run), "status": Status.PROCESSING}
+    return msgspec.Raw(msgspec.json.encode({**own, **found}))
+
+
+def encode(row: HistoryRow, data: msgspec.Raw) -> bytes:
     sequence = number_event(row.type, row.position.claim) if row.type in EVENT_TYPES else msgspec.UNSET
     return msgspec.json.encode(EventView(type=row.type, timestamp=format_time(row.at), sequence=sequence, data=data))
 

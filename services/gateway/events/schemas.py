@@ -6,9 +6,9 @@ import msgspec
 from msgspec import Meta
 
 from common.views.job import Object, Time
-from services.gateway.events.history import STATUSES
+from services.gateway.events.history import KNOWN_TYPES
 
-HistoryEventType = Annotated[str, Meta(extra_json_schema={"enum": sorted(STATUSES)})]
+HistoryEventType = Annotated[str, Meta(extra_json_schema={"enum": sorted(KNOWN_TYPES)})]
 
 
 class EventItem(msgspec.Struct, frozen=True):
@@ -21,7 +21,11 @@ class EventItem(msgspec.Struct, frozen=True):
     timestamp: Time
     """When it happened."""
     data: Object
-    """What is new. Where the job ended, it is the whole job, as in its webhook."""
+    """What is new. Where the job ended, it is the whole job, as in its webhook.
+
+    Of a `step.…` event it also has `step`, the name of the step, `job`, the job that ended, and `total`, the elements
+    of the step that began. What does not apply is null.
+    """
     sequence: int | msgspec.UnsetType = msgspec.UNSET
     """The `sequence` of the event's webhooks; absent for events that have no webhooks."""
 

@@ -57,7 +57,7 @@ FROM files
 WHERE id = $1 AND (status = 'ready' OR (status = 'uploading' AND writable_until IS NOT NULL))
   AND (
     expires_at > now()
-    OR EXISTS (SELECT FROM live_jobs WHERE input_files @> ARRAY[$1] AND input_files IS NOT NULL)
+    OR EXISTS (SELECT FROM jobs WHERE generation <= 0 AND input_files @> ARRAY[$1] AND input_files IS NOT NULL)
   );
 
 -- name: list_files
@@ -82,6 +82,6 @@ FOR NO KEY UPDATE SKIP LOCKED;
 UPDATE files
 SET status = 'deleting', expires_at = now()
 WHERE id = $1 AND NOT EXISTS (
-  SELECT FROM live_jobs WHERE input_files @> ARRAY[$1] AND input_files IS NOT NULL
+  SELECT FROM jobs WHERE generation <= 0 AND input_files @> ARRAY[$1] AND input_files IS NOT NULL
 )
 RETURNING id;

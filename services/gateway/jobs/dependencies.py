@@ -13,6 +13,7 @@ from services.gateway.events.waiters import Waiters
 from services.gateway.jobs.actions.cancel import Canceler
 from services.gateway.jobs.actions.erasure import Eraser
 from services.gateway.jobs.actions.retry import Retrier
+from services.gateway.jobs.runs.views import RunViewer
 from services.gateway.jobs.store import JobStore
 from services.gateway.jobs.submit import Submitter
 from services.gateway.jobs.wait_reasons import WaitExplainer
@@ -29,6 +30,7 @@ class JobServices:
     waiters: Waiters
     events: EventServices
     waits: WaitExplainer
+    runs: RunViewer
     signer: UrlSigner
     urls: JobUrls
 

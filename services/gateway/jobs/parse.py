@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
 
@@ -23,32 +22,22 @@ from common.tensors import MAX_INPUT_BYTES, FileContent, ObjectContent, Tensor
 from services.gateway.auth.model_permissions import Allowed, check_model
 from services.gateway.events.event_types import expand, find_event_errors
 from services.gateway.http.bodies import decode_body
-from services.gateway.http.problems import FieldError, Problem, escape, invalid
+from services.gateway.http.problems import FieldError, Problem, invalid
 from services.gateway.http.validation.timestamps import bound_optional
 from services.gateway.jobs.idempotency.store import RequestKey
 from services.gateway.jobs.inputs.large_inputs import move_large_inputs
 from services.gateway.jobs.inputs.references import KnownFiles, find_sources
 from services.gateway.jobs.inputs.schemas import InputTensor
 from services.gateway.jobs.inputs.validation import name_inputs, read_inputs
+from services.gateway.jobs.options import find_parameter_errors, find_retry_errors
+from services.gateway.jobs.runs.parse import NO_PIPELINES, KnownPipelines, find_pipeline, find_run_errors, to_run
 from services.gateway.jobs.schemas import SubmitJob
 from services.gateway.models.catalogue import choose
+from services.gateway.models.pipeline_store import PipelineKey
 from services.gateway.models.store import ModelVersion
 
-MAX_PARAMETERS = 100
-MAX_PARAMETER_BYTES = 64 * 1024  # of all of them as JSON; they are in the job's row
 MAX_METADATA = 16 * 1024
 MAX_SCHEDULE_AHEAD = timedelta(days=366)
-RESERVED_PREFIX = "triton_"  # of Triton's own parameters
-NO_SEQUENCES = "sequences are not supported, because each job may run on any instance; send the state as an input"
-# What Triton itself reads of the parameters of a gRPC request (docs/protocol/extension_parameters.md and
-# extension_sequence.md of its server), each with what to do instead.
-TRITON_PARAMETERS = {
-    "priority": "the job's own `priority` decides; set that instead",
-    "timeout": "the job's own `timeout`, in seconds, decides; set that instead",
-    "sequence_id": NO_SEQUENCES,
-    "sequence_start": NO_SEQUENCES,
-    "sequence_end": NO_SEQUENCES,
-}
 CACHED_URLS = 1000
 NOT_WRITABLE = (
     "your tenant may not write there; an operator can allow it with "
@@ -75,6 +64,7 @@ class SubmitContext(NamedTuple):
     max_inline: int = INLINE_SIZE  # bytes of the inputs that stay in the job's row
     max_tensor: int = 0  # bytes
     input_policy: AddressPolicy = AddressPolicy()  # of URLs of inputs; `policy` is that of webhooks
+    pipelines: KnownPipelines = NO_PIPELINES  # those that were looked up
 
 
 class NeedsFiles(Exception):
@@ -87,30 +77,35 @@ class NeedsFiles(Exception):
 
 
 def parse_job(body: bytes | str, context: SubmitContext) -> NewJob:
-    """Return the valid job of a body. Raises Problem (400, 403, 404, 422), and NeedsFiles."""
+    """Return the valid job of a body. Raises Problem (400, 403, 404, 422), NeedsPipeline and NeedsFiles."""
     return build_valid_job(decode_body(body, SubmitJob), context)
 
 
 def build_valid_job(request: SubmitJob, context: SubmitContext) -> NewJob:
-    """Validate a request, and return its job. Raises Problem (403, 404, 422), and NeedsFiles."""
+    """Validate a request, and return its job, or a run if its model is a pipeline.
+
+    Raises Problem (403, 404, 422), NeedsPipeline and NeedsFiles.
+    """
     check_permissions(request, context.allowed)
-    model = choose(context.models, request.model, request.version)
-    if context.files is None and (needed := find_needed(request, model)):
+    pipeline = find_pipeline(PipelineKey(request.model, request.version), context.models, context.pipelines)
+    model = choose(context.models, request.model, request.version) if pipeline is None else pipeline.model
+    if context.files is None and (needed := find_needed(request, model, is_run=pipeline is not None)):
         raise NeedsFiles(needed)
     files = context.files or KnownFiles({}, context.max_tensor, context.input_policy)
-    found = validate(request, model, context.policy, files)
+    found = validate(request, model, context.policy, files, is_run=pipeline is not None)
     job = build_job(context.tenant_id, request, found, context.traceparent, model.max_batch_size)
     if context.files is not None:
         job = add_files(job, request, found)
     if request.fallback_model is not None:
         validate_fallback(request, request.fallback_model, context.models, job.tensors, files)
-    return add_request_key(move_large_inputs(job, found, context.max_inline), context.request_key)
+    job = move_large_inputs(job, found, context.max_inline)
+    return add_request_key(job if pipeline is None else to_run(job, request, pipeline), context.request_key)
 
 
-def find_needed(request: SubmitJob, model: ModelVersion) -> dict[UUID | Location, bool]:
+def find_needed(request: SubmitJob, model: ModelVersion, *, is_run: bool) -> dict[UUID | Location, bool]:
     """Return what must be looked up, each with whether it may be an .npy file."""
     needed = find_sources(request.inputs, model.inputs)
-    if request.output is not None:
+    if request.output is not None and not is_run:
         with suppress(InvalidLocation):
             needed[parse_output_location(request.output.location)] = False
     return needed
@@ -142,14 +137,17 @@ def add_request_key(job: NewJob, key: RequestKey | None) -> NewJob:
     return msgspec.structs.replace(job, idempotency_key=key.key, fingerprint=key.fingerprint)
 
 
-def validate(request: SubmitJob, model: ModelVersion, policy: AddressPolicy, files: KnownFiles) -> list[Tensor]:
+def validate(
+    request: SubmitJob, model: ModelVersion, policy: AddressPolicy, files: KnownFiles, *, is_run: bool = False
+) -> list[Tensor]:
     """Return the inputs as tensors. Raises Problem (422) with every error."""
     found, errors = read_inputs(request.inputs, model.inputs, model.max_batch_size, files)
     inline = sum(len(tensor.data) for tensor in found if isinstance(tensor.data, bytes))
     if (size := inline + measure_files(found)) > MAX_INPUT_BYTES:
         text = f"the inputs have {size} bytes; all of a job may have {MAX_INPUT_BYTES}; send less at a time"
         errors.append(FieldError("/inputs", text))
-    errors += find_option_errors(request) + find_output_errors(request, files)
+    errors += find_option_errors(request)
+    errors += find_run_errors(request) if is_run else find_output_errors(request, files)
     if request.webhook is not None:
         errors += find_event_errors(request.webhook.events)
         try:
@@ -186,24 +184,10 @@ def validate_fallback(
 
 def find_option_errors(request: SubmitJob) -> list[FieldError]:
     """Return the errors of all fields but the inputs and the webhook."""
-    errors = []
-    if request.retry.effective_max_delay < request.retry.initial_delay:
-        errors.append(FieldError("/retry/max_delay", "must be at least initial_delay"))
+    errors = find_retry_errors(request.retry)
     if request.run_at is not None and request.run_at > datetime.now(UTC) + MAX_SCHEDULE_AHEAD:
         errors.append(FieldError("/run_at", f"must be within {MAX_SCHEDULE_AHEAD.days} days from now"))
-    for name, value in islice((request.parameters or {}).items(), MAX_PARAMETERS):
-        pointer = f"/parameters/{escape(name)}"
-        if name.startswith(RESERVED_PREFIX):
-            errors.append(FieldError(pointer, f"names that begin with '{RESERVED_PREFIX}' are reserved for Triton"))
-        if name in TRITON_PARAMETERS:
-            errors.append(FieldError(pointer, f"is no parameter for the model: {TRITON_PARAMETERS[name]}"))
-        if type(value) is int and not -(2**63) <= value < 2**63:
-            errors.append(FieldError(pointer, "must fit in a signed 64-bit integer"))
-    if len(request.parameters or {}) > MAX_PARAMETERS:
-        errors.append(FieldError("/parameters", f"must have at most {MAX_PARAMETERS} entries"))
-    if request.parameters is not None and len(msgspec.json.encode(request.parameters)) > MAX_PARAMETER_BYTES:
-        text = f"must be at most {MAX_PARAMETER_BYTES} bytes of JSON; send large values as inputs"
-        errors.append(FieldError("/parameters", text))
+    errors += find_parameter_errors(request.parameters)
     if request.metadata is not None and len(msgspec.json.encode(request.metadata)) > MAX_METADATA:
         errors.append(FieldError("/metadata", f"must be at most {MAX_METADATA} bytes of JSON"))
     return errors
@@ -223,7 +207,7 @@ def build_job(
         max_attempts=request.retry.max_attempts,
         run_at=bound_optional(request.run_at),
         expires_in=request.expires_in,
-        timeout=request.timeout,
+        timeout=request.attempt_timeout,
         initial_delay=request.retry.initial_delay,
         max_delay=request.retry.effective_max_delay,
         fallback_model=request.fallback_model,

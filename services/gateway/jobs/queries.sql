@@ -134,6 +134,7 @@ WHERE j.tenant_id = $1
   AND j.generation > 0
   AND j.status = 'failed'
   AND j.erased_at IS NULL -- an erased job cannot be replayed
+  AND j.parent IS NULL
   AND j.id < coalesce($2::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
   AND ($3::text IS NULL OR j.model = $3)
   AND ($4::text IS NULL OR j.error_code = $4)
@@ -144,7 +145,8 @@ LIMIT $7;
 
 -- name: list_jobs
 -- Returns a page of a tenant's ($1) jobs with these statuses ($2), newest first: after a place ($3, $4), created at or
--- after a time ($5). Each status has an index in this order. Running jobs are few, so they are sorted.
+-- after a time ($5). Each status has an index in this order. Running jobs are few, so they are sorted. Jobs of steps are left
+-- out.
 WITH found AS (
   SELECT j.id, j.created_at
   FROM unnest($2::text[]) AS statuses (status)
@@ -155,6 +157,7 @@ WITH found AS (
       AND status = statuses.status
       AND generation > 0
       AND status IN ('succeeded', 'failed', 'canceled', 'expired') -- fits the index
+      AND parent IS NULL
       AND (created_at, id) < ($3::timestamptz, $4::uuid)
       AND created_at >= $5
     ORDER BY created_at DESC, id DESC
@@ -168,6 +171,7 @@ WITH found AS (
       AND 'queued' = ANY($2)
       AND finished_at IS NULL
       AND lease_until IS NULL
+      AND parent IS NULL
       AND (created_at, id) < ($3, $4)
       AND created_at >= $5
     ORDER BY created_at DESC, id DESC
@@ -179,8 +183,20 @@ WITH found AS (
   WHERE lease_until > '-infinity' -- all running jobs
     AND tenant_id = $1
     AND status = ANY($2)
+    AND parent IS NULL
     AND (created_at, id) < ($3, $4)
     AND created_at >= $5
+  UNION ALL
+  (
+    SELECT id, created_at
+    FROM live_runs
+    WHERE tenant_id = $1
+      AND status = ANY($2)
+      AND (created_at, id) < ($3, $4)
+      AND created_at >= $5
+    ORDER BY created_at DESC, id DESC
+    LIMIT $6
+  )
 ), page AS MATERIALIZED (
   SELECT id FROM found ORDER BY created_at DESC, id DESC LIMIT $6
 )
@@ -202,6 +218,7 @@ WITH found AS (
       AND status = statuses.status
       AND generation > 0
       AND status IN ('succeeded', 'failed', 'canceled', 'expired') -- fits the index
+      AND parent IS NULL
       AND (created_at, id) < ($3::timestamptz, $4::uuid)
       AND created_at >= $5
     ORDER BY created_at DESC, id DESC
@@ -216,6 +233,7 @@ WITH found AS (
       AND 'queued' = ANY($2)
       AND finished_at IS NULL
       AND lease_until IS NULL
+      AND parent IS NULL
       AND (created_at, id) < ($3, $4)
       AND created_at >= $5
     ORDER BY created_at DESC, id DESC
@@ -228,8 +246,21 @@ WITH found AS (
     AND tenant_id = $1
     AND model = $7
     AND status = ANY($2)
+    AND parent IS NULL
     AND (created_at, id) < ($3, $4)
     AND created_at >= $5
+  UNION ALL
+  (
+    SELECT id, created_at
+    FROM live_runs
+    WHERE tenant_id = $1
+      AND model = $7
+      AND status = ANY($2)
+      AND (created_at, id) < ($3, $4)
+      AND created_at >= $5
+    ORDER BY created_at DESC, id DESC
+    LIMIT $6
+  )
 ), page AS MATERIALIZED (
   SELECT id FROM found ORDER BY created_at DESC, id DESC LIMIT $6
 )
@@ -250,3 +281,20 @@ WHERE j.tenant_id = $1
   AND ($8::text IS NULL OR j.model = $8)
 ORDER BY j.created_at DESC, j.id DESC
 LIMIT $6;
+
+-- name: list_jobs_of_run
+-- Returns a page of the jobs of a tenant's ($1) run ($7), in the order of its steps' names and of their elements: after one
+-- (step $8, element $9). Filters by step ($10), statuses ($2), model ($6) and time of creation ($3 to $4).
+SELECT j.*
+FROM job_facts j
+WHERE j.tenant_id = $1
+  AND j.generation >= 0 -- a run has no parent
+  AND j.parent = $7::uuid
+  AND (j.step, j.step_index) > ($8::text, $9::integer)
+  AND ($10::text IS NULL OR j.step = $10)
+  AND (j.status = ANY($2::text[])) IS TRUE -- so that the planner ignores the indexes of ended jobs
+  AND j.created_at >= $3
+  AND j.created_at < $4
+  AND ($6::text IS NULL OR j.model = $6)
+ORDER BY j.step, j.step_index
+LIMIT $5;

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 from litestar import Request, get
@@ -11,7 +12,7 @@ from litestar.params import Parameter
 from common import ids
 from common.job_states import TERMINAL, Status
 from common.telemetry import tracing
-from common.views.job import AttemptFailure, JobUrls, JobView, WaitingFor, duration_ms, format_time, list_job, view_job
+from common.views.job import AttemptFailure, JobView, duration_ms, format_time, list_job, view_job
 from services.gateway.auth.scopes import OPTION, OWN_AUTHENTICATION, Scope, needs
 from services.gateway.auth.signed_urls import check_signed_url
 from services.gateway.auth.store import Key
@@ -27,6 +28,7 @@ from services.gateway.http.parameters import (
     ModelFilter,
     check_parameters,
     explain_id,
+    make_name_filter,
     parse_id,
     read_span,
     wrong_cursor,
@@ -41,14 +43,16 @@ from services.gateway.http.problems import (
     not_found,
     not_ready,
 )
-from services.gateway.jobs.dependencies import Services
+from services.gateway.jobs.dependencies import JobServices, Services
 from services.gateway.jobs.inputs.rendering import load_inputs
 from services.gateway.jobs.inputs.schemas import InputsView
 from services.gateway.jobs.outputs import load_outputs
+from services.gateway.jobs.runs.step_lists import list_step_jobs
 from services.gateway.jobs.schemas import AttemptList, AttemptView, JobPage, OutputsView
 from services.gateway.jobs.store import AttemptRow, FoundJob, JobFilter
 
 BATCH = {"pattern": ids.make_pattern(ids.Kind.BATCH)}
+JOB = {"pattern": ids.make_pattern(ids.Kind.JOB)}
 
 Caller = Request[Key, Any, Any]
 
@@ -83,18 +87,19 @@ async def get_job(
     if found is None:
         raise not_found("job")
     tracing.add_link(found.row.traceparent)
-    waiting_for = await services.waits.explain(found.row, found.queue_position)
-    return view_found(await load_outputs(request, services.store, found), services.urls, waiting_for)
+    return await show_job(services, await load_outputs(request, services.store, found))
 
 
-def view_found(found: FoundJob, urls: JobUrls, waiting_for: WaitingFor | None = None) -> JobView:
+async def show_job(services: JobServices, found: FoundJob) -> JobView:
+    """Return the whole view of a job."""
     return view_job(
         found.row,
-        urls,
+        services.urls,
         webhook_status=found.webhook_status,
-        outputs=None if found.outputs is None else urls.add_file_urls(found.outputs),
+        outputs=None if found.outputs is None else services.urls.add_file_urls(found.outputs),
         queue_position=found.queue_position,
-        waiting_for=waiting_for,
+        waiting_for=await services.waits.explain(found.row, found.queue_position),
+        steps=await services.runs.view_steps(found.row),
     )
 
 
@@ -111,6 +116,10 @@ async def list_jobs(
     status: Annotated[Status | None, Parameter(description="Only jobs in this state.")] = None,
     model: ModelFilter = None,
     batch: Annotated[str | None, Parameter(schema_extra=BATCH, description="Only jobs of this batch.")] = None,
+    parent: Annotated[
+        str | None, Parameter(schema_extra=JOB, description="Only jobs of the steps of this run.")
+    ] = None,
+    step: Annotated[str | None, make_name_filter("Only jobs of this step; `parent` must be given, too.")] = None,
     created_after: CreatedAfter = None,
     created_before: CreatedBefore = None,
     limit: Limit = 100,
@@ -120,13 +129,21 @@ async def list_jobs(
 
     `waiting_for` does not count the jobs ahead.
 
+    Jobs of the steps of a run are listed only with `parent`: by the step, and in the order of its elements.
+
     Pass `next_cursor` as `cursor`, with the same filter, to get the next page.
     """
     tenant_id = request.user.tenant_id
-    batch_id = ids.parse(ids.Kind.BATCH, batch) if batch is not None else None
-    if batch is not None and batch_id is None:
-        raise invalid(FieldError("batch", explain_id(ids.Kind.BATCH, batch)))
-    filters = JobFilter(status=status, model=model, batch_id=batch_id, **read_span(created_after, created_before))
+    filters = JobFilter(
+        status=status,
+        model=model,
+        batch_id=parse_filter(ids.Kind.BATCH, "batch", batch),
+        parent=parse_filter(ids.Kind.JOB, "parent", parent),
+        step=step,
+        **read_span(created_after, created_before),
+    )
+    if filters.parent is not None or step is not None:
+        return await list_step_jobs(services, tenant_id, filters, limit, cursor)
     after = decode_cursor(cursor, tenant_id, filters) if cursor else None
     if cursor and after is None:
         raise invalid(wrong_cursor())
@@ -134,6 +151,16 @@ async def list_jobs(
     items = [list_job(row, services.urls, await services.waits.explain(row)) for row in rows[:limit]]
     last = Cursor(rows[limit - 1].created_at, rows[limit - 1].id) if len(rows) > limit else None
     return JobPage(items, encode_cursor(last, tenant_id, filters) if last else None)
+
+
+def parse_filter(kind: ids.Kind, name: str, text: str | None) -> UUID | None:
+    """Parse an id in a query parameter. Raises Problem (422)."""
+    if text is None:
+        return None
+    found = ids.parse(kind, text)
+    if found is None:
+        raise invalid(FieldError(name, explain_id(kind, text)))
+    return found
 
 
 @get(

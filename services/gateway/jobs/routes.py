@@ -38,7 +38,8 @@ from services.gateway.jobs.actions.retry import RETRYABLE
 from services.gateway.jobs.dependencies import JobServices, Services
 from services.gateway.jobs.idempotency.keys import IN_PROGRESS, IdempotencyKey, parse_request_key
 from services.gateway.jobs.outputs import load_outputs
-from services.gateway.jobs.read_routes import view_found
+from services.gateway.jobs.read_routes import show_job
+from services.gateway.jobs.runs.retry import Refusal
 from services.gateway.jobs.schemas import RetryJob
 from services.gateway.jobs.store import FoundJob
 from services.gateway.jobs.submit import SubmittedJob, jobs_submitted
@@ -126,7 +127,7 @@ async def await_end(request: Caller, job: Job, seconds: float, services: JobServ
         if found is None:
             return None
         found = await load_outputs(request, services.store, found)
-        return view_found(found, services.urls, await services.waits.explain(found.row, found.queue_position))
+        return await show_job(services, found)
     except (Problem, Unavailable) as error:  # the job is accepted nevertheless
         log.warning("job.wait_failed", **job_log_fields(job), error=error)
         return None
@@ -141,7 +142,10 @@ async def await_end(request: Caller, job: Job, seconds: float, services: JobServ
     responses=document(*WITH_ID, HTTPStatus.CONFLICT),
 )
 async def cancel_job(request: Caller, job_id: str, services: Services) -> JobView:
-    """Cancel a queued job at once. A running job is `canceling` until its call to Triton has ended."""
+    """Cancel a queued job or a run at once. A running job is `canceling` until its call to Triton has ended.
+
+    The jobs of a run's steps are canceled with it.
+    """
     row = await services.canceler.cancel(request.user.tenant_id, parse_id(ids.Kind.JOB, job_id))
     log.info(f"job.{row.status}", **job_log_fields(row))
     return view_job(row, services.urls)
@@ -158,7 +162,8 @@ async def cancel_job(request: Caller, job_id: str, services: Services) -> JobVie
 async def retry_job(request: Caller, job_id: str, services: Services, data: RetryJob | None = None) -> JobView:
     """Queue a failed, canceled or expired job again, on its own model or on `target_model`.
 
-    Its attempts count from zero.
+    Its attempts count from zero. A run of a pipeline goes on from what failed, and keeps what succeeded. Until the jobs
+    of its steps have ended, the answer is 409.
     """
     parsed, tenant_id = parse_id(ids.Kind.JOB, job_id), request.user.tenant_id
     target = data.target_model if data else None
@@ -170,15 +175,17 @@ async def retry_job(request: Caller, job_id: str, services: Services, data: Retr
     if not retried.wake_ups:
         raise refuse_retry(found, retried.refused.get(parsed))
     log.info("job.retried", **job_log_fields(found.row))
-    return view_found(found, services.urls, await services.waits.explain(found.row, found.queue_position))
+    return await show_job(services, found)
 
 
-def refuse_retry(found: FoundJob, refusal: str | None) -> Problem:
-    """Return why a job was not retried. `refusal` is why its target model does not accept its inputs."""
+def refuse_retry(found: FoundJob, refusal: Refusal | None) -> Problem:
+    """Return why a job was not retried."""
     if found.erased:
         return conflict("the job was erased, so it has no inputs; submit a new job")
+    if refusal is not None and refusal.code == "inputs_refused":
+        return invalid(FieldError("/target_model", refusal.detail))
     if refusal is not None:
-        return invalid(FieldError("/target_model", refusal))
+        return conflict(refusal.detail)
     return conflict(f"the job is {found.row.status}; only a failed, canceled or expired job can be retried")
 
 
@@ -192,7 +199,8 @@ def refuse_retry(found: FoundJob, refusal: str | None) -> Problem:
 async def erase_job(request: Caller, job_id: str, services: Services) -> None:
     """Delete the inputs, outputs, metadata, error messages and webhooks of an ended job, and its pending deliveries.
 
-    The job itself remains, with its status and times. Erasing it again has no effect.
+    The job itself remains, with its status and times. Erasing it again has no effect. The jobs of a run's steps are
+    erased with it.
     """
     if await services.eraser.erase(request.user.tenant_id, parse_id(ids.Kind.JOB, job_id)):
         log.info("job.erased", job_id=job_id, **identify_caller(request))

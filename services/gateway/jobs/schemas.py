@@ -11,18 +11,18 @@ from msgspec import Meta
 
 from common.event_types import JOB_EVENT_TYPES
 from common.ids import JobId
+from common.job_options import Name, Parameters, RetryOptions, Timeout
 from common.job_states import Priority
 from common.views.job import AttemptFailure, JobView, Time
 from common.views.outputs import Outputs
 from services.gateway.events.event_types import document_patterns
 from services.gateway.jobs.inputs.schemas import InputTensor
 
+ATTEMPT_TIMEOUT = 600.0  # seconds
 ATTEMPT_STATUSES = ["succeeded", "failed", "canceled", "returned"]
 CallbackPattern = Annotated[str, Meta(max_length=100, extra_json_schema=document_patterns(JOB_EVENT_TYPES))]
 HTTP_URL = r"^[Hh][Tt][Tt][Pp][Ss]?://[^ #\\]+$"
 Url = Annotated[str, Meta(min_length=1, max_length=2048, extra_json_schema={"pattern": HTTP_URL})]
-# PostgreSQL text cannot contain NUL.
-Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
 
 
 class DeadFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,19 +49,8 @@ class Callback(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The events to send, by type or a pattern such as `job.*`. By default, those that end the job."""
 
 
-class RetryRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RetryRule(RetryOptions, frozen=True, forbid_unknown_fields=True):
     """How to retry failed attempts: exponential backoff with full jitter."""
-
-    max_attempts: Annotated[int, Meta(ge=1, le=100)] = 5
-    """The attempts until the job fails."""
-    initial_delay: Annotated[float, Meta(ge=0, le=86_400)] = 1.0
-    """The longest delay before the first retry, in seconds. It doubles with each further one."""
-    max_delay: Annotated[float, Meta(ge=0, le=604_800)] | None = None
-    """The longest delay, in seconds. By default 300, or `initial_delay` if that is longer."""
-
-    @property
-    def effective_max_delay(self) -> float:
-        return max(300.0, self.initial_delay) if self.max_delay is None else self.max_delay
 
 
 class OutputTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,7 +78,7 @@ class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     element of BYTES, or raw numbers with a `shape`. `s3://…` is read as a file, where operators allow it. A list of
     tensors, as in the Open Inference Protocol, works too.
     """
-    parameters: dict[str, bool | int | float | str] | None = None
+    parameters: Parameters | None = None
     """Request parameters for the model, as Triton has them: at most 100, and 64 KiB. Not those of Triton itself."""
     priority: Priority = Priority.NORMAL
     """Jobs of a higher priority run first."""
@@ -103,14 +92,18 @@ class SubmitJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The earliest start. By default, the job may start at once."""
     expires_in: Annotated[float, Meta(gt=0, le=31_536_000)] | None = None
     """How many seconds the job may wait before its first start. After that it is `expired`."""
-    timeout: Annotated[float, Meta(ge=0.001, le=604_800)] = 600.0
-    """How many seconds one attempt may run."""
+    timeout: Timeout | msgspec.UnsetType = msgspec.UNSET
+    """How many seconds one attempt may run, by default 600; of a pipeline, the whole run, by default 86,400."""
     retry: RetryRule = RetryRule()
     """How to retry failed attempts."""
     fallback_model: Name | None = None
     """A model to try once when all attempts have failed."""
     retain: Annotated[float, Meta(ge=1, le=31_536_000)] | None = None
     """How many seconds the job is kept after its end. The server may keep it for a shorter time."""
+
+    @property
+    def attempt_timeout(self) -> float:
+        return ATTEMPT_TIMEOUT if isinstance(self.timeout, msgspec.UnsetType) else self.timeout
 
 
 class RetryJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -199,8 +192,12 @@ class Skipped(msgspec.Struct, frozen=True):
 
     id: str
     """The job."""
-    code: Literal["not_found", "not_failed", "erased", "inputs_refused"]
-    """Why: it is no job of yours, it is no failed job, it was erased, or `target_model` does not accept its inputs."""
+    code: Literal["not_found", "not_failed", "erased", "inputs_refused", "step", "steps_not_ended", "steps_removed"]
+    """Why: it is no job of yours, it is no failed job, it was erased, or `target_model` does not accept its inputs.
+
+    `step`: it is part of a run; retry that. `steps_not_ended`: a job of the run's steps still runs. `steps_removed`:
+    retention has removed what the run's steps have made.
+    """
     detail: str
     """The reason for people, such as the input that does not fit."""
 

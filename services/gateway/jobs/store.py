@@ -45,6 +45,22 @@ class JobFilter(ListFilter, frozen=True, kw_only=True, tag="jobs"):
     created_after: datetime | None = None
     created_before: datetime | None = None
     batch_id: UUID | None = None
+    parent: UUID | None = None  # a run, whose steps' jobs are listed
+    step: str | None = None  # only with a parent
+
+
+class StepPlace(NamedTuple):
+    """A place in the list of the jobs of a run's steps: after that of an element."""
+
+    step: str = ""
+    element: int = -1
+
+
+class ElementJob(NamedTuple):
+    """The job of an element of a step."""
+
+    place: StepPlace
+    row: Job
 
 
 class FoundJob(NamedTuple):
@@ -147,6 +163,25 @@ class JobStore:
         else:
             found = await self._database.fetch(QUERIES["list_jobs_of_model"], *values, filters.model)
         return [read_shown_job(dict(record)) for record in found]
+
+    async def list_step_jobs(
+        self, tenant_id: UUID, filters: JobFilter, after: StepPlace, limit: int
+    ) -> list[ElementJob]:
+        """Return the jobs of a run's steps after a place, without outputs and webhook status."""
+        found = await self._database.fetch(
+            QUERIES["list_jobs_of_run"],
+            tenant_id,
+            [filters.status] if filters.status else ALL_STATUSES,
+            bound_optional(filters.created_after) or EARLIEST,
+            bound_optional(filters.created_before) or LATEST,
+            limit,
+            filters.model,
+            filters.parent,
+            after.step,
+            after.element,
+            filters.step,
+        )
+        return [ElementJob(StepPlace(each["step"], each["step_index"]), read_shown_job(dict(each))) for each in found]
 
     async def list_dead_letters(
         self, tenant_id: UUID, before: UUID | None, filters: DeadFilter, limit: int

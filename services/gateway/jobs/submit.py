@@ -8,7 +8,7 @@ from prometheus_client import Counter
 from common.job_states import Status
 from common.jobs.input_files import LargeInputsLost
 from common.jobs.job import Job
-from common.jobs.new_job import NewJob
+from common.jobs.new_job import JobFile, NewJob
 from common.jobs.submit import JobTimes, submit_jobs
 from common.postgres.batcher import Batcher
 from common.postgres.database import Database, statement_span
@@ -22,10 +22,13 @@ from services.gateway.http.worker_processes import Workers
 from services.gateway.jobs.idempotency.keys import IdempotencyKeys, check_same_request, in_progress
 from services.gateway.jobs.idempotency.repeated_request import parse_replay
 from services.gateway.jobs.idempotency.store import KeyRecord, RequestKey, TenantKey
-from services.gateway.jobs.inputs.files import InputFiles, file_gone, inputs_lost
+from services.gateway.jobs.inputs.files import file_gone, inputs_lost
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
+from services.gateway.jobs.lookups import Lookups
 from services.gateway.jobs.parse import SubmitContext, parse_job
 from services.gateway.jobs.queue_limits.limits import QueueLimits
+from services.gateway.jobs.runs.parse import mark_run
+from services.gateway.jobs.runs.submit import RunSubmitter
 from services.gateway.models.catalogue import Catalogue
 
 jobs_submitted = Counter("charonia_jobs_submitted", "Jobs accepted.", ["model", "priority"])
@@ -53,10 +56,11 @@ class Submitter:
         limits: QueueLimits,
         idempotency_keys: IdempotencyKeys,
         workers: Workers,
-        files: InputFiles,
+        lookups: Lookups,
         large_inputs: LargeInputWriter,
+        runs: RunSubmitter,
     ) -> None:
-        self.files = files
+        self.lookups = lookups
         self.large_inputs = large_inputs
         self.limits = limits
         self.idempotency_keys = idempotency_keys
@@ -65,6 +69,7 @@ class Submitter:
         self._policy = policy
         self.workers = workers
         self._database = database
+        self._runs = runs
         self._batcher: Batcher[NewJob, Added] = Batcher(
             self._add_many, name="submits", size_of=lambda job: len(job.tensors)
         )
@@ -105,17 +110,17 @@ class Submitter:
             request_key,
             key.models,
             max_inline=self.large_inputs.max_inline,
-            max_tensor=self.files.max_tensor,
-            input_policy=self.files.policy,
+            max_tensor=self.lookups.files.max_tensor,
+            input_policy=self.lookups.files.policy,
         )
 
     async def parse(self, body: bytes | str, context: SubmitContext) -> NewJob:
-        """Return the valid job of a body. Raises Problem (400, 403, 404, 422), and Unavailable."""
+        """Return the valid job of a body. Raises Problem (400, 403, 404, 422, 503), and Unavailable."""
 
         async def parse(context: SubmitContext) -> NewJob:
             return await self.workers.work(len(body), parse_job, body, context)
 
-        return await self.files.parse(parse, context)
+        return await self.lookups.parse(parse, context)
 
     async def submit(self, body: bytes, context: SubmitContext, lease: BodyLease) -> SubmittedJob:
         """Commit the job of a body, or return the job that its idempotency key belongs to.
@@ -141,7 +146,7 @@ class Submitter:
         batcher = self._batcher_with_files if job.files or job.large_inputs else self._batcher
         with statement_span("INSERT", "jobs"):
             try:
-                added = await batcher.submit(job)
+                added = await self._add_run(job) if job.is_run else await batcher.submit(job)
             except LargeInputsLost as error:
                 raise inputs_lost() from error
         match added:
@@ -156,12 +161,24 @@ class Submitter:
             case never:
                 assert_never(never)
 
+    async def _add_run(self, run: NewJob) -> Added:
+        """Add a run. Return as `_add_many` does for a job."""
+        added = await self._runs.add(run)
+        if isinstance(added, JobFile):
+            return file_gone(added)
+        if added is not None:
+            return added
+        key = (run.tenant_id, run.idempotency_key or "")
+        return (await self.idempotency_keys.store.find_records([key])).get(key)
+
 
 def replay(first: KeyRecord, job: NewJob) -> SubmittedJob:
     """Return the job of the first response. Raises Problem (422) if the key belongs to another request."""
     check_same_request(first, job.fingerprint or b"", is_batch=False)
     assert first.run_at is not None, "the database holds it"
     job = msgspec.structs.replace(job, id=first.id, traceparent=first.traceparent)
+    if first.run_version is not None:
+        job = mark_run(job, first.run_version)
     if first.erased:
         job = msgspec.structs.replace(job, metadata=None)
     row = to_row(job, JobTimes(first.created_at, first.run_at, first.expires_at))
@@ -190,4 +207,5 @@ def to_row(job: NewJob, times: JobTimes) -> Job:
         inference_ms=None,
         traceparent=job.traceparent,
         metadata=job.metadata,
+        run_state=job.run_state,
     )

@@ -23,6 +23,8 @@ class WaitExplainer:
 
 def explain_wait(row: Job, position: int | None, state: Workloads) -> WaitingFor:
     """Return the first reason that holds. Pure."""
+    if row.is_run:
+        return explain_time(row, state) or WaitingFor("dispatcher", "a dispatcher begins the run soon")
     return (
         explain_time(row, state)
         or explain_pause(row.tenant_id, state.models.get(row.model), state)

@@ -88,7 +88,7 @@ FROM (
          inference_ms
   FROM jobs
   WHERE generation > 0 AND tenant_id = $1 AND model BETWEEN $2 AND $2 AND status = 'succeeded'
-    AND created_at > now() - interval '1 hour'
+    AND created_at > now() - interval '1 hour' AND parent IS NULL
   ORDER BY model DESC, created_at DESC, id DESC -- so that the planner uses the index of the model
   LIMIT $3
 ) recent;

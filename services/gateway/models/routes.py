@@ -11,11 +11,13 @@ from litestar.params import SkipValidation
 
 from common.job_states import Priority
 from common.tensors import Signature
-from services.gateway.auth.model_permissions import select_models
+from services.gateway.auth.model_permissions import may_run, select_models
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import ANY_CALL, WITH_ID, document
 from services.gateway.models.catalogue import Catalogue, newest
+from services.gateway.models.pipeline_store import PipelineKey, PipelineReader
+from services.gateway.models.pipelines import find_runnable, to_model
 from services.gateway.models.queue_depths import Counts, QueueDepths
 from services.gateway.models.schemas import (
     ModelDetails,
@@ -36,6 +38,7 @@ class ModelServices:
     """What the model routes need."""
 
     catalogue: Catalogue
+    pipelines: PipelineReader
     queue_depths: QueueDepths
     workloads: WorkloadReader
     store: ModelStore
@@ -48,24 +51,32 @@ Services = NamedDependency[SkipValidation[ModelServices]]
 
 @get("/", summary="List models", operation_id="list_models", **needs(Scope.READ), responses=document(*ANY_CALL))
 async def list_models(request: Caller, services: Services) -> ModelList:
-    """Return the models that your key may run."""
-    models = select_models(request.user.models, await services.catalogue.read())
+    """Return the models and the pipelines that your key may run."""
+    catalogue = await services.catalogue.read()
+    models = select_models(request.user.models, catalogue)
     queued, workloads = await services.queue_depths.read(), await services.workloads.read()
     most = services.max_tensor
-    items = [view_model(versions, queued, workloads, most) for _, versions in sorted(models.items())]
-    return ModelList(items, next_cursor=None)
+    views = {name: view_model(versions, queued, workloads, most) for name, versions in models.items()}
+    for stored in await services.pipelines.list_newest(request.user.tenant_id):
+        if stored.name not in catalogue and may_run(request.user.models, stored.name):
+            views[stored.name] = view_pipeline(to_model(stored, catalogue), most)
+    return ModelList([view for _, view in sorted(views.items())], next_cursor=None)
 
 
 @get("/{name:str}", summary="Get a model", operation_id="get_model", **needs(Scope.READ), responses=document(*WITH_ID))
 async def get_model(request: Caller, name: str, services: Services) -> ModelDetails:
-    """Return the model, its queue and its slots, and how long your recent jobs waited and ran.
+    """Return the model or the pipeline, its queue and its slots, and how long your recent jobs waited and ran.
 
     `triton` splits the time on Triton into its own queue and the computation. Triton reports both for the whole model,
     not for a single job.
     """
-    versions = await services.catalogue.list_versions(name, allowed=request.user.models)
     workloads = await services.workloads.read()
-    view = view_model(versions, await services.queue_depths.read(), workloads, services.max_tensor)
+    pipeline = await find_runnable(services.pipelines, request.user, PipelineKey(name), await services.catalogue.read())
+    if pipeline is None:
+        versions = await services.catalogue.list_versions(name, allowed=request.user.models)
+        view = view_model(versions, await services.queue_depths.read(), workloads, services.max_tensor)
+    else:
+        view = view_pipeline(pipeline, services.max_tensor)
     recent = view_recent(await services.store.measure_recent(request.user.tenant_id, name))
     return ModelDetails(**msgspec.structs.asdict(view), recent=recent, triton=view_times(workloads.models.get(name)))
 
@@ -102,6 +113,26 @@ def view_model(versions: Sequence[ModelVersion], queued: Counts, workloads: Work
         paused=model.paused,
         max_running=model.max_running,
         max_running_per_tenant=model.max_running_per_tenant,
+    )
+
+
+def view_pipeline(pipeline: ModelVersion, max_tensor: int) -> ModelView:
+    return ModelView(
+        kind="pipeline",
+        name=pipeline.name,
+        ready=pipeline.ready,
+        streaming=False,
+        max_batch_size=None,
+        reason=pipeline.reason,
+        versions=[VersionView(pipeline.version, pipeline.ready, pipeline.reason)],
+        inputs=view_tensors(pipeline.inputs, max_tensor),
+        outputs=view_tensors(pipeline.outputs),
+        queue=None,
+        slots=None,
+        running=None,
+        paused=False,
+        max_running=None,
+        max_running_per_tenant=None,
     )
 
 

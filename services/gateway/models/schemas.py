@@ -37,39 +37,39 @@ class VersionView(msgspec.Struct, frozen=True):
 
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
-    """A model, as its newest version declares it.
+    """A model or a pipeline, as its newest version declares it.
 
     If Triton has never served it, its inputs are unknown, and a submit is answered 409. A model whose dispatchers have
     all been dead or frozen for ten seconds is not `ready`, and has no slots.
     """
 
-    kind: Literal["model"]
-    """What it is: `model`, a model of Triton. A later release may have other kinds."""
+    kind: Literal["model", "pipeline"]
+    """What it is: `model`, a model of Triton, or `pipeline`. A later release may have other kinds."""
     name: str
     """The name of the model."""
     ready: bool
-    """Whether the model can run now."""
+    """Whether the model can run now; of a pipeline, whether the models of all steps can."""
     reason: str | None
     """Why it does not run, such as Triton's error when it loads the model; null if it runs, or if nobody knows."""
     streaming: bool
     """Whether the model sends partial outputs."""
     max_batch_size: int | None
-    """The largest batch that the model takes; 0 without batching. Null if its kind has none; a `model` has it."""
+    """The largest batch that the model takes; 0 without batching. Null of a pipeline."""
     versions: list[VersionView]
-    """The versions of the model."""
+    """The versions of the model; of a pipeline only the newest."""
     inputs: list[TensorView]
     """The inputs of the model."""
     outputs: list[TensorView]
     """The outputs of the model."""
     queue: dict[Priority, int] | None
-    """The queued jobs of all tenants, by priority. Null if its kind has none; a `model` has it."""
+    """The queued jobs of all tenants, by priority. Null of a pipeline."""
     slots: int | None
     """The jobs that its live dispatchers run at a time, or up to twice as many if inferences are quick.
 
-    0: none can run it now. Null if its kind has none; a `model` has it.
+    0: none can run it now. Null of a pipeline.
     """
     running: int | None
-    """The jobs of all tenants that run now. Null if its kind has none; a `model` has it."""
+    """The jobs of all tenants that run now. Null of a pipeline."""
     paused: bool
     """Whether an operator has paused the model. Its jobs wait until then."""
     max_running: int | None

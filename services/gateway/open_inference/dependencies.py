@@ -10,6 +10,7 @@ from services.gateway.auth.authentication import Authenticator
 from services.gateway.http.health import Readiness
 from services.gateway.http.worker_processes import Workers
 from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.pipeline_store import PipelineReader
 from services.gateway.open_inference.inference import Inference
 
 
@@ -18,6 +19,7 @@ class InferenceServices:
     authenticator: Authenticator
     readiness: Readiness
     catalogue: Catalogue
+    pipelines: PipelineReader
     inference: Inference
     workers: Workers
     objects: ObjectStore

@@ -71,7 +71,7 @@ class Inference:
         async def parse(context: SubmitContext) -> tuple[NewJob, ResponseFormat]:
             return await self.submitter.workers.work(len(body), parse_infer, body, call, context)
 
-        return await self.submitter.files.parse(parse, context)
+        return await self.submitter.lookups.parse(parse, context)
 
     async def submit(self, job: NewJob, lease: BodyLease) -> Job:
         """Commit the job. Raises as Submitter.submit does, and Problem (429, 503) without capacity to wait for it."""

@@ -14,6 +14,8 @@ from services.gateway.auth.model_permissions import check_model
 from services.gateway.auth.scopes import Scope, needs
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem, ProtocolError
+from services.gateway.models.pipeline_store import PipelineKey
+from services.gateway.models.pipelines import find_runnable
 from services.gateway.models.store import ModelVersion
 from services.gateway.open_inference.dependencies import InferenceServices, Services
 from services.gateway.open_inference.operations import document, find_model, name_operation
@@ -49,15 +51,17 @@ def model_paths(end: str) -> list[str]:
 )
 async def get_metadata(request: Caller, model: Model, services: Services, version: Version = None) -> ModelMetadata:
     """Return the versions, inputs and outputs of a model."""
-    found = await find_model(services.catalogue, request.user, model, version)
-    versions = [version] if version is not None else await list_served(services, model)
+    found = await find_model(services, request.user, model, version)
+    versions = [version] if version is not None else await list_served(services, found)
     return ModelMetadata(
         name=model, versions=versions, inputs=view_tensors(found.inputs), outputs=view_tensors(found.outputs)
     )
 
 
-async def list_served(services: InferenceServices, model: str) -> list[str]:
-    return [each.version for each in (await services.catalogue.read())[model] if each.declared]
+async def list_served(services: InferenceServices, model: ModelVersion) -> list[str]:
+    """Return the versions of a model, or the newest one of a pipeline."""
+    versions = (await services.catalogue.read()).get(model.name, [model])
+    return [each.version for each in versions if each.declared]
 
 
 @get(
@@ -69,7 +73,7 @@ async def list_served(services: InferenceServices, model: str) -> list[str]:
 )
 async def get_config(request: Caller, model: Model, services: Services, version: Version = None) -> ModelConfig:
     """Return the part of the configuration that a client needs to build a request."""
-    found = await find_model(services.catalogue, request.user, model, version)
+    found = await find_model(services, request.user, model, version)
     return ModelConfig(
         name=model,
         max_batch_size=found.max_batch_size,
@@ -93,7 +97,9 @@ async def get_config(request: Caller, model: Model, services: Services, version:
 async def get_ready(request: Caller, model: Model, services: Services, version: Version = None) -> None:
     """Return 200 if the model can run now, else 400. Requests for a model that is not ready wait in the queue."""
     check_model(request.user.models, model)
-    versions = (await services.catalogue.read()).get(model, [])
+    models = await services.catalogue.read()
+    pipeline = await find_runnable(services.pipelines, request.user, PipelineKey(model, version), models)
+    versions = models.get(model, []) if pipeline is None else [pipeline]
     if not any(each.ready for each in versions if version in (None, each.version)):
         raise Problem(HTTPStatus.BAD_REQUEST, "not_ready", "Model version not ready")  # Triton's text
 

@@ -8,8 +8,10 @@ from litestar.openapi.datastructures import ResponseSpec
 
 from services.gateway.auth.store import Key
 from services.gateway.http.problems import Problem, ProtocolError
-from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.pipeline_store import PipelineKey
+from services.gateway.models.pipelines import find_runnable
 from services.gateway.models.store import ModelVersion
+from services.gateway.open_inference.dependencies import InferenceServices
 
 DESCRIPTIONS = {
     HTTPStatus.BAD_REQUEST: "The request or its inputs are invalid, or the model refused them",
@@ -46,10 +48,17 @@ def name_operation(name: str) -> Callable[[Any, Any, Any], str]:
     return choose
 
 
-async def find_model(catalogue: Catalogue, key: Key, name: str, version: str | None) -> ModelVersion:
-    """Return a model version. Raises Problem: 404 in Triton's words, or 403 for a model that the key may not run."""
+async def find_model(services: InferenceServices, key: Key, name: str, version: str | None) -> ModelVersion:
+    """Return a version of a model or a pipeline.
+
+    Raises Problem: 404 in Triton's words, or 403 for a model that the key may not run.
+    """
+    models = await services.catalogue.read()
+    pipeline = await find_runnable(services.pipelines, key, PipelineKey(name, version), models)
+    if pipeline is not None:
+        return pipeline
     try:
-        return await catalogue.find(name, version, allowed=key.models)
+        return await services.catalogue.find(name, version, allowed=key.models)
     except Problem as problem:
         if problem.status is HTTPStatus.FORBIDDEN:
             raise

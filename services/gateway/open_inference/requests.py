@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from common.job_states import Priority
 from common.tensors import Datatype, Signature
@@ -21,7 +21,7 @@ from services.gateway.jobs.schemas import SubmitJob
 
 JSON_LENGTH_HEADER = "Inference-Header-Content-Length"
 RESERVED_PARAMETERS = ("binary_data_output", "priority", "sequence_end", "sequence_id", "sequence_start", "timeout")
-DEFAULT_SECONDS, MAX_SECONDS = 600.0, 604_800  # of one attempt
+MAX_SECONDS = 604_800  # of one attempt
 
 
 class InferInput(msgspec.Struct, frozen=True):
@@ -199,9 +199,9 @@ def parse_priority(parameters: Mapping[str, Any]) -> Priority:
     return (Priority.HIGH, Priority.NORMAL, Priority.LOW)[min(level, 3) - 1]
 
 
-def parse_timeout(parameters: Mapping[str, Any]) -> float:
+def parse_timeout(parameters: Mapping[str, Any]) -> float | UnsetType:
     """Convert Triton's microseconds to seconds. 0 is the default."""
-    return min(parse_count(parameters, "timeout"), MAX_SECONDS * 1_000_000) / 1e6 or DEFAULT_SECONDS
+    return min(parse_count(parameters, "timeout"), MAX_SECONDS * 1_000_000) / 1e6 or UNSET
 
 
 def select_parameters(parameters: Mapping[str, Any]) -> dict[str, bool | int | float | str] | None:

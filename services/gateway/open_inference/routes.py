@@ -98,7 +98,7 @@ async def submit_job(
     request: Caller, name: str, version: str | None, json_length: str | None, services: InferenceServices
 ) -> tuple[Job, ResponseFormat]:
     """Commit the job of a request. The request's body is freed on return."""
-    model = await find_model(services.catalogue, request.user, name, version)
+    model = await find_model(services, request.user, name, version)
     if model.decoupled:
         text = "HTTP end point doesn't support models with decoupled transaction policy: use POST /v1/jobs"  # as Triton
         raise Problem(HTTPStatus.NOT_IMPLEMENTED, "unsupported", text)

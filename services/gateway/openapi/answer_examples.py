@@ -71,6 +71,23 @@ FILE = {
     "created_at": "2026-11-21T10:18:32.488Z",
     "expires_at": "2026-11-22T10:18:32.488Z",
 }
+RETRY = {"max_attempts": 5, "initial_delay": 1.0, "max_delay": None}
+STEP = {"version": None, "for_each": None, "parameters": None, "priority": None, "timeout": 600.0, "retry": RETRY}
+PIPELINE = {
+    "name": "twice",
+    "version": "2",
+    "created_at": "2026-11-21T10:18:32.488Z",
+    "definition": {
+        "inputs": {"x": {"datatype": "FP32", "shape": [-1, -1], "optional": False}},
+        "steps": {
+            "first": STEP | {"model": "echo", "inputs": {"x": "$inputs.x"}, "fallback_model": None},
+            "rows": STEP
+            | {"model": "echo", "inputs": {"x": "$first.y"}, "for_each": "x", "fallback_model": None}
+            | {"timeout": 60.0, "retry": RETRY | {"max_attempts": 3}},
+        },
+        "outputs": {"whole": "$first.y", "by_row": "$rows.y"},
+    },
+}
 WINDOW = {"queue_ms": {"p50": 27, "p95": 310}, "inference_ms": {"p50": 35, "p95": 52}}
 
 # By operation and status; else by schema.
@@ -172,6 +189,13 @@ ANSWERS: dict[str, Any] = {
         "triton": {"queue_ms": 15.2, "compute_ms": 16.8},
     },
     "ModelList": {"items": [MODEL], "next_cursor": None},
+    "PipelineView": PIPELINE,
+    "PipelineDetails": PIPELINE | {"versions": ["2", "1"]},
+    "PipelinePage": {"items": [PIPELINE], "next_cursor": None},
+    "CheckedView": {
+        "input_tensors": [{"name": "x"} | TENSOR | {"max_bytes": 536_870_912}],
+        "output_tensors": [{"name": "whole"} | TENSOR, {"name": "by_row"} | TENSOR],
+    },
     "AuditPage": {
         "items": [
             {

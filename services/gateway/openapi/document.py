@@ -13,6 +13,8 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.spec import Components, SecurityScheme
 
 from common.http import health
+from common.job_options import RetryOptions
+from common.pipelines.definition import InputDefinition, PipelineDefinition, StepDefinition
 from common.tensors import RawElement
 from common.views.outputs import Output
 from services.gateway.admin.audit import schemas as audit_schemas
@@ -38,6 +40,7 @@ from services.gateway.openapi.request_bodies import add_bodies
 from services.gateway.openapi.response_headers import add_headers
 from services.gateway.openapi.swagger_ui import DocsPlugin, make_docs_router
 from services.gateway.openapi.webhook_events import BODIES, describe_webhooks
+from services.gateway.pipelines import schemas as pipeline_schemas
 from services.gateway.reports.stats import schemas as stats_schemas
 from services.gateway.reports.traces import schemas as trace_schemas
 from services.gateway.reports.usage import schemas as usage_schemas
@@ -50,6 +53,7 @@ SCHEMA_MODULES = (
     event_schemas,
     webhook_schemas,
     model_schemas,
+    pipeline_schemas,
     usage_schemas,
     audit_schemas,
     trace_schemas,
@@ -63,7 +67,7 @@ SCHEMA_MODULES = (
     protocol_schemas,
     health,
 )
-UNUSED = {msgspec.Struct, responses.StoredOutput}
+UNUSED = {msgspec.Struct, responses.StoredOutput, PipelineDefinition, StepDefinition, InputDefinition, RetryOptions}
 KINDS: list[Any] = [Output, RawElement, InferRequest, *BODIES]  # not fields of any other type
 KINDS += [
     kind
@@ -78,6 +82,7 @@ TAGS = {
     "Jobs": "Submit, read, cancel, retry and erase jobs.",
     "Events": "All that happens, for receivers that Charonia cannot reach.",
     "Models": "What models there are, and what they take.",
+    "Pipelines": "Models in a row, which take jobs like one model.",
     "Batches": "Many jobs in one call.",
     "Files": "Large inputs and outputs, by reference.",
     "Webhooks": "Subscriptions and their secrets.",

@@ -4,6 +4,20 @@ from typing import Any
 
 HOOK = "https://example.com/hook"
 INFER: dict[str, Any] = {"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}
+PIPELINE: dict[str, Any] = {
+    "inputs": {"x": {"datatype": "FP32", "shape": [-1, -1]}},
+    "steps": {
+        "first": {"model": "echo", "inputs": {"x": "$inputs.x"}},
+        "rows": {
+            "model": "echo",
+            "inputs": {"x": "$first.y"},
+            "for_each": "x",
+            "timeout": 60,
+            "retry": {"max_attempts": 3},
+        },
+    },
+    "outputs": {"whole": "$first.y", "by_row": "$rows.y"},
+}
 
 # By operation, then by what the example shows.
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -37,6 +51,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
         "all jobs": {"url": HOOK},
     },
     "change_webhook": {"its events": {"events": ["job.succeeded", "job.failed"]}},
+    "put_pipeline": {"two steps": PIPELINE},
+    "check_pipeline": {"two steps": PIPELINE},
     "create_key": {
         "to run and read": {"name": "scanner", "scopes": ["read", "submit"], "models": ["echo", "work*"]},
         "with limits": {

@@ -16,6 +16,7 @@ IN_PATH: dict[str, tuple[str, ids.Kind | None]] = {
     "key_id": ("The id of the key.", ids.Kind.KEY),
     "name": ("The name of the model.", None),
     "model": ("The name of the model.", None),
+    "pipeline": ("The name of the pipeline.", None),
     "version": ("The name of the version.", None),
 }
 

@@ -10,6 +10,7 @@ from common.security.encryption import Encryptor
 from common.security.ssrf import AddressPolicy
 from services.gateway.jobs.store import JobStore
 from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.pipeline_store import PipelineReader
 from services.gateway.webhooks.deliveries.store import DeliveryStore
 from services.gateway.webhooks.health.store import HealthStore
 from services.gateway.webhooks.secret_rotation import SecretRotation
@@ -27,6 +28,7 @@ class WebhookServices:
     encryptor: Encryptor
     policy: AddressPolicy
     catalogue: Catalogue
+    pipelines: PipelineReader
     attempt_seconds: float  # the notifiers' deadline of one attempt
     max_webhooks: int  # subscriptions of a tenant
 

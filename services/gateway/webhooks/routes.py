@@ -193,8 +193,12 @@ def view_webhook(row: WebhookRow, encryptor: Encryptor, caller: Key) -> WebhookV
 async def find_warnings(
     services: WebhookServices, caller: Key, models: Sequence[str] | msgspec.UnsetType | None
 ) -> list[FieldError]:
-    """Return a warning for each model that the caller's key does not see."""
-    return find_unknown_models(models, select_models(caller.models, await services.catalogue.read())) if models else []
+    """Return a warning for each model that the caller's key does not see. A pipeline is one, too."""
+    if not models:
+        return []
+    pipelines = [each.name for each in await services.pipelines.list_newest(caller.tenant_id)]
+    known = select_models(caller.models, dict.fromkeys([*await services.catalogue.read(), *pipelines]))
+    return find_unknown_models(models, known)
 
 
 def add_warnings(view: WebhookView, warnings: list[FieldError]) -> WebhookView:

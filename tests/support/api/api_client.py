@@ -67,6 +67,13 @@ class Urls(Strict, frozen=True):
     trace: str | None
 
 
+class RunStep(Strict, frozen=True):
+    status: Literal["waiting", "running", "succeeded", "failed", "canceled"]
+    total: int | None
+    done: int
+    job: str | None
+
+
 class Job(Strict, frozen=True):
     id: str
     status: Status
@@ -91,6 +98,10 @@ class Job(Strict, frozen=True):
     urls: Urls
     outputs_omitted: Literal["in_lists", "too_large", "erased"] | None = None  # why they are null
     outputs_url: str | None = None  # replaces outputs in a list, and large outputs in a webhook
+    kind: Literal["pipeline"] | None = None  # only of a run, with its steps
+    steps: dict[str, RunStep] | None = None
+    parent: str | None = None  # only of a step's job
+    step: str | None = None
 
     def output(self, name: str) -> list[object]:
         """Return the data of the only output with this name."""

@@ -23,6 +23,7 @@ from charonia.admin_schemas import (
 from charonia.model_schemas import (
     ModelInfo,
 )
+from charonia.pipeline_schemas import CheckedPipeline, PipelineData
 from charonia.schemas import (
     FileData,
     JobData,
@@ -42,9 +43,17 @@ NEWER = {"newer": 1}  # a field that no client knows
 KNOWN: dict[type, dict[str, Any]] = {  # what commands decide by
     JobData: {"status": "succeeded", "outputs": [OUTPUT], "outputs_url": None, "attempt": 1},
     Recovery: {"status": "done"},
+    PipelineData: {
+        "definition": {
+            "inputs": {HOSTILE: {"optional": False}},
+            "steps": {HOSTILE: {"model": HOSTILE, "inputs": {HOSTILE: HOSTILE}, "for_each": HOSTILE}},
+            "outputs": {HOSTILE: HOSTILE},
+        }
+    },
 }
 PAGES = {
     "models": ModelInfo,
+    "pipelines": PipelineData,
     "jobs": JobData,
     "dead-letters": JobData,
     "deliveries": DeliveryData,
@@ -56,6 +65,8 @@ PAGES = {
 }
 OBJECTS: list[tuple[str, Any]] = [
     (r"/v1/models/.+", ModelInfo),
+    (r"/v1/pipelines/[^/]+/check", CheckedPipeline),
+    (r"/v1/pipelines/.+", PipelineData),
     (r"/v1/jobs/[^/]+/outputs", JobOutputs),
     (r"/v1/jobs/[^/]+/trace", Trace),
     (r"/v1/jobs/[^/]+(/cancel|/retry)?", JobData),
@@ -105,6 +116,7 @@ def stream_job() -> bytes:
     """Return the events of a job whose model streams a hostile text."""
     job = make_example(JobData)
     events = [("job.started", {**job, "status": "processing", "outputs": []})]
+    events += [("step.started", {"step": HOSTILE, "total": 1})]
     events += [("job.output", {"id": HOSTILE, "attempt": 1, "status": "processing", "outputs": [OUTPUT]})]
     events += [("job.succeeded", job)]
     lines = [
@@ -141,7 +153,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 -- names of the base class
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 -- names of the base class
 
     def log_message(self, *_: object) -> None:
         """Print nothing."""

@@ -30,8 +30,9 @@ ALTER TABLE jobs
 
 ALTER TABLE job_steps
   ADD CHECK (number >= 0),
-  ADD CHECK (type IN ('job.output', 'job.canceling', 'job.queued')),
-  ADD CONSTRAINT job_steps_outputs_of_output CHECK ((outputs IS NULL) = (type <> 'job.output'));
+  ADD CHECK (type IN ('job.output', 'job.canceling', 'job.queued', 'step.started', 'step.succeeded', 'step.failed',
+                      'step.canceled', 'step.expired')),
+  ADD CONSTRAINT job_steps_outputs_of_output CHECK ((outputs IS NULL) = (type IN ('job.canceling', 'job.queued')));
 
 ALTER TABLE deliveries
   ADD CHECK (status IN ('pending', 'succeeded', 'exhausted', 'canceled')),

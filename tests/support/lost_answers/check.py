@@ -15,7 +15,8 @@ QUERIES = sql.load("tests.support.lost_answers", "check.sql")
 QUIET_SECONDS = 120.0  # a claim of a delivery lasts 16 s, and some may be lost
 CLAIMS = ("common/jobs: claim_jobs", "common/jobs: requeue_jobs")
 NEAR_SECONDS = 2.0  # between a claim and one whose answer is lost, for the claims that wait for the same lock
-OWN_FAILURES = ("inference_failed", "invalid_input", "triton_unavailable")  # of the model `faulty`, as asked
+# Of the model `faulty`, as asked, and of the runs with it.
+OWN_FAILURES = ("inference_failed", "invalid_input", "triton_unavailable", "step_failed")
 
 
 async def wait_until_quiet(world: World) -> None:

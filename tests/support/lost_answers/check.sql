@@ -24,7 +24,7 @@ HAVING count(*) > 1
 UNION ALL
 SELECT 'an end without its event', j.id::text
 FROM jobs j
-WHERE j.erased_at IS NULL
+WHERE j.erased_at IS NULL AND j.parent IS NULL -- the run of a step has an entry for it
   AND NOT EXISTS (SELECT FROM events e WHERE e.job_id = j.id AND e.claim = j.claim AND e.type = 'job.' || j.status)
 UNION ALL
 SELECT 'a success without outputs', id::text
@@ -81,18 +81,19 @@ FULL JOIN (
 WHERE u.counted IS DISTINCT FROM e.ended;
 
 -- name: compare_bytes
--- The same for the bytes of jobs that were never retried: those of other models than `faulty`.
+-- The same for the bytes of jobs that were never retried: those of other models than `faulty`, and the pipeline `broken`.
 SELECT u.model, u.bytes_in, j.bytes_in AS of_jobs, u.bytes_out, j.bytes_out AS of_outputs
 FROM (
   SELECT tenant_id, model, sum(bytes_in) AS bytes_in, sum(bytes_out) AS bytes_out
   FROM usage
-  WHERE tenant_id <> ALL($1::uuid[]) AND model <> 'faulty'
+  WHERE tenant_id <> ALL($1::uuid[]) AND model NOT IN ('faulty', 'broken')
   GROUP BY tenant_id, model
 ) u
 JOIN (
   SELECT tenant_id, model, sum(input_bytes) AS bytes_in,
          coalesce(sum(octet_length(outputs) + output_file_bytes), 0) AS bytes_out
   FROM jobs
+  WHERE parent IS NULL
   GROUP BY tenant_id, model
 ) j USING (tenant_id, model)
 WHERE (u.bytes_in, u.bytes_out) IS DISTINCT FROM (j.bytes_in, j.bytes_out);

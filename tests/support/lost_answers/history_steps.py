@@ -15,6 +15,12 @@ INSERT INTO live_jobs (id, tenant_id, model, priority, status, max_attempts, tim
 VALUES (gen_random_uuid(), $1, 'echo', 'normal', 'queued', 1, 1, 0, 0, '', '', 'infinity', 'infinity')
 RETURNING id
 """
+LIVE_RUN = """
+INSERT INTO live_runs (id, generation, tenant_id, model, priority, status, max_attempts, timeout, initial_delay,
+                       max_delay, traceparent, tensors, scheduled_at, run_state)
+VALUES (gen_random_uuid(), -1, $1, 'chain', 'normal', 'queued', 1, 1, 0, 0, '', '', 'infinity', '{}')
+RETURNING id
+"""
 LIVE_DELIVERY = """
 INSERT INTO live_deliveries (id, event_id, event_generation, event_type, tenant_id, endpoint_id, url, traceparent,
                              next_at)
@@ -29,7 +35,7 @@ VALUES (gen_random_uuid(), $1, 'ready', 'text/plain', 1, '', 60, gen_random_uuid
 async def repeat_history(world: World, jobs: Sequence[UUID]) -> None:
     """Every step for these ended jobs, but only a generation is old that has nothing: the check wants the rest."""
     own, tenant = world.own, world.removed_id
-    live = await own.fetchval(LIVE_JOB, tenant)
+    live = [await own.fetchval(LIVE_JOB, tenant), await own.fetchval(LIVE_RUN, tenant)]
     await own.execute(LIVE_DELIVERY, tenant)
     await own.execute(FILE_OF_GONE_JOB, tenant)
     await own.execute("UPDATE generations SET began_at = now(), ended_at = now() WHERE number = 8")
@@ -39,8 +45,9 @@ async def repeat_history(world: World, jobs: Sequence[UUID]) -> None:
         await repeat(lambda: keep_jobs(database, 1, jobs))
         await repeat(lambda: store.keep_for_deliveries(8, (NIL,), 100))
         await repeat(lambda: store.keep_for_jobs(8, (NIL,), 100))
+        await repeat(lambda: store.keep_for_runs(8, (NIL,), 100))
         await repeat(lambda: store.find_old(0.0))
         await repeat(lambda: store.empty(8, 0.0))
         await repeat(lambda: store.release_files((NIL, NIL), 100))
-    await own.execute("DELETE FROM jobs WHERE id = $1", live)
+    await own.execute("DELETE FROM jobs WHERE id = ANY($1)", live)
     await own.execute("DELETE FROM deliveries WHERE event_type = 'never'")

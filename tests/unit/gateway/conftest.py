@@ -11,10 +11,11 @@ from services.gateway.events.waiter_presence import WaiterPresence
 from services.gateway.events.waiters import Waiters
 from services.gateway.jobs.inputs.files import InputFiles
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
+from services.gateway.jobs.lookups import Lookups
 from services.gateway.jobs.submit import Submitter
 from tests.unit.clock import Clock
 from tests.unit.gateway.events.fakes import JOB, KEY, LONG, FakeStore, RecordedPublisher, run_pending
-from tests.unit.gateway.parsing import FakeCatalogue, FakeWorkers
+from tests.unit.gateway.parsing import FakeCatalogue, FakePipelines, FakeWorkers
 
 
 @pytest.fixture
@@ -65,5 +66,6 @@ def workers() -> FakeWorkers:
 @pytest.fixture
 def submitter(workers: FakeWorkers) -> Submitter:
     none = cast(Any, None)
-    files, large_inputs = InputFiles(none, none, none, 2**20, AddressPolicy()), LargeInputWriter(none, none, none, none)
-    return Submitter(none, FakeCatalogue(), none, AddressPolicy(), none, none, workers, files, large_inputs)
+    files = InputFiles(none, none, none, 2**20, AddressPolicy())
+    lookups, large_inputs = Lookups(files, FakePipelines()), LargeInputWriter(none, none, none, none)
+    return Submitter(none, FakeCatalogue(), none, AddressPolicy(), none, none, workers, lookups, large_inputs, none)

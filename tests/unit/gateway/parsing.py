@@ -1,11 +1,13 @@
-"""Fakes for tests of parsing: a catalogue without a database, and workers without processes."""
+"""Fakes for tests of parsing: a catalogue and pipelines without a database, and workers without processes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import ParamSpec, TypeVar
+from uuid import UUID
 
 from common.tensors import Datatype, Signature
 from services.gateway.http.worker_processes import LARGE, Workers
 from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.pipeline_store import PipelineKey, PipelineReader, StoredPipeline
 from services.gateway.models.store import ModelVersion
 
 P = ParamSpec("P")
@@ -21,6 +23,24 @@ class FakeCatalogue(Catalogue):
 
     async def read(self) -> dict[str, list[ModelVersion]]:
         return self.models
+
+
+class FakePipelines(PipelineReader):
+    """Pipelines of every tenant, and what was looked up."""
+
+    def __init__(self, *stored: StoredPipeline, older_dispatcher: bool = False) -> None:
+        self.stored = stored
+        self.older_dispatcher = older_dispatcher
+        self.wanted: list[set[PipelineKey]] = []
+
+    async def find_many(self, tenant: UUID, keys: Collection[PipelineKey]) -> dict[PipelineKey, StoredPipeline]:
+        self.wanted.append(set(keys))
+        found = {PipelineKey(each.name): each for each in self.stored}
+        found |= {PipelineKey(each.name, str(each.version)): each for each in self.stored}
+        return {key: found[key] for key in keys if key in found}
+
+    async def has_older_dispatcher(self) -> bool:
+        return self.older_dispatcher
 
 
 class FakeWorkers(Workers):

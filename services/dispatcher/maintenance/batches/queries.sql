@@ -3,7 +3,7 @@
 SELECT
   b.id,
   NOT EXISTS (
-    SELECT FROM live_jobs j WHERE j.batch_id = b.id
+    SELECT FROM jobs j WHERE j.batch_id = b.id AND j.generation <= 0
   ) AS done
 FROM batches b
 WHERE b.finished_at IS NULL AND b.id > $1

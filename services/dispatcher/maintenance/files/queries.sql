@@ -8,7 +8,7 @@ SELECT id FROM files WHERE expires_at <= now() ORDER BY expires_at LIMIT $1 FOR 
 UPDATE files
 SET status = CASE
       WHEN EXISTS (
-        SELECT FROM live_jobs WHERE input_files @> ARRAY[files.id] AND input_files IS NOT NULL
+        SELECT FROM jobs WHERE generation <= 0 AND input_files @> ARRAY[files.id] AND input_files IS NOT NULL
       ) THEN status
       ELSE 'deleting'
     END,

@@ -52,6 +52,7 @@ async def sweep(store: HistoryStore, retention: float) -> int:
     for number in await store.find_old(retention):
         await examine_all(partial(store.keep_for_deliveries, number), (NIL,))
         await examine_all(partial(store.keep_for_jobs, number), (NIL,))
+        await examine_all(partial(store.keep_for_runs, number), (NIL,))
         if await store.empty(number, retention):
             log.info("history.emptied", generation=number)
             emptied += 1

@@ -84,6 +84,22 @@ WITH live AS MATERIALIZED (
 )
 SELECT id AS last, count(*) OVER () AS examined FROM live ORDER BY id DESC LIMIT 1;
 
+-- name: keep_for_runs
+-- Moves what the next $3 live runs after an id ($2) have of history from a generation ($1) to the current one: entries of
+-- their streams, and attempts of their steps' jobs. Returns the last id, how many runs were examined, and those jobs.
+WITH live AS MATERIALIZED (
+  SELECT id FROM live_runs WHERE id > $2::uuid ORDER BY id LIMIT $3
+), ended AS MATERIALIZED (
+  SELECT id FROM jobs WHERE generation = $1::smallint AND parent = ANY(ARRAY(SELECT id FROM live))
+), attempts_kept AS (
+  UPDATE job_attempts SET generation = current_generation()
+  WHERE generation = $1 AND job_id = ANY(ARRAY(SELECT id FROM ended))
+), entries_kept AS (
+  UPDATE job_steps SET generation = current_generation()
+  WHERE generation = $1 AND job_id = ANY(ARRAY(SELECT id FROM live))
+)
+SELECT id AS last, count(*) OVER () AS examined, ARRAY(SELECT id FROM ended) AS jobs FROM live ORDER BY id DESC LIMIT 1;
+
 -- name: empty
 -- Empties a generation ($1) if it ended $2 seconds ago. Returns whether it did.
 SELECT empty_generation($1, $2) AS emptied;

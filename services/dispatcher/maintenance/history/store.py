@@ -51,6 +51,13 @@ class HistoryStore:
         """Keep the history of live jobs of a generation. Examine at most `limit` jobs after one."""
         return self._read(await self._database.fetch(QUERIES["keep_for_jobs"], number, *after, limit))
 
+    async def keep_for_runs(self, number: int, after: tuple[UUID, ...], limit: int) -> Page:
+        """Keep what live runs need of a generation. Examine at most `limit` runs after one."""
+        found = await self._database.fetch(QUERIES["keep_for_runs"], number, *after, limit)
+        for record in found:
+            await keep_jobs(self._database, number, record["jobs"])
+        return self._read(found)
+
     async def empty(self, number: int, retention: float) -> bool:
         """Empty a generation. Return False if somebody reads it for longer, or if it is in use again."""
         try:

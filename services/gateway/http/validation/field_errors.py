@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import inspect
 
+from common.pipelines.definition import STEP_NAME
 from services.gateway.http.problems import FieldError, escape
 from services.gateway.http.validation.allowed_values import (
     MAX_SHOWN,
@@ -32,6 +33,7 @@ PATTERNS = {
     r"^[^\x00]*$": "must not contain NUL characters",
     r"^[^\x00-\x1f\x7f]*$(?!\n)": "must not contain control characters",
     "^[0-9a-fA-F]{64}$": "must be 64 hexadecimal digits",
+    STEP_NAME: "must have 1 to 64 letters, digits, _ and -, must begin with a letter or _, and must not be `inputs`",
 }
 ENDS_IN_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 LACKS_ZONE = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?")
@@ -56,6 +58,7 @@ def find_errors(value: Any, kind: inspect.Type, pointer: str = "", *, is_text: b
             yield from find_object_errors(value, kind, pointer)
         case inspect.DictType() if isinstance(value, dict):
             yield from check_length(len(value), kind, pointer, "entries")
+            yield from find_name_errors(value, kind.key_type, pointer)
             yield from find_item_errors(value.items(), kind.value_type, pointer)
         case inspect.ListType() if isinstance(value, list):
             yield from check_length(len(value), kind, pointer, "items")
@@ -75,6 +78,14 @@ def find_errors(value: Any, kind: inspect.Type, pointer: str = "", *, is_text: b
 def find_item_errors(items: Iterable[tuple[object, Any]], kind: inspect.Type, pointer: str) -> Errors:
     for place, item in items:
         yield from find_errors(item, kind, f"{pointer}/{escape(str(place))}")
+
+
+def find_name_errors(names: Iterable[str], kind: inspect.Type, pointer: str) -> Errors:
+    """Check the names of an object's entries."""
+    for name in names:
+        place = f"{pointer}/{escape(name)}"
+        for error in find_errors(name, kind, place):
+            yield FieldError(place, f"its name {error.detail}")
 
 
 def find_union_errors(value: Any, kind: inspect.UnionType, pointer: str, is_text: bool) -> Errors:

@@ -19,3 +19,9 @@ SELECT DISTINCT model, fallback_model
 FROM jobs
 WHERE tenant_id = $1 AND id = ANY($2::uuid[])
 ORDER BY model, fallback_model;
+
+-- name: find_kin
+-- Returns those of a tenant's ($1) jobs ($2) that are runs, or of the steps of one.
+SELECT id, parent, step, run_state IS NOT NULL AS is_run
+FROM jobs
+WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND (parent IS NOT NULL OR run_state IS NOT NULL);

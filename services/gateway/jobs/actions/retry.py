@@ -1,6 +1,7 @@
 """Retries ended jobs, one or many, on the same or another model."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 from uuid import UUID
 
@@ -21,6 +22,8 @@ from services.gateway.http.problems import FieldError, Problem, invalid
 from services.gateway.jobs.actions.store import JobState, RetryableJob, RetryStore
 from services.gateway.jobs.inputs.shapes import fits, show_shape
 from services.gateway.jobs.inputs.validation import check_batch, list_names, show
+from services.gateway.jobs.runs.refusals import explain_step
+from services.gateway.jobs.runs.retry import Refusal, RunRetrier
 from services.gateway.jobs.schemas import Skipped
 from services.gateway.models.catalogue import Catalogue
 from services.gateway.models.store import ModelVersion
@@ -30,43 +33,59 @@ REPLAYABLE = (Status.FAILED,)  # the dead letters
 
 
 class Retried(NamedTuple):
-    """The wake-ups of the jobs that are queued again, for `announce`; and why a target model refuses others."""
+    """The wake-ups of the jobs that are queued again, for `announce`; and why others are refused."""
 
-    wake_ups: dict[UUID, WakeUp]
-    refused: dict[UUID, str]
+    wake_ups: dict[UUID, Sequence[WakeUp]]
+    refused: dict[UUID, Refusal]
 
 
 class Retrier:
     def __init__(
-        self, database: Database, catalogue: Catalogue, wake_ups: WakeUpPublisher, changes: ChangePublisher
+        self,
+        database: Database,
+        catalogue: Catalogue,
+        wake_ups: WakeUpPublisher,
+        changes: ChangePublisher,
+        runs: RunRetrier,
     ) -> None:
         self._database = database
         self._store = RetryStore(database)
         self._catalogue = catalogue
         self._wake_ups = wake_ups
         self._changes = changes
+        self._runs = runs
 
     async def retry(self, key: Key, jobs: Sequence[UUID], statuses: Sequence[Status], target: str | None) -> Retried:
-        """Queue those of the jobs again that have one of these statuses.
+        """Queue those of the jobs again that have one of these statuses. A run goes on with what it lacks.
 
-        With a target model, it retries only jobs whose inputs the model accepts.
+        With a target model, it retries only jobs whose inputs the model accepts. It refuses jobs of steps.
 
         Raises Problem: 422 for an unknown model, 403 for one that the key may not run.
         """
         await self._check_permissions(key, jobs, target)
-        refused: dict[UUID, str] = {}
+        kin = await self._store.find_kin(key.tenant_id, jobs)
+        refused = {job: Refusal("step", explain_step(each, "retry")) for job, each in kin.items() if not each.is_run}
+        alone = [job for job in jobs if job not in kin]
         if target is not None:
-            refused = await self._find_refused(key, jobs, statuses, target)
-            jobs = [job for job in jobs if job not in refused]
-        wake_ups = await retry_jobs(self._database, key.tenant_id, jobs, statuses, target)
-        for wake_up in wake_ups.values():
+            refused |= {job: no_other_model(target) for job, each in kin.items() if each.is_run}
+            refused |= await self._find_refused(key, alone, statuses, target)
+            alone = [job for job in alone if job not in refused]
+        queued = await retry_jobs(self._database, key.tenant_id, alone, statuses, target)
+        wake_ups: dict[UUID, Sequence[WakeUp]] = {job: [wake_up] for job, wake_up in queued.items()}
+        for run in [job for job in kin if job not in refused]:
+            outcome = await self._runs.retry(key.tenant_id, run, statuses)
+            if isinstance(outcome, Refusal):
+                refused[run] = outcome
+            elif outcome is not None:
+                wake_ups[run] = outcome
+        for wake_up in queued.values():
             tracing.add_link(wake_up.traceparent)
         self._changes.notify(wake_ups)
         return Retried(wake_ups, refused)
 
-    def announce(self, wake_ups: Mapping[UUID, WakeUp]) -> None:
+    def announce(self, wake_ups: Mapping[UUID, Sequence[WakeUp]]) -> None:
         """Announce retried jobs. Until then their status is `queued`, unless a dispatcher looks by itself."""
-        self._wake_ups.announce(wake_ups.values())
+        self._wake_ups.announce(chain.from_iterable(wake_ups.values()))
 
     async def _check_permissions(self, key: Key, jobs: Sequence[UUID], target: str | None) -> None:
         """Raise Problem (403) if the key may not run what the jobs would run now: their models and fallback models."""
@@ -78,39 +97,46 @@ class Retrier:
                     if name is not None:
                         check_model(key.models, name)
 
-    async def explain_skips(self, tenant_id: UUID, jobs: Sequence[UUID], refused: Mapping[UUID, str]) -> list[Skipped]:
+    async def explain_skips(
+        self, tenant_id: UUID, jobs: Sequence[UUID], refused: Mapping[UUID, Refusal]
+    ) -> list[Skipped]:
         """Return why each of these jobs was not replayed. `refused` is what `retry` returned."""
         states = await self._store.find_states(tenant_id, jobs) if jobs else {}
         return [explain_skip(job, states.get(job), refused.get(job)) for job in jobs]
 
     async def _find_refused(
         self, key: Key, jobs: Sequence[UUID], statuses: Sequence[Status], target: str
-    ) -> dict[UUID, str]:
+    ) -> dict[UUID, Refusal]:
         """Return the jobs whose inputs the target model refuses, with the reason."""
         try:
             found = await self._catalogue.find(target, allowed=key.models)
         except Problem as problem:
             raise invalid(FieldError("/target_model", problem.detail)) from problem
         retryable = await self._store.find_retryable(key.tenant_id, jobs, statuses)
-        refused: dict[UUID, str] = {}
+        refused: dict[UUID, Refusal] = {}
         for chunk in chunk_jobs(retryable):
             inputs = await self._store.read_inputs(key.tenant_id, chunk)
             for job, packed in inputs.items():
                 if reason := explain_refusal(found, packed):
-                    refused[job] = reason
+                    refused[job] = Refusal("inputs_refused", reason)
         return refused
 
 
-def explain_skip(job: UUID, state: JobState | None, refusal: str | None) -> Skipped:
+def explain_skip(job: UUID, state: JobState | None, refusal: Refusal | None) -> Skipped:
     """Return why a job was not replayed. Pure."""
     shown = ids.encode(ids.Kind.JOB, job)
     if state is None:
         return Skipped(shown, "not_found", "your tenant has no such job, or it was deleted after its retention")
     if refusal is not None:
-        return Skipped(shown, "inputs_refused", refusal)
+        return Skipped(shown, *refusal)
     if state.erased:
         return Skipped(shown, "erased", "the job was erased, so it has no inputs; submit a new job")
     return Skipped(shown, "not_failed", f"the job is {state.status}; only a failed job is a dead letter")
+
+
+def no_other_model(target: str) -> Refusal:
+    text = f"'{target}' cannot replace the pipeline of a run; leave target_model out, and the run goes on"
+    return Refusal("inputs_refused", text)
 
 
 def chunk_jobs(jobs: Sequence[RetryableJob]) -> Iterator[list[UUID]]:

@@ -18,6 +18,14 @@ class RetryableJob(NamedTuple):
     size: int
 
 
+class Kin(NamedTuple):
+    """A run, or the job of a step, which has a parent."""
+
+    parent: UUID | None
+    step: str | None
+    is_run: bool
+
+
 class JobState(NamedTuple):
     """What a job is now."""
 
@@ -35,6 +43,11 @@ class RetryStore:
         """Return those of the tenant's jobs that have one of these statuses and are not erased."""
         found = await self._database.fetch(QUERIES["find_retryable_jobs"], tenant_id, jobs, statuses)
         return [RetryableJob(*record.values()) for record in found]
+
+    async def find_kin(self, tenant_id: UUID, jobs: Sequence[UUID]) -> dict[UUID, Kin]:
+        """Return those of the tenant's jobs that are runs, or of steps."""
+        found = await self._database.fetch(QUERIES["find_kin"], tenant_id, jobs)
+        return {record["id"]: Kin(record["parent"], record["step"], record["is_run"]) for record in found}
 
     async def find_states(self, tenant_id: UUID, jobs: Sequence[UUID]) -> dict[UUID, JobState]:
         """Return those of the jobs that the tenant has."""

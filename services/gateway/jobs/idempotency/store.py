@@ -32,6 +32,7 @@ class KeyRecord(NamedTuple):
     traceparent: str
     answer: bytes | None
     erased: bool
+    run_version: str | None = None  # of its pipeline, if it is a run
 
 
 class IdempotencyStore:
@@ -52,6 +53,7 @@ class IdempotencyStore:
                 record["traceparent"],
                 record["answer"],
                 record["erased"],
+                record["run_version"],
             )
             for record in found
         }

@@ -1,9 +1,8 @@
 """Looks up the files that submits refer to."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TypeVar
 from uuid import UUID
 
 from common.errors import StoreNotFound
@@ -22,9 +21,7 @@ from services.gateway.jobs.inputs.locations import (
 )
 from services.gateway.jobs.inputs.references import KnownFile, KnownFiles
 from services.gateway.jobs.inputs.store import InputStore
-from services.gateway.jobs.parse import NeedsFiles, SubmitContext
-
-T = TypeVar("T")
+from services.gateway.jobs.parse import SubmitContext
 
 
 class InputFiles:
@@ -44,20 +41,6 @@ class InputFiles:
         self._locations = locations
         self.max_tensor = max_tensor
         self.policy = policy
-
-    async def parse(self, parse: Callable[[SubmitContext], Awaitable[T]], context: SubmitContext) -> T:
-        """Return what `parse` returns. If that needs files, look them up and call it again.
-
-        It decodes the body twice then. To keep what it decoded, a worker process would have to send that here and get
-        it back, which takes the event loop longer than a second decoding takes the worker.
-
-        Raises what `parse` raises, and Unavailable.
-        """
-        try:
-            return await parse(context)
-        except NeedsFiles as needed:
-            files = needed.files
-        return await parse(await self.add_to(context, files))
 
     async def add_to(self, context: SubmitContext, needed: Mapping[UUID | Location, bool]) -> SubmitContext:
         """Return the context with the files and objects that its tenant may read, and the folders it may write to.

@@ -1,22 +1,31 @@
+-- No statement counts the jobs of steps: a run counts itself, until it ends.
+
 -- name: count_waiting
 -- Counts the waiting jobs of a tenant ($1) by model and priority, at most $2, oldest first: all of them, those whose time
 -- has not come, and since when the oldest of the others waits. The BETWEEN and the order make the planner use the index.
 SELECT model, priority, count(*) AS waiting, count(*) FILTER (WHERE run_at > now()) AS scheduled,
        min(greatest(created_at, run_at)) FILTER (WHERE run_at <= now()) AS oldest_at
 FROM (
-  SELECT model, priority, created_at, run_at
-  FROM live_jobs
-  WHERE tenant_id BETWEEN $1 AND $1 AND finished_at IS NULL AND lease_until IS NULL
-  ORDER BY tenant_id, created_at
-  LIMIT $2
+  (
+    SELECT model, priority, created_at, run_at
+    FROM live_jobs
+    WHERE tenant_id BETWEEN $1 AND $1 AND finished_at IS NULL AND lease_until IS NULL AND parent IS NULL
+    ORDER BY tenant_id, created_at
+    LIMIT $2
+  )
+  UNION ALL
+  (SELECT model, priority, created_at, run_at FROM live_runs WHERE tenant_id = $1 AND lease_until IS NULL LIMIT $2)
 ) waiting
 GROUP BY model, priority;
 
 -- name: count_own_running
 -- Counts the running jobs of a tenant ($1) by model and priority. All that runs is read: it is as much as there are slots.
 SELECT model, priority, count(*) AS running
-FROM live_jobs
-WHERE lease_until > '-infinity' AND tenant_id = $1
+FROM (
+  SELECT model, priority FROM live_jobs WHERE lease_until > '-infinity' AND tenant_id = $1 AND parent IS NULL
+  UNION ALL
+  SELECT model, priority FROM live_runs WHERE tenant_id = $1 AND status = 'processing'
+) running
 GROUP BY model, priority;
 
 -- name: measure_ended
@@ -29,7 +38,7 @@ WITH recent AS MATERIALIZED (
   FROM jobs
   WHERE (tenant_id, finished_at) > ($1, now() - interval '1 hour')
     AND (tenant_id, finished_at) < ($1, 'infinity') -- both bounds hold for no other tenant, and fit no other index
-    AND generation > 0 AND finished_at > '-infinity'
+    AND generation > 0 AND finished_at > '-infinity' AND parent IS NULL
   ORDER BY tenant_id DESC, finished_at DESC
   LIMIT $2
 ), limits AS (
@@ -55,21 +64,23 @@ WITH seen AS (
     SELECT greatest(created_at, run_at) AS due_at, NULL::timestamptz AS started_at, NULL::timestamptz AS finished_at,
            false AS failed
     FROM live_jobs
-    WHERE tenant_id BETWEEN $1 AND $1 AND finished_at IS NULL AND lease_until IS NULL
+    WHERE tenant_id BETWEEN $1 AND $1 AND finished_at IS NULL AND lease_until IS NULL AND parent IS NULL
     ORDER BY tenant_id, created_at
     LIMIT $2
   )
   UNION ALL
   SELECT greatest(created_at, run_at), started_at, NULL, false
   FROM live_jobs
-  WHERE lease_until > '-infinity' AND tenant_id = $1
+  WHERE lease_until > '-infinity' AND tenant_id = $1 AND parent IS NULL
+  UNION ALL
+  (SELECT greatest(created_at, run_at), started_at, NULL, false FROM live_runs WHERE tenant_id = $1 LIMIT $2)
   UNION ALL
   (
     SELECT least(greatest(created_at, run_at), finished_at), started_at, finished_at, status = 'failed'
     FROM jobs
     WHERE (tenant_id, finished_at) > ($1, now() - interval '1 hour')
       AND (tenant_id, finished_at) < ($1, 'infinity') -- as in measure_ended
-      AND generation > 0 AND finished_at > '-infinity'
+      AND generation > 0 AND finished_at > '-infinity' AND parent IS NULL
     ORDER BY tenant_id DESC, finished_at DESC
     LIMIT $3
   )

@@ -19,6 +19,7 @@ from tests.support.lost_answers import (
     job_scenarios,
     maintenance_scenarios,
     notifier_scenarios,
+    pipeline_scenarios,
     webhook_scenarios,
 )
 from tests.support.lost_answers.check import find_violations, wait_until_quiet
@@ -50,6 +51,7 @@ SCENARIOS: Sequence[Scenario] = (
     *command_scenarios.SCENARIOS,
     *maintenance_scenarios.SCENARIOS,
     *notifier_scenarios.SCENARIOS,
+    *pipeline_scenarios.SCENARIOS,
 )
 
 

@@ -10,7 +10,7 @@ LIMIT = 16 * 1024 * 1024
 X = "'x' (FP32 [-1, -1])"
 CURSOR = "invalid cursor; pass the previous page's next_cursor, with the same filters"
 JOB_ID = "'job_nonsense' is not the id of a job; one looks like job_01h455vb4pex5vsknk084sn02q"
-KNOWN = "'echo', 'excerpt', 'faulty', 'mirror', 'ocr', 'ocr_stream', 'tokens', 'work', 'work_small'"
+KNOWN = "'echo', 'excerpt', 'faulty', 'mirror', 'ocr', 'ocr_stream', 'tokens', 'words', 'work', 'work_small'"
 
 
 class Mistake(NamedTuple):

@@ -27,7 +27,7 @@ from tests.support.api.triton_client import (
 )
 from tests.support.waiting import eventually
 
-MODELS = ["echo", "excerpt", "faulty", "mirror", "ocr", "ocr_stream", "tokens", "work", "work_small"]
+MODELS = ["echo", "excerpt", "faulty", "mirror", "ocr", "ocr_stream", "tokens", "words", "work", "work_small"]
 ECHO = "/v2/models/echo/infer"
 X = {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}
 LARGE = 1_000_000  # elements

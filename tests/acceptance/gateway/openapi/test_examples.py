@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from deploy.local.stack import Stack
-from services.gateway.openapi.examples import HOOK
+from services.gateway.openapi.examples import HOOK, PIPELINE
 from tests.acceptance.conftest import open_client
 from tests.support.api.documented_headers import find_headers, list_headers
 from tests.support.api.model_inputs import fault, work
@@ -47,6 +47,8 @@ async def tenant(stack: Stack, receiver: Receiver) -> AsyncIterator[Tenant]:
             items = (await http.get(f"/v1/jobs/{job}/deliveries")).json()["items"]
             return next((item["id"] for item in items if item["status"] == "succeeded"), None)
 
+        stored = await http.put("/v1/pipelines/twice", json=PIPELINE)
+        assert stored.is_success, stored.text
         later = (datetime.now(UTC) + LATER).isoformat()
         batch = await create("/v1/batches", [{"model": "echo", "inputs": {"x": [[1]]}}])
         await http.get(f"/v1/batches/{batch}", params={"wait": 30})  # only then it has results
@@ -61,6 +63,7 @@ async def tenant(stack: Stack, receiver: Receiver) -> AsyncIterator[Tenant]:
             "file_id": (await http.post("/v1/files", content=b"content")).json()["id"],
             "name": "echo",
             "model": "echo",
+            "pipeline": "twice",
             "version": "1",
         }
         yield Tenant(http, ids)

@@ -18,6 +18,7 @@ from tests.support.database.temporary import Databases
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 BIG = (
     "jobs",
+    "runs",
     "batch_items",
     "job_attempts",
     "events",
@@ -46,6 +47,13 @@ WITH new AS MATERIALIZED (
   SELECT id, $1::uuid, 'echo', 'normal', CASE WHEN running THEN 'processing' ELSE 'queued' END, 3, 600, 1, 300, '',
          CASE WHEN NOT running AND later THEN now() END, now(), CASE WHEN running THEN now() END,
          CASE WHEN running THEN now() END, CASE WHEN running THEN 'worker' END, '', ARRAY[id]
+  FROM new
+), runs AS (
+  INSERT INTO jobs (id, generation, tenant_id, model, priority, status, max_attempts, timeout, initial_delay, max_delay,
+                    traceparent, scheduled_at, lease_until, worker, tensors, input_files, run_state)
+  SELECT gen_random_uuid(), -1, $1, 'chain', 'normal', CASE WHEN running THEN 'processing' ELSE 'queued' END, 1, 600, 0,
+         0, '', CASE WHEN NOT running THEN now() END, CASE WHEN running THEN now() END,
+         CASE WHEN running THEN 'pipeline' END, '', ARRAY[id], '{}'
   FROM new
 ), items AS (
   INSERT INTO batch_items (batch_id, index, job_id) SELECT gen_random_uuid(), 0, id FROM new
@@ -76,11 +84,12 @@ SELECT derive_id(id, $1), id, current_generation(), $1, id, '', 'job.started', $
        CASE WHEN running OR later THEN now() END, CASE WHEN running THEN now() END, ''
 FROM new
 """
-KEYS = {"jobs_pkey", "live_jobs_pkey"}
+KEYS = {"jobs_pkey", "live_jobs_pkey", "live_runs_pkey"}
 LISTS = {  # the indexes that a list may use
-    "list_jobs": {"jobs_ended", "jobs_waiting", "jobs_by_lease", *KEYS},
-    "list_jobs_of_model": {"jobs_ended_of_model", "jobs_waiting", "jobs_by_lease", *KEYS},
-    "list_jobs_of_batch": {"jobs_of_batch"},
+    "list_jobs": {"jobs_ended", "jobs_waiting", "jobs_by_lease", "runs_by_tenant", *KEYS},
+    "list_jobs_of_model": {"jobs_ended_of_model", "jobs_waiting", "jobs_by_lease", "runs_by_tenant", *KEYS},
+    "list_jobs_of_batch": {"jobs_of_batch", "runs_of_batch", "runs_by_tenant"},
+    "list_jobs_of_run": {"jobs_of_run"},
     "list_dead_letters": {"jobs_dead_letters"},
     "list_webhook_deliveries": {"deliveries_by_endpoint", "endpoints_pkey"},
     "find_health": {"deliveries_by_due", "deliveries_by_endpoint", "endpoints_pkey"},
@@ -90,10 +99,10 @@ LISTS = {  # the indexes that a list may use
     "measure_recent": {"jobs_ended_of_model"},
     "count_running": {"jobs_by_lease"},
     "list_feed": {"events_in_feed"},
-    "count_waiting": {"jobs_waiting"},
-    "count_own_running": {"jobs_by_lease"},
+    "count_waiting": {"jobs_waiting", "runs_by_tenant"},
+    "count_own_running": {"jobs_by_lease", "runs_by_tenant"},
     "measure_ended": {"jobs_by_end"},
-    "count_by_minute": {"jobs_waiting", "jobs_by_lease", "jobs_by_end"},
+    "count_by_minute": {"jobs_waiting", "jobs_by_lease", "jobs_by_end", "runs_by_tenant"},
     "find_news": {"events_in_feed"},
     "find_feed_end": {"events_in_feed"},
     "list_files": {"files_by_tenant"},
@@ -105,8 +114,8 @@ LISTS = {  # the indexes that a list may use
     "lock_expired_files": {"files_by_expiry"},
     "list_unchecked_files": {"files_unchecked"},
     "save_checked_files": {"files_pkey"},
-    "claim_expired_files": {"files_pkey", "jobs_by_input_file"},
-    "delete_file": {"files_pkey", "jobs_by_input_file"},
+    "claim_expired_files": {"files_pkey", "jobs_by_input_file", "runs_by_input_file"},
+    "delete_file": {"files_pkey", "jobs_by_input_file", "runs_by_input_file"},
     "list_audit_log": {"audit_log_by_tenant"},
     "list_whole_audit_log": {"audit_log_by_time"},
     "list_job_deliveries": {"events_by_job", "deliveries_by_event", "endpoints_pkey"},  # a job has few events

@@ -26,7 +26,8 @@ LEDGER = "schema_migrations"  # every new connection reads it: see check_schema
 # Files of `common` by the roles whose services run them.
 COMMON = {
     ("common", "known_files.sql"): ("dispatcher", "operator"),
-    **{("common.jobs", f"{verb}.sql"): ("gateway",) for verb in ("submit", "input_files", "cancel", "retry", "erase")},
+    **{("common.jobs", f"{verb}.sql"): ("gateway",) for verb in ("submit", "submit_run", "cancel", "retry", "erase")},
+    **{("common.jobs", f"{verb}.sql"): ("gateway", "dispatcher") for verb in ("input_files", "run")},
     **{
         ("common.jobs", f"{verb}.sql"): ("dispatcher",)
         for verb in (
@@ -47,6 +48,7 @@ COMMON = {
     ("common.postgres", "database_metrics.sql"): ("dispatcher",),
     ("common.postgres", "leadership.sql"): ("dispatcher", "notifier"),
     ("common.postgres", "standby_check.sql"): ("dispatcher",),
+    **{("common.runs", f"{name}.sql"): ("gateway", "dispatcher") for name in ("outputs", "pipelines")},
     ("common.views", "batch.sql"): ("gateway", "dispatcher"),
     ("common.views", "delivery.sql"): ("gateway", "notifier"),
 }

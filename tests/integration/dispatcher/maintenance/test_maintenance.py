@@ -37,7 +37,7 @@ async def test_the_grace_of_a_candidate_goes_on(
     leader = LeaseStore(database, ROLE)
     assert (await leader.acquire()).held
     publisher = Publisher("amqp://unused", "tests")
-    maintenance = Maintenance(read_settings(tmp_path), Parts(database, UNUSED, publisher, *[UNUSED] * 4))
+    maintenance = Maintenance(read_settings(tmp_path), Parts(database, UNUSED, publisher, *[UNUSED] * 5))
     candidate = asyncio.create_task(maintenance.run())
 
     async def is_over() -> bool:

@@ -11,8 +11,11 @@ from common.postgres import database as database_module
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
 from common.rabbitmq.publisher import Publisher
+from common.runs.progress import RunCarrier
+from common.views.job import JobUrls
 from services.dispatcher.results import result_writer
 from services.dispatcher.results.result_writer import LARGE, ResultWriter
+from services.dispatcher.results.run_progress import RunProgress
 from services.dispatcher.results.store import NotStored, Step
 from tests.integration.jobs import claim, look, new_end, submit
 from tests.integration.stores import Stores
@@ -41,7 +44,8 @@ async def hasty(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
 @pytest.fixture
 def writer(hasty: Database) -> ResultWriter:
     changes = ChangePublisher(Publisher("amqp://127.0.0.1:1/", "tests"))
-    return ResultWriter(hasty, Stores(hasty).results, RecordedWakeUps(), changes)
+    runs = RunProgress(hasty, RunCarrier(JobUrls()), changes)
+    return ResultWriter(hasty, Stores(hasty).results, runs, RecordedWakeUps(), changes)
 
 
 async def test_much_json_that_cannot_be_saved_delays_no_other_end(

@@ -13,7 +13,7 @@ from services.dispatcher.triton.model_version import ModelVersion
 from tests.integration.dispatcher.inference import count_batches, fail, integer, read, run, text
 from tests.integration.waiting import until
 
-MODELS = {"echo", "mirror", "work", "tokens", "faulty", "ocr", "ocr_stream", "work_small", "excerpt"}
+MODELS = {"echo", "mirror", "work", "tokens", "faulty", "ocr", "ocr_stream", "work_small", "excerpt", "words"}
 
 
 async def test_every_demo_model_is_ready(client: TritonClient) -> None:

@@ -7,16 +7,15 @@ import pytest
 from common.job_states import Priority
 from common.postgres.database import Database
 from common.rabbitmq.change_publisher import ChangePublisher
-from common.views.job import JobUrls
 from services.gateway.events.store import EventStore
 from services.gateway.http.problems import Problem
-from services.gateway.jobs.actions.cancel import Canceler
 from services.gateway.jobs.actions.store import RetryStore
 from services.gateway.jobs.store import JobFilter, JobStore
 from services.gateway.reports.stats.reader import StatsReader
 from services.gateway.reports.stats.routes import view_stats
 from services.gateway.reports.stats.store import StatsStore
 from services.gateway.reports.traces.store import TraceStore
+from tests.integration.job_actions import new_canceler
 from tests.integration.jobs import submit
 from tests.support.database.later_release import ALLOW_MORE, SET_PRIORITY, SET_STATUS
 from tests.support.recorded_wake_ups import RecordedWakeUps
@@ -65,7 +64,7 @@ async def test_a_new_priority_is_shown(database: Database, tenant: UUID, urgent:
 async def test_a_job_in_a_new_state_is_not_canceled(
     database: Database, tenant: UUID, paused: UUID, urgent: UUID
 ) -> None:
-    canceler = Canceler(database, RecordedWakeUps(), ChangePublisher(FakePublisher()), JobUrls())
+    canceler = new_canceler(database, RecordedWakeUps(), ChangePublisher(FakePublisher()))
     with pytest.raises(Problem, match="the job is paused") as caught:
         await canceler.cancel(tenant, paused)
     assert caught.value.code == "conflict"

@@ -7,7 +7,8 @@ from common.jobs.transitions import TRANSITIONS, VERBS
 from common.postgres import sql
 from deploy.local.settings import ROOT
 
-WRITES = re.compile(r"\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+(ONLY\s+)?(\w+\.)?(live_)?jobs\b")
+ADD = ("submit_jobs", "add_runs", "add_steps")
+WRITES = re.compile(r"\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+(ONLY\s+)?(\w+\.)?(live_)?(jobs|runs)\b")
 
 
 def test_every_state_can_be_reached_from_queued() -> None:
@@ -41,7 +42,7 @@ def test_each_statement_declares_its_moves_once() -> None:
 
 
 def test_only_declared_statements_write_jobs() -> None:
-    """Besides them, `submit` adds jobs, and `remove` removes them."""
+    """Besides them, `submit` and `run` add jobs, and `remove` removes them."""
     files = [file for folder in ("common", "services") for file in (ROOT / folder).rglob("*.sql")]
     found: dict[str, str] = {}
     for file in files:
@@ -49,4 +50,4 @@ def test_only_declared_statements_write_jobs() -> None:
             package = ".".join(file.parent.relative_to(ROOT).parts)
             found |= {name: package for name, text in sql.load(package, file.name).items() if WRITES.search(text)}
     declared = {each.statement for moves in VERBS.values() for each in moves}
-    assert found == dict.fromkeys({*declared, "submit_jobs", "remove_jobs"}, "common.jobs")
+    assert found == dict.fromkeys({*declared, *ADD, "remove_jobs"}, "common.jobs")

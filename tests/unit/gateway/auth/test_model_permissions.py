@@ -67,5 +67,5 @@ async def test_a_submit_for_another_model_is_refused(
 async def test_an_unknown_model_does_not_reveal_those_that_are_not_allowed(submitter: Submitter) -> None:
     context = await submitter.make_context(Key(ids.new(), ids.new(), models=("none*",)), TRACEPARENT)
     with pytest.raises(Problem, match="not found") as raised:
-        parse_job(msgspec.json.encode({"model": "none", "inputs": {"x": [1]}}), context)
+        await submitter.parse(msgspec.json.encode({"model": "none", "inputs": {"x": [1]}}), context)
     assert "echo" not in raised.value.detail

@@ -64,6 +64,17 @@ def test_an_output_event_has_its_outputs() -> None:
     }
 
 
+def test_an_event_of_a_step_has_the_data_of_its_run() -> None:
+    row = HistoryRow(EventPosition(1, 3), "step.started", AT, b'{"step":"a","job":null}', None, None, None, None)
+    event = to_event(JOB, row, JobUrls())
+    assert (event.id, event.type, event.is_end) == ("1.3", "step.started", False)
+    assert msgspec.json.decode(event.body) == {
+        "type": "step.started",
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "data": {"id": ids.encode(ids.Kind.JOB, JOB), "status": "processing", "step": "a", "job": None},
+    }
+
+
 def test_a_requeue_event_has_the_error() -> None:
     row = HistoryRow(EventPosition(2, 2), "job.queued", AT, None, 1, "echo", "timeout", "too long")
     data = msgspec.json.decode(to_event(JOB, row, JobUrls()).body)["data"]

@@ -12,11 +12,13 @@ import pytest
 from common import ids
 from common.errors import DatabaseUnavailable
 from common.job_states import Status
+from common.runs.pipelines import Pipelines
 from common.views.job import JobUrls, JobView
 from services.gateway.auth.authentication import Authenticator, Connection, unauthorized
 from services.gateway.auth.store import Key
 from services.gateway.events.waiters import Waiters
 from services.gateway.http.problems import Problem
+from services.gateway.jobs.runs.views import RunViewer
 from services.gateway.jobs.store import FoundJob, JobStore
 from services.gateway.jobs.wait_reasons import WaitExplainer
 from services.gateway.models.store import ModelStore
@@ -57,6 +59,7 @@ class World:
             waiters=FakeWaiters(self),
             events=none,
             waits=WaitExplainer(NoWorkloads(ModelStore(FakeDatabase()))),
+            runs=RunViewer(FakeDatabase(), Pipelines()),
             signer=none,
             urls=JobUrls("", ""),
         )

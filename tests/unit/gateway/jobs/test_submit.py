@@ -12,7 +12,8 @@ from common.job_states import Status
 from common.jobs.submit import JobTimes
 from common.rabbitmq.messages import JobsQueued, QueuedJob
 from common.tensors import Datatype, Tensor
-from services.gateway.jobs.parse import MAX_METADATA, MAX_PARAMETER_BYTES, build_job, find_option_errors
+from services.gateway.jobs.options import MAX_PARAMETER_BYTES
+from services.gateway.jobs.parse import MAX_METADATA, build_job, find_option_errors
 from services.gateway.jobs.schemas import Callback, RetryRule, SubmitJob
 from services.gateway.jobs.submit import to_row
 

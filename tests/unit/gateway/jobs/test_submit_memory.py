@@ -15,6 +15,7 @@ from services.gateway.http.limits.body_limits import BodyBudget, BodyDeadlines, 
 from services.gateway.http.problems import Problem
 from services.gateway.jobs.inputs.files import InputFiles
 from services.gateway.jobs.inputs.large_input_writer import LargeInputWriter
+from services.gateway.jobs.lookups import Lookups
 from services.gateway.jobs.queue_limits.limits import QueueLimits
 from services.gateway.jobs.submit import Submitter
 from tests.unit.gateway.parsing import TRACEPARENT, FakeCatalogue, FakeWorkers
@@ -56,8 +57,8 @@ class NoLimits(QueueLimits):
 async def submit(budget: BodyBudget, held: int = len(BODY)) -> int:
     """Return what a submit holds while its inputs are written. `held` are the bytes that it holds before."""
     writer = Writer(budget)
-    files, policy = InputFiles(NONE, NONE, NONE, 2**20, AddressPolicy()), AddressPolicy()
-    submitter = Submitter(NONE, FakeCatalogue(), NONE, policy, NoLimits(), NONE, FakeWorkers(), files, writer)
+    lookups, policy = Lookups(InputFiles(NONE, NONE, NONE, 2**20, AddressPolicy()), NONE), AddressPolicy()
+    submitter = Submitter(NONE, FakeCatalogue(), NONE, policy, NoLimits(), NONE, FakeWorkers(), lookups, writer, NONE)
     lease = BodyLease(budget, BodyDeadlines())
     lease.grow(held)
     context = await submitter.make_context(Key(ids.new(), ids.new()), TRACEPARENT)

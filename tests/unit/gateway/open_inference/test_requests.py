@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from common.job_states import Priority
 from common.tensors import SIZES, Datatype, Signature, Tensor
@@ -175,13 +176,13 @@ def test_inputs_take_the_raw_bytes_in_order() -> None:
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        ({}, (Priority.NORMAL, 600.0, None)),
-        ({"priority": 0, "timeout": 0}, (Priority.NORMAL, 600.0, None)),
+        ({}, (Priority.NORMAL, UNSET, None)),
+        ({"priority": 0, "timeout": 0}, (Priority.NORMAL, UNSET, None)),
         ({"priority": 1, "timeout": 2_500_000}, (Priority.HIGH, 2.5, None)),
         ({"priority": 2, "timeout": 2**64}, (Priority.NORMAL, 604_800.0, None)),
-        ({"priority": 3, "binary_data_output": True}, (Priority.LOW, 600.0, None)),
-        ({"priority": 10**30, "sequence_id": 0, "sequence_end": True}, (Priority.LOW, 600.0, None)),
-        ({"mine": 1.5, "yours": "a", "sequence_id": ""}, (Priority.NORMAL, 600.0, {"mine": 1.5, "yours": "a"})),
+        ({"priority": 3, "binary_data_output": True}, (Priority.LOW, UNSET, None)),
+        ({"priority": 10**30, "sequence_id": 0, "sequence_end": True}, (Priority.LOW, UNSET, None)),
+        ({"mine": 1.5, "yours": "a", "sequence_id": ""}, (Priority.NORMAL, UNSET, {"mine": 1.5, "yours": "a"})),
     ],
 )
 def test_parameters_go_to_the_job_or_the_model(parameters: dict[str, object], expected: tuple[object, ...]) -> None:

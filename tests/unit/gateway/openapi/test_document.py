@@ -133,7 +133,7 @@ async def test_jobs_of_a_batch_leave_what_is_missing_to_its_defaults(document: d
     schemas = document["components"]["schemas"]
     assert schemas["BatchJob"]["required"] == ["inputs"]
     assert [name for name, shape in schemas["BatchJob"]["properties"].items() if "default" in shape] == []
-    assert schemas["SubmitJob"]["properties"]["timeout"]["default"] == 600
+    assert schemas["SubmitJob"]["properties"]["priority"]["default"] == "normal"
 
 
 async def test_every_body_has_examples_that_fit_its_schema(document: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from common.postgres.audit_log import Action
-from tests.integration.gateway.admin.audit.world import MODEL, NEW_HEADER, QUERY, TENANT, URL, World
+from tests.integration.gateway.admin.audit.world import MODEL, NEW_HEADER, PIPELINE, QUERY, TENANT, URL, World
 
 DISABLE = "UPDATE webhooks SET disabled_at = now(), disabled_reason = 'gone'"
 Entries: TypeAlias = Mapping[Action, Mapping[str, object]]
@@ -87,6 +87,17 @@ CHANGES = {
         MODEL,
         {"model.resumed": {}},
         lambda world: world.limits(*PAUSED_MODEL),
+    ),
+    "store a pipeline": Change(World.store_pipeline, "key", PIPELINE, {"pipeline.created": {"version": "1"}}),
+    "store another version": Change(
+        lambda world: world.store_pipeline(120.0),
+        "key",
+        PIPELINE,
+        {"pipeline.updated": {"version": "2"}},
+        World.store_pipeline,
+    ),
+    "delete a pipeline": Change(
+        World.delete_pipeline, "key", PIPELINE, {"pipeline.deleted": {"version": "1"}}, World.store_pipeline
     ),
     "create a webhook": Change(
         World.create_webhook,

@@ -10,10 +10,10 @@ from common.postgres.audit_log import Action
 from common.postgres.database import Database
 from services.gateway.http.problems import Problem
 from tests.integration.gateway.admin.audit.changes import CHANGES, Change
-from tests.integration.gateway.admin.audit.world import MODEL, TENANT, Entry, World
+from tests.integration.gateway.admin.audit.world import MODEL, PIPELINE, TENANT, Entry, World
 
 REFUSE = "ALTER TABLE audit_log ADD CONSTRAINT refuses_all CHECK (false) NOT VALID"
-TABLES = ("tenants", "api_keys", "model_limits", "webhooks", "old_secrets")
+TABLES = ("tenants", "api_keys", "model_limits", "webhooks", "old_secrets", "pipelines")
 UNCHANGED = {  # what is set already
     "revoke a key": lambda world: world.keys("revoke", world.caller.actor),
     "limit a queue": lambda world: world.keys("tenant", TENANT, "--max-queued", "5"),
@@ -24,6 +24,8 @@ UNCHANGED = {  # what is set already
     "enable a webhook": World.enable_webhook,
     "disable a webhook by hand": World.disable_webhook,
     "add the bootstrap key": World.add_bootstrap_key,
+    "store a pipeline": World.store_pipeline,
+    "delete a pipeline": World.delete_pipeline,
 }
 
 
@@ -59,6 +61,7 @@ async def test_a_change_has_its_entry(world: World, change: Change) -> None:
     assert len(entries) == len(change.entries)
     assert {entry.actor for entry in entries} == {world.caller.actor if change.actor == "key" else change.actor}
     known = {"tenant": world.tenant, "key": world.caller.actor, "webhook": world.webhook, MODEL: MODEL}
+    known[PIPELINE] = PIPELINE
     if change.target == "new":
         assert not {entry.target for entry in entries} & {*known.values()}
     else:

@@ -7,6 +7,7 @@ import msgspec
 from cryptography.fernet import Fernet
 
 from common import ids
+from common.pipelines.definition import PipelineDefinition
 from common.postgres.audit_log import Action
 from common.postgres.database import Database
 from common.security.encryption import Encryptor
@@ -18,7 +19,9 @@ from services.gateway.commands.keys import KeySettings
 from services.gateway.commands.limits import __main__ as limits
 from services.gateway.jobs.store import JobStore
 from services.gateway.models.catalogue import Catalogue
+from services.gateway.models.pipeline_store import PipelineReader
 from services.gateway.models.store import ModelStore
+from services.gateway.pipelines.store import NewPipeline, PipelineWriter
 from services.gateway.webhooks import action_routes, routes, secret_routes
 from services.gateway.webhooks.deliveries.store import DeliveryStore
 from services.gateway.webhooks.dependencies import WebhookServices
@@ -29,7 +32,9 @@ from services.gateway.webhooks.store import WebhookStore
 from tests.integration.deliveries import add_due
 from tests.integration.notifier.steps import GONE, Steps
 
-TENANT, MODEL = "acme", "ocr"
+TENANT, MODEL, PIPELINE = "acme", "ocr", "scan"
+READ = {"model": MODEL, "inputs": {"image": "$inputs.image"}}
+PIPELINE_OF = {"inputs": {"image": {"datatype": "BYTES", "shape": [1]}}, "outputs": {"text": "$read.text"}}
 URL = "https://93.184.215.14/hook"
 QUERY, HEADER, NEW_HEADER, BOOTSTRAP = "token=hidden-query", "hidden-header", "hidden-new-header", "hidden-bootstrap"
 
@@ -54,6 +59,7 @@ class World:
             database=database,
             jobs=JobStore(database),
             catalogue=Catalogue(ModelStore(database)),
+            pipelines=PipelineReader(database),
             webhooks=WebhookStore(database),
             deliveries=DeliveryStore(database),
             health=HealthStore(database),
@@ -121,6 +127,14 @@ class World:
 
     async def enable_webhook(self) -> None:
         await self.call(action_routes.enable_webhook, webhook_id=self.webhook)
+
+    async def store_pipeline(self, timeout: float = 60.0) -> None:
+        definition = msgspec.convert(PIPELINE_OF | {"steps": {"read": READ | {"timeout": timeout}}}, PipelineDefinition)
+        new = NewPipeline(PIPELINE, definition, [], {"read": []})
+        await PipelineWriter(self.database).add(self.caller, new)
+
+    async def delete_pipeline(self) -> None:
+        await PipelineWriter(self.database).delete(self.caller, PIPELINE)
 
     async def answer_gone(self) -> None:
         """Let the receiver of the subscription answer 410."""

@@ -27,15 +27,13 @@ from services.gateway.batches.store import BatchStore, NewBatch
 from services.gateway.http.problems import Problem
 from services.gateway.jobs import submit as gateway_submit
 from services.gateway.jobs.actions.erasure import Eraser
-from services.gateway.jobs.actions.retry import Retrier
 from services.gateway.jobs.inputs import large_input_writer
 from services.gateway.jobs.inputs.store import InputStore
 from services.gateway.jobs.parse import parse_job
-from services.gateway.models.catalogue import Catalogue
-from services.gateway.models.store import ModelStore
 from tests.integration.common.object_store.streams import list_keys
 from tests.integration.forgetting import forget
 from tests.integration.gateway.jobs.inputs.large_inputs import LARGE, SMALL, Killed, World, content, write_body
+from tests.integration.job_actions import new_retrier
 from tests.integration.jobs import TRACEPARENT
 from tests.integration.stores import Stores
 from tests.integration.submitters import new_submitter
@@ -187,7 +185,7 @@ async def test_a_dead_letter_runs_again_with_its_input(world: World) -> None:
     job = (await world.submit()).row.id
     assert await world.read(job) == [content()]
     changes = ChangePublisher(Publisher("amqp://127.0.0.1:1/", "tests"))
-    retrier = Retrier(world.database, Catalogue(ModelStore(world.database)), RecordedWakeUps(), changes)
+    retrier = new_retrier(world.database, RecordedWakeUps(), changes)
     caller = Key(ids.new(), world.tenant)
     refused = await retrier.retry(caller, [job], (Status.FAILED,), "narrow")
     assert (refused.wake_ups, list(refused.refused)) == ({}, [job])  # its shape does not fit

@@ -10,6 +10,7 @@ from common.postgres.batcher import MAX_BATCH_BYTES
 from common.tensors import Datatype, FileContent, Signature, Tensor
 from services.gateway.jobs.actions.retry import chunk_jobs, explain_refusal, explain_skip, find_mismatch
 from services.gateway.jobs.actions.store import JobState, RetryableJob
+from services.gateway.jobs.runs.retry import Refusal
 from services.gateway.models.store import ModelVersion
 from tests.support.database.later_release import NEWER_INPUTS
 
@@ -73,11 +74,11 @@ def test_a_reference_is_a_file_of_any_size(data: bytes | FileContent, reference:
         (None, None, "not_found", "your tenant has no such job"),
         (JobState(Status.SUCCEEDED, erased=False), None, "not_failed", "the job is succeeded"),
         (JobState(Status.FAILED, erased=True), None, "erased", "it has no inputs"),
-        (JobState(Status.FAILED, erased=False), "'z' is missing", "inputs_refused", "'z' is missing"),
+        (JobState(Status.FAILED, erased=False), Refusal("inputs_refused", "no 'z'"), "inputs_refused", "no 'z'"),
     ],
 )
 def test_a_job_that_is_not_replayed_has_a_reason(
-    state: JobState | None, refusal: str | None, code: str, detail: str
+    state: JobState | None, refusal: Refusal | None, code: str, detail: str
 ) -> None:
     found = explain_skip(FILE, state, refusal)
     assert (found.code, detail in found.detail) == (code, True)

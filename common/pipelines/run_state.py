@@ -1,0 +1,78 @@
+"""How far a run is. Pure."""
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+
+import msgspec
+
+
+class StepStatus(StrEnum):
+    """The state of a step of a run."""
+
+    WAITING = "waiting"  # for steps that it refers to
+    RUNNING = "running"  # its jobs wait or run
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"  # not begun, or stopped, because the run has ended
+
+
+class StepState(msgspec.Struct, frozen=True, kw_only=True):
+    """A step of a run. A step without `for_each` has one element."""
+
+    status: StepStatus = StepStatus.WAITING
+    total: int = 0  # elements; 0 while it waits
+    made: int = 0  # elements that have a job: the first ones
+    done: int = 0  # elements that have succeeded
+
+    @property
+    def in_flight(self) -> int:
+        return self.made - self.done
+
+
+RunState = Mapping[str, StepState]
+_decoder = msgspec.json.Decoder(dict[str, StepState])
+
+
+def encode(state: RunState) -> bytes:
+    """Return the JSON of a state."""
+    return msgspec.json.encode(state)
+
+
+def decode(body: bytes) -> RunState:
+    """Return the state in JSON. Raises msgspec.ValidationError for one of a later release."""
+    return _decoder.decode(body)
+
+
+def begin(steps: Collection[str]) -> RunState:
+    """Return the state of a run whose steps all wait."""
+    return {step: StepState() for step in steps}
+
+
+def resume(state: RunState, jobs: Mapping[str, tuple[int, int]]) -> RunState:
+    """Return the state in which an ended run goes on. `jobs` are how many each step has, and how many have succeeded.
+
+    A job may have succeeded after the run had ended. Every other job of the steps must be queued again.
+    """
+    return {name: resume_step(step, *jobs.get(name, (0, 0))) for name, step in state.items()}
+
+
+def resume_step(step: StepState, made: int, done: int) -> StepState:
+    if step.status is StepStatus.SUCCEEDED:
+        return step
+    if not step.total:
+        return StepState()
+    status = StepStatus.SUCCEEDED if done == step.total else StepStatus.RUNNING
+    return StepState(status=status, total=step.total, made=made, done=done)
+
+
+def stop(state: RunState, failed: str | None = None) -> RunState:
+    """Return the state of a run that has ended before all steps have. One step may have `failed`."""
+
+    def stopped(name: str, step: StepState) -> StepState:
+        if name == failed:
+            return msgspec.structs.replace(step, status=StepStatus.FAILED)
+        if step.status in (StepStatus.WAITING, StepStatus.RUNNING):
+            return msgspec.structs.replace(step, status=StepStatus.CANCELED)
+        return step
+
+    return {name: stopped(name, step) for name, step in state.items()}

@@ -1,0 +1,197 @@
+"""Carries a locked run on: takes the ends of its steps' jobs, makes the jobs that follow, or ends the run.
+
+All of it is in the transaction that ended those jobs. So each job of a step is made once, and none is forgotten.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from common import ids
+from common.event_types import number_event
+from common.job_states import Failure, Status
+from common.jobs.new_event import NewEvent
+from common.jobs.new_job import NewJob
+from common.jobs.run import (
+    Run,
+    RunEnd,
+    StepEvent,
+    add_step_events,
+    add_steps,
+    cancel_steps,
+    end_run,
+    save_states,
+)
+from common.pipelines import advance
+from common.pipelines.elements import InvalidElements
+from common.pipelines.run_state import RunState, stop
+from common.postgres.database import Connection
+from common.rabbitmq.wake_ups import WakeUp, cancel_wake_up, event_wake_up
+from common.runs.outputs import render_outputs
+from common.runs.pipelines import Pipeline
+from common.runs.step_inputs import StepInputs, TooMuch, count, divide
+from common.runs.step_jobs import make_job
+from common.tensors import Tensor
+from common.views.job import JobUrls, render_event
+
+
+class StepEnd(NamedTuple):
+    """The end of a job of a step."""
+
+    job: UUID
+    step: str
+    status: Status
+    failure: Failure | None
+
+
+class StepEventData(msgspec.Struct, frozen=True):
+    """The data of an event of a step, in the stream of its run."""
+
+    step: str
+    job: str | None = None
+    total: int | None = None
+
+
+class Carried(NamedTuple):
+    """What to announce after the commit, and how the run ended, if it did."""
+
+    wake_ups: Sequence[WakeUp]
+    status: Status | None = None
+
+
+class RunCarrier:
+    """Carries runs on."""
+
+    def __init__(self, urls: JobUrls) -> None:
+        self._urls = urls
+
+    async def carry_on(
+        self, connection: Connection, run: Run, now: datetime, pipeline: Pipeline, ends: Sequence[StepEnd]
+    ) -> Carried:
+        """Carry a locked run on after the ends of some of its jobs, or begin it, if there are none."""
+        failed = next((end for end in ends if end.status is not Status.SUCCEEDED), None)
+        state = run.state
+        events = [to_event(run, f"step.{end.status}", end.step, end.job) for end in ends]
+        for end in ends:
+            if end.status is Status.SUCCEEDED:
+                state = advance.note_success(state, end.step)
+        if failed is not None:
+            return await self._fail(connection, run, now, stop(state, failed.step), describe(failed), events)
+        inputs = StepInputs(connection, run, pipeline)
+        try:
+            state, begun = await begin_ready(state, pipeline, inputs)
+            events += [to_event(run, "step.started", step, total=state[step].total) for step in begun]
+            state, jobs = await make_jobs(run, state, pipeline, inputs)
+            if not advance.has_succeeded(state):
+                if not await add_steps(connection, jobs):
+                    raise TooMuch("a file that a step reads is gone")
+                await save_states(connection, {run.id: state})
+                await add_step_events(connection, events)
+                return Carried([job.wake_up for job in jobs])
+            outputs = await render_outputs(connection, pipeline, inputs)
+        except (InvalidElements, TooMuch) as error:
+            failure = Failure("step_failed", str(error), retryable=False)
+            return await self._fail(connection, run, now, stop(state), failure, events)
+        await add_step_events(connection, events)
+        return await self._end(connection, run, now, Status.SUCCEEDED, state, outputs=outputs)
+
+    async def end_overdue(self, connection: Connection, run: Run, now: datetime) -> Carried:
+        """Fail a locked run whose deadline has passed."""
+        text = f"the run took longer than its timeout of {run.timeout:g} s"
+        return await self._fail(connection, run, now, stop(run.state), Failure("timeout", text, retryable=True), [])
+
+    async def cancel(self, connection: Connection, run: Run, now: datetime) -> Carried:
+        """Cancel a locked run. Its steps' jobs that run are canceled by their dispatchers, later."""
+        canceling = await cancel_steps(connection, run.id)
+        ended = await self._end(connection, run, now, Status.CANCELED, stop(run.state))
+        cancels = [cancel_wake_up(job.id, job.traceparent) for job in canceling]
+        return Carried([*ended.wake_ups, *cancels], ended.status)
+
+    async def _fail(
+        self,
+        connection: Connection,
+        run: Run,
+        now: datetime,
+        state: RunState,
+        failure: Failure,
+        events: Sequence[StepEvent],
+    ) -> Carried:
+        await add_step_events(connection, events)
+        canceling = await cancel_steps(connection, run.id)
+        ended = await self._end(connection, run, now, Status.FAILED, state, failure=failure)
+        cancels = [cancel_wake_up(job.id, job.traceparent) for job in canceling]
+        return Carried([*ended.wake_ups, *cancels], ended.status)
+
+    async def _end(
+        self,
+        connection: Connection,
+        run: Run,
+        now: datetime,
+        status: Status,
+        state: RunState,
+        *,
+        failure: Failure | None = None,
+        outputs: bytes | None = None,
+    ) -> Carried:
+        kind, event_id = f"job.{status}", ids.new()
+        ended = msgspec.structs.replace(
+            run,
+            status=status,
+            finished_at=now,
+            error_code=None if failure is None else failure.code,
+            error_message=None if failure is None else failure.message,
+            error_retryable=None if failure is None else failure.retryable,
+        )
+        sequence = number_event(kind, run.claim)
+        body = render_event(ended, self._urls, kind, now, outputs, sequence=sequence)
+        event = NewEvent(event_id, kind, sequence, body, run.traceparent)
+        await end_run(
+            connection,
+            RunEnd(run=run.id, status=status, state=state, event=event, failure=failure, outputs=outputs),
+        )
+        return Carried([event_wake_up(event_id, kind, run.traceparent)], status)
+
+
+async def begin_ready(state: RunState, pipeline: Pipeline, inputs: StepInputs) -> tuple[RunState, list[str]]:
+    """Return the state after all steps have begun that may, and those steps. A step without elements lets others begin.
+
+    Raises InvalidElements and TooMuch.
+    """
+    begun: list[str] = []
+    while ready := advance.list_ready(state, pipeline.needs):
+        for name in ready:
+            step = pipeline.definition.steps[name]
+            state = advance.start(state, name, count(step, await inputs.read(step)))
+            begun.append(name)
+    return state, begun
+
+
+async def make_jobs(run: Run, state: RunState, pipeline: Pipeline, inputs: StepInputs) -> tuple[RunState, list[NewJob]]:
+    """Return the state after jobs were made for the elements that get one now, and the jobs.
+
+    Raises InvalidElements and TooMuch.
+    """
+    jobs: list[NewJob] = []
+    for name, found in state.items():
+        if wanted := advance.list_wanted(found):
+            step = pipeline.definition.steps[name]
+            divided: Sequence[list[Tensor]] = divide(step, await inputs.read(step), wanted)
+            jobs += [make_job(run, name, step, index, each) for index, each in zip(wanted, divided, strict=True)]
+            state = advance.note_made(state, name, wanted)
+    return state, jobs
+
+
+def describe(end: StepEnd) -> Failure:
+    """Return why a run failed whose step did."""
+    if end.failure is None:
+        return Failure("step_failed", f"step '{end.step}' was canceled", retryable=True)
+    text = f"step '{end.step}' failed: {end.failure.message}"
+    return Failure("step_failed", text, end.failure.retryable)
+
+
+def to_event(run: Run, kind: str, step: str, job: UUID | None = None, *, total: int | None = None) -> StepEvent:
+    shown = None if job is None else ids.encode(ids.Kind.JOB, job)
+    return StepEvent(run.id, run.claim, kind, msgspec.json.encode(StepEventData(step, shown, total)))

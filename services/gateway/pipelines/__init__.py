@@ -1,0 +1,1 @@
+"""Pipelines: their definitions, checked against the catalogue before they are stored."""
