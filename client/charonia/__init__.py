@@ -61,6 +61,8 @@ from charonia.events import (
     JobEvent,
     JobProgress,
     ProgressEvent,
+    StepEvent,
+    StepProgress,
     UnknownEvent,
     WebhookEvent,
     WebhookNote,
@@ -74,6 +76,7 @@ from charonia.model_schemas import (
     TritonTimes,
     VersionInfo,
 )
+from charonia.pipeline_schemas import CheckedPipeline, PipelineData
 from charonia.references import FileId, Url
 from charonia.requests import Options, OutputTarget, Retry, Webhook
 from charonia.results import Done, OutputFile, Outputs, Part, Result
@@ -94,6 +97,7 @@ from charonia.schemas import (
     Output,
     Priority,
     Replayed,
+    RunStep,
     Skipped,
     Status,
     WaitingFor,
@@ -117,6 +121,7 @@ __all__ = [
     "BatchLine",
     "Charonia",
     "CharoniaError",
+    "CheckedPipeline",
     "ConfigurationError",
     "Conflict",
     "ConnectionFailed",
@@ -162,6 +167,7 @@ __all__ = [
     "Outputs",
     "Part",
     "Percentiles",
+    "PipelineData",
     "Priority",
     "ProgressEvent",
     "QueueStats",
@@ -172,12 +178,15 @@ __all__ = [
     "Result",
     "ResumeError",
     "Retry",
+    "RunStep",
     "Scope",
     "ServerError",
     "Skipped",
     "Span",
     "Stats",
     "Status",
+    "StepEvent",
+    "StepProgress",
     "TensorInfo",
     "TestedDelivery",
     "TooLarge",

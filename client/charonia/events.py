@@ -22,6 +22,19 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     outputs: list[Output] = []
 
 
+class StepProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """What is new about a step of a run: the job that ended, or how many elements began.
+
+    `id` and `status` are those of the run.
+    """
+
+    id: str
+    status: str
+    step: str
+    job: str | None = None
+    total: int | None = None
+
+
 class WebhookNote(msgspec.Struct, frozen=True, kw_only=True):
     """What `webhook.test` and `webhook.disabled` say about a subscription."""
 
@@ -58,6 +71,12 @@ class ProgressEvent(BaseEvent, frozen=True, kw_only=True):
     data: JobProgress
 
 
+class StepEvent(BaseEvent, frozen=True, kw_only=True):
+    """A step of a run began, or one of its jobs ended: in the stream of the run."""
+
+    data: StepProgress
+
+
 class BatchEvent(BaseEvent, frozen=True, kw_only=True):
     """All jobs of a batch have ended."""
 
@@ -87,7 +106,7 @@ class UnknownEvent(msgspec.Struct, frozen=True, kw_only=True):
     data: dict[str, Any]
 
 
-Event: TypeAlias = JobEvent | ProgressEvent | BatchEvent | DeliveryEvent | WebhookEvent | UnknownEvent
+Event: TypeAlias = JobEvent | ProgressEvent | StepEvent | BatchEvent | DeliveryEvent | WebhookEvent | UnknownEvent
 """What streams, the feed and `verify` return. Ask with `isinstance` which it is.
 
 `id` is the same however often the event arrives. A later event of a job has a greater `sequence`. `position` is where
@@ -95,6 +114,7 @@ the feed of all events goes on after this one.
 """
 JOB_ENDS = frozenset({"job.succeeded", "job.failed", "job.canceled", "job.expired"})
 PROGRESS = frozenset({"job.queued", "job.started", "job.output", "job.canceling"})
+STEPS = frozenset({"step.started", "step.succeeded", "step.failed", "step.canceled"})
 _KINDS: dict[str, type[Event]] = {
     **dict.fromkeys((*JOB_ENDS, "job.started"), JobEvent),
     "batch.completed": BatchEvent,
@@ -105,7 +125,7 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def is_of(event: Event, job_id: str | None) -> bool:
-    """Return whether an event is one of this job. A stream may also have those of other jobs, such as its steps."""
+    """Return whether an event is one of this job. A stream may also have those of other jobs."""
     return (event.data.get("id") if isinstance(event, UnknownEvent) else event.data.id) == job_id
 
 
@@ -137,7 +157,8 @@ def parse_fed(position: str, body: str | bytes) -> Event:
 
 def parse_streamed(event_id: str, body: str | bytes) -> Event:
     """Return an event of a stream. Raise InvalidResponse if it is no JSON object."""
-    return _parse(body, event_id, _KINDS | dict.fromkeys(PROGRESS, ProgressEvent))
+    streamed = dict.fromkeys(PROGRESS, ProgressEvent) | dict.fromkeys(STEPS, StepEvent)
+    return _parse(body, event_id, _KINDS | streamed)
 
 
 def _parse(body: str | bytes, event_id: str, kinds: dict[str, type[Event]]) -> Event:

@@ -53,8 +53,8 @@ class TritonTimes(msgspec.Struct, frozen=True):
 class ModelInfo(ApiObject, frozen=True, kw_only=True):
     """A model: its inputs and outputs, whether it is ready, and how many jobs wait by priority.
 
-    `slots` is how many jobs its dispatchers run at a time. `recent` and `triton` are absent in lists. A newer gateway
-    may have other kinds, without `max_batch_size`, `queue`, `slots` or `running`.
+    `slots` is how many jobs its dispatchers run at a time. `recent` and `triton` are absent in lists. A pipeline has
+    no `max_batch_size`, `queue`, `slots` or `running`.
     """
 
     kind: str = "model"

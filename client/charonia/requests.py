@@ -36,8 +36,8 @@ class OutputTarget(TypedDict, total=False):
 class Options(TypedDict, total=False):
     """More fields of a submit, under the API's names. Times are in seconds.
 
-    `timeout` is that of one attempt, `expires_in` how long the job may wait before it starts, and `retain` how long it
-    is kept after its end.
+    `timeout` is that of one attempt, or of a whole run of a pipeline. `expires_in` is how long the job may wait before
+    it starts, and `retain` how long it is kept after its end.
     """
 
     version: str

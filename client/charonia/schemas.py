@@ -97,8 +97,24 @@ class WaitingFor(msgspec.Struct, frozen=True):
     detail: str
 
 
+class RunStep(msgspec.Struct, frozen=True):
+    """A step of a run: its state, how many elements it has, and how many of them have succeeded.
+
+    `total` is None until the step begins. `job` is that of a step without `for_each`, once it begins.
+    """
+
+    status: str
+    total: int | None
+    done: int
+    job: str | None = None
+
+
 class JobData(ApiObject, frozen=True, kw_only=True):
-    """A job as the API shows it."""
+    """A job as the API shows it.
+
+    Of a run of a pipeline, `kind` is `pipeline`, and `steps` has its steps by name. It is None in lists. The job of a
+    step names its run as `parent`, and its `step`.
+    """
 
     id: str
     status: str
@@ -122,6 +138,10 @@ class JobData(ApiObject, frozen=True, kw_only=True):
     metadata: dict[str, Any]
     trace_id: str
     metrics: Metrics
+    kind: str | None = None
+    steps: dict[str, RunStep] | None = None
+    parent: str | None = None
+    step: str | None = None
 
     @property
     def has_ended(self) -> bool:

@@ -18,6 +18,7 @@ from charonia._async.keys import AsyncKeys
 from charonia._async.mapper import AsyncMapper
 from charonia._async.output_files import download_outputs, is_too_large
 from charonia._async.pages import list_pages
+from charonia._async.pipelines import AsyncPipelines
 from charonia._async.planner import AsyncPlanner
 from charonia._async.resources import AsyncDeadLetters, AsyncJobs, AsyncModels, to_text
 from charonia._async.transport import AsyncTransport
@@ -88,6 +89,7 @@ class AsyncCharonia:
         self._max_body = max_body
         self._transport = AsyncTransport(connection.url, headers, timeout, http)
         self.models = AsyncModels(self._transport)
+        self.pipelines = AsyncPipelines(self._transport, self.models)
         self.files = AsyncFiles(self._transport)
         self.jobs = AsyncJobs(self._transport)
         self.batches = AsyncBatches(self._transport, self.models, max_body)

@@ -1,7 +1,7 @@
 """A job: its state, its events and its result."""
 
 import functools
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -35,6 +35,7 @@ from charonia.schemas import (
     JobInputs,
     JobOutputs,
     Output,
+    RunStep,
     WaitingFor,
 )
 from charonia.sources import OnProgress, ignore_progress
@@ -84,6 +85,11 @@ class AsyncJob:
     @property
     def metadata(self) -> dict[str, Any]:
         return self.data.metadata
+
+    @property
+    def steps(self) -> Mapping[str, RunStep]:
+        """The steps of a run by name, as of the last `refresh` or `wait`. Empty for other jobs."""
+        return self.data.steps or {}
 
     @property
     def trace_id(self) -> str:
@@ -172,8 +178,9 @@ class AsyncJob:
         """Yield the events of the job as they come, from its beginning, until it has ended.
 
         A broken connection is opened again, and no event is lost or repeated. `after` is the id of an event to go on
-        after. A newer gateway may send events of other jobs too, such as those of its steps: `event.data.id` tells.
-        Raise DeadlineExceeded after `timeout` seconds.
+        after. A run of a pipeline also has a StepEvent when a step begins, and when a job of a step ends. A newer
+        gateway may send events of other jobs too: `event.data.id` tells. Raise DeadlineExceeded after `timeout`
+        seconds.
         """
         with KnownJob(self.id) as known:
             async for event in self._transport.follow(get(self._path("/events")), Deadline(timeout), known, after):

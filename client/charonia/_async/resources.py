@@ -63,11 +63,17 @@ class AsyncJobs:
         status: Status | None = None,
         model: str | None = None,
         batch: str | None = None,
+        parent: str | None = None,
+        step: str | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
     ) -> AsyncGenerator[JobData, None]:
-        """Yield jobs without their outputs, newest first."""
-        query = {"status": status, "model": model, "batch": batch}
+        """Yield jobs without their outputs, newest first.
+
+        Those of the steps of a run are listed only with its id as `parent`, by step, and in the order of its elements.
+        `step` is the name of one step.
+        """
+        query = {"status": status, "model": model, "batch": batch, "parent": parent, "step": step}
         times = {"created_after": to_text(created_after), "created_before": to_text(created_before)}
         async for job in list_pages(self._transport, "/v1/jobs", JobData, **query, **times):
             yield job

@@ -19,6 +19,7 @@ from charonia._sync.keys import Keys
 from charonia._sync.mapper import Mapper
 from charonia._sync.output_files import download_outputs, is_too_large
 from charonia._sync.pages import list_pages
+from charonia._sync.pipelines import Pipelines
 from charonia._sync.planner import Planner
 from charonia._sync.resources import DeadLetters, Jobs, Models, to_text
 from charonia._sync.transport import Transport
@@ -89,6 +90,7 @@ class Charonia:
         self._max_body = max_body
         self._transport = Transport(connection.url, headers, timeout, http)
         self.models = Models(self._transport)
+        self.pipelines = Pipelines(self._transport, self.models)
         self.files = Files(self._transport)
         self.jobs = Jobs(self._transport)
         self.batches = Batches(self._transport, self.models, max_body)

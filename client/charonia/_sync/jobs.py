@@ -2,7 +2,7 @@
 """A job: its state, its events and its result."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -36,6 +36,7 @@ from charonia.schemas import (
     JobInputs,
     JobOutputs,
     Output,
+    RunStep,
     WaitingFor,
 )
 from charonia.sources import OnProgress, ignore_progress
@@ -85,6 +86,11 @@ class Job:
     @property
     def metadata(self) -> dict[str, Any]:
         return self.data.metadata
+
+    @property
+    def steps(self) -> Mapping[str, RunStep]:
+        """The steps of a run by name, as of the last `refresh` or `wait`. Empty for other jobs."""
+        return self.data.steps or {}
 
     @property
     def trace_id(self) -> str:
@@ -173,8 +179,9 @@ class Job:
         """Yield the events of the job as they come, from its beginning, until it has ended.
 
         A broken connection is opened again, and no event is lost or repeated. `after` is the id of an event to go on
-        after. A newer gateway may send events of other jobs too, such as those of its steps: `event.data.id` tells.
-        Raise DeadlineExceeded after `timeout` seconds.
+        after. A run of a pipeline also has a StepEvent when a step begins, and when a job of a step ends. A newer
+        gateway may send events of other jobs too: `event.data.id` tells. Raise DeadlineExceeded after `timeout`
+        seconds.
         """
         with KnownJob(self.id) as known:
             yield from self._transport.follow(get(self._path("/events")), Deadline(timeout), known, after)

@@ -23,7 +23,10 @@ FIELDS = tuple(get_type_hints(Options))
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 Model = Annotated[
-    str, typer.Argument(help="The name of a model; `charonia models` lists them.", autocompletion=complete_models)
+    str,
+    typer.Argument(
+        help="The name of a model or a pipeline; `charonia models` lists them.", autocompletion=complete_models
+    ),
 ]
 ModelFilter = Annotated[Text, typer.Option("--model", help="Only of this model.", autocompletion=complete_models)]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The id of a job.")]

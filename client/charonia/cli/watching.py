@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from charonia import Job, JobEvent, ProgressEvent
+from charonia import Job, JobEvent, ProgressEvent, StepEvent
 from charonia.cli.session import Session
 from charonia.cli.terminal.state_line import StateLine
 from charonia.events import Event, is_end, is_of
@@ -41,6 +41,9 @@ class Watch:
     def _take(self, event: Event) -> None:
         if not is_of(event, self._job.id):
             return
+        if isinstance(event, StepEvent):
+            status = event.type.partition(".")[2]
+            self._line.show(f"{event.data.id} {event.data.status} · step {event.data.step} {status}")
         if isinstance(event, ProgressEvent) and event.type == "job.output":
             self._print_part(event.data.outputs)
         elif isinstance(event, (ProgressEvent, JobEvent)):

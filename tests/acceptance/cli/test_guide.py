@@ -1,5 +1,6 @@
 """Every example of the guide works, one after the other; completion names commands and models."""
 
+import json
 import re
 import shutil
 import socket
@@ -12,31 +13,48 @@ from deploy.local.processes.ports import HOST
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 from tests.support.api.model_inputs import LINES
+from tests.support.api.page_pipeline import DEFINITION, TOTAL
 from tests.support.command_line import CommandLine, make_environment
 from tests.support.waiting import eventually
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 GUIDE = ROOT / "docs" / "how-to" / "use-the-command-line.md"
+PIPELINES = ROOT / "docs" / "how-to" / "pipelines.md"
 
 
-def test_every_example_works(stack: Stack, key: str, tmp_path: Path) -> None:
-    shutil.copy(ROOT / "deploy" / "local" / "demo.png", tmp_path / "scan.png")
+def run_examples(page: Path, stack: Stack, key: str, folder: Path) -> str:
+    """Return what the examples of a page print."""
+    shutil.copy(ROOT / "deploy" / "local" / "demo.png", folder / "scan.png")
+    (folder / "deploy").symlink_to(ROOT / "deploy")
     command = f'charonia() {{ "{sys.executable}" -m charonia.cli "$@"; }}\n'
-    script = "set -euo pipefail\n" + command + "".join(BLOCK.findall(GUIDE.read_text()))
+    script = "set -euo pipefail\n" + command + "".join(BLOCK.findall(page.read_text()))
     found = subprocess.run(
         ["bash", "-c", script],
-        cwd=tmp_path,
-        env=make_environment(stack.url, key, tmp_path),
+        cwd=folder,
+        env=make_environment(stack.url, key, folder),
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     assert found.returncode == 0, found.stderr
-    assert "\n".join(LINES) in found.stdout
-    plain = found.stdout.replace(".0]", "]")  # versions of jq differ here
+    return found.stdout
+
+
+def test_every_example_works(stack: Stack, key: str, tmp_path: Path) -> None:
+    printed = run_examples(GUIDE, stack, key, tmp_path)
+    assert "\n".join(LINES) in printed
+    plain = printed.replace(".0]", "]")  # versions of jq differ here
     assert '[1,"two",[[4]]]' in plain
     assert plain.endswith("[[4]]\n")
+
+
+def test_every_example_of_pipelines_works(stack: Stack, key: str, tmp_path: Path) -> None:
+    printed = run_examples(PIPELINES, stack, key, tmp_path)
+    assert json.loads((tmp_path / "page.json").read_text()) == DEFINITION
+    assert f'"total":{TOTAL}'.replace(" ", "") in printed.replace(" ", "")
+    assert "lines  succeeded" in printed
+    assert printed.count('"step":"lines"') == len(LINES)
 
 
 def complete(charonia: CommandLine, words: str) -> "tuple[list[str], str]":

@@ -10,6 +10,7 @@ import pytest
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 from tests.support.api.model_inputs import LINES
+from tests.support.api.page_pipeline import COUNTS, DEFINITION, TOTAL
 from tests.support.guides import find_blocks, read_blocks, run_python
 from tests.support.stacks.key_command import make_key
 
@@ -25,6 +26,7 @@ PRINTED = {  # a part of what the examples of a page print
     HOW_TO / "batches.md": "100 of 100 accepted []",
     HOW_TO / "find-out-why-a-job-waits.md": "tokens normal",
     HOW_TO / "operations.md": "1 run again",
+    HOW_TO / "pipelines.md": f"{LINES} {COUNTS} {TOTAL}",
     HOW_TO / "receive-webhooks.md": "whsec_",
     HOW_TO / "stream.md": WORDS,
     HOW_TO / "submit-jobs.md": f"[[2.0, 4.0, 6.0]]\n{LINES}",
@@ -33,6 +35,7 @@ PRINTED = {  # a part of what the examples of a page print
     HOW_TO / "triton-clients.md": "[[2. 5.]]",
 }
 BEFORE = {  # what has happened before a reader needs the page
+    HOW_TO / "pipelines.md": f"open('page.json', 'w').write({json.dumps(DEFINITION)!r})\n",
     HOW_TO / "operations.md": "import charonia\ncharonia.Charonia().submit('ocr', image=b'no image').wait()\n",
 }
 # These have tests of their own: they need a stack of their own, a receiver or another program.

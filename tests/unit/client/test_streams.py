@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 import pytest
-from charonia import Charonia, JobError
+from charonia import Charonia, JobError, StepEvent
 from charonia.schemas import Output
 from msgspec import json, to_builtins
 
@@ -77,3 +77,15 @@ def test_a_retried_job_goes_on() -> None:
     streams = Streams(failed, [("job.succeeded", JOB)], job=JOB)
     (part,) = make_client(streams).stream("double", x=1)
     assert part["y"] == [2.0]
+
+
+def test_the_stream_of_a_run_has_the_events_of_its_steps() -> None:
+    begun = RUNNING | {"step": "read", "job": None, "total": 1}
+    ended = RUNNING | {"step": "read", "job": "job_2", "total": None}
+    steps = [("step.started", begun), ("step.succeeded", ended)]
+    streams = Streams([*steps, ("job.succeeded", JOB)], job=JOB)
+    client = make_client(streams)
+    first, second, _ = client.jobs.get("job_1").events()
+    assert isinstance(first, StepEvent)
+    assert isinstance(second, StepEvent)
+    assert (first.data.step, first.data.total, second.data.job) == ("read", 1, "job_2")

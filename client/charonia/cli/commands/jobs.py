@@ -6,12 +6,14 @@ from itertools import chain, islice
 from typing import Annotated, Optional
 
 import typer
+from rich.table import Table
 
 from charonia import Job
 from charonia.cli import options
 from charonia.cli.changes import for_each
 from charonia.cli.registry import command
 from charonia.cli.results import shorten
+from charonia.cli.run_steps import make_step_table
 from charonia.cli.session import Session
 from charonia.cli.terminal.console import show_text, show_text_line
 from charonia.cli.terminal.prompts import confirm
@@ -53,14 +55,20 @@ def list_jobs(
     status: StatusFilter = None,
     model: options.ModelFilter = None,
     batch: Annotated[options.Text, typer.Option(help="Only jobs of this batch.")] = None,
+    parent: Annotated[
+        options.Text, typer.Option(metavar="RUN", help="The jobs of the steps of this run, in order.")
+    ] = None,
+    step: Annotated[options.Text, typer.Option(help="Only jobs of this step; needs --parent.")] = None,
     since: options.Since = None,
     limit: options.Limit = 20,
 ) -> None:
-    """List the jobs, newest first."""
+    """List the jobs, newest first. Those of the steps of a run are listed only with --parent."""
     after = options.read_time("--since", since)
-    found = session.client.jobs.list(status=status, model=model, batch=batch, created_after=after)
+    found = session.client.jobs.list(
+        status=status, model=model, batch=batch, parent=parent, step=step, created_after=after
+    )
     print_jobs(session, islice(found, limit or None), "no jobs")
-    session.open_page("/jobs", status=status, model=model, batch=batch)
+    session.open_page("/jobs", status=status, model=model, batch=batch, parent=parent, step=step)
 
 
 def print_jobs(session: Session, jobs: Iterator[JobData], nothing: str) -> None:
@@ -104,15 +112,16 @@ def print_job(session: Session, job: Job) -> None:
     """Print a job for people."""
     data = job.data
     waiting = data.waiting_for
-    fields: list[tuple[str, Cell | None]] = [
+    fields: list[tuple[str, Cell | Table | None]] = [
         ("id", data.id),
         ("status", show_status(data.status)),
         ("waits for", None if waiting is None else f"{waiting.detail} ({waiting.code})"),
         ("position", None if data.queue_position is None else str(data.queue_position)),
         ("error", None if data.error is None else show_text(f"{data.error.code}: {data.error.message}", "red")),
-        ("model", data.model + (f" version {data.version}" if data.version else "")),
+        (data.kind or "model", data.model + (f" version {data.version}" if data.version else "")),
+        ("step", data.step and f"{data.step} of the run {data.parent}"),
         ("priority", data.priority),
-        ("attempt", f"{data.attempt} of {data.max_attempts}"),
+        ("attempt", None if data.steps else f"{data.attempt} of {data.max_attempts}"),
         ("submitted", show_time(data.created_at)),
         ("runs at", show_time(data.run_at) if data.run_at > data.created_at and data.attempt == 0 else None),
         ("started", None if data.started_at is None else show_time(data.started_at)),
@@ -127,6 +136,8 @@ def print_job(session: Session, job: Job) -> None:
     fields += [(name, shorten(outputs, name)) for name in outputs]
     if data.outputs_omitted:
         fields.append(("outputs", data.outputs_omitted))
+    if data.steps:
+        fields.append(("steps", make_step_table(data.steps)))
     print_fields(session, fields)
 
 

@@ -19,6 +19,7 @@ STYLES = {
     "enabled": "green",
     "completed": "green",
     "processing": "cyan",
+    "running": "cyan",
     "canceling": "yellow",
     "queued": "blue",
     "pending": "blue",

@@ -35,6 +35,11 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 COMMANDS = [
     "models",
     "models x",
+    "pipelines",
+    "pipelines show x",
+    "pipelines put x definition",
+    "pipelines check x definition",
+    "pipelines delete x --yes",
     "jobs",
     "job x",
     "job x --trace",
@@ -90,6 +95,7 @@ def own_folder(gateway: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name, value in {"CHARONIA_URL": gateway, "CHARONIA_KEY": "k", "HOME": str(tmp_path), "COLUMNS": "500"}.items():
         monkeypatch.setenv(name, value)
     Path("item").write_text("1")
+    Path("definition").write_text("{}")
 
 
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
@@ -112,7 +118,9 @@ def test_a_command_shows_control_characters(
 ) -> None:
     printed = run(capsys, monkeypatch, *command.split(), "--no-json")
     assert OBEYED.findall(printed) == []
-    if not re.match("(keys|webhooks|files) (delete|revoke|rm)|(cancel|retry|erase|redeliver) x|.* --trace$", command):
+    if not re.match(
+        "(keys|webhooks|files|pipelines) (delete|revoke|rm)|(cancel|retry|erase|redeliver) x|.* --trace$", command
+    ):
         assert r"\x1b]52;c;aGk=" in printed
 
 
@@ -121,7 +129,7 @@ def test_json_has_the_objects_of_the_gateway_as_they_came(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = run_apart(capsys, monkeypatch, *command.split(), "--json")[0].splitlines()
-    is_own_form = re.match("run|watch|dead-letters replay|(keys|webhooks|files) (delete|revoke|rm)", command)
+    is_own_form = re.match("run|watch|dead-letters replay|(keys|webhooks|files|pipelines) (delete|revoke|rm)", command)
     assert [json.loads(each).get("newer") for each in lines] == ([None if is_own_form else 1] * len(lines))
     assert bool(lines) == (not re.match("(job|watch) refused", command))
 
@@ -134,7 +142,7 @@ def test_every_command_is_tested() -> None:
     for name, found in get_command(app).commands.items():  # type: ignore[attr-defined]
         names |= {f"{name} {each}" for each in found.commands} if isinstance(found, Group) else {name}
     tested = {" ".join(each.split()[:length]) for each in COMMANDS for length in (1, 2)}
-    lists = {f"{each} list" for each in ("keys", "webhooks", "files", "dead-letters")}
+    lists = {f"{each} list" for each in ("keys", "webhooks", "files", "dead-letters", "pipelines")}
     assert names - tested - lists - OTHERS == set()
 
 
