@@ -28,6 +28,7 @@ const ADVICE = {
   newer_format: "The dispatchers are being upgraded. The attempt does not count, and the job waits for a new one.",
   output_location_failed: "Check that the bucket answers, and that the dispatchers have credentials for it.",
   output_location_refused: `Charonia may not write to this location. ${OPERATOR}`,
+  step_failed: "Look at the failed step of the run, then retry the run: it keeps what has succeeded.",
   store_unavailable: AGAIN,
   timeout: "Submit the job with a longer timeout, or check how busy the model is.",
   too_large: "Send or return less, or ask your operator for a higher limit.",

@@ -10,6 +10,8 @@ import { KeysPage } from "./pages/keys.js";
 import { ModelPage } from "./pages/model.js";
 import { ModelsPage } from "./pages/models.js";
 import { OverviewPage } from "./pages/overview.js";
+import { PipelinePage } from "./pages/pipeline.js";
+import { PipelinesPage } from "./pages/pipelines.js";
 import { RunPage } from "./pages/run.js";
 import { WebhookPage } from "./pages/webhook.js";
 import { WebhooksPage } from "./pages/webhooks.js";
@@ -25,6 +27,7 @@ const MENU = [
   { path: "/dead-letters", title: "Dead letters" },
   { path: "/webhooks", title: "Webhooks" },
   { path: "/models", title: "Models" },
+  { path: "/pipelines", title: "Pipelines" },
   { path: "/keys", title: "Keys" },
   { path: "/files", title: "Files" },
 ];
@@ -43,6 +46,8 @@ const PAGES = [
   [/^\/webhooks\/(?<id>[^/]+)$/, WebhookPage],
   [/^\/models$/, ModelsPage],
   [/^\/models\/(?<name>[^/]+)$/, ModelPage],
+  [/^\/pipelines$/, PipelinesPage],
+  [/^\/pipelines\/(?<name>[^/]+)$/, PipelinePage],
   [/^\/keys$/, KeysPage],
   [/^\/files$/, FilesPage],
 ];

@@ -61,7 +61,7 @@ export function listEntries(events, deliveries, attempts = []) {
   /** @type {Entry | null} */
   let outputs = null;
   let count = 0;
-  for (const event of events) {
+  for (const event of joinStepEnds(events)) {
     const at = Date.parse(event.timestamp);
     if (event.type !== "job.output") {
       entries.push({ at, ...describeEvent(event, event === events[0], ends.get(event.timestamp)) });
@@ -97,6 +97,14 @@ function describeEvent({ type, data }, isFirst, attempt) {
       return { title: isFirst ? "Submitted" : "Retried: waits again", detail, tone: "quiet" };
     case "job.started":
       return { title: `Attempt ${data.attempt} began`, detail: data.model ?? "", tone: "busy" };
+    case "step.started":
+      return { title: `Step ${data.step} began`, detail: data.total === 1 ? "" : `${data.total} jobs`, tone: "busy" };
+    case "step.succeeded":
+      return { title: data.done < data.total ? `Step ${data.step}: ${data.done} of ${data.total} jobs succeeded` : `Step ${data.step} succeeded`, detail: "", tone: "good" };
+    case "step.canceled":
+      return { title: `Step ${data.step} was canceled`, detail: "", tone: "quiet" };
+    case "step.failed":
+      return { title: `Step ${data.step} failed`, detail: "", tone: "bad" };
     case "job.canceling":
       return { title: "Cancel was asked for", detail: "", tone: "quiet" };
     case "job.succeeded":
@@ -110,6 +118,24 @@ function describeEvent({ type, data }, isFirst, attempt) {
     default:
       return { title: type, detail, tone: "quiet" };
   }
+}
+
+/**
+ * @param {JobEvent[]} events
+ * @returns {JobEvent[]} of the jobs of a step that succeeded, only the latest one, with how many these are of how many
+ */
+function joinStepEnds(events) {
+  const isEnd = (/** @type {JobEvent} */ event) => event.type === "step.succeeded";
+  const ends = events.filter(isEnd);
+  const last = new Map(ends.map((event) => [event.data.step, event]));
+  const totals = new Map(events.filter((event) => event.type === "step.started").map(({ data }) => [data.step, data.total]));
+  return events
+    .filter((event) => !isEnd(event) || last.get(event.data.step) === event)
+    .map((event) => {
+      if (!isEnd(event)) return event;
+      const { step } = event.data;
+      return { ...event, data: { ...event.data, done: ends.filter((each) => each.data.step === step).length, total: totals.get(step) } };
+    });
 }
 
 /** @param {Attempt} attempt */

@@ -62,23 +62,34 @@
  * @property {{ self: string, cancel: string, events: string, deliveries: string, trace: string | null }} urls
  * @property {"in_lists" | "too_large" | "erased"} [outputs_omitted]
  * @property {string} [outputs_url]
+ * @property {"pipeline"} [kind] of a run
+ * @property {Record<string, RunStep>} [steps] of a run, but not in lists
+ * @property {string} [parent] the run to which it belongs
+ * @property {string} [step] of that run
  */
+
+/** @typedef {{ status: string, total: number | null, done: number, job: string | null }} RunStep */
+/** @typedef {{ model: string, inputs: Record<string, string>, for_each?: string | null } & Record<string, unknown>} PipelineStep */
+/** @typedef {{ inputs: Record<string, object>, steps: Record<string, PipelineStep>, outputs: Record<string, string> }} PipelineDefinition */
+/** @typedef {{ name: string, version: string, created_at: string, definition: PipelineDefinition }} Pipeline */
 
 /** @typedef {{ name: string, datatype: string, shape: number[], optional: boolean, reference: boolean, max_bytes: number | null }} Tensor */
 
 /**
+ * A model or a pipeline.
  * @typedef {object} Model
+ * @property {"model" | "pipeline"} kind
  * @property {string} name
  * @property {boolean} ready
  * @property {string | null} reason
  * @property {boolean} streaming
- * @property {number} max_batch_size
+ * @property {number | null} max_batch_size null of a pipeline, as are its queue, slots and running
  * @property {{ version: string, ready: boolean, reason: string | null }[]} versions
  * @property {Tensor[]} inputs
  * @property {Tensor[]} outputs
- * @property {Record<"high" | "normal" | "low", number>} queue
- * @property {number} slots
- * @property {number} running
+ * @property {Record<"high" | "normal" | "low", number> | null} queue
+ * @property {number | null} slots
+ * @property {number | null} running
  * @property {boolean} paused
  */
 

@@ -16,11 +16,13 @@ import { JobInputs, JobOutputs, useOutputs } from "../parts/job_tensors.js";
 import { LongText } from "../parts/long_text.js";
 import { ModelChoice } from "../parts/model_choice.js";
 import { Empty, Show } from "../parts/notices.js";
+import { RunSteps } from "../parts/run_steps.js";
 import { StatusBadge } from "../parts/status.js";
 import { Age } from "../parts/time.js";
 import { Timeline } from "../parts/timeline.js";
 import { Waiting } from "../parts/waiting.js";
 import { findBoxes } from "../tensors.js";
+import { linkToPipeline } from "./pipelines.js";
 
 const REFRESH_MS = 5_000; // between two reads of a job that goes on
 const SETTLE_MS = 10_000; // after its end, in which its webhooks begin
@@ -64,7 +66,7 @@ function JobDetails({ job, path, reader }) {
   const { reload } = reader;
   const steps = events.filter((event) => event.type !== "job.output").length;
   const ended = hasEnded(job.status);
-  const attempts = useFreshList(`${path}/attempts`, job.started_at !== null, steps, 0);
+  const attempts = useFreshList(`${path}/attempts`, job.started_at !== null && !job.kind, steps, 0); // those of a run are its whole time
   const sending = job.webhook_status === "pending";
   const deliveries = useFreshList(`${path}/deliveries`, job.webhook_status !== "none", steps, sending ? REFRESH_MS : 0);
   const outputs = useOutputs(job, events);
@@ -78,6 +80,7 @@ function JobDetails({ job, path, reader }) {
     before.current = ended;
   }, [ended]);
   return html`<${Summary} job=${job} restart=${restart} reload=${reload} />
+    ${job.steps && html`<${RunSteps} run=${job} events=${events} />`}
     <div class="panels job">
       <section class="panel" aria-label="Inputs"><h2>Inputs</h2><${JobInputs} id=${job.id} boxes=${findBoxes(outputs.value)} /></section>
       <section class="panel" aria-label="Outputs"><h2>Outputs</h2><${JobOutputs} job=${job} outputs=${outputs} /></section>
@@ -114,12 +117,17 @@ function Summary({ job, restart, reload }) {
     <${Facts} job=${job} />
     <div class="actions">
       <${CopyButton} text=${job.id} label="Copy id" />
-      <${Ask} label="Cancel" disabled=${!canCancel(job.status)} question="Cancel this job?" act=${async () => { await call("POST", `/v1/jobs/${job.id}/cancel`); reload(); }} />
-      <${RetryButton} job=${job} restart=${restart} />
-      <${Ask} label="Erase" danger disabled=${!hasEnded(job.status)} question="Erase this job with its inputs, outputs and deliveries? This cannot be undone."
-        act=${async () => { await call("DELETE", `/v1/jobs/${job.id}`); navigate(linkTo("/jobs"), true); }} />
+      ${job.parent ? html`<small class="faint">Cancel, retry or erase <a href=${linkTo(`/jobs/${job.parent}`)}>the run</a>, not its jobs.</small>` : html`<${Actions} job=${job} restart=${restart} reload=${reload} />`}
     </div>
   </section>`;
+}
+
+/** @param {{ job: Job, restart: () => void, reload: () => void }} props */
+function Actions({ job, restart, reload }) {
+  return html`<${Ask} label="Cancel" disabled=${!canCancel(job.status)} question="Cancel this job?" act=${async () => { await call("POST", `/v1/jobs/${job.id}/cancel`); reload(); }} />
+    <${RetryButton} job=${job} restart=${restart} />
+    <${Ask} label="Erase" danger disabled=${!hasEnded(job.status)} question="Erase this job with its inputs, outputs and deliveries? This cannot be undone."
+      act=${async () => { await call("DELETE", `/v1/jobs/${job.id}`); navigate(linkTo("/jobs"), true); }} />`;
 }
 
 /** @param {Record<string, unknown>} metadata */
@@ -131,13 +139,15 @@ function writeMetadata(metadata) {
 /** @param {{ job: Job }} props */
 function Facts({ job }) {
   const { trace } = job.urls;
+  const isRun = job.kind === "pipeline";
   return html`<dl class="facts">
-    <div><dt>Model</dt><dd><a href=${linkTo(`/models/${encodeURIComponent(job.model)}`)}>${job.model}</a> ${job.version && `version ${job.version}`}</dd></div>
+    <div><dt>${isRun ? "Pipeline" : "Model"}</dt><dd><a href=${isRun ? linkToPipeline(job.model) : linkTo(`/models/${encodeURIComponent(job.model)}`)}>${job.model}</a> ${job.version && `version ${job.version}`}</dd></div>
+    ${job.parent && html`<div><dt>Step</dt><dd>${job.step} of <a href=${linkTo(`/jobs/${job.parent}`)}>its run</a></dd></div>`}
     <div><dt>Priority</dt><dd>${job.priority}</dd></div>
-    <div><dt>Attempt</dt><dd>${job.attempt} of ${job.max_attempts}</dd></div>
+    ${!isRun && html`<div><dt>Attempt</dt><dd>${job.attempt} of ${job.max_attempts}</dd></div>`}
     <div><dt>Submitted</dt><dd><${Age} at=${job.created_at} /></dd></div>
     <div><dt>Waited</dt><dd>${formatDuration(job.metrics.queue_ms)}</dd></div>
-    <div><dt>Ran</dt><dd>${formatDuration(job.metrics.inference_ms)}</dd></div>
+    <div><dt>${isRun ? "Took" : "Ran"}</dt><dd>${formatDuration(isRun ? job.metrics.total_ms : job.metrics.inference_ms)}</dd></div>
     <div><dt>Webhook</dt><dd><${StatusBadge} of=${job.webhook_status} /></dd></div>
     <div><dt>Trace</dt><dd>${trace ? html`<a href=${trace} target="_blank" rel="noreferrer">${job.trace_id}</a>` : html`<code>${job.trace_id}</code>`}</dd></div>
     ${Object.keys(job.metadata).length > 0 && html`<div class="long"><dt>Metadata</dt><dd><${LongText} text=${writeMetadata(job.metadata)} label="Metadata" code /></dd></div>`}
@@ -152,6 +162,6 @@ function RetryButton({ job, restart }) {
     restart();
   }
   return html`<${Ask} label="Retry" disabled=${!canRetry(job.status)} question="Run this job again?" act=${retry}>
-    <${ModelChoice} value=${model} onChange=${setModel} />
+    ${job.kind !== "pipeline" && html`<${ModelChoice} value=${model} onChange=${setModel} />`}
   <//>`;
 }

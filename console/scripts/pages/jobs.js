@@ -44,26 +44,26 @@ function beginOfPeriod(period, now) {
 
 export function JobsPage() {
   const { query } = useLocation();
-  const filter = { status: query.get("status"), model: query.get("model"), batch: query.get("batch"), period: query.get("period") };
+  const filter = { status: query.get("status"), model: query.get("model"), batch: query.get("batch"), period: query.get("period"), parent: query.get("parent"), step: query.get("step") };
   const cursor = query.get("cursor");
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const [since, setSince] = useState(beginOfPeriod(filter.period, Date.now()));
   useEffect(() => setSince(beginOfPeriod(filter.period, Date.now())), [filter.period]);
-  const { status, model, batch } = filter;
+  const { status, model, batch, parent, step } = filter;
   const page = useLoad(
-    (signal) => call("GET", "/v1/jobs", { query: { status, model, batch, created_after: since, limit: PAGE_SIZE, cursor }, signal }),
-    [status, model, batch, since, cursor],
+    (signal) => call("GET", "/v1/jobs", { query: { status, model, batch, parent, step, created_after: since, limit: PAGE_SIZE, cursor }, signal }),
+    [status, model, batch, parent, step, since, cursor],
     cursor ? {} : { every: REFRESH_MS, live: true },
   );
-  useEffect(() => setSelected(new Set()), [status, model, batch, since, cursor]);
+  useEffect(() => setSelected(new Set()), [status, model, batch, parent, step, since, cursor]);
   return html`<h1>Jobs</h1>
     <${JobFilter} filter=${filter} />
-    <${JobActions} jobs=${(page.value?.items ?? []).filter((/** @type {Job} */ job) => selected.has(job.id))} reload=${() => { setSelected(new Set()); page.reload(); }} />
+    ${parent ? html`<p>These are jobs of ${step ? html`the step <strong>${step}</strong>` : "the steps"} of <a href=${linkTo(`/jobs/${parent}`)}>a run</a>. <a href=${linkTo("/jobs")}>Show all jobs</a></p>` : html`<${JobActions} jobs=${(page.value?.items ?? []).filter((/** @type {Job} */ job) => selected.has(job.id))} reload=${() => { setSelected(new Set()); page.reload(); }} />`}
     <${Show} of=${page}>
       ${(/** @type {import("../types.js").Page<Job>} */ value) => html`
         ${value.items.length
           ? html`<${List} label="Jobs" columns=${JOB_COLUMNS} rows=${value.items} idOf=${(/** @type {Job} */ job) => job.id}
-              linkOf=${(/** @type {Job} */ job) => linkTo(`/jobs/${job.id}`)} selected=${selected} onSelect=${setSelected} />`
+              linkOf=${(/** @type {Job} */ job) => linkTo(`/jobs/${job.id}`)} selected=${selected} onSelect=${parent ? undefined : setSelected} />`
           : html`<${NoJobs} filtered=${Object.values(filter).some(Boolean)} model=${model} />`}
         <${Pager} path="/jobs" filter=${filter} cursor=${cursor} next=${value.next_cursor} />`}
     <//>`;

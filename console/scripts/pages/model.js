@@ -10,6 +10,7 @@ import { CodeBlock } from "../parts/copy.js";
 import { Show, Trouble } from "../parts/notices.js";
 import { StatusBadge } from "../parts/status.js";
 import { countWaiting, nameState } from "./models.js";
+import { linkToPipeline } from "./pipelines.js";
 
 const REFRESH_MS = 5_000;
 
@@ -30,15 +31,16 @@ function Details({ model }) {
       <p class="headline"><${StatusBadge} of=${nameState(model)} /> ${model.streaming && html`<span class="badge quiet">streams</span>`}</p>
       <${Trouble} error=${model.ready ? null : new Error(model.reason ?? "no dispatcher runs the model")} />
       <dl class="facts">
-        <div><dt>Waiting</dt><dd><a href=${linkTo("/jobs", { model: model.name, status: "queued" })}>${formatCount(countWaiting(model))}</a>${" "}
-          <small class="faint">high ${model.queue.high}, normal ${model.queue.normal}, low ${model.queue.low}</small></dd></div>
-        <div><dt>Running</dt><dd>${formatCount(model.running)} of ${formatCount(model.slots)} slots</dd></div>
+        ${model.queue && html`<div><dt>Waiting</dt><dd><a href=${linkTo("/jobs", { model: model.name, status: "queued" })}>${formatCount(countWaiting(model.queue))}</a>${" "}
+          <small class="faint">high ${model.queue.high}, normal ${model.queue.normal}, low ${model.queue.low}</small></dd></div>`}
+        ${model.slots !== null && html`<div><dt>Running</dt><dd>${formatCount(model.running ?? 0)} of ${formatCount(model.slots)} slots</dd></div>`}
+        ${model.kind === "pipeline" && html`<div><dt>It is a pipeline</dt><dd><a href=${linkToPipeline(model.name)}>See its steps</a></dd></div>`}
         <div><dt>Waited, p50 and p95</dt><dd>${formatDuration(recent.queue_ms.p50)}, ${formatDuration(recent.queue_ms.p95)}</dd></div>
         <div><dt>Ran, p50 and p95</dt><dd>${formatDuration(recent.inference_ms.p50)}, ${formatDuration(recent.inference_ms.p95)}</dd></div>
         <div><dt>Your recent jobs</dt><dd><a href=${linkTo("/jobs", { model: model.name })}>${formatCount(recent.jobs)}</a></dd></div>
         ${triton && html`<div><dt>On Triton, queue and computation</dt><dd>${formatDuration(triton.queue_ms)}, ${formatDuration(triton.compute_ms)}</dd></div>`}
         <div><dt>Versions</dt><dd>${model.versions.map((each) => each.version).join(", ")}</dd></div>
-        <div><dt>Largest batch</dt><dd>${model.max_batch_size}</dd></div>
+        ${model.max_batch_size !== null && html`<div><dt>Largest batch</dt><dd>${model.max_batch_size}</dd></div>`}
       </dl>
       <p class="actions"><a class="button primary" href=${linkTo("/run", { model: model.name })}>Run it</a></p>
     </section>

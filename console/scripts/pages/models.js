@@ -18,17 +18,17 @@ export function nameState(model) {
   return model.paused ? "paused" : model.ready ? "ready" : "away";
 }
 
-/** @param {Model} model */
-export function countWaiting(model) {
-  return model.queue.high + model.queue.normal + model.queue.low;
+/** @param {NonNullable<Model["queue"]>} queue */
+export function countWaiting(queue) {
+  return queue.high + queue.normal + queue.low;
 }
 
 /** @type {import("../parts/list.js").Column[]} */
 const MODEL_COLUMNS = [
   { title: "Model", cell: (/** @type {Model} */ model) => model.name },
   { title: "State", cell: (/** @type {Model} */ model) => html`<${StatusBadge} of=${nameState(model)} title=${model.reason ?? undefined} />` },
-  { title: "Waiting", number: true, cell: (/** @type {Model} */ model) => formatCount(countWaiting(model)) },
-  { title: "Running", number: true, cell: (/** @type {Model} */ model) => `${formatCount(model.running)} of ${formatCount(model.slots)}` },
+  { title: "Waiting", number: true, cell: (/** @type {Model} */ model) => (model.queue ? formatCount(countWaiting(model.queue)) : "–") },
+  { title: "Running", number: true, cell: (/** @type {Model} */ model) => (model.slots === null ? "–" : `${formatCount(model.running ?? 0)} of ${formatCount(model.slots)}`) },
   { title: "Versions", wide: true, cell: (/** @type {Model} */ model) => model.versions.map((each) => each.version).join(", ") },
   { title: "Inputs", wide: true, cell: (/** @type {Model} */ model) => html`<span class="reason">${model.inputs.map((each) => each.name).join(", ")}</span>` },
 ];

@@ -1,5 +1,6 @@
 """Every page can be read by everybody: WCAG AA in both themes, and a screen of 360 pixels, with rows and without."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,6 +13,7 @@ from playwright.async_api import Browser, Page, ViewportSize, expect
 from deploy.local.stack import Stack
 from tests.acceptance.console.conftest import Console, open_console, sign_in
 from tests.support.api.model_inputs import fault, picture, work
+from tests.support.api.page_pipeline import DEFINITION
 from tests.support.api.tenants import make_tenant
 from tests.support.receivers.webhook_receiver import Receiver
 
@@ -31,7 +33,9 @@ WIDE, NARROW = ViewportSize(width=1200, height=800), ViewportSize(width=360, hei
 LONG = "a-long-name-without-any-space-" * 3
 ONCE = {"max_attempts": 1}
 PAGES = ["/", "/run?model=ocr", "/jobs", "/dead-letters", "/webhooks", "/models", "/models/ocr", "/keys", "/files"]
+PAGES += ["/pipelines", "/pipelines/page", "/models/page"]
 DETAILS = ["/jobs/{failed}", "/jobs/{read}", "/jobs/{waiting}", "/webhooks/{webhook}"]
+DETAILS += ["/jobs/{run}", "/jobs?parent={run}&step=lines"]
 RULES: dict[Literal["light", "dark"], dict[str, list[str]]] = {  # only those of colors see a theme
     "light": {},
     "dark": {"runOnly": ["color-contrast", "link-in-text-block"]},
@@ -71,9 +75,11 @@ async def furnish(console: Console, receiver: Receiver) -> dict[str, str]:
     waiting = await console.api.submit("work", work(1), run_at=tomorrow)
     await http.post("/v1/files", content=b"content", headers={"content-type": f"text/{LONG}"})
     await http.post("/v1/keys", json={"name": LONG, "scopes": ["read"]})
+    (await http.put("/v1/pipelines/page", json=DEFINITION)).raise_for_status()
+    run = await console.api.run("page", picture())
     for job in (failed, read):
         await console.api.wait_for_webhooks(job.id)
-    return {"webhook": webhook, "failed": failed.id, "read": read.id, "waiting": waiting.id}
+    return {"webhook": webhook, "failed": failed.id, "read": read.id, "waiting": waiting.id, "run": run.id}
 
 
 @pytest.mark.parametrize("path", [*PAGES, *DETAILS])
@@ -85,7 +91,7 @@ async def test_page_with_rows(furnished: tuple[Console, dict[str, str]], path: s
     await check(console.page)
 
 
-@pytest.mark.parametrize("path", ["/", "/jobs", "/dead-letters", "/webhooks", "/files"])
+@pytest.mark.parametrize("path", ["/", "/jobs", "/dead-letters", "/webhooks", "/pipelines", "/files"])
 async def test_page_without_rows(bare: Console, path: str) -> None:
     await visit(bare, path)
     await check(bare.page)
@@ -109,6 +115,18 @@ async def test_form_with_headers(bare: Console) -> None:
     await bare.page.get_by_role("button", name="New subscription").click()
     await expect(bare.page.get_by_role("dialog")).to_be_visible()
     await bare.page.get_by_role("button", name="Add a header").click()
+    await check(bare.page)
+
+
+async def test_form_with_faults(bare: Console) -> None:
+    bare.watch.allow("422")
+    await bare.open("/pipelines")
+    await bare.page.get_by_role("button", name="New pipeline").click()
+    dialog = bare.page.get_by_role("dialog")
+    await dialog.get_by_label("Name").fill("page")
+    await dialog.get_by_label("Definition").fill(json.dumps(DEFINITION | {"steps": {}}))
+    await dialog.get_by_role("button", name="Check").click()
+    await expect(dialog.get_by_role("alert")).to_be_visible()
     await check(bare.page)
 
 

@@ -16,7 +16,8 @@ from playwright.async_api import Page, ViewportSize, expect
 from deploy.local.settings import ROOT
 from deploy.local.stack import Stack
 from tests.acceptance.console.conftest import Console
-from tests.support.api.model_inputs import LINES
+from tests.support.api.model_inputs import LINES, picture
+from tests.support.api.page_pipeline import DEFINITION
 from tests.support.receivers.webhook_receiver import Receiver
 from tests.support.stacks.example_tenant import Example, make_example, stop_waiting
 from tests.support.waiting import eventually
@@ -25,7 +26,7 @@ FOLDER = ROOT / "docs" / "images"
 UPDATE = os.environ.get("UPDATE_SCREENSHOTS") == "1"
 COMMAND = "make screenshots"
 WIDTH, MOST_HIGH = 1000, 880
-HEIGHTS = {"console-run": 570, "console-job": 1300}  # below the texts of the image, below the last webhook
+HEIGHTS = {"console-run": 570, "console-job": 1300, "console-pipeline": 1050}  # below the texts, webhooks and steps
 MOST_BYTES = 150_000
 SECONDS = 60.0  # for a page to read everything again, however old the counts are that the gateway repeats
 IMAGE = ROOT / "deploy" / "local" / "demo.png"
@@ -74,6 +75,15 @@ async def show_job(console: Console, example: Example) -> None:
     await expect(console.page.get_by_role("region", name="Outputs").get_by_text("ok")).to_be_visible()
 
 
+async def show_pipeline(console: Console, _example: Example) -> None:
+    (await console.api.http.put("/v1/pipelines/read-page", json=DEFINITION)).raise_for_status()
+    run = await console.api.run("read-page", picture())
+    await console.api.wait_for_webhooks(run.id)
+    await console.open(f"/jobs/{run.id}", "Job")
+    await expect(console.page.get_by_role("region", name="History").get_by_text("Step page succeeded")).to_be_visible()
+    await expect(console.page.get_by_role("img", name="image", exact=True)).to_be_visible()
+
+
 async def show_webhook(console: Console, example: Example) -> None:
     await console.open(f"/webhooks/{example.webhook}", "http")
     await console.page.locator("summary").filter(has_text="3 attempts").click()
@@ -92,6 +102,7 @@ PICTURES: dict[str, Show] = {
     "console-job": show_job,
     "console-webhook": show_webhook,
     "console-dead-letters": show_dead_letters,
+    "console-pipeline": show_pipeline,  # the last one, so that the others do not list the pipeline
 }
 
 

@@ -69,3 +69,14 @@ async def test_outputs_of_a_stream_are_one_entry(call_js: CallJs) -> None:
 async def test_unknown_event_is_named(call_js: CallJs) -> None:
     (entry,) = await call_js("timeline.js", "listEntries", [event(0, "polished")], [])
     assert entry["title"] == "job.polished"
+
+
+async def test_the_ends_of_a_step_are_one_entry(call_js: CallJs) -> None:
+    def step(second: int, kind: str, **data: object) -> dict[str, Any]:
+        return event(second, kind, **data) | {"type": f"step.{kind}"}
+
+    run = [event(0, "queued"), step(1, "started", step="lines", total=3)]
+    run += [step(2 + number, "succeeded", step="lines", job=f"job_{number}") for number in range(3)]
+    for ends, title in ((3, "Step lines succeeded"), (2, "Step lines: 2 of 3 jobs succeeded")):
+        entries = await call_js("timeline.js", "listEntries", run[: 2 + ends], [])
+        assert [each["title"] for each in entries] == ["Submitted", "Step lines began", title]

@@ -1,0 +1,21 @@
+// When the steps of a run began and ended. Pure.
+
+/** @typedef {{ from: number, to: number | null }} StepTime in ms since 1970; `to` is null until the step has ended */
+
+/**
+ * @param {import("./timeline.js").JobEvent[]} events of a run, oldest first
+ * @param {Record<string, import("./types.js").RunStep>} steps
+ * @returns {Record<string, StepTime>} by the name of the step; one that has not begun is left out
+ */
+export function timeSteps(events, steps) {
+  /** @type {Map<string, StepTime>} */
+  const times = new Map();
+  for (const { type, timestamp, data } of events) {
+    const at = Date.parse(timestamp);
+    if (type === "step.started") times.set(data.step, { from: at, to: null });
+    const time = times.get(data.step);
+    if (time && type !== "step.started" && type.startsWith("step.")) time.to = at;
+  }
+  for (const [name, time] of times) if (steps[name]?.status === "running") time.to = null;
+  return Object.fromEntries(times);
+}
