@@ -25,7 +25,7 @@ help: ## lists the commands
 up: $(STAMP) ## the whole stack on this machine, without containers, until Ctrl-C
 	@exec $(RUN) -m deploy.local up
 
-demo: $(STAMP) ## the stack, and one real job through it: an image of text to a verified webhook
+demo: $(STAMP) ## the stack, a real job and a pipeline through it: an image of text to a verified webhook
 	@exec $(RUN) -m deploy.local.demo
 
 key: $(STAMP) ## an API key of the running stack: make key TENANT=acme SCOPES="submit read" MODEL="ocr*" NAME=reports

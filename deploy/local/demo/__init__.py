@@ -1,1 +1,1 @@
-"""`make demo`: starts the stack, runs one real job and prints each step."""
+"""`make demo`: starts the stack, runs a real job and a pipeline, and prints each step."""

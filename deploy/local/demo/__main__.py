@@ -1,4 +1,7 @@
-"""`python -m deploy.local.demo` runs an image of text through its own stack, up to a verified webhook."""
+"""`python -m deploy.local.demo` runs an image of text through its own stack, up to a verified webhook.
+
+Then it does the same with a pipeline of two models.
+"""
 
 import os
 import signal
@@ -15,6 +18,7 @@ from charonia import Charonia, CharoniaError
 from deploy.local.demo.collector import ENDPOINTS, Collector, has_triton, is_chosen
 from deploy.local.demo.inbox import Inbox
 from deploy.local.demo.job import Job
+from deploy.local.demo.pipeline import run_pipeline
 from deploy.local.demo.spans import draw
 from deploy.local.errors import LocalError
 from deploy.local.example import make_example
@@ -54,7 +58,7 @@ def main() -> int:
 
 
 def demonstrate(settings: Settings) -> None:
-    """Start the stack, show a job and its trace, stop the stack; raise LocalError if anything goes wrong."""
+    """Start the stack, show a job, its trace and a pipeline, stop the stack. Raise LocalError if anything is wrong."""
     with ExitStack() as stopping:
         receiver, exports = stopping.enter_context(Inbox()), stopping.enter_context(Inbox())
         collector = None if is_chosen(settings.environment) else Collector(exports)
@@ -74,6 +78,8 @@ def demonstrate(settings: Settings) -> None:
             say(f"\n The spans of trace {job.trace} went to {endpoint}.")
         else:
             _show_trace(collector, job, lambda: Job(client, receiver, stack.check, _keep_quiet), stack.check)
+        say("\n One pipeline:\n")
+        run_pipeline(client, receiver, stack.check, _tell)
         say(NEXT.format(up=settings.make_call("up"), url=stack.url, command=make_example(stack.url, key)))
 
 
