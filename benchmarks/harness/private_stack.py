@@ -36,7 +36,7 @@ def open_bench(
     models = directory / "models"
     models.mkdir(parents=True)
     if write_models is None:
-        _link_models(models, private.model_repository)
+        link_models(models, private.model_repository)
     else:
         write_models(models, options)
     more: dict[str, Any] = {"environment": SETTINGS | variables, "postgres_options": OPTIONS}
@@ -48,7 +48,7 @@ def open_bench(
         yield Bench(closing.enter_context(stack), options, spans_port, closing)
 
 
-def _link_models(models: Path, demo: Path) -> None:
+def link_models(models: Path, demo: Path) -> None:
     """Link the demo's models, and `slow`: the program of `work` with a configuration of its own."""
     slow = models / "slow"
     slow.mkdir()

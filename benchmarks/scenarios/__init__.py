@@ -25,6 +25,7 @@ NAMES = (
     "snapshot",
     "notifier",
     "tracing",
+    "pipelines",
     "idle",
     "consoles",
     "core",
