@@ -1,6 +1,8 @@
 """One upgrade, from the start of the last release's stack to the result."""
 
 import asyncio
+import os
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +11,11 @@ from pathlib import Path
 
 import uvloop
 
+from deploy.local.servers.postgres import connect_as
 from deploy.local.services import DEVELOPMENT_KEY, Installation, Service
 from deploy.local.settings import Settings
 from deploy.local.stack import Stack
+from services.gateway.auth.scopes import Scope
 from tests.storm import api_state, report
 from tests.storm.check import Violation, check
 from tests.storm.check_webhooks import find_unexplained_repeats
@@ -22,7 +26,6 @@ from tests.storm.receiver import Receiver
 from tests.storm.run import COMPLETION_SECONDS, ENVIRONMENT, run_with_load, subscribe, watch
 from tests.storm.steady_load import SteadyLoad
 from tests.storm.storm_log import StormLog
-from tests.support.stacks.key_command import make_key
 from tests.upgrade.next_release import Migration
 
 JOBS = 100_000  # more than an upgrade submits
@@ -69,7 +72,7 @@ async def upgrade(stack: Stack, plan: Plan, report_line: Callable[[str], None]) 
     gateways = [gateway.url for gateway in stack.gateways]
     async with (
         open_client(gateways, DEVELOPMENT_KEY) as client,
-        open_client(gateways, await make_key(stack, "steady")) as steady,
+        open_client(gateways, await asyncio.to_thread(make_key, stack, plan.old, "steady")) as steady,
         receiver.listen(),
     ):
         await subscribe(client, receiver)
@@ -95,6 +98,18 @@ async def upgrade(stack: Stack, plan: Plan, report_line: Callable[[str], None]) 
     for line in report.write(log, state, violations):
         report_line(line)
     return violations
+
+
+def make_key(stack: Stack, installation: Installation, tenant: str) -> str:
+    """Create a key with the command of the last release: this tree's needs the schema after the migration."""
+    command = [installation.python, "-m", "services.gateway.commands.keys", "create", tenant]
+    scopes = [word for scope in Scope for word in ("--scope", scope)]
+    environment = os.environ | stack.environment
+    environment |= {"CHARONIA_DATABASE_URL": connect_as("operator", stack.postgres.url)}
+    printed = subprocess.run(
+        [*command, *scopes], cwd=installation.tree, env=environment, check=True, capture_output=True, text=True
+    )
+    return printed.stdout.strip()
 
 
 async def replace_all(stack: Stack, plan: Plan, injector: FaultInjector, report_event: Callable[[str], None]) -> None:
