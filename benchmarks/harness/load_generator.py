@@ -28,7 +28,7 @@ WORK_MS = 20  # how long a batch of the model `work` takes
 SLOW_MS = 20_000  # the same for `slow`
 IMAGE = bytes(range(256)) * (3 * IMAGE_SIDE**2 // 256)
 INPUTS = {
-    "echo": '{"x":[[1,2,3]]}',
+    **dict.fromkeys(("echo", "three_steps", "three_models"), '{"x":[[1,2,3]]}'),
     "work": f'{{"ms":[[{WORK_MS}]]}}',
     "slow": f'{{"ms":[[{SLOW_MS}]]}}',
     "vision_transformer": f'{{"image":{{"base64":"{base64.b64encode(IMAGE).decode()}"}}}}',
@@ -81,7 +81,7 @@ class Client:
         times = {
             "accepted": [(job.accepted - job.sent) * 1000 for job in jobs if job.accepted is not None],
             "webhook": [took for _, took in ended],
-            "around": [took - metrics["inference_ms"] for metrics, took in ended],
+            "around": [took - (metrics["inference_ms"] or 0.0) for metrics, took in ended],
             "queue": [metrics["queue_ms"] for metrics, _ in ended],
             "total": [metrics["total_ms"] for metrics, _ in ended],
         }
