@@ -26,18 +26,20 @@ MOVES = (
     Moves(
         "end_run",
         [
-            *(Move(Status.PROCESSING, each) for each in (Status.SUCCEEDED, Status.FAILED, Status.CANCELED)),
-            Move(Status.QUEUED, Status.CANCELED, "before its time"),
+            Move(Status.PROCESSING, Status.SUCCEEDED, "all steps of a run have succeeded"),
+            Move(Status.PROCESSING, Status.FAILED, "a step of a run failed, or the run took too long"),
+            Move(Status.PROCESSING, Status.CANCELED, "cancel of a run"),
+            Move(Status.QUEUED, Status.CANCELED, "cancel of a run that waits for its time"),
         ],
     ),
     Moves(
         "cancel_steps",
         [
-            Move(Status.QUEUED, Status.CANCELED, "its run has ended"),
-            Move(Status.PROCESSING, Status.CANCELING, "its run has ended"),
+            Move(Status.QUEUED, Status.CANCELED, "the run of a step has ended"),
+            Move(Status.PROCESSING, Status.CANCELING, "the run of a step has ended"),
         ],
     ),
-    Moves("begin_run", [Move(Status.QUEUED, Status.PROCESSING, "its time has come")]),
+    Moves("begin_run", [Move(Status.QUEUED, Status.PROCESSING, "the time of a run has come")]),
     Moves("save_states", stay(Status.QUEUED, Status.PROCESSING)),
     Moves("erase_steps", stay(*TERMINAL)),
 )
