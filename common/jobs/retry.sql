@@ -2,8 +2,8 @@
 -- Queues those of a :tenant's :jobs again that have one of these :statuses, on another :model if given. The raised
 -- claim rejects late writes: results of earlier attempts, and an end meant for the job before the retry. An end that is
 -- not counted in the tenant's usage yet is counted now. A suspect stays one on the same model: otherwise each retry
--- could stop Triton three more times. A sweeper makes it claimable. A run waits to be begun again. What the jobs have of history moves to the current
--- generation: theirs may be emptied right now.
+-- could stop Triton three more times. A sweeper makes it claimable. A run waits to be begun again. What the jobs have of
+-- history moves to the current generation: theirs may be emptied right now.
 WITH ended AS (
   SELECT *, coalesce(:model, model) = model AS same_model
   FROM jobs

@@ -63,10 +63,13 @@ class Run(Job, frozen=True, kw_only=True):
 
 
 class StepOutputs(NamedTuple):
-    """The outputs of one element of a step, packed by `common.tensors`."""
+    """The outputs of the elements of a step, in order, each packed by `common.tensors`, and their bytes together.
 
-    element: int
-    packed: bytes
+    They are left out if they have too many bytes. None: those of an element are gone.
+    """
+
+    packed: Sequence[bytes | None]
+    size: int
 
 
 class SavedState(NamedTuple):
@@ -174,10 +177,10 @@ async def cancel_steps(executor: Executor, run: UUID) -> list[Canceling]:
     return [Canceling(record["id"], record["traceparent"]) for record in found]
 
 
-async def read_step(executor: Executor, run: UUID, step: str) -> list[StepOutputs]:
-    """Return the outputs of a step, in the order of its elements."""
-    found = await STATEMENTS["read_step"].run(executor, run=run, step=step)
-    return [StepOutputs(record["step_index"], record["raw_outputs"]) for record in found]
+async def read_step(executor: Executor, run: UUID, step: str, limit: int) -> StepOutputs:
+    """Return the outputs of a step. Leave them out if they have over `limit` bytes together."""
+    found = await STATEMENTS["read_step"].run(executor, run=run, step=step, limit=limit)
+    return StepOutputs([record["raw_outputs"] for record in found], int(found[0]["total"] or 0) if found else 0)
 
 
 async def add_step_events(executor: Executor, events: Sequence[StepEvent]) -> None:

@@ -27,8 +27,8 @@ SELECT *, now() AS now FROM live_runs WHERE id = ANY(:runs::uuid[]) ORDER BY id 
 -- name: begin_run
 -- Begins a locked :run that waits for its time. Returns it.
 UPDATE live_runs
-SET status = 'processing', attempt = 1, claim = claim + 1, started_at = now(), lease_until = now() + make_interval(secs => timeout),
-    worker = 'pipeline', scheduled_at = NULL
+SET status = 'processing', attempt = 1, claim = claim + 1, started_at = now(),
+    lease_until = now() + make_interval(secs => timeout), worker = 'pipeline', scheduled_at = NULL
 WHERE id = :run AND status = 'queued'
 RETURNING *, now() AS now;
 
@@ -73,10 +73,14 @@ WHERE j.id = running.id
 RETURNING j.id, j.traceparent;
 
 -- name: read_step
--- Returns the outputs of all jobs of a step of a :run that have succeeded, in the order of the elements.
-SELECT step_index, raw_outputs
-FROM jobs
-WHERE generation >= 0 AND parent = :run AND step = :step AND status = 'succeeded'
+-- Returns the outputs of all jobs of a step of a :run that have succeeded, in the order of the elements. They are left out
+-- if they have over :limit bytes together. `total` is their size.
+SELECT step_index, CASE WHEN total <= :limit::bigint THEN raw_outputs END AS raw_outputs, total
+FROM (
+  SELECT step_index, raw_outputs, sum(octet_length(raw_outputs)) OVER () AS total
+  FROM jobs
+  WHERE generation >= 0 AND parent = :run AND step = :step AND status = 'succeeded'
+) done
 ORDER BY step_index;
 
 -- name: find_overdue_runs

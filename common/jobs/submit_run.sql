@@ -16,7 +16,8 @@ INSERT INTO live_runs (id, generation, tenant_id, model, version, priority, stat
                        batch_id, retain, input_bytes, tensors, parameters, metadata, callback_url, callback_events,
                        output_location, input_files, run_state)
 SELECT id, -1, tenant_id, model, version, priority, CASE WHEN waits THEN 'queued' ELSE 'processing' END,
-       CASE WHEN waits THEN 0 ELSE 1 END, CASE WHEN waits THEN 0 ELSE 1 END, 1, due_at, CASE WHEN waits THEN due_at END, CASE WHEN NOT waits THEN now() END,
+       CASE WHEN waits THEN 0 ELSE 1 END, CASE WHEN waits THEN 0 ELSE 1 END, 1, due_at,
+       CASE WHEN waits THEN due_at END, CASE WHEN NOT waits THEN now() END,
        CASE WHEN NOT waits THEN now() + make_interval(secs => timeout) END, CASE WHEN NOT waits THEN 'pipeline' END,
        timeout, 0, 0, traceparent, batch_id, retain, input_bytes, tensors, parameters, metadata, callback_url,
        string_to_array(callback_event_list, ','), output_location, string_to_array(input_file_list, ',')::uuid[], state

@@ -9,7 +9,7 @@ from common.pipelines.references import parse_reference
 from common.postgres import sql
 from common.postgres.statements import Executor
 from common.runs.pipelines import Pipeline
-from common.runs.step_inputs import StepInputs, TooMuch, in_thread_if_large
+from common.runs.step_inputs import CannotGoOn, StepInputs, in_thread_if_large
 from common.tensors import FileContent, Tensor
 from common.views.outputs import Output, OutputTensor, render_output
 
@@ -20,7 +20,7 @@ MAX_OUTPUTS = 16 * 1024 * 1024  # bytes of JSON of a run's outputs, without thos
 async def render_outputs(executor: Executor, pipeline: Pipeline, inputs: StepInputs) -> bytes:
     """Return the outputs of a run as the JSON list of the API. An output in a file stays there.
 
-    Raises TooMuch beyond MAX_OUTPUTS, and as `StepInputs.find` does.
+    Raises CannotGoOn beyond MAX_OUTPUTS, and as `StepInputs.find` does.
     """
     found: list[bytes] = []
     left = MAX_OUTPUTS
@@ -37,21 +37,24 @@ async def render_outputs(executor: Executor, pipeline: Pipeline, inputs: StepInp
 
 
 def render_inline(tensor: Tensor, limit: int) -> bytes:
-    """Return an output with its data. Raises TooMuch beyond `limit` bytes, before it needs more memory than that."""
+    """Return an output with its data. Raises CannotGoOn beyond `limit` bytes, before it needs more memory than that."""
     assert isinstance(tensor.data, bytes)
     rendered = bytearray()
     for piece in render_output(OutputTensor(tensor.name, tensor.datatype, tensor.shape, tensor.data)):
         rendered += piece
         if len(rendered) > limit:
-            raise TooMuch(f"the outputs of the pipeline exceed {MAX_OUTPUTS} bytes as JSON")
+            raise CannotGoOn(f"the outputs of the pipeline exceed {MAX_OUTPUTS} bytes as JSON")
     return bytes(rendered)
 
 
 async def describe(executor: Executor, tensor: Tensor) -> bytes:
-    """Return the JSON of an output in a file. Whoever shows it adds the `url`."""
+    """Return the JSON of an output in a file. Whoever shows it adds the `url`. Raises CannotGoOn if it was deleted."""
     assert isinstance(tensor.data, FileContent), "outputs of steps are inline, or in files of Charonia"
     file: UUID = tensor.data.file_id
-    (record,) = await executor.fetch(QUERIES["find_file"], file)
+    found = await executor.fetch(QUERIES["find_file"], file)
+    if not found:
+        raise CannotGoOn(f"the file of output '{tensor.name}' was deleted; submit a new job")
+    record = found[0]
     output = Output(
         tensor.name,
         tensor.datatype,

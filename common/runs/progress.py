@@ -32,7 +32,7 @@ from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUp, cancel_wake_up, event_wake_up
 from common.runs.outputs import render_outputs
 from common.runs.pipelines import Pipeline
-from common.runs.step_inputs import StepInputs, TooMuch, count, divide
+from common.runs.step_inputs import CannotGoOn, StepInputs, count, divide
 from common.runs.step_jobs import make_job
 from common.tensors import Tensor
 from common.views.job import JobUrls, render_event
@@ -87,12 +87,12 @@ class RunCarrier:
             state, jobs = await make_jobs(run, state, pipeline, inputs)
             if not advance.has_succeeded(state):
                 if not await add_steps(connection, jobs):
-                    raise TooMuch("a file that a step reads is gone")
+                    raise CannotGoOn("a file that a step reads is gone")
                 await save_states(connection, {run.id: state})
                 await add_step_events(connection, events)
                 return Carried([job.wake_up for job in jobs])
             outputs = await render_outputs(connection, pipeline, inputs)
-        except (InvalidElements, TooMuch) as error:
+        except (InvalidElements, CannotGoOn) as error:
             failure = Failure("step_failed", str(error), retryable=False)
             return await self._fail(connection, run, now, stop(state), failure, events)
         await add_step_events(connection, events)
@@ -158,7 +158,7 @@ class RunCarrier:
 async def begin_ready(state: RunState, pipeline: Pipeline, inputs: StepInputs) -> tuple[RunState, list[str]]:
     """Return the state after all steps have begun that may, and those steps. A step without elements lets others begin.
 
-    Raises InvalidElements and TooMuch.
+    Raises InvalidElements and CannotGoOn.
     """
     begun: list[str] = []
     while ready := advance.list_ready(state, pipeline.needs):
@@ -172,7 +172,7 @@ async def begin_ready(state: RunState, pipeline: Pipeline, inputs: StepInputs) -
 async def make_jobs(run: Run, state: RunState, pipeline: Pipeline, inputs: StepInputs) -> tuple[RunState, list[NewJob]]:
     """Return the state after jobs were made for the elements that get one now, and the jobs.
 
-    Raises InvalidElements and TooMuch.
+    Raises InvalidElements and CannotGoOn.
     """
     jobs: list[NewJob] = []
     for name, found in state.items():

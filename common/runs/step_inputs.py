@@ -7,7 +7,7 @@ from typing import ParamSpec, TypeVar
 
 from common import tensors
 from common.errors import CharoniaError
-from common.jobs.run import Run, StepOutputs, read_step
+from common.jobs.run import Run, read_step
 from common.pipelines.definition import StepDefinition
 from common.pipelines.elements import (
     Cursor,
@@ -30,8 +30,8 @@ LARGE = 256 * 1024
 MAX_JOINED = 64 * 1024 * 1024  # bytes of outputs of the elements of one step, which are in memory to be joined
 
 
-class TooMuch(CharoniaError):
-    """The outputs of a step are too large to be joined."""
+class CannotGoOn(CharoniaError):
+    """A run fails although no step did: outputs that it needs are gone, or too large."""
 
 
 class StepInputs:
@@ -47,7 +47,7 @@ class StepInputs:
     async def find(self, reference: PipelineReference) -> Tensor | None:
         """Return a tensor under its own name. None: an optional input that the run does not have.
 
-        Raises InvalidElements, or TooMuch, if the outputs of elements cannot be joined.
+        Raises InvalidElements, or CannotGoOn, if the outputs of elements cannot be joined.
         """
         if reference.step is None:
             return self._inputs.get(reference.name)
@@ -56,13 +56,15 @@ class StepInputs:
         return self._steps[reference.step][reference.name]
 
     async def _read_step(self, step: str) -> Mapping[str, Tensor]:
-        found = await read_step(self._executor, self._run.id, step)
-        size = sum(len(each.packed) for each in found)
-        if size > MAX_JOINED:
-            raise TooMuch(f"the outputs of step '{step}' have over {MAX_JOINED} bytes together")
+        found = await read_step(self._executor, self._run.id, step, MAX_JOINED)
+        if found.size > MAX_JOINED:
+            raise CannotGoOn(f"the outputs of step '{step}' have over {MAX_JOINED} bytes together")
+        packed = [each for each in found.packed if each is not None]
+        if len(packed) != self._run.state[step].total:
+            raise CannotGoOn(f"outputs of step '{step}' are gone; submit a new job")
         if self._pipeline.definition.steps[step].for_each is None:
-            return unpack(found[0])
-        return await in_thread_if_large(size, join, found, self._pipeline.outputs[step])
+            return unpack(packed[0])
+        return await in_thread_if_large(found.size, join, packed, self._pipeline.outputs[step])
 
     async def read(self, step: StepDefinition) -> dict[str, Tensor]:
         """Return the inputs of a step by name, before they are divided. Raises as `find` does."""
@@ -74,12 +76,12 @@ class StepInputs:
         return found
 
 
-def unpack(element: StepOutputs) -> dict[str, Tensor]:
+def unpack(packed: bytes) -> dict[str, Tensor]:
     """Return the outputs of an element by name."""
-    return {tensor.name: tensor for tensor in tensors.unpack(element.packed)}
+    return {tensor.name: tensor for tensor in tensors.unpack(packed)}
 
 
-def join(found: Sequence[StepOutputs], declared: Sequence[Signature]) -> dict[str, Tensor]:
+def join(found: Sequence[bytes], declared: Sequence[Signature]) -> dict[str, Tensor]:
     """Return the outputs of all elements of a step, joined. Raises InvalidElements."""
     elements = [unpack(each) for each in found]
     return {

@@ -9,6 +9,7 @@ from common.job_states import Failure
 from common.pipelines import advance
 from common.pipelines.run_state import StepStatus, decode
 from common.postgres.database import Database
+from common.runs import step_inputs
 from services.dispatcher.failures import retry_policy
 from tests.integration.jobs import TRACEPARENT, claim
 from tests.integration.runs import STEPS, Runs
@@ -82,6 +83,27 @@ async def test_many_elements_get_their_jobs_a_window_at_a_time(runs: Runs, monke
     await runs.infer(run, "last")
     outputs = {each["name"]: each["data"] for each in msgspec.json.decode((await runs.state(run))["outputs"])}
     assert outputs["all"] == [2.0 * (each + 1) for each in range(count)]
+
+
+async def test_a_run_fails_whose_steps_have_lost_their_outputs(runs: Runs) -> None:
+    run = await runs.begin(1, 2)
+    await runs.infer(run, "first")
+    await runs.infer(run, "each")
+    await runs.database.fetch("UPDATE jobs SET raw_outputs = NULL WHERE parent = $1 AND step = 'each'", run)
+    await runs.infer(run, "last")
+    row = await runs.state(run)
+    assert (row["status"], row["error_code"]) == ("failed", "step_failed")
+    assert row["error_message"] == "outputs of step 'each' are gone; submit a new job"
+
+
+async def test_outputs_that_are_too_large_to_be_joined_fail_the_run(
+    runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step_inputs, "MAX_JOINED", 10)
+    run = await runs.begin(1, 2)
+    await runs.infer(run, "first")
+    row = await runs.state(run)
+    assert (row["status"], row["error_code"]) == ("failed", "step_failed")
 
 
 async def test_a_run_that_takes_too_long_fails(runs: Runs) -> None:
