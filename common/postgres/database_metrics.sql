@@ -47,7 +47,7 @@ SELECT
     SELECT count(*)
     FROM (
       SELECT FROM jobs
-      WHERE generation > 0 AND tenant_id >= $2::uuid AND status = 'failed' AND erased_at IS NULL
+      WHERE generation > 0 AND tenant_id >= $2::uuid AND status = 'failed' AND erased_at IS NULL AND parent IS NULL
       ORDER BY tenant_id, id
       LIMIT $1
     ) counted

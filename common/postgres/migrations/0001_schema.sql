@@ -205,6 +205,23 @@ END
 $$;
 
 
+-- Pipelines -----------------------------------------------------------------------------------------------------------
+
+-- A tenant's pipelines. A version never changes, because runs refer to it. A deleted pipeline keeps its versions: runs may
+-- go on, and be retried.
+CREATE TABLE pipelines (
+  tenant_id uuid NOT NULL REFERENCES tenants,
+  name text NOT NULL,
+  version integer NOT NULL CHECK (version >= 1),
+  definition bytea NOT NULL, -- JSON: common/pipelines/definition.py
+  inputs bytea NOT NULL, -- JSON: a list of {name, datatype, shape, optional, reference}, as for a model
+  outputs bytea NOT NULL, -- JSON: of each step a list of {name, datatype, shape}, as its models declared them
+  created_at timestamptz NOT NULL DEFAULT now(),
+  deleted_at timestamptz, -- of all versions that there were then
+  PRIMARY KEY (tenant_id, name, version)
+);
+
+
 -- Batches and jobs ----------------------------------------------------------------------------------------------------
 
 -- The jobs of one batch call. They are committed with the batch, or not at all.
@@ -270,13 +287,27 @@ CREATE TABLE jobs (
   input_files uuid[], -- the files that it reads, which are kept while it waits or runs; NULL: none
   outputs bytea COMPRESSION lz4, -- of a job that has succeeded: the JSON list of the API, without the URLs of files
   output_file_bytes bigint NOT NULL DEFAULT 0, -- of the outputs that are in files
-  CONSTRAINT jobs_live_until_end CHECK ((generation <= 0) = (finished_at IS NULL)) -- a later release may have some below 0
+  parent uuid, -- the run of a step's job
+  step text, -- the step's name in the pipeline
+  step_index integer, -- the element of `for_each`, from 0; 0 of a step without it
+  raw_outputs bytea COMPRESSION lz4, -- of a step's job that has succeeded: packed by common/tensors.py
+  run_state bytea, -- of a run: JSON, common/pipelines/run_state.py
+  CONSTRAINT jobs_live_until_end CHECK ((generation <= 0) = (finished_at IS NULL))
 ) PARTITION BY LIST (generation);
 
 CREATE TABLE live_jobs PARTITION OF jobs (PRIMARY KEY (id)) FOR VALUES IN (0) WITH (
   fillfactor = 80,
   autovacuum_vacuum_scale_factor = 0.05 -- sweeps and claims walk over the dead entries of what was due before
 );
+
+-- A run of a pipeline is a job. It lives in a partition of its own, where no dispatcher looks for jobs to claim. Its steps
+-- are ordinary jobs. `lease_until` of a run is its deadline.
+CREATE TABLE live_runs PARTITION OF jobs (PRIMARY KEY (id)) FOR VALUES IN (-1) WITH (fillfactor = 50);
+CREATE INDEX runs_scheduled ON live_runs (scheduled_at) WHERE scheduled_at IS NOT NULL;
+CREATE INDEX runs_by_deadline ON live_runs (lease_until) WHERE lease_until IS NOT NULL;
+CREATE INDEX runs_by_input_file ON live_runs USING gin (input_files) WHERE input_files IS NOT NULL;
+CREATE INDEX runs_of_batch ON live_runs (batch_id, status) WHERE batch_id IS NOT NULL;
+CREATE INDEX runs_by_tenant ON live_runs (tenant_id, created_at, id, model) INCLUDE (input_bytes, priority, run_at);
 
 -- Return until when (in UTC) a job with a retention of its own is kept. It is never NULL, so it implies no other partial
 -- index.
@@ -337,24 +368,32 @@ CREATE INDEX jobs_in_queue ON live_jobs (model, priority, id) WHERE finished_at 
 -- For lists, newest first, and for the limits of tenants. Each change of a job writes it into every index whose condition
 -- it meets. So none of these holds a job that runs: one holds it while it waits, three others after its end. Few jobs run
 -- at a time. A list of one model reads past the entries of a tenant's other models, up to the limit of its queue: 0.2 s
--- for a million. Ended jobs may be many more, so they have an index for it.
+-- for a million. Ended jobs may be many more, so they have an index for it. No list has the jobs of steps, which may be
+-- thousands of one run.
 CREATE INDEX jobs_waiting ON live_jobs (tenant_id, created_at, id, model) INCLUDE (input_bytes, priority, run_at)
   WHERE finished_at IS NULL AND lease_until IS NULL;
 
 CALL add_generations('jobs', 'id', ARRAY[
-  ['jobs_ended', $$(tenant_id, status, created_at, id) WHERE status IN ('succeeded', 'failed', 'canceled', 'expired')$$],
+  [
+    'jobs_ended',
+    $$(tenant_id, status, created_at, id)
+      WHERE status IN ('succeeded', 'failed', 'canceled', 'expired') AND parent IS NULL$$
+  ],
   [
     'jobs_ended_of_model',
-    $$(tenant_id, model, status, created_at, id) WHERE status IN ('succeeded', 'failed', 'canceled', 'expired')$$
+    $$(tenant_id, model, status, created_at, id)
+      WHERE status IN ('succeeded', 'failed', 'canceled', 'expired') AND parent IS NULL$$
   ],
   ['jobs_by_end', $$(tenant_id, finished_at) WHERE finished_at > '-infinity'$$], -- for the statistics of tenants
-  ['jobs_dead_letters', $$(tenant_id, id) WHERE status = 'failed' AND erased_at IS NULL$$],
+  ['jobs_dead_letters', $$(tenant_id, id) WHERE status = 'failed' AND erased_at IS NULL AND parent IS NULL$$],
   ['jobs_by_ended_xid', '(ended_xid) WHERE ended_xid IS NOT NULL'], -- for the count of usage
   ['jobs_retained', '(kept_until(finished_at, retain), id) WHERE retain IS NOT NULL'],
   ['jobs_crashed_as_suspects', $$(model, tenant_id) WHERE interruptions >= 3 AND status <> 'succeeded'$$],
-  ['jobs_of_batch', '(batch_id, status) WHERE batch_id IS NOT NULL']
+  ['jobs_of_batch', '(batch_id, status) WHERE batch_id IS NOT NULL'],
+  ['jobs_of_run', '(parent, step, step_index) WHERE parent IS NOT NULL'] -- for the outputs of steps
 ]);
 CREATE INDEX jobs_of_batch ON live_jobs (batch_id, status) WHERE batch_id IS NOT NULL;
+CREATE INDEX jobs_of_run ON live_jobs (parent, step, step_index) WHERE parent IS NOT NULL;
 CREATE INDEX jobs_by_input_file ON live_jobs USING gin (input_files) WHERE input_files IS NOT NULL;
 
 -- Jobs without their inputs and outputs, but with the sizes of these.
@@ -364,7 +403,7 @@ SELECT
   created_at, run_at, scheduled_at, started_at, finished_at, ended_xid, expires_at, erased_at, lease_until, worker, session,
   timeout, initial_delay, max_delay, fallback_model, retain, error_code, error_message, error_retryable, inference_ms,
   traceparent, metadata, octet_length(tensors) AS tensors_size, octet_length(outputs) AS outputs_size,
-  callback_url IS NOT NULL AS has_callback
+  callback_url IS NOT NULL AS has_callback, parent, step, step_index, run_state
 FROM jobs;
 
 
@@ -1054,13 +1093,17 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON model_limits TO charonia_operator;
 GRANT SELECT ON allowed_locations TO charonia_gateway, charonia_dispatcher;
 GRANT SELECT, INSERT, UPDATE, DELETE ON allowed_locations TO charonia_operator;
 
+GRANT SELECT, INSERT, UPDATE (deleted_at) ON pipelines TO charonia_gateway;
+GRANT SELECT ON pipelines TO charonia_dispatcher;
 GRANT SELECT, INSERT ON batches TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON batches TO charonia_dispatcher;
 GRANT SELECT, INSERT ON batch_items TO charonia_gateway;
 GRANT SELECT, UPDATE ON jobs TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE ON live_jobs TO charonia_gateway;
 GRANT SELECT, UPDATE, DELETE ON jobs TO charonia_dispatcher;
-GRANT SELECT, UPDATE ON live_jobs TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE ON live_jobs TO charonia_dispatcher;
+GRANT SELECT, INSERT, UPDATE ON live_runs TO charonia_gateway;
+GRANT SELECT, UPDATE ON live_runs TO charonia_dispatcher;
 GRANT SELECT, UPDATE ON job_facts TO charonia_gateway; -- it locks rows
 GRANT SELECT, INSERT, UPDATE ON job_attempts TO charonia_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON job_attempts TO charonia_dispatcher;

@@ -2,8 +2,7 @@
 -- Saves the models of one dispatcher ($13) with its session ($14), and that it lives. It does not add a version that is
 -- not ready, because it may have been retired.
 WITH seen AS (
-  INSERT INTO dispatchers (worker, knows_runs) VALUES ($13, true)
-  ON CONFLICT (worker) DO UPDATE SET seen_at = now(), knows_runs = true
+  INSERT INTO dispatchers (worker) VALUES ($13) ON CONFLICT (worker) DO UPDATE SET seen_at = now()
 )
 INSERT INTO served_models AS served
   (name, version, ready, decoupled, max_batch_size, instances, slots, inputs, outputs, queue_ms, compute_ms, limited_by,

@@ -13,9 +13,8 @@ SELECT
 FROM pg_stat_bgwriter;
 
 -- name: note_liveness
--- Records that a dispatcher ($1) lives, and knows runs.
-INSERT INTO dispatchers (worker, knows_runs) VALUES ($1, true)
-ON CONFLICT (worker) DO UPDATE SET seen_at = now(), knows_runs = true;
+-- Records that a dispatcher ($1) lives.
+INSERT INTO dispatchers (worker) VALUES ($1) ON CONFLICT (worker) DO UPDATE SET seen_at = now();
 
 -- name: forget_models
 -- Makes the models of lost sessions ($1) count as not ready.

@@ -1,12 +1,10 @@
 """Looks up what submits refer to besides models: pipelines and files."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from http import HTTPStatus
 from typing import TypeVar
 from uuid import UUID
 
 from common.locations.location import Location
-from services.gateway.http.problems import LATER, Problem
 from services.gateway.jobs.inputs.files import InputFiles
 from services.gateway.jobs.parse import NeedsFiles, SubmitContext
 from services.gateway.jobs.runs.parse import NeedsPipeline, to_runnable
@@ -51,18 +49,8 @@ class Lookups:
         return await self.files.add_to(context, files)
 
     async def _add_pipelines(self, context: SubmitContext, keys: Collection[PipelineKey]) -> SubmitContext:
-        """Return the context with those of the pipelines that there are, and the newest version of each.
-
-        Raises Problem (503) if there is one, and a dispatcher does not know runs.
-        """
+        """Return the context with those of the pipelines that there are, and the newest version of each."""
         wanted = {*keys, *(PipelineKey(key.name) for key in keys)}
         found = await self._pipelines.find_many(context.tenant_id, wanted)
-        if found and await self._pipelines.has_older_dispatcher():
-            raise during_upgrade()
         known = {key: to_runnable(found[key]) if key in found else None for key in wanted}
         return context._replace(pipelines={**context.pipelines, **known})
-
-
-def during_upgrade() -> Problem:
-    text = "a dispatcher of an earlier release still runs, which does not know pipelines; try again after the upgrade"
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", text, headers=LATER)

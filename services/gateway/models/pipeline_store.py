@@ -73,12 +73,6 @@ class PipelineReader:
         found = await self._database.fetch(QUERIES["list_versions"], tenant, name)
         return [record["version"] for record in found]
 
-    async def has_older_dispatcher(self) -> bool:
-        """Return whether a dispatcher of an earlier release lives, which does not know runs."""
-        (record,) = await self._database.fetch(QUERIES["has_older_dispatcher"])
-        found: bool = record["found"]
-        return found
-
 
 def read_stored(record: asyncpg.Record) -> StoredPipeline:
     pipeline = read_pipeline(record["definition"], record["outputs"])

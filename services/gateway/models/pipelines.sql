@@ -23,7 +23,3 @@ FROM pipelines
 WHERE tenant_id = $1 AND name > $2 AND deleted_at IS NULL
 ORDER BY name, version DESC
 LIMIT $3;
-
--- name: has_older_dispatcher
--- Returns whether a dispatcher lives that does not know runs.
-SELECT EXISTS (SELECT FROM dispatchers_now WHERE is_alive AND NOT knows_runs) AS found;

@@ -25,6 +25,7 @@ from services.gateway.http.problems import (
     conflict,
     document,
     invalid,
+    limit_reached,
     not_found,
     quote_path,
 )
@@ -34,9 +35,10 @@ from services.gateway.models.pipeline_store import PipelineKey, PipelineReader, 
 from services.gateway.models.routes import view_tensors
 from services.gateway.pipelines.check import CheckedPipeline, check_pipeline
 from services.gateway.pipelines.schemas import CheckedView, PipelineDetails, PipelinePage, PipelineView, PutPipeline
-from services.gateway.pipelines.store import NewPipeline, PipelineWriter
+from services.gateway.pipelines.store import MAX_VERSIONS, NewPipeline, PipelineWriter
 
 MAX_NAME = 255
+TAKEN_OR_FULL = "`conflict`: a model of Triton has this name. `limit_reached`: too many versions"
 
 log = Log("pipeline")
 
@@ -66,18 +68,23 @@ class PipelineFilter(ListFilter, frozen=True, kw_only=True, tag="pipelines"):
     **needs(Scope.ADMIN),
     responses={
         200: ResponseSpec(PipelineView, description="The newest version has this definition", generate_examples=False),
-        **document(*WITH_BODY, HTTPStatus.CONFLICT, conflict="`conflict`: a model of Triton has this name"),
+        **document(*WITH_BODY, HTTPStatus.CONFLICT, conflict=TAKEN_OR_FULL),
     },
 )
 async def put_pipeline(request: Caller, pipeline: str, data: PutPipeline, services: Services) -> Response[PipelineView]:
     """Store a version of a pipeline. From then on it takes jobs like a model.
 
     Runs go on with the version with which they began. If the newest version has the same definition, the answer is a
-    200, and nothing changes. Every fault is reported at once.
+    200, and nothing changes. Every fault is reported at once. A tenant may have 10,000 versions, with those of deleted
+    pipelines, which runs may refer to.
     """
     checked = await check(request.user, pipeline, data, services)
     new = NewPipeline(pipeline, data, checked.inputs, checked.step_outputs)
     stored = await services.writer.add(request.user, new)
+    if stored is None:
+        raise limit_reached(
+            f"the tenant has {MAX_VERSIONS} versions of pipelines, the most it may have; ask the operator"
+        )
     if stored.added:
         log.info("pipeline.stored", name=pipeline, version=stored.version, **identify_caller(request))
     shown = msgspec.Raw(msgspec.json.encode(data))

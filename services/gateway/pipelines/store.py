@@ -16,6 +16,7 @@ from services.gateway.auth.store import Key
 
 QUERIES = sql.load("services.gateway.pipelines")
 TRIES = 5  # of a version that another call has added at the same time
+MAX_VERSIONS = 10_000  # of a tenant; each has some 100 KB at most
 
 
 class NewPipeline(NamedTuple):
@@ -39,20 +40,24 @@ class PipelineWriter:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, caller: Key, pipeline: NewPipeline) -> StoredVersion:
-        """Store a definition as the next version, unless the newest one has it."""
+    async def add(self, caller: Key, pipeline: NewPipeline, limit: int = MAX_VERSIONS) -> StoredVersion | None:
+        """Store a definition as the next version, unless the newest one has it.
+
+        Return None if the tenant has as many versions as it may have. Deleted ones count: runs may refer to them.
+        """
         for _ in range(TRIES):
             try:
-                return await self._add(caller, pipeline)
+                return await self._add(caller, pipeline, limit)
             except asyncpg.UniqueViolationError:
                 continue
-        return await self._add(caller, pipeline)
+        return await self._add(caller, pipeline, limit)
 
-    async def _add(self, caller: Key, pipeline: NewPipeline) -> StoredVersion:
+    async def _add(self, caller: Key, pipeline: NewPipeline, limit: int) -> StoredVersion | None:
         bodies = [msgspec.json.encode(each) for each in pipeline[1:]]
         async with self._database.transaction() as connection:
-            record = await connection.fetchrow(QUERIES["add_pipeline"], caller.tenant_id, pipeline.name, *bodies)
-            assert record is not None, "there is a newest version, or it is added"
+            record = await connection.fetchrow(QUERIES["add_pipeline"], caller.tenant_id, pipeline.name, *bodies, limit)
+            if record is None:
+                return None
             stored = StoredVersion(*record.values())
             if stored.added:
                 action: Action = "pipeline.created" if stored.version == 1 else "pipeline.updated"

@@ -46,7 +46,6 @@ OWN = [  # statements that only runs and pipelines need, in folders of others
     "find_kin",
     "find_overdue_runs",
     "find_pipelines",
-    "has_older_dispatcher",
     "list_failed_steps",
     "list_jobs_of_run",
     "list_pipelines",

@@ -28,9 +28,8 @@ class FakeCatalogue(Catalogue):
 class FakePipelines(PipelineReader):
     """Pipelines of every tenant, and what was looked up."""
 
-    def __init__(self, *stored: StoredPipeline, older_dispatcher: bool = False) -> None:
+    def __init__(self, *stored: StoredPipeline) -> None:
         self.stored = stored
-        self.older_dispatcher = older_dispatcher
         self.wanted: list[set[PipelineKey]] = []
 
     async def find_many(self, tenant: UUID, keys: Collection[PipelineKey]) -> dict[PipelineKey, StoredPipeline]:
@@ -38,9 +37,6 @@ class FakePipelines(PipelineReader):
         found = {PipelineKey(each.name): each for each in self.stored}
         found |= {PipelineKey(each.name, str(each.version)): each for each in self.stored}
         return {key: found[key] for key in keys if key in found}
-
-    async def has_older_dispatcher(self) -> bool:
-        return self.older_dispatcher
 
 
 class FakeWorkers(Workers):

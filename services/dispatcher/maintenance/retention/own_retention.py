@@ -5,7 +5,6 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from common.job_states import TERMINAL
 from common.telemetry.logs import Log
 from common.telemetry.outage import Outage
 from services.dispatcher import metrics
@@ -32,8 +31,7 @@ async def remove_retained(store: RetentionStore) -> int:
     """Make one pass. Return how many jobs were removed."""
     removed = await remove_pages(store, store.find_retained)
     for tenant, retention in await store.find_tenants():
-        for status in TERMINAL:
-            removed += await remove_pages(store, partial(store.find_of_tenant, tenant, retention, status))
+        removed += await remove_pages(store, partial(store.find_of_tenant, tenant, retention))
     return removed
 
 
@@ -43,8 +41,8 @@ async def remove_pages(store: RetentionStore, find: FindJobs) -> int:
     while True:
         began = time.monotonic()
         found = await find(after, BATCH)
-        if due := [job for job in found if job.due]:
-            gone = await store.remove(due, BATCH_ITEMS)
+        if found:
+            gone = await store.remove(found, BATCH_ITEMS)
             removed += gone
             metrics.jobs_removed.inc(gone)
         if len(found) < BATCH:

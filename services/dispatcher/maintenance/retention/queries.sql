@@ -46,22 +46,20 @@ RETURNING id;
 SELECT id, retention FROM tenants WHERE retention IS NOT NULL ORDER BY id;
 
 -- name: find_ended_jobs
--- Finds the next $6 jobs of a tenant ($1) with a terminal status ($3) that were created more than $2 seconds ago, after a
--- given one ($4, $5). `due` says that they also ended that long ago.
-SELECT created_at AS at, id, finished_at, finished_at < now() - make_interval(secs => $2::double precision) AS due
+-- Finds the next $5 jobs of a tenant ($1) that ended more than $2 seconds ago, after a given one ($3, $4).
+SELECT finished_at AS at, id, finished_at
 FROM jobs
 WHERE generation > 0
+  AND finished_at > '-infinity' -- fits the index
   AND tenant_id = $1
-  AND status = $3
-  AND status IN ('succeeded', 'failed', 'canceled', 'expired')
-  AND created_at < now() - make_interval(secs => $2)
-  AND (created_at, id) > ($4::timestamptz, $5::uuid)
-ORDER BY created_at, id
-LIMIT $6;
+  AND finished_at < now() - make_interval(secs => $2::double precision)
+  AND finished_at >= $3::timestamptz AND (finished_at, id) > ($3, $4::uuid)
+ORDER BY finished_at, id
+LIMIT $5;
 
 -- name: find_retained_jobs
 -- Finds the next $3 ended jobs with a retention of their own that is over, after a given one ($1, $2).
-SELECT timezone('UTC', kept_until(finished_at, retain)) AS at, id, finished_at, true AS due
+SELECT timezone('UTC', kept_until(finished_at, retain)) AS at, id, finished_at
 FROM jobs
 WHERE generation > 0
   AND retain IS NOT NULL

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from common.job_states import Status
 from common.jobs.remove import remove_jobs
 from common.postgres import sql
 from common.postgres.database import Database
@@ -14,19 +13,18 @@ QUERIES = sql.load("services.dispatcher.maintenance.retention")
 
 
 class JobCursor(NamedTuple):
-    """A position in an order of ended jobs: by creation, or by the end of their own retention."""
+    """A position in an order of ended jobs: by their end, or by the end of their own retention."""
 
     at: datetime
     id: UUID
 
 
 class EndedJob(NamedTuple):
-    """An ended job, with the time by which such jobs are ordered. `due`: it may be removed."""
+    """A job to remove, with the time by which such jobs are ordered."""
 
     at: datetime
     id: UUID
     finished_at: datetime
-    due: bool
 
 
 FIRST = JobCursor(datetime.fromtimestamp(0, UTC), UUID(int=0))
@@ -60,14 +58,10 @@ class RetentionStore:
         found = await self._database.fetch(QUERIES["find_tenants_with_retention"])
         return [(record["id"], record["retention"]) for record in found]
 
-    async def find_of_tenant(
-        self, tenant_id: UUID, retention: float, status: Status, after: JobCursor, limit: int
-    ) -> list[EndedJob]:
-        """Return jobs with this status that were created more than `retention` seconds ago."""
-        values = tenant_id, retention, status, *after, limit
-        return [
-            EndedJob(*record.values()) for record in await self._database.fetch(QUERIES["find_ended_jobs"], *values)
-        ]
+    async def find_of_tenant(self, tenant_id: UUID, retention: float, after: JobCursor, limit: int) -> list[EndedJob]:
+        """Return jobs that ended more than `retention` seconds ago."""
+        found = await self._database.fetch(QUERIES["find_ended_jobs"], tenant_id, retention, *after, limit)
+        return [EndedJob(*record.values()) for record in found]
 
     async def find_retained(self, after: JobCursor, limit: int) -> list[EndedJob]:
         """Return jobs whose own retention is over."""

@@ -1,4 +1,5 @@
--- No statement counts the jobs of steps: a run counts itself, until it ends.
+-- No statement counts the jobs of steps: a run counts itself, until it ends. Those that read ended jobs read steps, too,
+-- within the same limit.
 
 -- name: count_waiting
 -- Counts the waiting jobs of a tenant ($1) by model and priority, at most $2, oldest first: all of them, those whose time
@@ -33,12 +34,12 @@ GROUP BY model, priority;
 -- whether they ended within 5 or 60 minutes. `covered` is how many seconds these jobs cover. Times are in milliseconds,
 -- of jobs that succeeded: the medians, and what 95 % of them did not exceed.
 WITH recent AS MATERIALIZED (
-  SELECT model, priority, status, finished_at, inference_ms,
+  SELECT model, priority, status, finished_at, inference_ms, parent,
          greatest(0, extract(epoch FROM started_at - greatest(created_at, run_at)) * 1000)::double precision AS queue_ms
   FROM jobs
   WHERE (tenant_id, finished_at) > ($1, now() - interval '1 hour')
     AND (tenant_id, finished_at) < ($1, 'infinity') -- both bounds hold for no other tenant, and fit no other index
-    AND generation > 0 AND finished_at > '-infinity' AND parent IS NULL
+    AND generation > 0 AND finished_at > '-infinity'
   ORDER BY tenant_id DESC, finished_at DESC
   LIMIT $2
 ), limits AS (
@@ -53,6 +54,7 @@ SELECT
     AS inference_ms
 FROM recent
 JOIN unnest(ARRAY[5, 60]) minutes ON finished_at > now() - minutes * interval '1 minute'
+WHERE parent IS NULL
 GROUP BY model, priority, minutes;
 
 -- name: count_by_minute
@@ -76,13 +78,17 @@ WITH seen AS (
   (SELECT greatest(created_at, run_at), started_at, NULL, false FROM live_runs WHERE tenant_id = $1 LIMIT $2)
   UNION ALL
   (
-    SELECT least(greatest(created_at, run_at), finished_at), started_at, finished_at, status = 'failed'
-    FROM jobs
-    WHERE (tenant_id, finished_at) > ($1, now() - interval '1 hour')
-      AND (tenant_id, finished_at) < ($1, 'infinity') -- as in measure_ended
-      AND generation > 0 AND finished_at > '-infinity' AND parent IS NULL
-    ORDER BY tenant_id DESC, finished_at DESC
-    LIMIT $3
+    SELECT least(due_at, finished_at), started_at, finished_at, failed
+    FROM (
+      SELECT greatest(created_at, run_at) AS due_at, started_at, finished_at, status = 'failed' AS failed, parent
+      FROM jobs
+      WHERE (tenant_id, finished_at) > ($1, now() - interval '1 hour')
+        AND (tenant_id, finished_at) < ($1, 'infinity') -- as in measure_ended
+        AND generation > 0 AND finished_at > '-infinity'
+      ORDER BY tenant_id DESC, finished_at DESC
+      LIMIT $3
+    ) latest
+    WHERE parent IS NULL
   )
 ), counted AS (
   SELECT

@@ -13,7 +13,7 @@ from common.postgres.database import Database
 from common.runs.pipelines import Pipelines
 from services.gateway.auth.store import Key
 from services.gateway.models.pipeline_store import PipelineKey, PipelineReader
-from services.gateway.pipelines.store import NewPipeline, PipelineWriter, StoredVersion
+from services.gateway.pipelines.store import MAX_VERSIONS, NewPipeline, PipelineWriter, StoredVersion
 from tests.integration.jobs import add_tenant
 from tests.unit.gateway.stored_pipelines import DEFINITION, INPUTS, OUTPUTS
 
@@ -30,11 +30,13 @@ class Pipelined:
         self.writer = PipelineWriter(database)
         self.reader = PipelineReader(database)
 
-    async def store(self, name: str = "chain", timeout: float = 60.0) -> StoredVersion:
+    async def store(self, name: str = "chain", timeout: float = 60.0, limit: int = MAX_VERSIONS) -> StoredVersion:
         first: dict[str, Any] = DEFINITION["steps"]["first"] | {"timeout": timeout}
         definition = DEFINITION | {"steps": DEFINITION["steps"] | {"first": first}}
         stored = msgspec.convert(definition, PipelineDefinition)
-        return await self.writer.add(self.caller, NewPipeline(name, stored, INPUTS, OUTPUTS))
+        added = await self.writer.add(self.caller, NewPipeline(name, stored, INPUTS, OUTPUTS), limit)
+        assert added is not None, "the tenant may have no more versions"
+        return added
 
     async def read_timeout(self, version: str | None = None) -> float | None:
         found = await self.reader.find(self.tenant, PipelineKey("chain", version))
@@ -104,10 +106,11 @@ async def test_two_calls_at_once_store_two_versions(pipelined: Pipelined) -> Non
     assert sorted(each.version for each in stored) == [1, 2, 3, 4]
 
 
-async def test_only_live_dispatchers_of_an_earlier_release_count(pipelined: Pipelined) -> None:
-    reader, database = pipelined.reader, pipelined.database
-    assert not await reader.has_older_dispatcher()
-    await database.fetch("INSERT INTO dispatchers (worker, knows_runs) VALUES ('new', true), ('old', false)")
-    assert await reader.has_older_dispatcher()
-    await database.fetch("UPDATE dispatchers SET seen_at = now() - interval '1 minute' WHERE worker = 'old'")
-    assert not await reader.has_older_dispatcher()
+async def test_a_tenant_has_so_many_versions_and_no_more(pipelined: Pipelined) -> None:
+    first = await pipelined.store(limit=2)
+    await pipelined.writer.delete(pipelined.caller, "chain")
+    second = await pipelined.store(limit=2)
+    with pytest.raises(AssertionError, match="no more versions"):
+        await pipelined.store("other", limit=2)
+    assert await pipelined.store(limit=2) == second._replace(added=False)
+    assert (first.version, second.version) == (1, 2)

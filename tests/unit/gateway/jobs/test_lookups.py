@@ -58,11 +58,3 @@ async def test_an_unknown_name_is_looked_up_once() -> None:
     with pytest.raises(Problem, match="model 'chain' not found"):
         await parse(pipelines, FakeFiles())
     assert pipelines.wanted == [{PipelineKey("chain")}]
-
-
-async def test_runs_wait_until_all_dispatchers_know_them() -> None:
-    with pytest.raises(Problem, match="an earlier release") as caught:
-        await parse(FakePipelines(new_stored(), older_dispatcher=True), FakeFiles())
-    assert (caught.value.status, caught.value.headers) == (503, {"Retry-After": "5"})
-    with pytest.raises(Problem, match="not found"):
-        await parse(FakePipelines(older_dispatcher=True), FakeFiles())

@@ -31,7 +31,7 @@ END = """
 UPDATE jobs SET status = 'canceled', finished_at = now(), generation = current_generation()
 WHERE id = $1 AND generation = 0
 """
-FOUND = "SELECT created_at, id, finished_at, true FROM jobs WHERE id = $1"
+FOUND = "SELECT created_at, id, finished_at FROM jobs WHERE id = $1"
 
 
 @pytest.fixture
