@@ -72,6 +72,13 @@ def read_memory(pid: int, kind: Literal["VmRSS", "VmHWM"] = "VmRSS") -> float:
     return _sum_up(pid, "status", lambda text: int(text.partition(f"{kind}:")[2].split()[0])) * 1024 / 1e6
 
 
+def reset_peaks(pid: int) -> None:
+    """Let the largest resident memory of a process and its descendants count from now on."""
+    for member in members(pid):
+        with suppress(OSError):  # it has ended
+            Path(f"/proc/{member}/clear_refs").write_text("5")
+
+
 def _sum_up(pid: int, file: str, read: Callable[[str], float]) -> float:
     total = 0.0
     for member in members(pid):

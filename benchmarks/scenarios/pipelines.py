@@ -1,23 +1,28 @@
 """What a pipeline of three steps costs: beside one job, and beside an ensemble that Triton runs by itself.
 
 Latencies are in ms from the submit to the webhook, CPU in ms per job or run, of all services and servers together.
+`memory` is by how many MB Triton and the services grow at most while large runs are under way.
 """
 
 import argparse
 import itertools
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 
-from benchmarks.harness.bench import Bench, BenchmarkFailed, Scenario, rotate
+from benchmarks.harness.bench import Bench, BenchmarkFailed, Scenario, find_pids, rotate
 from benchmarks.harness.private_stack import link_models
+from benchmarks.harness.processes import read_memory, reset_peaks
 from benchmarks.harness.report import Figures, pick, with_prefix
 from deploy.local.services import DEVELOPMENT_KEY
 from deploy.local.settings import ROOT
 
 RATE = 15  # jobs or runs per second: a run has three jobs
 STEPS = 3
+LARGE_RUNS, LARGE_VALUES = 64, 50_000  # runs with a tensor of 200 KB each
+IN_FLIGHT = 16
 SERVERS = ("postgres", "rabbitmq", "triton")
 PIPELINE, ENSEMBLE = "three_steps", "three_models"
 VARIANTS = {"job": "echo", "pipeline": PIPELINE, "ensemble": ENSEMBLE}
@@ -58,6 +63,8 @@ def measure(bench: Bench) -> Iterator[Figures]:
     for order in rotate(tuple(VARIANTS)):
         figures: Figures = {}
         for variant in order:
+            figures |= with_prefix(f"{variant}.memory", measure_memory(bench, VARIANTS[variant]))
+        for variant in order:
             found = bench.run_open(bench.seconds, model=VARIANTS[variant], rate=RATE)
             found["all"] = found["own"] + sum(found[f"cpu.{server}"] for server in SERVERS)
             figures |= with_prefix(variant, pick(found, "webhook", "own", "all", "cpu"))
@@ -65,6 +72,24 @@ def measure(bench: Bench) -> Iterator[Figures]:
             for name in ("all", "webhook.p50"):
                 figures[f"{variant}.{name}.ratio"] = figures[f"{variant}.{name}"] / figures[f"job.{name}"]
         yield figures
+
+
+def measure_memory(bench: Bench, model: str) -> Figures:
+    """Run some large jobs at a time. Return how much Triton and the services grew at their largest, in MB."""
+    pids = find_pids([bench.stack.triton, *bench.services])
+    before = {name: read_memory(pid) for name, pid in pids.items()}
+    for pid in pids.values():
+        reset_peaks(pid)
+    headers = {"authorization": f"Bearer {DEVELOPMENT_KEY}", "prefer": "wait=30"}
+    body = {"model": model, "inputs": {"x": [[0.5] * LARGE_VALUES]}}
+    url = f"{bench.stack.gateways[0].url}/v1/jobs"
+    with httpx.Client(headers=headers, trust_env=False, timeout=60) as client, ThreadPoolExecutor(IN_FLIGHT) as threads:
+        for answer in threads.map(lambda _: client.post(url, json=body), range(LARGE_RUNS)):
+            if answer.json().get("status") != "succeeded":
+                raise BenchmarkFailed(f"a large run of {model} did not succeed: {answer.text[:500]}")
+    grown = {name: read_memory(pid, "VmHWM") - before[name] for name, pid in pids.items()}
+    triton = grown.pop(bench.stack.triton.name)
+    return {"triton": triton, "services": sum(grown.values())}
 
 
 def store(bench: Bench) -> None:
