@@ -17,6 +17,7 @@ from services.dispatcher.maintenance.history.store import NIL, HistoryStore, Pag
 GENERATIONS = 8
 KEPT = 6  # besides the current one, and one that is empty
 BATCH = 1000
+RUNS = 20  # in place of a batch: a run may have 10,000 jobs
 PAUSE_SECONDS = 0.05  # between two batches
 MIN_REST_SECONDS, MAX_REST_SECONDS = 1.0, 30.0  # between two looks
 
@@ -52,7 +53,7 @@ async def sweep(store: HistoryStore, retention: float) -> int:
     for number in await store.find_old(retention):
         await examine_all(partial(store.keep_for_deliveries, number), (NIL,))
         await examine_all(partial(store.keep_for_jobs, number), (NIL,))
-        await examine_all(partial(store.keep_for_runs, number), (NIL,))
+        await examine_all(partial(store.keep_for_runs, number), (NIL,), RUNS)
         if await store.empty(number, retention):
             log.info("history.emptied", generation=number)
             emptied += 1
@@ -64,8 +65,11 @@ async def release_files(store: HistoryStore) -> None:
     await examine_all(store.release_files, (NIL, NIL))
 
 
-async def examine_all(examine: Callable[[tuple[UUID, ...], int], Awaitable[Page]], after: tuple[UUID, ...]) -> None:
+async def examine_all(
+    examine: Callable[[tuple[UUID, ...], int], Awaitable[Page]], after: tuple[UUID, ...], limit: int | None = None
+) -> None:
     """Examine page after page, each row once."""
-    while (page := await examine(after, BATCH)).examined == BATCH:
+    limit = limit or BATCH
+    while (page := await examine(after, limit)).examined == limit:
         after = page.last
         await asyncio.sleep(PAUSE_SECONDS)

@@ -12,6 +12,7 @@ from common.postgres.database import Database
 
 QUERIES = sql.load("services.dispatcher.maintenance.history")
 NIL = UUID(int=0)
+KEPT_JOBS = 1000  # of runs, in one statement
 
 
 class Page(NamedTuple):
@@ -55,7 +56,9 @@ class HistoryStore:
         """Keep what live runs need of a generation. Examine at most `limit` runs after one."""
         found = await self._database.fetch(QUERIES["keep_for_runs"], number, *after, limit)
         for record in found:
-            await keep_jobs(self._database, number, record["jobs"])
+            jobs = record["jobs"]
+            for start in range(0, len(jobs), KEPT_JOBS):
+                await keep_jobs(self._database, number, jobs[start : start + KEPT_JOBS])
         return self._read(found)
 
     async def empty(self, number: int, retention: float) -> bool:

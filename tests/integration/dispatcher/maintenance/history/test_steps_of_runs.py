@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from common.postgres.database import Database
+from services.dispatcher.maintenance.history import history, store
 from services.dispatcher.maintenance.retention import own_retention
 from services.dispatcher.maintenance.retention.store import RetentionStore
 from tests.integration.dispatcher.maintenance.history.past import Past
@@ -36,9 +37,14 @@ async def age(past: Past, database: Database) -> None:
 
 @pytest.mark.parametrize("let_time_pass", [pass_retention, age])
 async def test_steps_stay_as_long_as_their_run_lives(
-    past: Past, runs: Runs, let_time_pass: Callable[[Past, Database], Awaitable[None]]
+    past: Past,
+    runs: Runs,
+    monkeypatch: pytest.MonkeyPatch,
+    let_time_pass: Callable[[Past, Database], Awaitable[None]],
 ) -> None:
-    run = await runs.begin(1, 2)
+    monkeypatch.setattr(history, "RUNS", 1)
+    monkeypatch.setattr(store, "KEPT_JOBS", 1)
+    _, run = await runs.begin(1), await runs.begin(1, 2)
     await past.database.fetch(SILENT)
     await runs.infer(run, "first")
     await let_time_pass(past, past.database)
