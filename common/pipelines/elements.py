@@ -84,7 +84,8 @@ def gather_nothing(output: Signature) -> Tensor:
 def read_data(tensor: Tensor) -> bytes:
     """Return the data of a tensor. Raises InvalidElements if they are elsewhere."""
     if not isinstance(tensor.data, bytes):
-        raise InvalidElements(f"the data of '{tensor.name}' are in a file or at a URL, and must be read first")
+        text = f"'{tensor.name}' is in a file or at a URL, and only data in a job can be divided or joined"
+        raise InvalidElements(f"{text}; let the model return less, or raise CHARONIA_INLINE_OUTPUT")
     return tensor.data
 
 

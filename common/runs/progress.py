@@ -26,13 +26,12 @@ from common.jobs.run import (
     save_states,
 )
 from common.pipelines import advance
-from common.pipelines.elements import InvalidElements
 from common.pipelines.run_state import RunState, stop
 from common.postgres.database import Connection
 from common.rabbitmq.wake_ups import WakeUp, cancel_wake_up, event_wake_up
 from common.runs.outputs import render_outputs
 from common.runs.pipelines import Pipeline
-from common.runs.step_inputs import CannotGoOn, StepInputs, count, divide
+from common.runs.step_inputs import CannotGoOn, StepInputs, count, divide, starting
 from common.runs.step_jobs import make_job
 from common.tensors import Tensor
 from common.views.job import JobUrls, render_event
@@ -92,9 +91,9 @@ class RunCarrier:
                 await add_step_events(connection, events)
                 return Carried([job.wake_up for job in jobs])
             outputs = await render_outputs(connection, pipeline, inputs)
-        except (InvalidElements, CannotGoOn) as error:
+        except CannotGoOn as error:
             failure = Failure("step_failed", str(error), retryable=False)
-            return await self._fail(connection, run, now, stop(state), failure, events)
+            return await self._fail(connection, run, now, stop(state, error.step), failure, events)
         await add_step_events(connection, events)
         return await self._end(connection, run, now, Status.SUCCEEDED, state, outputs=outputs)
 
@@ -158,13 +157,14 @@ class RunCarrier:
 async def begin_ready(state: RunState, pipeline: Pipeline, inputs: StepInputs) -> tuple[RunState, list[str]]:
     """Return the state after all steps have begun that may, and those steps. A step without elements lets others begin.
 
-    Raises InvalidElements and CannotGoOn.
+    Raises CannotGoOn.
     """
     begun: list[str] = []
     while ready := advance.list_ready(state, pipeline.needs):
         for name in ready:
             step = pipeline.definition.steps[name]
-            state = advance.start(state, name, count(step, await inputs.read(step)))
+            with starting(name):
+                state = advance.start(state, name, count(step, await inputs.read(step)))
             begun.append(name)
     return state, begun
 
@@ -172,13 +172,14 @@ async def begin_ready(state: RunState, pipeline: Pipeline, inputs: StepInputs) -
 async def make_jobs(run: Run, state: RunState, pipeline: Pipeline, inputs: StepInputs) -> tuple[RunState, list[NewJob]]:
     """Return the state after jobs were made for the elements that get one now, and the jobs.
 
-    Raises InvalidElements and CannotGoOn.
+    Raises CannotGoOn.
     """
     jobs: list[NewJob] = []
     for name, found in state.items():
         if wanted := advance.list_wanted(found):
             step = pipeline.definition.steps[name]
-            divided: Sequence[list[Tensor]] = divide(step, await inputs.read(step), wanted)
+            with starting(name):
+                divided: Sequence[list[Tensor]] = divide(step, await inputs.read(step), wanted)
             jobs += [make_job(run, name, step, index, each) for index, each in zip(wanted, divided, strict=True)]
             state = advance.note_made(state, name, wanted)
     return state, jobs

@@ -31,7 +31,8 @@ CHAIN: dict[str, Any] = {
     },
     "outputs": {"result": "$last.y", "all": "$each.y"},
 }
-OUTPUTS = {step: [Signature("y", Datatype.FP32, [-1])] for step in CHAIN["steps"]}
+Y, UNUSED = Signature("y", Datatype.FP32, [-1]), Signature("unused", Datatype.FP32, [-1])
+OUTPUTS = {"first": [Y], "each": [Y, UNUSED], "last": [Y]}
 RUN = """
 INSERT INTO live_runs (id, generation, tenant_id, model, version, priority, status, attempt, max_attempts,
                        scheduled_at, timeout, initial_delay, max_delay, traceparent, tensors, run_state, callback_url,

@@ -1,18 +1,22 @@
 """A run goes on in the transaction that ends a job of one of its steps."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
 import pytest
 
+from common import ids, tensors
 from common.job_states import Failure
 from common.pipelines import advance
 from common.pipelines.run_state import StepStatus, decode
 from common.postgres.database import Database
 from common.runs import step_inputs
+from common.tensors import Datatype, FileContent
 from services.dispatcher.failures import retry_policy
+from services.dispatcher.triton.responses import InferenceResult
 from tests.integration.jobs import TRACEPARENT, claim
-from tests.integration.runs import STEPS, Runs
+from tests.integration.runs import STEPS, Runs, pack
 from tests.integration.world import World
 
 
@@ -113,3 +117,53 @@ async def test_a_run_that_takes_too_long_fails(runs: Runs) -> None:
     row = await runs.state(run)
     assert (row["status"], row["error_code"]) == ("failed", "timeout")
     assert [status for _, _, status in await runs.steps(run)] == ["canceled"]
+
+
+async def begin_with(runs: Runs, *outputs: tensors.Tensor) -> UUID:
+    """Begin a run whose first step makes these outputs."""
+    run = await runs.begin(1)
+    (job_id,) = [each["id"] for each in await runs.database.fetch(STEPS, run)]
+    await end_with(runs, job_id, outputs)
+    return run
+
+
+async def end_with(runs: Runs, job_id: UUID, outputs: Sequence[tensors.Tensor]) -> None:
+    job = await claim(runs.database, job_id)
+    result = InferenceResult("1", b"[]", tensors=tensors.pack([*outputs]))
+    await runs.world.recorder.succeed(job, result, job.time_after(0.5), 1.0, TRACEPARENT)
+
+
+async def test_outputs_that_nothing_uses_are_not_looked_at(runs: Runs) -> None:
+    """A fallback need not have them, and those in files cannot be joined."""
+    run = await runs.begin(1, 2)
+    await runs.infer(run, "first")
+    used = tensors.unpack(pack("y", [7.0]))
+    for unused in ([], [in_file("unused")]):
+        job_id = next(each["id"] for each in await runs.database.fetch(STEPS, run) if each["status"] == "queued")
+        await end_with(runs, job_id, [*used, *unused])
+    await runs.infer(run, "last")
+    assert (await runs.state(run))["status"] == "succeeded"
+
+
+async def test_a_run_fails_if_a_model_no_longer_makes_an_output(runs: Runs) -> None:
+    row = await runs.state(await begin_with(runs, *tensors.unpack(pack("other", [1.0]))))
+    assert (row["status"], row["error_code"]) == ("failed", "step_failed")
+    assert row["error_message"] == (
+        "step 'each' cannot start: step 'first' made no output 'y': its model has changed; "
+        "check the pipeline, and store it again"
+    )
+    assert {name: step.status for name, step in decode(row["run_state"]).items()} == {
+        "first": StepStatus.SUCCEEDED,
+        "each": StepStatus.FAILED,
+        "last": StepStatus.CANCELED,
+    }
+
+
+async def test_a_run_fails_whose_elements_are_in_a_file(runs: Runs) -> None:
+    row = await runs.state(await begin_with(runs, in_file("y")))
+    assert row["error_message"].startswith("step 'each' cannot start: 'x' is in a file")
+    assert decode(row["run_state"])["each"].status is StepStatus.FAILED
+
+
+def in_file(name: str) -> tensors.Tensor:
+    return tensors.Tensor(name, Datatype.FP32, [1], FileContent(ids.new(), 0, 4))

@@ -78,9 +78,9 @@ def test_data_that_are_too_short_are_refused(datatype: Datatype, data: bytes) ->
 
 def test_data_in_a_file_are_refused() -> None:
     tensor = Tensor("x", Datatype.BYTES, [1], FileContent(ids.new(), 0, 5))
-    with pytest.raises(InvalidElements, match="must be read first"):
+    with pytest.raises(InvalidElements, match="only data in a job"):
         take_element(tensor, 0)
-    with pytest.raises(InvalidElements, match="must be read first"):
+    with pytest.raises(InvalidElements, match="only data in a job"):
         gather([tensor])
 
 
